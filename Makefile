@@ -18,7 +18,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws sim chaos mutants mutation bench matrix life requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws sim chaos mutants mutation bench matrix life compose requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -77,6 +77,9 @@ matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, eve
 
 life: $(ENV) $(JARS) $(LIFE) ## 40 minutes: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, and back once; goes on if cut
 	$(PY) -m tools.recorded life $(PY) -m bench.life
+
+compose: $(ENV) ## 15 minutes: the image, a migration and an analysis in containers, by Docker or podman
+	$(PY) -m bench.compose.story
 
 requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test
 	$(PY) -m tools.requirements

@@ -1,6 +1,7 @@
 """Fetch the pinned jars into the cache: ``python -m tools.jars``, a no-op when they are there.
 
-With ``matrix`` or ``life`` also the servers of the releases that only these targets run.
+With ``matrix`` or ``life`` also the servers of the releases that only these targets run; with
+``--only CONF`` nothing but one configuration of ``jars/ivy.xml``.
 Ivy, itself a jar of the pyspark wheel, downloads an exact list; sha256 sums decide what is kept.
 No host is named here: Ivy's default applies, or the mirror in ``KRAFT_BRIDGE_MAVEN_MIRROR``.
 """
@@ -43,6 +44,18 @@ def pins(targets: Collection[str] = tuple(ONLY_FOR)) -> dict[str, str]:
     found = {path: digest for digest, path in lines}
     others = {conf for target in ONLY_FOR.keys() - targets for conf in ONLY_FOR[target]}
     return {path: digest for path, digest in found.items() if path.split("/")[0] not in others}
+
+
+def only(conf: str) -> dict[str, str]:
+    """Path below the jar cache -> sha256 of the jars of one configuration.
+
+    Raises:
+        SystemExit: there is none of this name.
+    """
+    found = {path: digest for path, digest in pins().items() if path.split("/")[0] == conf}
+    if not found:
+        sys.exit(f"jars/jars.sha256 pins no jars of {conf!r}")
+    return found
 
 
 def digest(path: Path) -> str:
@@ -163,7 +176,11 @@ def reason(printed: str, left: dict[str, str]) -> str:
 def main() -> str | None:
     """Make the cache hold exactly what is pinned; returns one sentence on failure."""
     cache = cache_dir()
-    wanted = pins(sys.argv[1:])
+    match sys.argv[1:]:
+        case ["--only", conf]:
+            wanted = only(conf)
+        case targets:
+            wanted = pins(targets)
     jars = cache / "jars"
     jars.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()

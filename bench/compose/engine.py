@@ -1,0 +1,155 @@
+"""Docker or podman: how a command that is written for Docker is run on this machine."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_BASE: Final = "docker.io/library/debian:bookworm-slim"
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
+_LIMITS: Final = """\
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+netns = "host"
+"""
+"""For podman as root on cgroup v1 and without the right to raise limits, as in a container."""
+
+
+class EngineError(RuntimeError):
+    """Nothing here runs containers; the message is one sentence that says what to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How commands are run.
+
+    Args:
+        compose: instead of ``docker compose``.
+        build: instead of ``docker build``.
+        host_network: whether the ``.host.yaml`` beside each file is taken too.
+        environment: more variables.
+    """
+
+    compose: tuple[str, ...]
+    build: tuple[str, ...]
+    host_network: bool
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def words(self, command: str) -> list[str]:
+        """The words to run for a command of ``compose/README.md``, without its ``> FILE``.
+
+        >>> docker = Engine(("docker", "compose"), ("docker", "build"), host_network=False)
+        >>> " ".join(docker.words("docker compose -f compose/a.yaml exec b c > d"))
+        'docker compose -f compose/a.yaml exec -T b c'
+        """
+        words = shlex.split(command.partition(" > ")[0])
+        if words[:2] == ["docker", "build"]:
+            return [*self.build, *words[2:]]
+        assert words[:3] == ["docker", "compose", "-f"], command
+        file, verb, *rest = words[3:]
+        files = ["-f", file]
+        if self.host_network:
+            files += ["-f", file.replace(".yaml", ".host.yaml")]
+        if verb == "exec" and rest[0] != "-T":
+            rest = ["-T", *rest]  # no terminal is here
+        return [*self.compose, *files, verb, *rest]
+
+    def run(self, words: Sequence[str], timeout_s: float) -> tuple[int, str]:
+        """Run it in the root of the checkout; its exit code and all it printed.
+
+        Raises:
+            subprocess.TimeoutExpired: it did not end.
+        """
+        done = subprocess.run(
+            words,
+            cwd=ROOT,
+            env={**os.environ, **self.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=timeout_s,
+        )
+        return done.returncode, done.stdout
+
+
+def find(folder: Path) -> Engine:
+    """Docker with its plugin Compose if its daemon answers, else podman and podman-compose.
+
+    Args:
+        folder: for a configuration of podman, where this machine needs one.
+
+    Raises:
+        EngineError: neither is there.
+    """
+    if shutil.which("docker") and _quiet("docker", "compose", "version") and _quiet("docker", "ps"):
+        return Engine(("docker", "compose"), ("docker", "build"), host_network=False)
+    beside = str(Path(sys.executable).parent)
+    compose = shutil.which("podman-compose") or shutil.which("podman-compose", path=beside)
+    if not shutil.which("podman") or compose is None:
+        raise EngineError(
+            "make compose needs Docker with its plugin Compose, or podman and podman-compose: "
+            "neither is here, or Docker's daemon does not answer"
+        )
+    return podman(compose, folder)
+
+
+def podman(compose: str, folder: Path) -> Engine:
+    """Podman, with the network of the host: it works without a plugin for networks."""
+    environment = {"PODMAN_COMPOSE_WARNING_LOGS": "false"}
+    restricted = os.getuid() == 0 and not Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    if restricted and "CONTAINERS_CONF" not in os.environ:
+        limits = folder / "containers.conf"
+        limits.write_text(_LIMITS)
+        environment["CONTAINERS_CONF"] = str(limits)
+    build = ["podman", "build", "--network", "host", "--isolation", "chroot"]
+    if restricted:
+        build += ["--ulimit", "nofile=1024:1024"]
+    if bundle := next(filter(None, map(os.environ.get, _CERTIFICATES)), None):
+        # Where a proxy has a certificate of its own; not over the image's: its JRE writes there.
+        build += ["-v", f"{Path(bundle).parent}:/host-certs:ro"]
+        build += ["--build-arg", f"PIP_CERT=/host-certs/{Path(bundle).name}"]
+    return Engine((compose, "--in-pod", "false"), tuple(build), True, environment)
+
+
+def base_image(engine: Engine) -> None:
+    """See that podman has Debian's image: pull it, or make it where no registry is reached.
+
+    Raises:
+        EngineError: it cannot be had.
+    """
+    if engine.build[0] != "podman":
+        return
+    for asked in (["image", "exists", _BASE], ["pull", "-q", _BASE]):
+        if engine.run(["podman", *asked], 300)[0] == 0:
+            return
+    if shutil.which("debootstrap") is None:
+        raise EngineError(f"{_BASE} cannot be pulled, and without debootstrap it cannot be made")
+    with tempfile.TemporaryDirectory() as folder:
+        root = f"{folder}/root"
+        made = ["debootstrap", "--variant=minbase", "--include=python3", "bookworm", root]
+        code, said = engine.run(made, 900)
+        packed = f"{folder}/root.tar"
+        for words in (["tar", "-C", root, "-cf", packed, "."], ["podman", "import", packed, _BASE]):
+            if code == 0:
+                code, said = engine.run(words, 300)
+        if code != 0:
+            raise EngineError(f"{_BASE} could neither be pulled nor made: {said[-400:]}")
+
+
+def _quiet(*words: str) -> bool:
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0

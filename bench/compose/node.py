@@ -1,0 +1,144 @@
+"""The first process of a container: it runs a server as the steps want it.
+
+It ends with the server's exit code if that ends by itself, and with 0 after SIGTERM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import Final
+
+from kazoo.client import KazooClient
+
+from bench.compose import control, plan
+from bench.compose.health import healthy
+from bench.compose.plan import Wanted
+from bench.rig.jars import kafka_jars, zookeeper_jars
+from bench.rig.java import QUICK_START
+from bench.rig.waiting import wait_for
+
+_POLL_S: Final = 0.2
+_STOP_S: Final = 60.0
+_ZOOKEEPER_S: Final = 120.0
+_WITH_ZOOKEEPER: Final = frozenset({Wanted.ZOOKEEPER, Wanted.MIGRATING})
+_FAST: Final = ("java", *QUICK_START)
+_LOG: Final = "-Dlog4j.configuration=file:/opt/kraft-bridge/spark/log4j.properties"
+
+
+class Node:
+    """One server, restarted when a step wants it otherwise.
+
+    Args:
+        name: of the service: ``zookeeper``, ``broker-1``, ``controller-3000``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._child: subprocess.Popen[bytes] | None = None
+        self._ending = False
+
+    def run(self) -> int:
+        """Run it until SIGTERM, or until the server ends by itself; returns the exit code."""
+        signal.signal(signal.SIGTERM, self._end)
+        signal.signal(signal.SIGINT, self._end)
+        now = Wanted.STOPPED
+        self._say(now)
+        while not self._ending:
+            wanted = control.wanted(self._name)
+            if wanted is not now:
+                self._stop()
+                self._say(Wanted.STOPPED)
+                if wanted in _WITH_ZOOKEEPER:
+                    # Some runtimes pass over the conditions of depends_on.
+                    wait_for("ZooKeeper", self._zookeeper_answers, _ZOOKEEPER_S)
+                if wanted is not Wanted.STOPPED:
+                    self._child = subprocess.Popen(self._command(wanted))
+                now = wanted
+                self._say(now)
+            if self._child is not None and (code := self._child.poll()) is not None:
+                return code
+            time.sleep(_POLL_S)
+        self._stop()
+        return 0
+
+    def _zookeeper_answers(self) -> bool:
+        return self._ending or healthy(plan.ZOOKEEPER)
+
+    def _end(self, _signal: int, _frame: FrameType | None) -> None:
+        self._ending = True
+
+    def _say(self, now: Wanted) -> None:
+        control.write(f"{self._name}.running", now)
+
+    def _stop(self) -> None:
+        if self._child is None:
+            return
+        self._child.terminate()
+        try:
+            self._child.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._child = None
+
+    def _command(self, wanted: Wanted) -> Sequence[str]:
+        kind, _, number = self._name.partition("-")
+        if kind == "broker":
+            return self._broker(int(number), wanted)
+        return self._controller(int(number), wanted)
+
+    def _broker(self, number: int, wanted: Wanted) -> Sequence[str]:
+        folder = str(control.folder(self._name))
+        file = _write(self._name, plan.broker(number, wanted, folder))
+        jars = os.pathsep.join(map(str, kafka_jars(plan.RELEASE)))
+        return [*_FAST, "-Xmx512m", _LOG, "-cp", jars, "kafka.Kafka", file]
+
+    def _controller(self, number: int, wanted: Wanted) -> Sequence[str]:
+        folder = control.folder(self._name)
+        trace, run_id = str(control.trace()), f"attempt-{control.attempt()}"
+        file = _write(self._name, plan.controller(number, wanted, str(folder), trace, run_id))
+        if not (folder / "meta.properties").exists():
+            form = ["kraft-bridge", "format", "-c", file, "-t", _cluster_id(), "--new-quorum"]
+            subprocess.run(form, check=True)
+        return ["kraft-bridge", "controller", "-c", file]
+
+
+def zookeeper() -> Sequence[str]:
+    """The command of ZooKeeper; it needs no supervisor, as no step restarts it."""
+    folder = control.folder(plan.ZOOKEEPER)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = {
+        "tickTime": 2000,
+        "dataDir": folder,
+        "clientPort": plan.ZOOKEEPER_PORT,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "ruok,srvr",
+    }
+    file = _write(plan.ZOOKEEPER, lines)
+    jars = os.pathsep.join(map(str, zookeeper_jars()))
+    main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+    return [*_FAST, "-Xmx256m", "-cp", jars, main, file]
+
+
+def _write(name: str, properties: plan.Properties) -> str:
+    lines = [f"{key}={value}" for key, value in properties.items()]
+    control.write(f"{name}.properties", "\n".join(lines))
+    return str(control.properties_file(name))
+
+
+def _cluster_id() -> str:
+    """``/cluster/id``, which the first broker has written."""
+    client = KazooClient(plan.zookeeper_hosts())
+    client.start(60)
+    try:
+        data, _ = client.get("/cluster/id")
+        return str(json.loads(data)["id"])
+    finally:
+        client.stop()
+        client.close()

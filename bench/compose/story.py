@@ -1,0 +1,133 @@
+"""``make compose``: build the image, and run every command of ``compose/README.md``.
+
+Everything is taken down at the end, whatever happened. Exit code 1: a command failed, or did not
+say or leave what it has to, or nothing here runs containers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from bench.compose import stories
+from bench.compose.engine import Engine, EngineError, base_image, find
+from bench.compose.stories import Command
+from bench.rig.waiting import wait_for
+
+_COMMAND_S: Final = 600.0
+_BUILD_S: Final = 1800.0
+_HEALTHY_S: Final = 90.0
+_DOWN: Final = (
+    "docker compose -f compose/analysis.yaml down",
+    "docker compose -f compose/migration.yaml down --volumes",
+)
+_REPORT_BYTES_MIN: Final = 20_000
+
+
+class StoryError(RuntimeError):
+    """A command did not do what it has to; the message names it."""
+
+
+def play(engine: Engine, commands: Sequence[Command], folder: Path) -> None:
+    """Run commands in their order.
+
+    Raises:
+        StoryError: one failed.
+    """
+    for one in commands:
+        begun = time.monotonic()
+        words = engine.words(one.text)
+        _tell(f"$ {one.text}")
+        limit = _BUILD_S if one in stories.BUILD else _COMMAND_S
+        try:
+            code, said = engine.run(words, limit)
+        except subprocess.TimeoutExpired as late:
+            raise StoryError(f"{one.text}: {late}") from late
+        missing = [each for each in one.says if each not in said]
+        if code != 0 or missing:
+            raise StoryError(f"{one.text} ended with {code}, without {missing}:\n{said[-4000:]}")
+        if " > " in one.text:
+            _kept(folder / one.text.partition(" > ")[2], said)
+        if one.healthy:
+            _all_healthy(engine, one.text.split()[3])
+        _tell(f"OK {time.monotonic() - begun:.1f} s")
+
+
+def main() -> int:
+    """Build, play both stories, take everything down; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.compose.story", description=__doc__)
+    parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        try:
+            engine = find(folder)
+            base_image(engine)
+            _down(engine)
+            try:
+                for story in (stories.BUILD, stories.MIGRATION, stories.ANALYSIS):
+                    play(engine, story, folder)
+            finally:
+                _down(engine)
+            left = _containers(engine)
+        except (EngineError, StoryError, TimeoutError) as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
+    if left:
+        sys.stderr.write(f"containers are left: {left}\n")
+        return 1
+    _tell("compose OK: both stories ran, and nothing is left but the image")
+    return 0
+
+
+def _tell(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _kept(path: Path, text: str) -> None:
+    path.write_text(text)
+    if len(text) < _REPORT_BYTES_MIN or "</html>" not in text:
+        raise StoryError(f"{path.name} is no report: {text[:400]!r}")
+
+
+def _down(engine: Engine) -> None:
+    for command in _DOWN:
+        engine.run(engine.words(command), _COMMAND_S)
+
+
+def _program(engine: Engine) -> str:
+    return engine.build[0]
+
+
+def _containers(engine: Engine, project: str = "kraft-bridge-") -> list[str]:
+    listed = ["ps", "--all", "--format", "{{.Names}}"]
+    _, said = engine.run([_program(engine), *listed], _COMMAND_S)
+    return [name for name in said.split() if name.startswith(project)]
+
+
+def _all_healthy(engine: Engine, file: str) -> None:
+    """Wait until each health check holds; podman is asked to run them: nothing else may."""
+    project = f"kraft-bridge-{Path(file).stem}"
+    names = _containers(engine, project)
+    if not names:
+        raise StoryError(f"no container of {project} runs")
+
+    def holds(name: str) -> bool:
+        if _program(engine) == "podman":
+            return engine.run(["podman", "healthcheck", "run", name], 60)[0] == 0
+        shown = ["docker", "inspect", "--format", "{{.State.Health.Status}}", name]
+        return engine.run(shown, 60)[1].strip() == "healthy"
+
+    for name in names:
+        wait_for(f"health of {name}", lambda each=name: holds(each), _HEALTHY_S)  # type: ignore[misc]  # mypy infers no type for a default
+    _tell(f"  {len(names)} health checks hold")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

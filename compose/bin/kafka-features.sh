@@ -1,0 +1,3 @@
+#!/bin/sh
+# As kafka-features.sh of Kafka.
+exec kafka-java org.apache.kafka.tools.FeatureCommand "$@"

@@ -1,0 +1,112 @@
+"""The files of ``compose/`` beside what the project pins, and beside their page."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bench.compose import plan, stories
+from bench.compose.engine import Engine, EngineError, find
+
+ROOT = Path(__file__).resolve().parents[3]
+COMPOSE = ROOT / "compose"
+FILES = ("migration.yaml", "analysis.yaml")
+DOCKERFILE = (COMPOSE / "Dockerfile").read_text()
+
+
+def services(file):
+    """Name -> lines of each service, with those of the anchors that it takes."""
+    text = (COMPOSE / file).read_text()
+    anchors = dict(re.findall(r"^x-\w+: &(\w+)\n((?:  .*\n)+)", text, re.MULTILINE))
+    body = re.search(r"^services:\n((?:(?:  .*)?\n)+)", text, re.MULTILINE)[1]
+    found = dict(re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", body, re.MULTILINE))
+    for name, block in found.items():
+        used = re.findall(r"<<: \*(\w+)", block)
+        found[name] = block + "".join(anchors[each] for each in used)
+    return found
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_service_has_a_health_check_of_its_own_name_and_no_root(file):
+    for name, block in services(file).items():
+        assert f'test: ["CMD", "rehearse", "health", "{name}"]' in block
+        assert "interval: 5s" in block
+        assert "user: kraft-bridge\n" in block
+        assert f"hostname: {name}\n" in block
+        assert "init: true" in block
+        assert "ports:" not in block
+        assert "privileged" not in block
+
+
+def test_the_image_does_not_run_as_root():
+    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
+    assert users == ["kraft-bridge"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_files_for_the_network_of_the_host_name_every_service(file):
+    beside = (COMPOSE / file.replace(".yaml", ".host.yaml")).read_text()
+    for name in services(file):
+        assert f"  {name}:\n    <<: *host\n" in beside
+        assert f'    - "{name}:127.0.0.1"\n' in beside
+
+
+def test_the_services_are_the_servers_of_the_plan():
+    brokers = {plan.broker_name(each) for each in plan.BROKERS}
+    controllers = {plan.controller_name(each) for each in plan.CONTROLLERS}
+    wanted = {plan.ZOOKEEPER, "operator"} | brokers | controllers
+    assert services("migration.yaml").keys() == wanted
+    for name in wanted - {"operator"}:
+        assert f'command: ["rehearse", "node", "{name}"]' in services("migration.yaml")[name]
+
+
+def test_every_port_is_one_of_its_own():
+    numbers = [plan.ZOOKEEPER_PORT, *plan.BROKERS.values(), *plan.CONTROLLERS.values()]
+    numbers += [port - 1 for port in plan.BROKERS.values()]
+    numbers += [int(plan.url(each).rpartition(":")[2]) for each in plan.CONTROLLERS]
+    spark = (COMPOSE / "analysis.yaml").read_text()
+    numbers += map(int, re.findall(r'port", "(\d+)"', spark))
+    assert len(set(numbers)) == len(numbers) == 19
+    assert max(numbers) < 32768, "the kernel gives out higher ones"
+
+
+def test_the_versions_named_are_those_that_are_pinned():
+    lock = (ROOT / "requirements.lock").read_text()
+    spark = re.search(r"^pyspark==(\S+)", lock, re.MULTILINE)[1]
+    page = (COMPOSE / "README.md").read_text()
+    assert f"Spark {spark}" in page
+    assert f"Kafka {plan.RELEASE}" in page
+    assert f"--only kafka-{plan.RELEASE} " in DOCKERFILE
+    assert f"jars/kafka-{plan.RELEASE}/*" in (COMPOSE / "bin/kafka-java").read_text()
+    pinned = (ROOT / "jars/jars.sha256").read_text()
+    assert f"kafka-{plan.RELEASE}/kafka_2.13-{plan.RELEASE}.jar" in pinned
+
+
+def test_the_image_installs_the_versions_of_the_lock():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"spark", "tls"} <= extras["optional-dependencies"].keys()
+    assert "-c pinned.txt -r needed.txt" in DOCKERFILE
+
+
+def test_the_page_has_the_commands_that_are_run_in_their_order():
+    page = (COMPOSE / "README.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    told = [line for block in blocks for line in block.splitlines() if line]
+    run = (*stories.BUILD, *stories.MIGRATION, *stories.ANALYSIS)
+    assert told == [one.text for one in run]
+
+
+def test_with_podman_every_container_takes_the_file_of_the_host():
+    engine = Engine(("podman-compose",), ("podman", "build"), host_network=True)
+    assert engine.words("docker compose -f compose/migration.yaml up -d") == [
+        *("podman-compose", "-f", "compose/migration.yaml"),
+        *("-f", "compose/migration.host.yaml", "up", "-d"),
+    ]
+    assert engine.words("docker build -t x .") == ["podman", "build", "-t", "x", "."]
+
+
+def test_without_docker_and_podman_one_sentence_says_what_is_needed(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match="needs Docker with its plugin Compose, or podman"):
+        find(tmp_path)
