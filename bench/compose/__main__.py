@@ -33,6 +33,8 @@ def main() -> int:
         case "health":
             return 0 if health.healthy(given.name) else 1
         case "wait":
+            # The first process of a container ends by a signal only if it handles it.
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             signal.pause()
         case step:
             return steps.run(step)

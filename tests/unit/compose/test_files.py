@@ -34,7 +34,6 @@ def test_every_service_has_a_health_check_of_its_own_name_and_no_root(file):
         assert "interval: 5s" in block
         assert "user: kraft-bridge\n" in block
         assert f"hostname: {name}\n" in block
-        assert "init: true" in block
         assert "ports:" not in block
         assert "privileged" not in block
 
