@@ -12,7 +12,6 @@ KINDS: dict[str, frozenset[str]] = {
             "cluster",
             "kraft_brokers",
             "real_brokers",
-            "chaos_run",
         }
     ),
     "Kafka's controller": frozenset({"kafka_controller"}),

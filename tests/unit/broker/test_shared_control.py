@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,13 @@ from emulator.broker.control_requests import ControlRequests
 from emulator.broker.replicas import HostedReplicas
 from emulator.broker.shared_control import REQUESTS_MAX, SharedControl
 from emulator.broker.zk_metadata_cache import DURING_DELETE, ZkMetadataCache
-from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, VERSIONS, broker_epoch_at
+from emulator.net.control import (
+    TYPE_FULL,
+    TYPE_INCREMENTAL,
+    VERSIONS,
+    ControlRequest,
+    broker_epoch_at,
+)
 from emulator.net.versions import declared
 from tests.kit.laws import examples
 from tests.unit.broker.control import T, U, lead, live, stop, update
@@ -91,7 +97,7 @@ def placed(name: str = "t", topic_id: bytes = T, **more: Any) -> Any:
     return lead(name, topic_id, replicas=(0, 1, 2), **{**KRAFT, **more})
 
 
-@pytest.mark.parametrize("kind", [*VERSIONS])
+@pytest.mark.parametrize("kind", get_args(ControlRequest))
 def test_where_a_body_holds_the_broker_epoch(kind: type) -> None:
     request: Any = kind(broker_epoch=0x1122334455667788)
     _, key = declared(kind)
