@@ -24,6 +24,7 @@ from bench.rig.bridge import Bridge
 from bench.rig.kafka import Broker
 from bench.rig.process import running
 from bench.rig.readiness import known_to
+from bench.rig.seeded import cluster_id
 from bench.rig.waiting import wait_for
 
 RECORDS: Final = {"records-a": 3, "records-b": 3}
@@ -150,12 +151,12 @@ def start(stage: Stage) -> None:
             broker.start()
         for broker in stage.brokers:
             broker.wait_started()
-    cluster_id = CLUSTER if stage.zk is None else verdict.cluster_id(stage.zk)
+    cluster = CLUSTER if stage.zk is None else cluster_id(stage.zk)
     for controller in stage.controllers:
         if isinstance(controller, Bridge):
-            controller.format(cluster_id, new_quorum=True)
+            controller.format(cluster, new_quorum=True)
         else:
-            controller.cluster_id = cluster_id
+            controller.cluster_id = cluster
     for controller in stage.controllers:
         controller.start()
     for controller in stage.controllers:

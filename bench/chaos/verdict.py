@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-
-from kazoo.client import KazooClient
 
 from bench.chaos.stage import Controller, Stage
 from bench.demo.controllers import IDS
@@ -33,18 +30,6 @@ class Found:
     """Epoch -> controllers that said that they lead in it."""
     committed: int
     """High watermark of the metadata log when the load had ended."""
-
-
-def cluster_id(zk: str) -> str:
-    """``/cluster/id`` of a ZooKeeper."""
-    client = KazooClient(zk, timeout=30)
-    client.start(timeout=30)
-    try:
-        data, _ = client.get("/cluster/id")
-        return str(json.loads(data)["id"])
-    finally:
-        client.stop()
-        client.close()
 
 
 def wrong(stage: Stage, found: Found) -> list[str]:

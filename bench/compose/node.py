@@ -5,7 +5,6 @@ It ends with the server's exit code if that ends by itself, and with 0 after SIG
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,13 +13,12 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Final
 
-from kazoo.client import KazooClient
-
 from bench.compose import control, plan
 from bench.compose.health import healthy
 from bench.compose.plan import Wanted
 from bench.rig.jars import kafka_jars, zookeeper_jars
 from bench.rig.java import QUICK_START
+from bench.rig.seeded import cluster_id
 from bench.rig.waiting import wait_for
 
 _POLL_S: Final = 0.2
@@ -104,7 +102,15 @@ class Node:
         trace, run_id = str(control.trace()), f"attempt-{control.attempt()}"
         file = _write(self._name, plan.controller(number, wanted, str(folder), trace, run_id))
         if not (folder / "meta.properties").exists():
-            form = ["kraft-bridge", "format", "-c", file, "-t", _cluster_id(), "--new-quorum"]
+            form = [
+                "kraft-bridge",
+                "format",
+                "-c",
+                file,
+                "-t",
+                cluster_id(plan.zookeeper_hosts()),
+                "--new-quorum",
+            ]
             subprocess.run(form, check=True)
         return ["kraft-bridge", "controller", "-c", file]
 
@@ -130,15 +136,3 @@ def _write(name: str, properties: plan.Properties) -> str:
     lines = [f"{key}={value}" for key, value in properties.items()]
     control.write(f"{name}.properties", "\n".join(lines))
     return str(control.properties_file(name))
-
-
-def _cluster_id() -> str:
-    """``/cluster/id``, which the first broker has written."""
-    client = KazooClient(plan.zookeeper_hosts())
-    client.start(60)
-    try:
-        data, _ = client.get("/cluster/id")
-        return str(json.loads(data)["id"])
-    finally:
-        client.stop()
-        client.close()

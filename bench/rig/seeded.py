@@ -1,4 +1,4 @@
-"""What ZooKeeper-mode brokers leave in ZooKeeper before there is a topic."""
+"""What ZooKeeper-mode brokers leave in ZooKeeper before there is a topic; their cluster's id."""
 
 from __future__ import annotations
 
@@ -44,3 +44,19 @@ def seed(client: KazooClient, cluster_id: str) -> None:
     client.create("/controller_epoch", b"1")
     identity = json.dumps({"version": "1", "id": cluster_id}).encode()
     client.create("/cluster/id", identity)
+
+
+def cluster_id(hosts: str) -> str:
+    """``/cluster/id``, which the first broker of a cluster has written.
+
+    Args:
+        hosts: of a ZooKeeper, ``host:port``.
+    """
+    client = KazooClient(hosts, timeout=30)
+    client.start(timeout=60)
+    try:
+        data, _ = client.get("/cluster/id")
+        return str(json.loads(data)["id"])
+    finally:
+        client.stop()
+        client.close()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -24,22 +24,20 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from emulator.commands.zk.client import Connector
+from emulator.commands.zk.client import Connector, value_of
 from emulator.migration.zk_tree import controller
 from emulator.rollback import release
 from emulator.rollback.course import CourseError
-from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     Check,
     Create,
     Delete,
     Multi,
-    NodeData,
-    ReadFailed,
     ReadValue,
     SetData,
-    Stat,
 )
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.02
@@ -91,11 +89,20 @@ class RollbackZnodes:
 
     def read(self) -> Sequence[ReadValue]:
         """Read the four znodes, after a sync."""
-        client, until = self._zookeeper(), _deadline()
+        client = self._zookeeper()
+
+        def values() -> list[ReadValue]:
+            client.sync("/")
+            return [value_of(client, path) for path in release.PATHS]
+
+        return self._until_answered(values)
+
+    def _until_answered(self, ask: Callable[[], T]) -> T:
+        """Ask again for a while if the answer is lost."""
+        until = time.monotonic() + CONNECT_TIMEOUT_S
         while True:
             try:
-                client.sync("/")
-                return [_read(client, path) for path in release.PATHS]
+                return ask()
             except _LOST as error:
                 if time.monotonic() > until:
                     raise self._failed(error) from error
@@ -114,18 +121,8 @@ class RollbackZnodes:
 
     def forbidden(self, multi: Multi) -> str:
         """Send a multi that is refused in any case: a refused right comes before that."""
-        trial, until = Multi((*multi.ops, Check("/", _NO_VERSION))), _deadline()
-        while True:
-            try:
-                results = self._send(trial)
-                break
-            except _LOST as error:
-                if time.monotonic() > until:
-                    raise self._failed(error) from error
-                time.sleep(POLL_S)
-            except KazooException as error:
-                raise self._failed(error) from error
-        for one in results:
+        trial = Multi((*multi.ops, Check("/", _NO_VERSION)))
+        for one in self._until_answered(lambda: self._send(trial)):
             if isinstance(one, Exception) and not isinstance(one, (*_CHANGED, *_NOT_TRIED)):
                 return _refusal(one)
         return ""
@@ -187,10 +184,6 @@ class RollbackZnodes:
         return None
 
 
-def _deadline() -> float:
-    return time.monotonic() + CONNECT_TIMEOUT_S
-
-
 def _refusal(error: Exception) -> str:
     """Why a multi was refused, as somebody who has to mend it needs it."""
     if isinstance(error, NoAuthError):
@@ -201,26 +194,3 @@ def _refusal(error: Exception) -> str:
             "this login has no name"
         )
     return f"ZooKeeper refuses to change the controllers' znodes ({type(error).__name__})"
-
-
-def _read(client: KazooClient, path: str) -> ReadValue:
-    try:
-        data, stat = client.get(path)
-    except NoNodeError:
-        return ReadFailed(ZkCode.NO_NODE)
-    return NodeData(
-        data,
-        Stat(
-            stat.czxid,
-            stat.mzxid,
-            stat.ctime,
-            stat.mtime,
-            stat.version,
-            stat.cversion,
-            stat.aversion,
-            stat.ephemeralOwner,
-            stat.dataLength,
-            stat.numChildren,
-            stat.pzxid,
-        ),
-    )

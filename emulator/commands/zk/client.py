@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.handlers.utils import create_tcp_connection
 
@@ -21,6 +22,8 @@ from emulator.config.tls import TlsSettings
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.io.jaas_file import inlined
 from emulator.io.tls import context, explain
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import NodeData, ReadFailed, Stat
 from emulator.zookeeper.sasl import MECHANISM
 
 
@@ -37,6 +40,34 @@ def settings(path: Path | None, overrides: Iterable[str]) -> tuple[str, ZooKeepe
     if problems:
         raise ValueError("; ".join(problems))
     return raw.get("zookeeper.connect", ""), security
+
+
+def value_of(client: KazooClient, path: str) -> NodeData | ReadFailed:
+    """Read one znode, as our own client answers it.
+
+    Raises:
+        KazooException: it cannot be read, and is not absent.
+    """
+    try:
+        data, stat = client.get(path)
+    except NoNodeError:
+        return ReadFailed(ZkCode.NO_NODE)
+    return NodeData(
+        data,
+        Stat(
+            stat.czxid,
+            stat.mzxid,
+            stat.ctime,
+            stat.mtime,
+            stat.version,
+            stat.cversion,
+            stat.aversion,
+            stat.ephemeralOwner,
+            stat.dataLength,
+            stat.numChildren,
+            stat.pzxid,
+        ),
+    )
 
 
 def client(

@@ -13,7 +13,6 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import ZnodeStat
 
 from emulator.commands.folders import committed_image, open_log
 from emulator.commands.zk import client as zk_client
@@ -31,7 +30,6 @@ from emulator.zookeeper.ops import (
     NodeData,
     ReadFailed,
     ReadValue,
-    Stat,
     ZkResult,
 )
 
@@ -95,29 +93,12 @@ def _connected(hosts: str, security: ZooKeeperSecurity) -> Iterator[KazooClient]
 
 def _read(client: KazooClient, read: object) -> ReadValue:
     path = read.path  # type: ignore[attr-defined]  # every read has a path
+    if not isinstance(read, GetChildren):
+        return zk_client.value_of(client, path)
     try:
-        if isinstance(read, GetChildren):
-            return tuple(client.get_children(path))
-        data, stat = client.get(path)
+        return tuple(client.get_children(path))
     except NoNodeError:
         return ReadFailed(ZkCode.NO_NODE)
-    return NodeData(data, _stat(stat))
-
-
-def _stat(stat: ZnodeStat) -> Stat:
-    return Stat(
-        stat.czxid,
-        stat.mzxid,
-        stat.ctime,
-        stat.mtime,
-        stat.version,
-        stat.cversion,
-        stat.aversion,
-        stat.ephemeralOwner,
-        stat.dataLength,
-        stat.numChildren,
-        stat.pzxid,
-    )
 
 
 def compare(

@@ -302,7 +302,6 @@ class Tried(FinalisingQuorum):
         return third, others
 
 
-@pytest.mark.requirement("F07")
 def test_a_voter_with_the_flag_that_cannot_lead_costs_seconds_below_a_mark() -> None:
     """The others serve, and give way to it more and more rarely; the status names it."""
     quorum = Tried()
