@@ -133,7 +133,7 @@ def test_an_interrupted_run_says_how_many_seeds_it_ran(tmp_path):
         running.send_signal(signal.SIGINT)
         last = running.stdout.read().splitlines()[-1]
     assert running.returncode == 130
-    assert re.fullmatch(r"\d+ seeds of kind quick .* 0 failed, interrupted", last)
+    assert re.fullmatch(r"\d+ seeds? of kind quick .* 0 failed, interrupted", last)
     assert not record.exists()
 
 

@@ -8,7 +8,7 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.zk_tree import controller, migration
 from emulator.rollback.course import Course, Wanted, go
 from emulator.rollback.phases import RollbackPhase
-from emulator.zookeeper.ops import SetData
+from emulator.zookeeper.ops import Delete, SetData
 from tests.unit.rollback.model import (
     EPOCH,
     LOG_EPOCH,
@@ -71,6 +71,21 @@ def test_logs_that_cannot_be_read_at_the_end_keep_controller_where_it_is() -> No
     course = go(world, Wanted())
     assert "0 of 1 logs could be read, 1 are needed: data-3000: damaged" in course.failed
     assert held(world)
+
+
+def _frees(world: ModelCluster) -> None:
+    world.tree.write(Delete(controller.PATH), 7, 1)
+
+
+@pytest.mark.parametrize("hook", ["after_look", "after_stop"])
+def test_what_is_missing_is_said_also_if_controller_is_deleted_by_somebody_else(hook: str) -> None:
+    world = dual_write(quorum=QUORUM, up=[*QUORUM], unwritten=((121, "Topic"),))
+    setattr(world, hook, _frees)
+    before = world.mine
+    course = go(world, Wanted())
+    assert "1 record (1 Topic) are not in ZooKeeper" in course.failed
+    assert not any("marked" in one for one in course.did)
+    assert world.mine == before
 
 
 def _ends_its_copy(world: ModelCluster) -> None:
