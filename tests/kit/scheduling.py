@@ -1,17 +1,102 @@
-"""How tests are handed to the workers: as xdist does, without looking at what is done already.
+"""How tests are handed to the workers: a pytest plugin.
 
-xdist keeps each group that a worker has finished, and counts through all of them whenever a test
-ends; with thousands of tests, each a group, the process that hands them out is busy with it.
+Tests that share servers are a group, which runs on one worker. Groups come first, those that take
+longest before the others: the rest fills the time that is left of the other worker.
+
+The groups are handed out as by xdist's ``--dist loadgroup``, but for two things:
+
+* The groups travel in a file. xdist appends them to the ids of the tests, which pytest no longer
+  lets it do from 9.2 on: nothing fails, but each test is then a group of its own, and every server
+  that the tests of a file share is started by each worker (pytest-xdist, issue 1386).
+* Groups that are done are forgotten. xdist keeps each one that a worker has finished, and counts
+  through all of them whenever a test ends; with thousands of tests, each a group, the process that
+  hands them out is busy with it.
 """
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pytest
 from xdist.scheduler.loadgroup import LoadGroupScheduling
 from xdist.workermanage import WorkerController
 
+from tests.kit.kinds import JVM_FIXTURES
 
-class PendingOnly(LoadGroupScheduling):  # type: ignore[misc]
-    """Forgets groups that are done."""
+SHARED: Final = "brokers"
+"""The group of what looks at servers that live until the end of the run."""
+
+SPARK: Final = "spark"
+"""The group of what uses the one Spark session."""
+
+INPUT: Final = "groups"
+"""What a worker is told: where to leave the groups."""
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """The group of a test, None where it has none: its marks' names, as xdist joins them."""
+    names = {str(mark.args[0]) for mark in item.iter_markers("xdist_group")}
+    return "_".join(sorted(names)) or None
+
+
+def rank(item: pytest.Item) -> int:
+    """What takes longest comes first."""
+    group = group_of(item)
+    if group is not None:
+        return 0 if group in {SHARED, SPARK} else 1
+    return 2 if item.get_closest_marker("slow") else 3
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts Java, and group what shares servers: a module, or more."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if JVM_FIXTURES.intersection(fixtures):
+            item.add_marker(pytest.mark.jvm)
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group(SPARK))
+        elif item.get_closest_marker("jvm"):
+            group = SHARED if "shared_brokers" in fixtures else item.path.stem
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+class LongestFirst:
+    """Sorts by rank, after the shuffle."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=rank)
+
+
+class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
+    """Keeps a group on one worker, and forgets groups that are done.
+
+    Args:
+        config: of the process that hands out.
+        log: xdist's.
+        file: where the workers leave the groups.
+    """
+
+    def __init__(self, config: pytest.Config, log: object, file: Path) -> None:
+        super().__init__(config, log)
+        self._file = file
+        self._groups: Mapping[str, str] = {}
+
+    def schedule(self) -> None:
+        """Every worker has collected: hand out the first groups."""
+        if self.collection is None:
+            self._groups = json.loads(self._file.read_text())
+        super().schedule()
+
+    def _split_scope(self, nodeid: str) -> str:
+        """The group of a test; one without is a group of its own."""
+        return self._groups.get(nodeid, nodeid)
 
     def mark_test_complete(
         self, node: WorkerController, item_index: int, duration: float = 0
@@ -22,3 +107,41 @@ class PendingOnly(LoadGroupScheduling):  # type: ignore[misc]
         scope = self._split_scope(self.registered_collections[node][item_index])
         if all(work[scope].values()):
             del work[scope]
+
+
+class Distribution:
+    """In the process that hands out: tells the workers where to leave the groups."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="groups-")
+        self._file = Path(self._folder.name, "groups.json")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: WorkerController) -> None:
+        node.workerinput[INPUT] = str(self._file)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> ByGroup:
+        return ByGroup(config, log, self._file)
+
+    def pytest_unconfigure(self) -> None:
+        self._folder.cleanup()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(LongestFirst())
+    if config.getoption("dist", "no") == "loadgroup" and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Distribution())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """In a worker: leave the groups before xdist says that all is collected."""
+    where = getattr(session.config, "workerinput", {}).get(INPUT)
+    if where is None:
+        return
+    groups = {item.nodeid: group for item in session.items if (group := group_of(item))}
+    # All workers leave the same; one that is read is whole.
+    fresh = Path(f"{where}.{os.getpid()}")
+    fresh.write_text(json.dumps(groups))
+    fresh.replace(where)

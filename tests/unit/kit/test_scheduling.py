@@ -1,0 +1,58 @@
+"""What shares a server runs on one worker, also where xdist's own groups are lost."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+GROUPED = """
+import os
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("{name}")
+
+@pytest.fixture(scope="module")
+def server():
+    with Path("started").open("a") as file:
+        file.write("{name}\\n")
+
+@pytest.mark.parametrize("text", ["]", "@spark", "a", "b", "c", "d"])
+def test_it(server, text):
+    with Path("ran").open("a") as file:
+        file.write("{name}" + os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+"""
+ALONE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(8))
+def test_alone(number): pass
+"""
+
+
+def test_a_group_runs_on_one_worker(tmp_path):
+    groups = ("one", "two", "three")
+    for name in groups:
+        (tmp_path / f"test_{name}.py").write_text(GROUPED.format(name=name))
+    (tmp_path / "test_alone.py").write_text(ALONE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    plugins = ("-p", "xdist", "-p", "tests.kit.scheduling")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, "-n", "2", "--dist", "loadgroup"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
+    assert "26 passed" in done.stdout
+    assert Counter((tmp_path / "started").read_text().split()) == dict.fromkeys(groups, 1)
+    ran = Counter((tmp_path / "ran").read_text().split())
+    assert sorted(ran.values()) == [6, 6, 6], ran
+    assert len({worker[-3:] for worker in ran}) == 2, "both workers take part"
