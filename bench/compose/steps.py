@@ -95,7 +95,7 @@ def back() -> None:
         _restart(controller_name(number), Wanted.STOPPED)
     _run(_OURS, "rollback", "--yes", "--stopped", "--config", *files)
     _all_at_once()
-    _run(_OURS, "rollback", "--yes", "--clear", "--config", *files)
+    _run(_OURS, "rollback", "--yes", "--clear", "--stopped", "--config", *files)
     for number in CONTROLLERS:
         shutil.rmtree(control.folder(controller_name(number)), ignore_errors=True)
     shutil.rmtree(control.trace(), ignore_errors=True)

@@ -1,7 +1,8 @@
 """Whether a controller runs, by the lock of its folder and by its address.
 
-Neither is enough. A lock is not seen on a network file system, and the folder given may be a copy;
-an address may be one that this machine does not reach.
+Neither is enough. A lock is not seen on a network file system, and the folder given may be a copy,
+also one at the path that the controller's own file names; an address may be one that this machine
+does not reach.
 """
 
 from __future__ import annotations
@@ -26,12 +27,10 @@ def runs(held: bool | None, answer: Reached, *, own: bool) -> bool | None:
     Args:
         held: whether somebody holds the lock of its folder; None: not known, or no folder.
         answer: of its address.
-        own: whether the folder is the one that the controller's own file names, not a copy.
+        own: whether the folder is known to be the controller's own, and no copy.
     """
     if held or answer is Reached.YES:
         return True
     if answer is Reached.REFUSED:
         return False
-    if held is None or not (own or answer is Reached.NO_ADDRESS):
-        return None
-    return False
+    return False if held is False and own else None

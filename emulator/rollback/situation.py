@@ -22,8 +22,8 @@ class ControllerSeen:
     ``runs``: None: not known (:mod:`emulator.rollback.running`), and ``why`` says why. ``pid``: of
     the process that holds its folder, if it is on this machine and ours to signal. ``status``: what
     ``/status`` says; None: nothing. ``folder``: where its log can be read once it has ended;
-    ``own``: its own file names it. ``copied``: a folder that it does not write while it runs, so
-    that it proves nothing. ``file``: its properties; ``log_dir``: what they name, wherever it is.
+    ``own``: it is known to be no copy. ``copied``: a folder that it does not write while it runs,
+    so that it proves nothing. ``file``: its properties; ``log_dir``: what they name, wherever it is.
     """
 
     node_id: int | None

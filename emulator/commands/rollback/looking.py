@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +14,7 @@ from bench.rig import zk_dump
 from emulator.commands import folders
 from emulator.commands.preflight import inputs
 from emulator.commands.rollback import processes
+from emulator.commands.rollback.addresses import ask, elsewhere, is_here
 from emulator.commands.status import fetch
 from emulator.commands.zk.client import Connector
 from emulator.config.listeners import HostPort
@@ -33,8 +32,8 @@ from emulator.rollback.phases import RollbackPhase, phase_of
 from emulator.rollback.running import Reached, runs
 from emulator.rollback.situation import ControllerSeen, FolderSeen, Situation
 
-CONNECT_S: Final = 1.0
 METRICS_PORT: Final = "kraftbridge.metrics.port"
+_SILENT: Final = frozenset({Reached.NONE, Reached.NO_ADDRESS})
 UNREADABLE: Final = (zk_dump.UnreadableError, inputs.PreflightError)
 """What a look raises."""
 NOT_HERE: Final = processes.FolderHolder(None, None)
@@ -60,7 +59,9 @@ class Looker:
     def __init__(self, given: Given, connect: Connector) -> None:
         self._given = given
         self._connect = connect
-        self._own: set[str] = set()
+        self._named: set[str] = set()
+        self._held: set[int] = set()
+        """Controllers whose folder was seen to be held: it is theirs."""
         self.paths: dict[int, Path] = {}
         """Controllers' folders on this machine, by node id."""
         self._files: dict[int | None, Properties] = {}
@@ -133,7 +134,7 @@ class Looker:
             meta = one.metas.get(told, {})
             if told and meta and meta.get("node.id") == str(one.node_id):
                 found.append(Path(told))
-        self._own = {str(one) for one in found}
+        self._named = {str(one) for one in found}
         return list(dict.fromkeys([*found, *(_outer(one) for one in self._given.log_dirs)]))
 
     def _controller(
@@ -142,16 +143,22 @@ class Looker:
         name = f"controller {node_id}" if file is None else file.name
         status = None if file is None else _status(file, address)
         folder = self.paths.get(node_id)
-        own = folder is None or str(folder) in self._own
+        named = folder is None or str(folder) in self._named
         held, pid = NOT_HERE if folder is None else processes.holder(folder)
+        if held:
+            self._held.add(node_id)
         answer, why = ask(address)
+        # A copy may be at the same path as the folder on the controller's machine.
+        own = node_id in self._held or (named and address is not None and is_here(address))
+        if named and held is False and not own and answer in _SILENT:
+            why = f"{why}; {folder} may be a copy, as {elsewhere(address)}"
         running = runs(held, answer, own=own)
         if status is not None and status.get("node_id") == node_id:
             running = True
         else:
             status = None
         # What a running controller does not hold is a copy, and older than its log.
-        copied = bool(running) and (held is False or (held is None and not own))
+        copied = bool(running) and (held is False or (held is None and not named))
         return ControllerSeen(
             node_id,
             name,
@@ -267,24 +274,6 @@ def status_url(file: Properties, address: HostPort | None) -> str | None:
     if where is None or not port.isdigit() or port == "0":
         return None
     return f"http://{HostPort(where.host or '127.0.0.1', int(port))}"
-
-
-def ask(address: HostPort | None) -> tuple[Reached, str]:
-    """What comes of connecting to a controller's address, and a sentence about it."""
-    if address is None:
-        return Reached.NO_ADDRESS, "no file says where it listens"
-    try:
-        with socket.create_connection((address.host, address.port), CONNECT_S):
-            return Reached.YES, f"{address} accepts connections"
-    except TimeoutError:
-        return Reached.NONE, f"{address}: no answer within {CONNECT_S:g} s"
-    except socket.gaierror as error:
-        return Reached.NONE, f"the name {address.host} does not resolve: {error.strerror}"
-    except OSError as error:
-        refused = error.errno == errno.ECONNREFUSED
-        return Reached.REFUSED if refused else Reached.NONE, f"{address}: {error.strerror or error}"
-    except (UnicodeError, ValueError, OverflowError):
-        return Reached.NONE, f"{address.host!r} is no name of a host"
 
 
 def alive(one: ControllerSeen) -> tuple[bool | None, str]:

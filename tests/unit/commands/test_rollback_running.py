@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -13,14 +14,17 @@ from typing import Any
 import pytest
 
 from emulator.commands.preflight.inputs import PreflightError, read_properties
-from emulator.commands.rollback import acting, looking, processes
+from emulator.commands.rollback import acting, addresses, looking, processes
 from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
 from emulator.commands.rollback.processes import Ending, FolderHolder, holder
 from emulator.config.listeners import HostPort
+from emulator.preflight.engine import Severity
 from emulator.preflight.survey import Survey
 from emulator.raft import layout
+from emulator.rollback.checks import checks
 from emulator.rollback.course import CourseError
+from emulator.rollback.phases import RollbackPhase
 from emulator.rollback.running import Reached, runs
 from emulator.rollback.situation import ControllerSeen, Situation
 
@@ -56,10 +60,9 @@ def test_it_is_over_only_if_nothing_says_otherwise(
 ) -> None:
     found = runs(held, answer, own=own)
     assert (found is True) == (held is True or answer is Reached.YES)
-    # What is not known decides nothing.
-    nothing = held is None and answer in {Reached.NONE, Reached.NO_ADDRESS}
-    copy = held is False and answer is Reached.NONE and not own
-    assert (found is None) == (nothing or copy)
+    # What is not known decides nothing, nor does the free lock of what may be a copy.
+    silent = answer in {Reached.NONE, Reached.NO_ADDRESS}
+    assert (found is None) == (silent and (held is None or (held is False and not own)))
 
 
 @pytest.mark.parametrize("how", ["flock", "lockf"])
@@ -146,26 +149,41 @@ def a_controller(path: Path, address: HostPort, name: str = "data") -> tuple[Pat
     return file, folder
 
 
-def looked(files: list[Path], folders: list[Path] | None = None) -> ControllerSeen:
+def looks(files: list[Path], folders: list[Path] | None = None) -> Looker:
     nothing: Any = None
-    given = Given("h:1", [read_properties(one) for one in files], folders or [])
-    (found,) = Looker(given, nothing).controllers()
+    return Looker(Given("h:1", [read_properties(one) for one in files], folders or []), nothing)
+
+
+def looked(files: list[Path], folders: list[Path] | None = None) -> ControllerSeen:
+    (found,) = looks(files, folders).controllers()
     return found
+
+
+def addrinfo(*found: str) -> list[tuple[object, ...]]:
+    """What the resolver answers for a name."""
+    return [
+        (socket.AF_INET6, 2, 17, "", (one, 0, 0, 0))
+        if ":" in one
+        else (socket.AF_INET, 2, 17, "", (one, 0))
+        for one in found
+    ]
 
 
 def test_its_own_folder_shows_that_it_has_ended_whatever_became_of_its_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Who was seen to hold it runs on this machine, wherever its address is."""
     file, folder = a_controller(tmp_path, NOWHERE)
-    found = looked([file])
-    assert (found.runs, found.folder) == (False, str(folder))
+    looker = looks([file])
     with another_process(folder) as child:
-        found = looked([file])
+        (found,) = looker.controllers()
         assert (found.runs, found.pid, found.folder) == (True, child.pid, str(folder))
         assert looking.alive(found)[0] is True
         with pytest.raises(CourseError, match="started again, perhaps by a supervisor"):
             live([]).over(seen(found))
     live([]).over(seen(found))
+    (found,) = looker.controllers()
+    assert (found.runs, found.folder) == (False, str(folder))
     monkeypatch.setattr(processes, "LOCAL", frozenset({"of this machine"}))
     found = looked([file])
     assert (found.runs, NOWHERE.host in found.why) == (None, True)
@@ -174,11 +192,60 @@ def test_its_own_folder_shows_that_it_has_ended_whatever_became_of_its_address(
     live([], stopped=True).over(seen(found))
 
 
+DROPS = addrinfo("192.0.2.1")
+"""Of no machine (RFC 5737)."""
+
+
+@pytest.mark.parametrize(
+    ("found", "nonlocal_bind", "here"),
+    [
+        (addrinfo("127.0.0.1"), "1", True),
+        (addrinfo("127.0.1.1", "::1"), "0", True),
+        (addrinfo("127.0.0.1", "192.0.2.1"), "0", False),
+        (addrinfo("192.0.2.1"), "0", False),
+        (addrinfo("192.0.2.1"), "1", False),
+        (addrinfo("0.0.0.0"), "0", False),
+        (addrinfo("fe80::1%9"), "0", False),
+        ([], "0", False),
+    ],
+)
+def test_an_address_is_here_only_if_all_that_its_name_resolves_to_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: object, nonlocal_bind: str, here: bool
+) -> None:
+    (tmp_path / "bind").write_text(f"{nonlocal_bind}\n")
+    files = dict.fromkeys((socket.AF_INET, socket.AF_INET6), tmp_path / "bind")
+    monkeypatch.setattr(addresses, "_NONLOCAL", files)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert addresses.is_here(HostPort("a-name", 9093)) is here
+
+
+@pytest.mark.parametrize(("here", "runs_there"), [(True, False), (False, None)])
+def test_a_copy_at_the_same_path_says_nothing_about_a_controller_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: bool, runs_there: bool | None
+) -> None:
+    """Its machine is cut off: nobody holds the copy, and nobody answers."""
+    file, folder = a_controller(tmp_path, HostPort("c1.example", 9093))
+    monkeypatch.setattr(looking, "ask", lambda _: (Reached.NONE, "no answer within 1 s"))
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_, **__: addrinfo("127.0.0.1") if here else DROPS
+    )
+    found = looked([file])
+    assert (found.runs, found.folder) == (runs_there, str(folder))
+    if runs_there is None:
+        assert f"{folder} may be a copy, as c1.example:9093 is not of this machine" in found.why
+        (told,) = [
+            one for one in checks(seen(found), RollbackPhase.DUAL_WRITE) if one.code == "R07"
+        ]
+        assert (told.severity, "--stopped" in told.remedy) == (Severity.BLOCKER, True)
+        with pytest.raises(CourseError, match=r"not known whether it has ended.*--stopped"):
+            live([]).over(seen(found))
+
+
 def test_what_still_accepts_connections_is_not_over_though_nobody_holds_its_folder(
     tmp_path: Path,
 ) -> None:
     """``--stopped`` is believed only where nothing says otherwise."""
-    with looking.socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server:
         address = HostPort("127.0.0.1", server.getsockname()[1])
         here = ControllerSeen(3000, "one", False, address, folder=str(tmp_path))
         with pytest.raises(CourseError, match=rf"again.*{address} accepts connections"):
@@ -192,7 +259,7 @@ def test_a_copied_folder_says_nothing_about_the_controller(tmp_path: Path) -> No
     assert looked([file], [folder]).runs is None, "it may run on a machine that is not reached"
     file.write_text(there.replace(str(NOWHERE), str(REFUSES)))
     assert looked([file], [folder]).runs is False
-    with looking.socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server:
         address = HostPort("127.0.0.1", server.getsockname()[1])
         file.write_text(there.replace(str(NOWHERE), str(address)))
         found = looked([file], [folder])
