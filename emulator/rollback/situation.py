@@ -23,7 +23,8 @@ class ControllerSeen:
     the process that holds its folder, if it is on this machine and ours to signal. ``status``: what
     ``/status`` says; None: nothing. ``folder``: where its log can be read once it has ended;
     ``own``: it is known to be no copy. ``copied``: a folder that it does not write while it runs,
-    so that it proves nothing. ``file``: its properties; ``log_dir``: what they name, wherever it is.
+    so that it proves nothing. ``file``: its properties; ``log_dir``: what they name, wherever that
+    is.
     """
 
     node_id: int | None
