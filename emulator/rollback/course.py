@@ -189,7 +189,7 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
     ended: float | None,
 ) -> None:
     held = marked = False
-    lost = ""
+    lost = missing.counted(seen.lost) if seen.lost else ""
     for _ in range(TRIES):
         found = _found(world)
         if release.done(found):

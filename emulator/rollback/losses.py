@@ -8,6 +8,7 @@ from typing import Final
 
 from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, Severity, finding
+from emulator.rollback import missing
 from emulator.rollback.phases import RollbackPhase
 from emulator.rollback.situation import Situation
 
@@ -48,8 +49,51 @@ def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
                 "KIP-866, Rollback to ZK",
                 Severity.BLOCKER,
             )
+    if phase is RollbackPhase.ROLLED_BACK and seen.freed_by_others:
+        yield from _freed(seen)
     if phase is RollbackPhase.FINALISED or (phase is RollbackPhase.DUAL_WRITE and not seen.running):
         yield from _different(seen, phase)
+
+
+def _freed(seen: Situation) -> Iterator[Finding]:
+    """What was lost when somebody deleted ``/controller`` by hand; the logs alone still show it."""
+    usable = sum(not one.problem for one in seen.ends)
+    if seen.running:
+        names = ", ".join(one.text for one in seen.running)
+        yield finding(
+            "R06",
+            migration.PATH,
+            f"/controller was freed by somebody else, and {names} still runs",
+            "what its log holds and ZooKeeper lacks is known only when it has ended",
+            "stop it, and run this command again; or give up what may be missing: --accept-loss",
+            "",
+            Severity.BLOCKER,
+        )
+    elif seen.lost:
+        yield finding(
+            "R06",
+            migration.PATH,
+            f"/controller was freed by somebody else when ZooKeeper lacked "
+            f"{missing.counted(seen.lost)} of the log",
+            "they may have been acknowledged, and the brokers do not know them",
+            "kraft-bridge zk diff --log-dir, with the newest of the folders, names the znodes, and "
+            "those that a broker has written since; make again what is needed with Kafka's tools, "
+            "then give up the rest: --accept-loss",
+            "",
+            Severity.BLOCKER,
+        )
+    elif usable < seen.logs_needed:
+        told = [*(one.problem for one in seen.ends if one.problem), not_here(seen)]
+        yield finding(
+            "R06",
+            migration.PATH,
+            f"/controller was freed by somebody else, and {usable} of {seen.quorum} logs can be "
+            f"read here, {seen.logs_needed} are needed: {'; '.join(filter(None, told))}",
+            "it is not known whether ZooKeeper had every change then",
+            "give -c of each controller, and --log-dir of copies of the folders elsewhere",
+            "",
+            Severity.WARNING,
+        )
 
 
 def not_here(seen: Situation) -> str:

@@ -13,6 +13,8 @@ from emulator.migration.zk_tree import controller, own
 from emulator.migration.zk_tree.own import OwnZnode
 from emulator.preflight.stage import StageFound, standing
 from emulator.preflight.survey import Survey
+from emulator.rollback import missing
+from emulator.rollback.missing import FolderEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Situation:
 
     ``differences``: of the tree from the newest log; None: not compared, ``not_compared`` says why.
     ``modes``: broker id -> whether it is registered in KRaft mode; None: not known. ``voters``: how
-    many the files and folders name, of which not each may be among ``controllers``.
+    many the files and folders name, of which not each may be among ``controllers``. ``ends``: of
+    the logs that can be read here, if ``freed_by_others`` and no controller runs.
     """
 
     survey: Survey
@@ -82,6 +85,7 @@ class Situation:
     differences: Sequence[Difference] | None = None
     not_compared: str = ""
     voters: int = 0
+    ends: Sequence[FolderEnd] = ()
 
     @property
     def quorum(self) -> int:
@@ -117,6 +121,19 @@ class Situation:
     def held(self) -> bool:
         """Whether anybody holds ``/controller``."""
         return controller.PATH in self.survey.nodes
+
+    @property
+    def freed_by_others(self) -> bool:
+        """Whether a broker is the controller again, and no run of this command made it so.
+
+        After a copy, so that callers had been served.
+        """
+        return self.held and not self.stage.in_kraft and self.stage.complete and not self.marked
+
+    @property
+    def lost(self) -> tuple[tuple[int, str], ...]:
+        """Changes that ``ends`` show, and that were not in ZooKeeper when it was freed."""
+        return missing.missing([one for one in self.ends if not one.problem], self.quorum)
 
     @property
     def running(self) -> tuple[ControllerSeen, ...]:

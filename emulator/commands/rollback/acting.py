@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from emulator.commands.rollback import processes
+from emulator.commands.rollback import log_ends, processes
 from emulator.commands.rollback.looking import UNREADABLE, Looker, alive, status_url
 from emulator.commands.rollback.znodes import RollbackZnodes
 from emulator.commands.status import fetch
@@ -18,8 +18,6 @@ from emulator.commands.zk.client import Connector
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
 from emulator.preflight.node_file import Properties
-from emulator.raft import layout
-from emulator.rollback import missing
 from emulator.rollback.course import MEANWHILE, CourseError
 from emulator.rollback.missing import FolderEnd
 from emulator.rollback.situation import ControllerSeen, Situation
@@ -202,19 +200,7 @@ class LiveRollback:
 
     def log_ends(self, seen: Situation, found: Found) -> Sequence[FolderEnd]:
         """The end of each log on this machine, from the segment on that holds the offset."""
-        said = found.migration
-        ends = []
-        for name in (one.folder for one in seen.controllers if one.folder):
-            folder = Path(name)
-            try:
-                files = _segments(folder, said.kraft_metadata_offset)
-            except OSError as error:
-                ends.append(FolderEnd(name, problem=f"{error.filename}: {error.strerror}"))
-                continue
-            ends.append(
-                missing.read(name, files, said.kraft_metadata_offset, said.kraft_metadata_epoch)
-            )
-        return ends
+        return log_ends.read(seen.controllers, found.migration)
 
     # ------------------------------------------------------------- ZooKeeper
     def read(self) -> Sequence[ReadValue]:
@@ -243,19 +229,3 @@ def _unknown(one: ControllerSeen, why: str) -> str:
         f"{one.text} cannot be asked ({why}): it is not known whether it has ended. See that it "
         "is stopped, and run this command again with --stopped"
     )
-
-
-def _segments(folder: Path, offset: int) -> dict[str, bytes]:
-    """Segments that can hold what follows an offset, by path below the folder."""
-    inner = folder / layout.FOLDER
-    found = {
-        base: path
-        for path in inner.iterdir()
-        if (base := layout.segment_base(f"{layout.FOLDER}/{path.name}")) is not None
-    }
-    first = max((base for base in found if base <= offset), default=0)
-    return {
-        f"{layout.FOLDER}/{path.name}": path.read_bytes()
-        for base, path in found.items()
-        if base >= first
-    }

@@ -13,7 +13,7 @@ import msgspec
 from bench.rig import zk_dump
 from emulator.commands import folders
 from emulator.commands.preflight import inputs
-from emulator.commands.rollback import processes
+from emulator.commands.rollback import log_ends, processes
 from emulator.commands.rollback.addresses import ask, elsewhere, is_here
 from emulator.commands.status import fetch
 from emulator.commands.zk.client import Connector
@@ -73,9 +73,12 @@ class Looker:
                 raise inputs.PreflightError(
                     f"{known.name} and {one.name} are both of controller {one.node_id}: give one"
                 )
-        voters = {x for one in given.properties for x in one.voters}
+        told = {one.voters: one.name for one in given.properties if one.voters}
+        voters = frozenset[int]().union(*told)
         for path in self._candidates():
             found = inputs.read_folder(path)
+            if found.voters:
+                told.setdefault(found.voters, found.name)
             # A broker has a copy of the log, too: its process must not be stopped.
             if found.node_id is None or found.node_id not in voters | found.voters:
                 raise inputs.PreflightError(
@@ -87,6 +90,13 @@ class Looker:
                     f"{other} and {path} are both of controller {found.node_id}: which has its "
                     "newest log is not known; give one"
                 )
+
+        if len(told) > 1:
+            sets = ", ".join(f"{sorted(ids)} in {name}" for ids, name in told.items())
+            raise inputs.PreflightError(
+                f"the voters are not the same everywhere: {sets}. A majority of which is needed is "
+                "not known: give the files and folders of one quorum"
+            )
 
     def look(self) -> Situation:
         """Look at everything.
@@ -103,6 +113,8 @@ class Looker:
         voters |= {x for one in self._given.properties for x in one.voters}
         voters |= {x for one in read for x in one.voters}
         seen = Situation(survey, nodes, self._broker_folders(), voters=len(voters))
+        if seen.freed_by_others and not seen.running:
+            seen = replace(seen, ends=log_ends.read(nodes, seen.stage.mark))
         final = phase_of(seen) is RollbackPhase.FINALISED
         told = seen.leader is not None and not final  # the log is written, and need not be read
         image, why = (None, "") if told else self._image(seen)

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from bench.rig.waiting import wait_for
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import FOLDER, META_PROPERTIES
@@ -164,6 +166,32 @@ def test_what_a_stopped_quorum_has_not_written_is_named_and_can_be_written_from_
         code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
         assert (code, json.loads(out)["controller"]) == (0, 1), out
         assert b"retention.ms" not in (tree.get(TOPIC).data or b"")
+
+
+def test_what_was_lost_when_controller_was_deleted_by_hand_is_counted(
+    quorum: MigratingQuorum, tmp_path: Path
+) -> None:
+    more = arguments(quorum, tmp_path)
+    with served(quorum) as (hosts, tree), a_broker(hosts):
+        said = migration.parse(tree.get(migration.PATH).data)
+        # As if the end of the copy had not been written.
+        before = msgspec.structs.replace(said, kraft_metadata_offset=said.kraft_metadata_offset - 4)
+        tree.get(migration.PATH).data = migration.encode(before)
+        client = KazooClient(hosts)
+        client.start()
+        client.delete(controller.PATH)
+        wait_for("elected broker", lambda: client.exists(controller.PATH))
+        client.stop()
+        client.close()
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
+        found = json.loads(out)
+        assert (code, found["phase"]["name"], found["did"]) == (1, "rolled back", [])
+        (told,) = [one for one in found["findings"] if one["code"] == "R06"]
+        assert told["fact"].endswith("of the log")
+        tree.get(migration.PATH).data = migration.encode(said)
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
+        found = json.loads(out)
+        assert (code, found["did"]) == (0, ["marked /kraft_bridge"])
 
 
 def _log_bytes(folder: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -274,6 +275,22 @@ def test_of_one_controller_there_is_one_file_and_one_folder(tmp_path: Path) -> N
         looked([one, other])
     with pytest.raises(PreflightError, match="which has its newest log is not known"):
         looked([one], [copied])
+
+
+def test_files_and_folders_of_different_quorums_are_refused(tmp_path: Path) -> None:
+    """A majority of all together may be one of neither: 2 of 1, 2, 3 are none of 1, 4, 5."""
+    one, folder = a_controller(tmp_path, REFUSES)
+    broker = tmp_path / "broker.properties"
+    broker.write_text(f"broker.id=1\ncontroller.quorum.voters=3000@{REFUSES}\n")
+    assert looked([one, broker]).runs is False
+    broker.write_text(f"broker.id=1\ncontroller.quorum.voters=3000@{REFUSES},3001@h:1,3002@h:1\n")
+    told = rf"\[3000\] in {one}, \[3000, 3001, 3002\] in {broker}.*of one quorum"
+    with pytest.raises(PreflightError, match=told):
+        looked([one, broker])
+    state = {"leaderEpoch": 1, "currentVoters": [{"voterId": 3000}, {"voterId": 3001}]}
+    (folder / layout.QUORUM_STATE).write_text(json.dumps({**state, "data_version": 0}))
+    with pytest.raises(PreflightError, match=rf"\[3000\] in {one}, \[3000, 3001\] in {folder}"):
+        looked([one])
 
 
 def test_an_address_that_is_gone_while_its_end_is_awaited_is_named(

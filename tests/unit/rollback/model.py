@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from emulator.metadata.migration_state import MigrationState
@@ -131,7 +131,7 @@ class ModelCluster:
                 if one not in (*self.unknown, *self.elsewhere)
             )
         leader = next(iter(self.up), None)
-        return Situation(
+        found = Situation(
             Survey(nodes, folders=folders),
             tuple(self._controller(one, leader) for one in self.quorum),
             self.broker_folders,
@@ -139,6 +139,7 @@ class ModelCluster:
             None if self.up or not self.seen_folders else tuple(self.differences),
             voters=self.voters,
         )
+        return replace(found, ends=self.ends()) if found.freed_by_others and not self.up else found
 
     def _controller(self, node_id: int, leader: int | None) -> ControllerSeen:
         runs: bool | None = None if node_id in self.unknown else node_id in self.up
@@ -203,15 +204,16 @@ class ModelCluster:
             raise CourseError(f"controller {self.up[0]} was started again")
 
     def log_ends(self, seen: Situation, found: Found) -> list[FolderEnd]:
-        if not self.seen_folders:
-            return []
         assert not self.up, "a log that is being written has no end"
+        return self.ends()
+
+    def ends(self) -> list[FolderEnd]:
         return [
             FolderEnd(
                 f"data-{one}", OFFSET + 10, LOG_EPOCH, self.unwritten, self.problem, self.final
             )
             for one in self.quorum
-            if one not in (*self.unknown, *self.elsewhere)
+            if self.seen_folders and one not in (*self.unknown, *self.elsewhere)
         ]
 
     def forbidden(self, multi: Multi) -> str:

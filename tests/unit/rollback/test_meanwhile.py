@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.zk_tree import controller, migration
+from emulator.preflight.engine import Severity
 from emulator.rollback.course import Course, Wanted, go
 from emulator.rollback.phases import RollbackPhase
 from emulator.zookeeper.ops import Delete, SetData
@@ -86,6 +89,52 @@ def test_what_is_missing_is_said_also_if_controller_is_deleted_by_somebody_else(
     assert "1 record (1 Topic) are not in ZooKeeper" in course.failed
     assert not any("marked" in one for one in course.did)
     assert world.mine == before
+
+
+def _deleted_by_hand(**more: Any) -> ModelCluster:
+    """As Kafka's guide says it, and a broker was elected before the first look."""
+    world = dual_write(**more)
+    _frees(world)
+    world.elect()
+    return world
+
+
+def test_what_was_lost_when_controller_was_deleted_by_hand_is_said_and_can_be_given_up() -> None:
+    late = ((121, "Topic"), (122, "Partition"))
+    world = _deleted_by_hand(quorum=QUORUM, up=[], unwritten=late)
+    course = go(world, Wanted())
+    assert (course.phase, codes(course), world.done) == (RollbackPhase.ROLLED_BACK, {"R06"}, [])
+    assert "lacked 2 records (1 Partition, 1 Topic) of the log" in course.refused[0].fact
+    course = go(world, Wanted(accept_loss=True))
+    lost = "gave up 2 records (1 Partition, 1 Topic), as --accept-loss says"
+    assert (course.failed, course.did) == ("", [lost, "marked /kraft_bridge"])
+    is_back(world)
+    again = go(world, Wanted())
+    assert (again.findings, again.did, again.failed) == ([], [], ""), (
+        "of a marked one no log is read"
+    )
+
+
+def test_what_runs_yet_after_controller_was_deleted_by_hand_is_to_be_stopped_first() -> None:
+    world = _deleted_by_hand(quorum=QUORUM, up=[3001], unwritten=((121, "Topic"),))
+    course = go(world, Wanted())
+    assert (codes(course), world.done) == ({"R06"}, [])
+    assert "controller 3001 still runs" in course.refused[0].fact
+    world.up = []
+    assert "lacked 1 record (1 Topic)" in go(world, Wanted()).refused[0].fact
+
+
+def test_logs_elsewhere_when_controller_was_deleted_by_hand_are_named() -> None:
+    for world in (
+        _deleted_by_hand(quorum=QUORUM, up=[], elsewhere=QUORUM[1:]),
+        _deleted_by_hand(up=[], problem="data-3000: damaged"),
+    ):
+        course = go(world, Wanted())
+        (told,) = [one for one in course.findings if one.code == "R06"]
+        assert (told.severity, course.refused) == (Severity.WARNING, [])
+        where = "controller 3001 is not here" if world.elsewhere else "data-3000: damaged"
+        assert where in told.fact
+        is_back(world)
 
 
 def _ends_its_copy(world: ModelCluster) -> None:

@@ -1,0 +1,42 @@
+"""Reads the end of each controller's log on this machine: what may not be in ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from emulator.migration.zk_tree.migration import MigrationZnode
+from emulator.raft import layout
+from emulator.rollback import missing
+from emulator.rollback.missing import FolderEnd
+from emulator.rollback.situation import ControllerSeen
+
+
+def read(controllers: Iterable[ControllerSeen], mark: MigrationZnode) -> list[FolderEnd]:
+    """The end of each log, from the segment on that holds the offset in ``/migration``."""
+    offset, epoch = mark.kraft_metadata_offset, mark.kraft_metadata_epoch
+    ends = []
+    for name in (one.folder for one in controllers if one.folder):
+        try:
+            files = _segments(Path(name), offset)
+        except OSError as error:
+            ends.append(FolderEnd(name, problem=f"{error.filename}: {error.strerror}"))
+            continue
+        ends.append(missing.read(name, files, offset, epoch))
+    return ends
+
+
+def _segments(folder: Path, offset: int) -> dict[str, bytes]:
+    """Segments that can hold what follows an offset, by path below the folder."""
+    inner = folder / layout.FOLDER
+    found = {
+        base: path
+        for path in inner.iterdir()
+        if (base := layout.segment_base(f"{layout.FOLDER}/{path.name}")) is not None
+    }
+    first = max((base for base in found if base <= offset), default=0)
+    return {
+        f"{layout.FOLDER}/{path.name}": path.read_bytes()
+        for base, path in found.items()
+        if base >= first
+    }
