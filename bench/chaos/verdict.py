@@ -9,11 +9,11 @@ from typing import Any, Final
 from bench.chaos.stage import Controller, Stage
 from bench.demo.controllers import IDS
 from bench.demo.verdict import refused, undeleted, unlike
-from bench.judge.stores import Entities, differences, dump_log, from_log, from_tree
+from bench.judge.stores import Entities, differences, dump_log, from_dump, from_log
 from bench.load.admin import AdminResult
 from bench.load.records import ConsumeResult, ProduceResult, Verdict
 from bench.rig.process import Process
-from bench.rig.zk_dump import contents, dump
+from bench.rig.zk_dump import dump
 
 _SHOWN: Final = 10
 
@@ -41,7 +41,7 @@ def wrong(stage: Stage, found: Found) -> list[str]:
     logs = {node_id: from_log(each) for node_id, each in records.items()}
     lines += stores(found.admin, logs)
     if stage.zk is not None:
-        lines += [f"stores: {line}" for line in _unlike(stage.zk, logs)]
+        lines += [f"stores: {line}" for line in _unlike(stage.zk, logs, stage.options.kafkas)]
     return lines
 
 
@@ -49,11 +49,13 @@ def between_stores(stage: Stage) -> list[str]:
     """What differs between ZooKeeper and the longest log."""
     assert stage.zk is not None
     logs = {node_id: from_log(dump_log(each.data)) for node_id, each in _of(stage)}
-    return _unlike(stage.zk, logs)
+    return _unlike(stage.zk, logs, stage.options.kafkas)
 
 
-def _unlike(zk: str, logs: Mapping[int, Entities]) -> list[str]:
-    tree = from_tree(contents(dump(zk, with_secrets=True)))
+def _unlike(zk: str, logs: Mapping[int, Entities], kafkas: int) -> list[str]:
+    tree = from_dump(dump(zk, with_secrets=True))
+    if kafkas:  # a controller of Kafka's compares no versions when it is elected
+        tree.versions = None
     newest = max(logs.values(), key=lambda log: log.offset)
     return differences(tree, newest)[:_SHOWN]
 

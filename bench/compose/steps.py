@@ -94,7 +94,7 @@ def back() -> None:
     for number in sorted(CONTROLLERS, key=lambda each: each == _leader()):
         _restart(controller_name(number), Wanted.STOPPED)
     _run(_OURS, "rollback", "--yes", "--stopped", "--config", *files)
-    _all_at_once()
+    _brokers(Wanted.ZOOKEEPER)
     _run(_OURS, "rollback", "--yes", "--clear", "--stopped", "--config", *files)
     for number in CONTROLLERS:
         shutil.rmtree(control.folder(controller_name(number)), ignore_errors=True)
@@ -165,25 +165,6 @@ def _brokers(wanted: Wanted, of: Wanted | None = None) -> None:
         _in_sync()  # a step that was cut off may have left one that catches up
         _restart(broker_name(number), wanted)
         _in_sync()
-
-
-def _all_at_once() -> None:
-    """Restart the brokers in ZooKeeper mode: none is left that knows epochs of the migration."""
-    for wanted in (Wanted.STOPPED, Wanted.ZOOKEEPER):
-        for number in BROKERS:
-            name = broker_name(number)
-            now = control.wanted(name)
-            if now is not Wanted.ZOOKEEPER and now is not wanted:
-                _say(f"{name}: {now} -> {wanted}")
-                control.want(name, wanted)
-        for number in BROKERS:
-            name = broker_name(number)
-            wait_for(f"{wanted} of {name}", lambda each=name: _settled(each), _STARTED_S)  # type: ignore[misc]  # mypy infers no type for a default
-    _in_sync()
-
-
-def _settled(name: str) -> bool:
-    return control.running(name) is control.wanted(name)
 
 
 def _in_sync() -> None:

@@ -45,7 +45,7 @@ MIGRATION: Final = (
     Command(f"{_OPERATOR} rehearse roll", ("broker-3: migrating -> kraft",)),
     Command(_STATUS, ("dual write",), healthy=True),
     Command(_DESCRIBE, _WHOLE),
-    Command(f"{_OPERATOR} rehearse back", ("broker-3: stopped -> zookeeper",)),
+    Command(f"{_OPERATOR} rehearse back", ("broker-3: migrating -> zookeeper",)),
     Command(_STATUS, ("no controller leads",), healthy=True),
     Command(_DESCRIBE, _WHOLE),
     Command(f"{_OPERATOR} rehearse migrate", ("broker-3: zookeeper -> migrating",)),

@@ -12,10 +12,10 @@ from bench.demo.controllers import IDS
 from bench.demo.narrator import Narrator
 from bench.demo.seed import LEAVING
 from bench.demo.stage import Stage
-from bench.judge.stores import Entities, differences, from_log, from_tree
+from bench.judge.stores import Entities, differences, from_dump, from_log
 from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
-from bench.rig.zk_dump import contents, dump
+from bench.rig.zk_dump import dump
 
 ALREADY: Final = {
     "CreateTopics": "TOPIC_ALREADY_EXISTS",
@@ -69,7 +69,7 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
 
 
 def _tree(stage: Stage) -> Entities:
-    return from_tree(contents(dump(stage.zk.hosts, with_secrets=True)))
+    return from_dump(dump(stage.zk.hosts, with_secrets=True))
 
 
 def _compare_all(stage: Stage, narrator: Narrator) -> None:

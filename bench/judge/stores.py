@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from bench.rig.jars import kafka_jars
 from bench.rig.java import find_java
+from bench.rig.zk_dump import contents, versions
 
 _PAYLOAD: Final = " payload: "
 _NO_CHANGE: Final = -2
@@ -41,6 +42,9 @@ class Entities:
     """``topics/NAME``, ``brokers/ID`` or, of quotas and SCRAM credentials, the path below
     ``/config`` -> key -> value; an entity without values is left out."""
     next_producer_id: int | None = None
+    versions: dict[str, int] | None = None
+    """Path of a partition's state -> its version, or the partition epoch of the log, which may be
+    lower; None: not looked at."""
     offset: int = -1
     """Position of the store, as an offset of the metadata log."""
 
@@ -132,7 +136,11 @@ def from_log(  # noqa: C901, PLR0912 - one arm per record type
         shown.offset = record["offset"]
     if saved is not None:
         topics, configs, producer_id = _restored(saved)
+    shown.versions = {}
     for topic_id, topic in topics.items():
+        for number, partition in topic["partitions"].items():
+            path = f"/brokers/topics/{topic['name']}/partitions/{number}/state"
+            shown.versions[path] = partition.pop("partition_epoch")
         shown.topics[topic["name"]] = {"id": topic_id, "partitions": topic["partitions"]}
     for (kind, name), values in configs.items():
         if values:
@@ -210,6 +218,7 @@ def _partition(data: Mapping[str, Any]) -> dict[str, Any]:
         "leader": data["leader"],
         "leader_epoch": data["leaderEpoch"],
         "recovering": data.get("leaderRecoveryState", 0),
+        "partition_epoch": data["partitionEpoch"],
     }
 
 
@@ -226,6 +235,7 @@ def _change(partition: dict[str, Any], data: Mapping[str, Any]) -> None:
     if data.get("leader", _NO_CHANGE) != _NO_CHANGE:
         partition["leader"] = data["leader"]
         partition["leader_epoch"] += 1
+    partition["partition_epoch"] += 1
     if data.get("leaderRecoveryState", -1) != -1:
         partition["recovering"] = data["leaderRecoveryState"]
 
@@ -234,6 +244,13 @@ def _config_name(kind: int, name: str) -> str:
     if kind == _CLIENTS:
         return name
     return f"{'topics' if kind == _TOPIC else 'brokers'}/{name or _DEFAULT}"
+
+
+def from_dump(tree: Mapping[str, Any]) -> Entities:
+    """Read entities out of a dumped tree (``bench.rig.zk_dump``), with the versions of states."""
+    found = from_tree(contents(tree))
+    found.versions = versions(tree)
+    return found
 
 
 def from_tree(nodes: Mapping[str, bytes | None]) -> Entities:
@@ -292,7 +309,18 @@ def differences(zookeeper: Entities, log: Entities) -> list[str]:
     for name in sorted(zookeeper.configs.keys() | log.configs.keys()):
         found += _differ(f"config {name}", zookeeper.configs.get(name), log.configs.get(name))
     found += _differ("next producer id", zookeeper.next_producer_id, log.next_producer_id)
-    return found
+    return found + _outdated(zookeeper.versions, log.versions)
+
+
+def _outdated(zookeeper: Mapping[str, int] | None, log: Mapping[str, int] | None) -> list[str]:
+    """States whose version is below the partition epoch: brokers refuse what is told of them."""
+    if zookeeper is None or log is None:
+        return []
+    return [
+        f"{path}: version {zookeeper[path]} in ZooKeeper, partition epoch {epoch} in the log"
+        for path, epoch in log.items()
+        if path in zookeeper and zookeeper[path] < epoch
+    ]
 
 
 def _differ(what: str, zookeeper: object, log: object) -> list[str]:

@@ -66,15 +66,14 @@ def dual_write(life: Life) -> None:
     life.say(commands.look(life.stage))
 
 
-def roll_one(life: Life) -> None:
-    """The last broker restarts in KRaft mode."""
-    for broker in _in_mode(life, Mode.MIGRATING)[-1:]:
-        if not _in_mode(life, Mode.KRAFT):
-            life.restart(broker, Mode.KRAFT)
+def to_kraft(life: Life) -> None:
+    """Every broker restarts in KRaft mode: partition epochs move that states do not show."""
+    for broker in _in_mode(life, Mode.MIGRATING):
+        life.restart(broker, Mode.KRAFT)
 
 
-def back_one(life: Life) -> None:
-    """It restarts in ZooKeeper mode again."""
+def from_kraft(life: Life) -> None:
+    """They restart in ZooKeeper mode with the flag again."""
     for broker in _in_mode(life, Mode.KRAFT):
         life.restart(broker, Mode.MIGRATING)
 
@@ -186,8 +185,8 @@ def _in_mode(life: Life, mode: Mode) -> list[Broker]:
 PHASES: Final = (
     Phase("zookeeper", zookeeper_mode),
     Phase("dual-write", dual_write, excused=AT_THE_CLAIM),
-    Phase("roll-one", roll_one),
-    Phase("back-one", back_one),
+    Phase("to-kraft", to_kraft),
+    Phase("from-kraft", from_kraft),
     Phase("rollback", rollback),
     Phase("again", again, excused=AT_THE_CLAIM),
     Phase("roll", roll),

@@ -12,14 +12,17 @@ from bench.judge import stores as plain
 from bench.life.stage import Stage
 from bench.rig.process import ProcessError
 from bench.rig.waiting import wait_for
-from bench.rig.zk_dump import contents, dump
+from bench.rig.zk_dump import contents, dump, versions
 
 _AGREE_S: Final = 20.0
 
 
 def tree(stage: Stage) -> judge.Stores:
     """ZooKeeper now."""
-    return judge.read_tree(contents(dump(stage.zk.hosts, with_secrets=True)))
+    found = dump(stage.zk.hosts, with_secrets=True)
+    held = judge.read_tree(contents(found))
+    held.plain.versions = versions(found)
+    return held
 
 
 def log(stage: Stage) -> judge.Stores:

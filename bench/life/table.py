@@ -104,8 +104,8 @@ def restarts(rows: Sequence[PhaseRow]) -> list[str]:
 
 
 PROVES: Final[dict[str, tuple[str, ...]]] = {
-    "roll-one": ("A01", "F01", "M05"),
-    "back-one": ("F04", "M05", "Y02", "Y03"),
+    "to-kraft": ("A01", "F01", "M05"),
+    "from-kraft": ("F04", "M05", "Y02", "Y03"),
     "rollback": ("A05", "G03", "G09"),
     "again": ("B06",),
     "roll": ("A01", "F01", "F02", "F05", "M05", "Y02"),

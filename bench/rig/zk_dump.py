@@ -185,6 +185,11 @@ def dump(
     return {"note": note, "time": time.time(), "count": len(nodes), "nodes": nodes}
 
 
+def versions(tree: Mapping[str, Any]) -> dict[str, int]:
+    """Path -> version of the data of a dumped tree."""
+    return {path: int(node["version"]) for path, node in tree["nodes"].items()}
+
+
 def contents(tree: Mapping[str, Any]) -> dict[str, bytes | None]:
     """Path -> data of a dumped tree; None is a znode created without data."""
     found: dict[str, bytes | None] = {}

@@ -1,23 +1,34 @@
 """Writes of topics between two images, for what records touched.
 
+The version of a partition's state znode is the partition epoch of ZooKeeper mode. Brokers know the
+epochs of the log, and after a rollback they refuse lower ones for ever. So a state is written as
+often as its partition epoch moved, also if it says the same and in one multi, and every write
+leaves the version at the partition epoch or above it.
+
 Source: KIP-866 "Dual Metadata Writes"; KRaftMigrationZkWriter.handleTopicsDelta, Kafka 3.9.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Final
 
 from emulator.metadata.configs import TOPIC
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
-from emulator.metadata.topics import Topic
-from emulator.migration.entity_plan import MANY, PAUSE, Piece
+from emulator.metadata.topics import Partition, Topic
+from emulator.migration.entity_plan import MANY, PAUSE, Group, Piece
 from emulator.migration.zk_tree import configs, topics
 from emulator.migration.zk_tree.projection import topic_config
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 PARTITIONS_PER_PIECE: Final = 25
+RAISES_MAX: Final = 10_000
+"""How often a comparison writes one state only to raise its version: some 1.5 MB.
+
+What is left then is a difference (``tree_diff``), and the next comparison goes on with it.
+"""
 TOPICS_PER_PIECE: Final = 10
 """Topics that existed before, in a piece of a delta: looking at one takes as long as an operation.
 """
@@ -56,10 +67,11 @@ def topic_changes(
                 yield PAUSE
                 piece = []
             for index in some:
-                piece += _changed_partition(old, new, index, controller_epoch)
-                if len(piece) >= 2 * PARTITIONS_PER_PIECE:
-                    yield piece
-                    piece = []
+                for group in _changed_partition(old, new, index, controller_epoch):
+                    piece.append(group)
+                    if len(piece) >= 2 * PARTITIONS_PER_PIECE:
+                        yield piece
+                        piece = []
             if looked >= TOPICS_PER_PIECE:
                 yield piece
                 piece, looked = [], 0
@@ -85,16 +97,35 @@ def _changed_head(
     return with_notifications(ops)
 
 
-def _changed_partition(old: Topic, new: Topic, index: int, controller_epoch: int) -> Piece:
+def _changed_partition(
+    old: Topic, new: Topic, index: int, controller_epoch: int
+) -> Iterator[Group]:
     """Set the state of a partition if it changed, make a new one; none is ever removed."""
     have, want = old.partitions.get(index), new.partitions.get(index)
-    if want is None or (have is not None and topics.same_partition_state(have, want)):
-        return []
-    path = topics.partition_path(new.name, index)
-    data = topics.state_data(want, controller_epoch)
-    if have is not None:
-        return [(SetData(f"{path}/state", data),)]
-    return [(Create(path, None),), (Create(f"{path}/state", data),)]
+    if want is None:
+        return
+    if have is None:
+        yield (Create(topics.partition_path(new.name, index), None),)
+        yield from created_state(new.name, index, want, controller_epoch)
+        return
+    alike = topics.same_partition_state(have, want)
+    writes = max(want.partition_epoch - have.partition_epoch, 0 if alike else 1)
+    if writes:
+        data = topics.state_data(want, controller_epoch)
+        yield from repeat((SetData(topics.state_path(new.name, index), data),), writes)
+
+
+def created_state(
+    name: str, index: int | str, partition: Partition, controller_epoch: int
+) -> Iterator[Group]:
+    """Create the state of a partition, and raise its version to the partition epoch.
+
+    At most :data:`RAISES_MAX` times: a partition that was made in the same delta has an epoch of at
+    most its records, any other is found by a comparison.
+    """
+    path, data = topics.state_path(name, index), topics.state_data(partition, controller_epoch)
+    yield (Create(path, data),)
+    yield from repeat((SetData(path, data),), min(partition.partition_epoch, RAISES_MAX))
 
 
 def _assigned_alike(old: Topic, new: Topic, index: int) -> bool:
@@ -121,10 +152,11 @@ def created(image: Image, topic: Topic, controller_epoch: int) -> Iterator[Piece
     for index, partition in topic.partitions.items():
         path = f"{folder}/{index}"
         piece.append((Create(path, None),))
-        piece.append((Create(f"{path}/state", topics.state_data(partition, controller_epoch)),))
-        if len(piece) >= 2 * PARTITIONS_PER_PIECE:
-            yield piece
-            piece = []
+        for group in created_state(name, index, partition, controller_epoch):
+            piece.append(group)
+            if len(piece) >= 2 * PARTITIONS_PER_PIECE:
+                yield piece
+                piece = []
     yield piece
 
 

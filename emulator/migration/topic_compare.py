@@ -4,6 +4,9 @@ A topic that was deleted and made again under its name is deleted first, with ev
 otherwise the new topic would have the old topic's partition states. (Kafka 3.9 creates first and
 then deletes both.)
 
+A state whose version is below the partition epoch is written until it is not: see
+``topic_changes``.
+
 Most topics are as they should be. That is seen without making their znodes: what was read is parsed
 once and compared with the image.
 
@@ -22,7 +25,12 @@ from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.entity_plan import PAUSE, Piece
-from emulator.migration.topic_changes import PARTITIONS_PER_PIECE, created, with_notifications
+from emulator.migration.topic_changes import (
+    PARTITIONS_PER_PIECE,
+    RAISES_MAX,
+    created,
+    with_notifications,
+)
 from emulator.migration.zk_tree import configs, topics
 from emulator.migration.zk_tree.entity import Nodes
 from emulator.migration.zk_tree.errors import ZnodeError
@@ -39,6 +47,8 @@ LOOKED_PER_PIECE: Final = 150
 """Znodes that a piece looks at: about 0.4 ms."""
 PLANNED_AS_LOOKED: Final = 20
 """Making and comparing the znodes of a part of a topic takes as long as looking at so many."""
+NOT_THERE: Final = -1
+"""Version of a znode that is to be created: it then has 0."""
 ALIKE_PARTITIONS_MAX: Final = 1_000
 """A topic with more is compared part by part, as one that differs."""
 
@@ -152,7 +162,11 @@ def _alike(tree: Tree, image: Image, topic: Topic) -> bool:
 
 def _state_alike(tree: Tree, path: str, partition: Partition) -> bool:
     node = tree.node(path)
-    return node is not None and topics.is_state(path, node.data, partition)
+    return (
+        node is not None
+        and node.version >= partition.partition_epoch
+        and topics.is_state(path, node.data, partition)
+    )
 
 
 def _differences(tree: Tree, image: Image, name: str, controller_epoch: int) -> Iterator[Piece]:
@@ -161,7 +175,7 @@ def _differences(tree: Tree, image: Image, name: str, controller_epoch: int) -> 
         yield from created(image, topic, controller_epoch)
     else:
         want = None if topic is None else _whole(image, topic, controller_epoch)
-        yield from _topic_pieces(found, want)
+        yield from _topic_pieces(name, found, want)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +190,12 @@ class _Side:
     """Znodes below the topic that are not Kafka's: kept, unless the topic is deleted."""
     odd_below: Callable[[str], Nodes] = field(default=lambda _index: {})
     """The same below one partition, if they were read."""
+    version: Callable[[str], int] = field(default=lambda _index: NOT_THERE)
+    """Of a partition's state: that of the znode, just after ``partition`` was asked for it, or the
+    one it should have at least."""
 
 
-def _topic_pieces(have: _Side | None, want: _Side | None) -> Iterator[Piece]:
+def _topic_pieces(name: str, have: _Side | None, want: _Side | None) -> Iterator[Piece]:
     if have is not None and (want is None or _replaced(have, want)):
         for chunk in _chunks(have.indexes):
             yield with_notifications(plan(_partitions(have, chunk, gone=chunk), {}))
@@ -197,7 +214,39 @@ def _topic_pieces(have: _Side | None, want: _Side | None) -> Iterator[Piece]:
     for chunk in _chunks(indexes):
         gone = [index for index in chunk if index not in wanted]
         before = {} if have is None else _partitions(have, chunk, gone)
-        yield with_notifications(plan(before, _partitions(want, chunk)))
+        after = _partitions(want, chunk)
+        lacks = {
+            topics.state_path(name, index): want.version(index) - _version(have, index)
+            for index in chunk
+            if index in wanted
+        }
+        yield from _raised(plan(before, after), lacks, after)
+
+
+def _version(have: _Side | None, index: str) -> int:
+    return NOT_THERE if have is None else have.version(index)
+
+
+def _raised(ops: Sequence[ZkOp], lacks: dict[str, int], after: Nodes) -> Iterator[Piece]:
+    """A plan, with each state written as often as its version is too low, one after the other."""
+    piece: Piece = []
+    for op in ops:
+        piece.append((op,))
+        again = lacks.pop(op.path, 0) - 1
+        if again > 0:
+            yield piece
+            yield from _raises(op.path, after[op.path], again)
+            piece = []
+    yield piece
+    for path, again in lacks.items():
+        yield from _raises(path, after[path], again)
+
+
+def _raises(path: str, data: bytes | None, again: int) -> Iterator[Piece]:
+    left = min(again, RAISES_MAX)
+    while left > 0:
+        yield [(SetData(path, data),)] * min(left, 2 * PARTITIONS_PER_PIECE)
+        left -= 2 * PARTITIONS_PER_PIECE
 
 
 def _replaced(have: _Side, want: _Side) -> bool:
@@ -224,7 +273,17 @@ def _whole(image: Image, topic: Topic, controller_epoch: int) -> _Side:
         topic_head(image, topic),
         [str(index) for index in topic.partitions],
         _image_partitions(topic, controller_epoch),
+        version=_image_epochs(topic),
     )
+
+
+def _image_epochs(topic: Topic) -> Callable[[str], int]:
+    def epoch(index: str) -> int:
+        number = number_of(index)
+        found = None if number is None else topic.partitions.get(number)
+        return 0 if found is None else found.partition_epoch
+
+    return epoch
 
 
 def _image_partitions(topic: Topic, controller_epoch: int) -> Callable[[str], Nodes]:
@@ -253,13 +312,17 @@ def _found_topic(tree: Tree, name: str) -> _Side | None:
 
     indexes = tree.children(folder)
     listed = frozenset(indexes)
+    versions: dict[str, int] = {}  # of the states that were just looked at
 
     def partition(index: str) -> Nodes:
         if index not in listed:
             return {}
         one = topics.partition_path(name, index)
         state = tree.node(f"{one}/state")
-        return {one: None} if state is None else {one: None, f"{one}/state": state.data}
+        if state is None:
+            return {one: None}
+        versions[index] = state.version
+        return {one: None, f"{one}/state": state.data}
 
     def odd_below(index: str) -> Nodes:
         one = topics.partition_path(name, index)
@@ -271,7 +334,17 @@ def _found_topic(tree: Tree, name: str) -> _Side | None:
         if f"{path}/{child}" != folder:
             odd |= {f"{path}/{child}": tree.data(f"{path}/{child}")}
             odd |= _below(tree, f"{path}/{child}")
-    return _Side(_topic_id(path, tree.data(path)), head, indexes, partition, odd, odd_below)
+
+    topic_id = _topic_id(path, tree.data(path))
+    return _Side(
+        topic_id,
+        head,
+        indexes,
+        partition,
+        odd,
+        odd_below,
+        lambda index: versions.pop(index, NOT_THERE),
+    )
 
 
 def _below(tree: Tree, path: str) -> Nodes:

@@ -12,7 +12,7 @@ import msgspec
 
 from emulator.metadata.image import Image
 from emulator.migration.plan import Group, compare
-from emulator.migration.zk_tree import controller, migration, own
+from emulator.migration.zk_tree import controller, migration, own, topics
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.projection import same
@@ -21,7 +21,10 @@ from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, ZkOp
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One znode. ``kind``: missing, extra, differs, malformed, recreated."""
+    """One znode. ``kind``: missing, extra, differs, malformed, recreated, version.
+
+    ``version``: the state of a partition is right, but its version is below the partition epoch.
+    """
 
     path: str
     kind: str
@@ -46,21 +49,36 @@ def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Diffe
         claim: the controller's; None: its znodes are not compared.
     """
     epoch = 0 if claim is None else claim.kraft_epoch
+    last = ""
     for piece in compare(tree, image, controller_epoch=epoch):
-        yield from of_piece(tree, piece)
+        yield from of_piece(tree, piece, last)
+        last = last_path(piece, last)
     if claim is not None:
         yield from _claim_differences(tree, claim)
 
 
-def of_piece(tree: Tree, piece: Sequence[Group]) -> Iterator[Difference]:
-    """The differences that one piece of a comparison of ``tree`` with an image would remove."""
+def last_path(piece: Sequence[Group], before: str) -> str:
+    """The last znode that a piece names; ``before`` if it is empty."""
+    return piece[-1][0].path if piece else before
+
+
+def of_piece(tree: Tree, piece: Sequence[Group], before: str = "") -> Iterator[Difference]:
+    """The differences that one piece of a comparison of ``tree`` with an image would remove.
+
+    Args:
+        tree: as it was read.
+        piece: of the comparison.
+        before: :func:`last_path` of the pieces before: a state may be written several times in a
+            row, to raise its version.
+    """
     ops = [op for group in piece for op in group if not _notifies(op)]
     # A folder for notifications is created with the first one; it holds no entity.
     ops = [op for op in ops if op.path not in FOLDERS]
     made = {op.path for op in ops if isinstance(op, Create)}
     for op in ops:
-        if not (isinstance(op, Delete) and op.path in made):
+        if op.path != before and not (isinstance(op, Delete) and op.path in made):
             yield _difference(tree, op)
+        before = op.path
 
 
 def _notifies(op: ZkOp) -> bool:
@@ -76,8 +94,10 @@ def _difference(tree: Tree, op: ZkOp) -> Difference:
         return Difference(op.path, "recreated" if tree.exists(op.path) else "missing", have, want)
     if any(entity.owns(op.path) and entity.gone(op.path, have) == op for entity in ENTITIES):
         return Difference(op.path, "extra", have, want)
-    malformed = not same(op.path, have and have + b" ", have)
-    return Difference(op.path, "malformed" if malformed else "differs", have, want)
+    if not same(op.path, have and have + b" ", have):
+        return Difference(op.path, "malformed", have, want)
+    alike = topics.is_state_path(op.path) and same(op.path, have, want)
+    return Difference(op.path, "version" if alike else "differs", have, want)
 
 
 def _claim_differences(tree: Tree, claim: Claim) -> Iterator[Difference]:

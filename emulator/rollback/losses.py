@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import Final
 
+from emulator.migration.tree_diff import Difference
 from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, Severity, finding
 from emulator.rollback import missing
@@ -94,6 +95,15 @@ def _freed(seen: Situation) -> Iterator[Finding]:
             "",
             Severity.WARNING,
         )
+
+
+def _said(one: Difference) -> tuple[str, str]:
+    if one.kind == "version":
+        return (
+            "its version is below the partition epoch of the log",
+            "until all were stopped at once, brokers refuse what they are told of this partition",
+        )
+    return f"{one.kind} in ZooKeeper", "would be lost: the log has it otherwise"
 
 
 def not_here(seen: Situation) -> str:
@@ -195,8 +205,7 @@ def _different(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
         yield finding(
             "R06",
             one.path,
-            f"{one.kind} in ZooKeeper",
-            "would be lost: the log has it otherwise",
+            *_said(one),
             ""
             if final
             else "start the controllers and wait for lag 0: they write what is missing; or "

@@ -111,11 +111,10 @@ def _afterwards(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]
     yield RollbackStep(
         Actor.OPERATOR,
         "restart every broker without zookeeper.metadata.migration.enable, "
-        "controller.quorum.voters (or .bootstrap.servers) and controller.listener.names: stop all, "
-        "then start all, as they may know partition epochs that ZooKeeper does not; one after the "
-        "other only if not more than one was ever in KRaft mode. A broker that was killed starts "
-        "once its old znode in /brokers/ids is gone, after zookeeper.session.timeout.ms",
-        "one restart of each, and no broker serves between the last stop and the first start",
+        "controller.quorum.voters (or .bootstrap.servers) and controller.listener.names, one after "
+        "the other; a broker that was killed starts once its old znode in /brokers/ids is gone, "
+        "after zookeeper.session.timeout.ms",
+        "one restart of each; its partitions move to other leaders meanwhile",
     )
     yield RollbackStep(
         Actor.OPERATOR,

@@ -216,6 +216,7 @@ def differences(
             yield f"{path} is missing"
         elif node is not None and (have := _read(path, node.data)) != want:
             yield f"{path} says {have}, should say {want}"
+    yield from _behind(nodes, expected.facts)
     for path, node in nodes.items():
         if path in wanted or path in foreign or not covered(path):
             continue
@@ -223,6 +224,22 @@ def differences(
         if left and _read(path, node.data) == ():
             continue
         yield f"{path} should not be there"
+
+
+def _behind(nodes: Mapping[str, Znode], facts: Facts) -> Iterator[str]:
+    """Brokers that know a partition epoch refuse a lower one, and in ZooKeeper it is the version.
+
+    A higher one they accept.
+    """
+    for topic in facts.topics.values():
+        for index, partition in topic.partitions.items():
+            path = f"{TOPICS}/{topic.name}/partitions/{index}/state"
+            node = nodes.get(path)
+            if node is not None and node.version < partition.partition_epoch:
+                yield (
+                    f"{path} has version {node.version}, the partition epoch is "
+                    f"{partition.partition_epoch}"
+                )
 
 
 def _read(path: str, data: bytes | None) -> object:

@@ -20,7 +20,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from bench.demo.clients import Clients
-from bench.judge.stores import Entities, dump_log, from_log, from_tree
+from bench.judge.stores import Entities, dump_log, from_dump, from_log
 from bench.load import cluster_api as api
 from bench.load.records import Verdict
 from bench.rig.bridge import Bridge
@@ -87,7 +87,8 @@ class Story:
         return self.records[: marks[-1] + 1]
 
     def stores(self) -> tuple[Entities, Entities]:
-        return from_tree(self.tree()), from_log(dump_log(self.bridge.data))
+        tree = from_dump(dump(self.cluster.zk, with_secrets=True))
+        return tree, from_log(dump_log(self.bridge.data))
 
     def whole(self) -> None:
         """Wait until every replica is in sync that is not on its way."""

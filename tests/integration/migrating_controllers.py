@@ -251,7 +251,7 @@ class MigratingControllers:
 
     def stores(self, *among: int) -> tuple[judge.Entities, dict[int, judge.Entities]]:
         """What is in ZooKeeper, and in the log of each of these controllers."""
-        tree = judge.from_tree(contents(dump(self.zookeeper.hosts, with_secrets=True)))
+        tree = judge.from_dump(dump(self.zookeeper.hosts, with_secrets=True))
         logs = {
             each: judge.from_log(judge.dump_log(self.nodes[each].data)) for each in among or IDS
         }

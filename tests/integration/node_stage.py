@@ -277,7 +277,7 @@ class Stage:
         """Where ZooKeeper and the log disagree, by the judge: raw reads, Kafka's own log tool."""
         self.settle()
         log = judge.from_log(judge.dump_log(self.bridge.data))
-        return judge.differences(judge.from_tree(self.tree()), log)
+        return judge.differences(judge.from_dump(dump(self.zookeeper.hosts)), log)
 
     def topics(self) -> set[str]:
         """Names in ZooKeeper."""

@@ -119,7 +119,7 @@ def _partition(image: Image) -> SearchStrategy[object]:
                 0, int(version.supports(Feature.LEADER_RECOVERY_STATE))
             ),
             leader_epoch=st.integers(0, 1000),
-            partition_epoch=st.integers(0, 1000),
+            partition_epoch=st.integers(0, 120),  # each is a write to ZooKeeper
             directories=_directories(version, len(replicas)),
         )
 

@@ -22,6 +22,7 @@ from tests.laws.metadata_records import LAW
 from tests.laws.zk_trees import (
     EPOCH,
     FOREIGN,
+    behind,
     differing,
     known,
     mend,
@@ -31,6 +32,8 @@ from tests.laws.zk_trees import (
     replayed,
     stories,
     tree_of,
+    tree_with,
+    versions,
     write,
     written,
 )
@@ -67,10 +70,11 @@ def test_changes_follow_the_records(records: list[object], data: DataObject) -> 
     cut = data.draw(st.integers(0, len(records)))
     before, _ = replayed(records[:cut])
     after, touched = replayed(records[cut:], before)
-    tree = tree_of(znodes(before, controller_epoch=EPOCH))
+    tree = tree_with(before)
     pieces = list(changes(before, after, touched, controller_epoch=EPOCH, known=known(tree)))
     write(tree, ops_of(pieces))
     assert differing(tree, after) == []
+    assert behind(tree, after) == []
     assert all(len(piece) <= 2 * PARTITIONS_PER_PIECE for piece in pieces)
 
 
@@ -87,6 +91,7 @@ def test_changes_one_by_one_and_all_at_once_end_in_the_same_tree(
         after, touched = replayed(records[low:high], image)
         write(tree, ops_of(changes(image, after, touched, controller_epoch=EPOCH, known=there)))
         image = after
+        assert behind(tree, image) == []
     assert differing(tree, image) == []
 
 
@@ -99,7 +104,7 @@ def test_a_reconcile_mends_any_tree_and_can_be_cut_anywhere(
     """The tree holds another image, of which znodes are missing, malformed or surplus."""
     image, _ = replayed(records)
     other, _ = replayed(others)
-    tree = tree_of(znodes(other, controller_epoch=EPOCH))
+    tree = tree_with(other)
     paths = sorted(owned(tree))
     for path in data.draw(st.lists(st.sampled_from(paths), max_size=5)):
         _tamper(tree, path, data.draw(st.sampled_from(TAMPERING)))
@@ -110,6 +115,7 @@ def test_a_reconcile_mends_any_tree_and_can_be_cut_anywhere(
             break
     mend(tree, image)
     assert differing(tree, image) == []
+    assert behind(tree, image) == []
     wanted = znodes(image, controller_epoch=EPOCH)
     kept = {path.partition(FOREIGN)[0] for path in tree.nodes if FOREIGN in path}
     assert not [path for path in kept if path.startswith("/brokers/") and path not in wanted]
@@ -143,7 +149,7 @@ def _tamper(tree: ServerTree, path: str, how: str) -> None:
 @given(stories())
 def test_a_tree_that_equals_the_image_needs_no_write(records: list[object]) -> None:
     image, _ = replayed(records)
-    tree = tree_of(znodes(image, controller_epoch=EPOCH + 1))
+    tree = tree_with(image, EPOCH + 1)
     assert ops_of(compare(read(tree), image, controller_epoch=EPOCH)) == []
 
 
@@ -151,7 +157,7 @@ def test_a_tree_that_equals_the_image_needs_no_write(records: list[object]) -> N
 @given(stories(), st.data())
 def test_every_tampered_znode_is_named(records: list[object], data: DataObject) -> None:
     image, _ = replayed(records)
-    tree = tree_of(znodes(image, controller_epoch=EPOCH))
+    tree = tree_with(image)
     wanted = [p for p, d in owned(tree).items() if d is not None]
     if not wanted:
         return
@@ -161,11 +167,29 @@ def test_every_tampered_znode_is_named(records: list[object], data: DataObject) 
 
 
 @LAW
+@given(stories(), st.data())
+def test_every_state_whose_version_is_too_low_is_named_once(
+    records: list[object], data: DataObject
+) -> None:
+    """Also one that lacks more versions than a piece has writes."""
+    image, _ = replayed(records)
+    tree = tree_with(image)
+    wanted = {path: version for path, version in versions(image).items() if version}
+    if not wanted:
+        return
+    low = data.draw(st.sets(st.sampled_from(sorted(wanted)), min_size=1))
+    for path in low:
+        tree.nodes[path].version = data.draw(st.integers(0, wanted[path] - 1))
+    named = [(one.path, one.kind) for one in differences(read(tree), image, None)]
+    assert sorted(named) == [(path, "version") for path in sorted(low)]
+
+
+@LAW
 @given(stories())
 def test_importing_the_znodes_of_an_image_gives_the_image(records: list[object]) -> None:
-    """As far as ZooKeeper holds it: not brokers, features, directories and partition epochs."""
+    """As far as ZooKeeper holds it: not brokers, features and directories."""
     image, _ = _without_gaps(replayed(records)[0])
-    tree = read(tree_of(znodes(image, controller_epoch=EPOCH)))
+    tree = read(tree_with(image))
     back, _ = replayed([one for page in importer.pages(tree, EMPTY, 200) for one in page])
     assert [_told(back, name) for name in back.topic_ids] == [
         _told(image, name) for name in image.topic_ids
@@ -207,8 +231,5 @@ def _without_gaps(image: Image) -> tuple[Image, object]:
 def _told(image: Image, name: str) -> object:
     topic = image.topic(name)
     assert topic is not None
-    partitions = {
-        index: replace(one, partition_epoch=0, directories=())
-        for index, one in topic.partitions.items()
-    }
+    partitions = {index: replace(one, directories=()) for index, one in topic.partitions.items()}
     return topic.name, topic.id, partitions

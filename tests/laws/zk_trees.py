@@ -68,6 +68,29 @@ def tree_of(nodes: Nodes) -> ServerTree:
     return tree
 
 
+def tree_with(image: Image, epoch: int = EPOCH) -> ServerTree:
+    """A tree that holds an image, with the versions that it asks for."""
+    tree = tree_of(znodes(image, controller_epoch=epoch))
+    for path, version in versions(image).items():
+        tree.nodes[path].version = version
+    return tree
+
+
+def versions(image: Image) -> dict[str, int]:
+    """The partition epoch by path of the partition's state."""
+    return {
+        f"/brokers/topics/{topic.name}/partitions/{index}/state": partition.partition_epoch
+        for topic in image.topics.values()
+        for index, partition in topic.partitions.items()
+    }
+
+
+def behind(tree: ServerTree, image: Image) -> list[str]:
+    """States whose version is below the partition epoch: a broker would refuse what they say."""
+    wanted = versions(image).items()
+    return [path for path, version in wanted if tree.nodes[path].version < version]
+
+
 def owned(tree: ServerTree) -> Nodes:
     """Every znode that follows an image; not what :data:`FOREIGN` hands left in it."""
     return {

@@ -21,7 +21,7 @@ from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.pipeline import Pipeline
 from emulator.migration.dual_write.unit import COMPARED_PIECES_PER_STEP, Unit
 from emulator.migration.plan import PAUSE, Piece, compare
-from emulator.migration.tree_diff import Difference, of_piece
+from emulator.migration.tree_diff import Difference, last_path, of_piece
 from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.reader import Tree
 
@@ -118,9 +118,11 @@ class Comparison:
 
     def noting(self, tree: Tree, source: Iterable[Piece]) -> Iterator[Piece]:
         """The same pieces; what they change is noted as it is drawn."""
+        last = ""
         for piece in source:
-            for one in of_piece(tree, piece):
+            for one in of_piece(tree, piece, last):
                 self._note(one)
+            last = last_path(piece, last)
             yield piece
 
     def confirmed(self, unit: Unit) -> None:

@@ -94,6 +94,14 @@ def state_path(name: str, index: int | str) -> str:
     return f"{ROOT}/{name}/partitions/{index}/state"
 
 
+def is_state_path(path: str) -> bool:
+    """Whether a path is that of a partition's state."""
+    match path.split("/"):
+        case ["", "brokers", "topics", _, "partitions", _, "state"]:
+            return True
+    return False
+
+
 def parse_topic(path: str, data: bytes | None) -> ZkTopic:
     """Read a topic znode of version 1, 2 or 3.
 

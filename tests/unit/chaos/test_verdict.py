@@ -24,6 +24,7 @@ def log() -> list[dict[str, Any]]:
     partition = {
         "topicId": ID, "partitionId": 0, "replicas": [1], "addingReplicas": [],
         "removingReplicas": [], "isr": [1], "leader": 1, "leaderEpoch": 0,
+        "partitionEpoch": 0,
     }  # fmt: skip
     config = {"resourceType": 2, "resourceName": "load-1", "name": "k", "value": "v"}
     records = [

@@ -32,6 +32,7 @@ def log(*more):
         "removingReplicas": [],
         "leader": 0,
         "leaderEpoch": 3,
+        "partitionEpoch": 0,
     }
     records = [
         record("TOPIC_RECORD", name="t", topicId=ID),

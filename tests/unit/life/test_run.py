@@ -55,8 +55,8 @@ def test_otherwise_it_begins_anew_and_with_an_empty_book(tmp_path, code, why):
 
 def test_until_names_the_last_phase():
     newest = phases.of("3.9.2")
-    names = [one.name for one in phases.until(newest, "roll-one")]
-    assert names == ["zookeeper", "dual-write", "roll-one"]
+    names = [one.name for one in phases.until(newest, "to-kraft")]
+    assert names == ["zookeeper", "dual-write", "to-kraft"]
     assert phases.until(newest, None) == newest
     assert phases.until(newest, "upgrade")[-1].name == "finalise", "which it does not have"
 

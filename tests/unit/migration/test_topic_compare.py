@@ -34,7 +34,7 @@ def image_of(count: int, partitions: int) -> Image:
         records += [
             r.PartitionRecord(
                 partition_id=index, topic_id=topic_id, replicas=(1, 2, 3), isr=(1, 3), leader=1,
-                leader_epoch=5, partition_epoch=7,
+                leader_epoch=5, partition_epoch=0,
             )
             for index in range(partitions)
         ]  # fmt: skip

@@ -1,0 +1,155 @@
+"""A state's version in ZooKeeper follows the partition epoch: brokers refuse lower ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.judge.stores import Entities, from_log
+from bench.judge.stores import differences as judged
+from emulator.metadata import Image
+from emulator.migration.plan import changes, compare
+from emulator.migration.tree_diff import differences
+from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.zookeeper.ops import Create, SetData, ZkOp
+from tests.laws.zk_trees import (
+    EPOCH,
+    behind,
+    differing,
+    known,
+    ops_of,
+    read,
+    replayed,
+    tree_with,
+    write,
+)
+from wire import records as r
+
+ID = bytes(range(16))
+STATE = "/brokers/topics/t/partitions/0/state"
+NAMED = r.PartitionChangeRecord(
+    partition_id=0, topic_id=ID, directories=(bytes([7] * 16), bytes([8] * 16))
+)
+"""A replica names its directory: nothing that ZooKeeper holds changes."""
+SHRUNK = r.PartitionChangeRecord(partition_id=0, topic_id=ID, isr=(1,))
+GROWN = r.PartitionChangeRecord(partition_id=0, topic_id=ID, isr=(1, 2))
+
+
+def image_of(partition_epoch: int = 0) -> Image:
+    records = [
+        r.TopicRecord(name="t", topic_id=ID),
+        r.PartitionRecord(
+            partition_id=0, topic_id=ID, replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=3,
+            partition_epoch=partition_epoch,
+        ),
+    ]  # fmt: skip
+    return replayed(records)[0]
+
+
+def written(tree: ServerTree, before: Image, *records: object) -> tuple[Image, list[ZkOp]]:
+    after, touched = replayed(list(records), before)
+    ops = ops_of(changes(before, after, touched, controller_epoch=EPOCH, known=known(tree)))
+    write(tree, ops)
+    return after, ops
+
+
+@pytest.mark.parametrize(
+    ("records", "version"),
+    [([NAMED], 1), ([NAMED, NAMED], 2), ([SHRUNK, GROWN], 2), ([SHRUNK, NAMED, NAMED], 3)],
+)
+def test_a_change_that_leaves_the_state_as_it_is_is_written(
+    records: list[object], version: int
+) -> None:
+    before = image_of()
+    tree = tree_with(before)
+    after, ops = written(tree, before, *records)
+    assert [op.path for op in ops] == [STATE] * version
+    assert tree.nodes[STATE].version == version
+    assert differing(tree, after) == behind(tree, after) == []
+
+
+def test_a_topic_that_changed_before_it_was_written_has_its_version_too() -> None:
+    tree = tree_with(image_of())
+    made = [
+        r.TopicRecord(name="new", topic_id=ID[::-1]),
+        r.PartitionRecord(
+            partition_id=0,
+            topic_id=ID[::-1],
+            replicas=(1,),
+            isr=(1,),
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+        ),
+        *[r.PartitionChangeRecord(partition_id=0, topic_id=ID[::-1], directories=(ID,))] * 120,
+    ]
+    after, ops = written(tree, image_of(), *made)
+    assert behind(tree, after) == []
+    assert sum(isinstance(op, SetData) and op.path.endswith("/state") for op in ops) == 120
+
+
+@pytest.mark.parametrize("version", [0, 1, 119, 120, 500])
+def test_a_comparison_raises_what_is_too_low_and_leaves_what_is_higher(version: int) -> None:
+    image = image_of(120)
+    tree = tree_with(image)
+    tree.nodes[STATE].version = version
+    ops = ops_of(compare(read(tree), image, controller_epoch=EPOCH))
+    assert ops == [SetData(STATE, tree.nodes[STATE].data)] * max(0, 120 - version)
+    found = [(one.path, one.kind) for one in differences(read(tree), image, None)]
+    assert found == [(STATE, "version")] * (version < 120)
+    write(tree, ops)
+    assert list(differences(read(tree), image, None)) == []
+
+
+@pytest.mark.parametrize("lost", ["state", "topic"])
+def test_a_znode_that_somebody_deleted_comes_back_with_its_version(lost: str) -> None:
+    image = image_of(120)
+    tree = tree_with(image)
+    below = STATE if lost == "state" else "/brokers/topics/t"
+    for path in [path for path in tree.nodes if path.startswith(below)]:
+        del tree.nodes[path]
+    parent, _, name = below.rpartition("/")
+    tree.nodes[parent].children.discard(name)
+    ops = ops_of(compare(read(tree), image, controller_epoch=EPOCH))
+    paths = [op.path for op in ops]
+    assert paths.count(STATE) == 121
+    assert isinstance(ops[paths.index(STATE)], Create)
+    found = [(one.path, one.kind) for one in differences(read(tree), image, None)]
+    assert found.count((STATE, "missing")) == 1
+    assert len(found) == len({path for path, _ in found})
+    write(tree, ops)
+    assert behind(tree, image) == []
+
+
+def test_an_epoch_out_of_all_proportion_is_raised_by_and_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The log may name any: ZooKeeper is not to be written two billion times at once."""
+    monkeypatch.setattr("emulator.migration.topic_compare.RAISES_MAX", 70)
+    image = image_of(2**31 - 1)
+    tree = tree_with(image)
+    tree.nodes[STATE].version = 0
+    for after in (70, 140):
+        write(tree, ops_of(compare(read(tree), image, controller_epoch=EPOCH)))
+        assert tree.nodes[STATE].version == after
+        assert [one.kind for one in differences(read(tree), image, None)] == ["version"]
+
+
+def test_the_judge_of_the_stores_sees_it_too() -> None:
+    """It shares no code with the writer."""
+    partition = {
+        "topicId": "a", "partitionId": 0, "replicas": [1], "addingReplicas": [],
+        "removingReplicas": [], "isr": [1], "leader": 1, "leaderEpoch": 0, "partitionEpoch": 4,
+    }  # fmt: skip
+    change = {"topicId": "a", "partitionId": 0}
+    log = from_log(
+        [
+            {"type": "TOPIC_RECORD", "data": {"topicId": "a", "name": "t"}, "offset": 0},
+            {"type": "PARTITION_RECORD", "data": partition, "offset": 1},
+            {"type": "PARTITION_CHANGE_RECORD", "data": change, "offset": 2},
+        ]
+    )
+    (line,) = judged(Entities(topics=log.topics, versions={STATE: 4}), log)
+    assert "version 4" in line
+    assert "partition epoch 5" in line
+    assert judged(Entities(topics=log.topics, versions={STATE: 5}), log) == []
+    assert judged(Entities(topics=log.topics), log) == []
