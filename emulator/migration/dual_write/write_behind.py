@@ -2,7 +2,8 @@
 
 ``target`` is the newest stable image, ``planned`` the image the last unit ends at; a unit is made
 of all changes committed in between, so changes to one znode coalesce while earlier multis are in
-flight. ``modes.py`` lists the allowed changes of mode; each goes through ``_enter``.
+flight; but for the states of partitions, whose versions count (``topic_changes``). ``modes.py``
+lists the allowed changes of mode; each goes through ``_enter``.
 
 Source: KIP-866 "Dual Metadata Writes", "Unavailable ZooKeeper". Kafka 3.9 (KRaftMigrationDriver,
 KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost reply.
