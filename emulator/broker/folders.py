@@ -130,7 +130,7 @@ def rendered(values: Mapping[str, str]) -> bytes:
 
 def _values(folder: str, data: bytes) -> dict[str, str]:
     try:
-        return properties.parse(data.decode("latin-1"))
+        return properties.parse(properties.decoded(data))
     except ValueError as error:
         raise BrokerFolderError(f"{folder}/{FILE}: {error}") from error
 

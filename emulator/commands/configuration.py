@@ -15,6 +15,10 @@ T = TypeVar("T")
 BYTES_MAX: Final = 16 * 1024 * 1024
 """No properties file is longer; a device, such as /dev/zero, never ends."""
 
+_UTF8: Final = (
+    "written in UTF-8, and read as ISO 8859-1, as Kafka does; write \\uXXXX for what is not ASCII"
+)
+
 
 def text_of(path: Path) -> str:
     """The text of a properties file.
@@ -46,7 +50,8 @@ def read(
         The configuration, None if it cannot be used; and lines for stderr.
     """
     try:
-        raw = properties.parse(text_of(path), overrides)
+        text = text_of(path)
+        raw = properties.parse(text, overrides)
         refused = bench_only.refusal(raw, os.environ.get(bench_only.MARKER))
         if refused:
             return None, [f"kraft-bridge: {path}: {refused}"]
@@ -55,4 +60,5 @@ def read(
         return None, [f"{path}: {problem}" for problem in (*error.warnings, *error.problems)]
     except (OSError, ValueError) as error:
         return None, [f"kraft-bridge: {path}: {error}"]
+    warnings = (*(f"{key}: {_UTF8}" for key in properties.in_utf8(text)), *warnings)
     return config, [f"{path}: {warning}" for warning in warnings]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 
 import javaproperties
@@ -10,20 +11,36 @@ from emulator.config.confidential import is_name
 
 
 def decoded(data: bytes) -> str:
-    r"""The text of a properties file: UTF-8, or ISO 8859-1 as Java reads it.
+    r"""The text of a properties file: ISO 8859-1, as Kafka reads it (java.util.Properties, load).
 
     Raises:
-        ValueError: it holds a NUL, which no text file does.
+        ValueError: it holds a NUL, which no text file does; or it begins with a mark of UTF-8,
+            which Kafka takes for the beginning of the first key.
 
     >>> decoded(b"name=M\xfcller")
     'name=Müller'
     """
     if b"\0" in data:
         raise ValueError("not a properties file: it holds NUL bytes")
+    if data.startswith(codecs.BOM_UTF8):
+        raise ValueError(
+            "line 1 begins with a byte order mark (EF BB BF), which Kafka takes for a part of the "
+            "first key: save the file without it"
+        )
+    return data.decode("latin-1")
+
+
+def in_utf8(text: str) -> list[str]:
+    r"""Keys of a decoded file whose values were probably written in UTF-8, and are read otherwise.
+
+    >>> in_utf8(decoded("a=Größe\nb=M\\u00fcller".encode())), in_utf8(decoded(b"a=Gr\xf6\xdfe"))
+    (['a'], [])
+    """
     try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+        meant = parse(text.encode("latin-1").decode())
+    except ValueError:
+        return []
+    return [key for key, value in parse(text).items() if meant.get(key) != value]
 
 
 def parse(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:

@@ -13,6 +13,7 @@ import msgspec
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from emulator.commands.configuration import text_of
 from emulator.commands.zk.client import Connector, settings
 from emulator.config import properties as properties_text
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, connect_string
@@ -38,7 +39,7 @@ def read_properties(path: Path) -> Properties:
     """
     try:
         # A lone surrogate, which Java's escapes can write, could not be printed.
-        values = properties_text.parse(properties_text.decoded(path.read_bytes()))
+        values = properties_text.parse(text_of(path))
         values = {_encodable(key): _encodable(value) for key, value in values.items()}
     except OSError as error:
         raise PreflightError(f"{path}: {error.strerror or error}") from error
@@ -87,9 +88,7 @@ def _inner(path: Path) -> Iterable[Path]:
 
 def _meta(folder: Path) -> dict[str, str]:
     try:
-        return properties_text.parse(
-            properties_text.decoded((folder / layout.META_PROPERTIES).read_bytes())
-        )
+        return properties_text.parse(text_of(folder / layout.META_PROPERTIES))
     except (OSError, ValueError):
         return {}
 

@@ -12,13 +12,14 @@ import msgspec
 
 from bench.rig import zk_dump
 from emulator.commands import folders
+from emulator.commands.configuration import text_of
 from emulator.commands.preflight import inputs
 from emulator.commands.rollback import log_ends, processes
 from emulator.commands.rollback.addresses import ask, elsewhere, is_here
 from emulator.commands.status import fetch
 from emulator.commands.zk.client import Connector
 from emulator.config.listeners import HostPort
-from emulator.config.properties import decoded, parse
+from emulator.config.properties import parse
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.tree_diff import Difference, differences
@@ -252,7 +253,7 @@ def _differences(dump: Mapping[str, Any], image: Image) -> list[Difference]:
 def _meta(folder: Path) -> dict[str, str]:
     path = folder / layout.META_PROPERTIES
     try:
-        return parse(decoded(path.read_bytes()))
+        return parse(text_of(path))
     except (OSError, ValueError) as error:
         raise inputs.PreflightError(f"{path}: {error}") from error
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from emulator.commands import configuration
+from emulator.commands.preflight.inputs import PreflightError, read_properties
 from tests import data
 from tests.unit.commands.running import run
 
@@ -156,6 +159,38 @@ def test_a_latin_1_comment_does_not_make_a_file_unreadable(tmp_path: Path) -> No
     file = tmp_path / "b.properties"
     file.write_bytes("# Größe\nbroker.id=0\n".encode("latin-1"))
     assert run("preflight", "--dump", dump, "-c", file)[0] == 0
+
+
+def test_every_verb_reads_properties_as_kafka_does(tmp_path: Path) -> None:
+    """java.util.Properties.load(InputStream): ISO 8859-1, whatever the file was written in."""
+    file = tmp_path / "b.properties"
+    text = "process.roles=controller\nbroker.id=0\na.password=Größe\nb=\\u00fc\n"
+    read: dict[str, str] = {}
+
+    def load(raw: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+        read.update(raw)
+        return "loaded", ()
+
+    for codec, password in (("latin-1", "Größe"), ("utf-8", "Größe".encode().decode("latin-1"))):
+        file.write_bytes(text.encode(codec))
+        config, lines = configuration.read(file, (), load)
+        assert (config, read["a.password"], read["b"]) == ("loaded", password, "ü")
+        assert read_properties(file).values == read
+        warned = [f"{file}: a.password: written in UTF-8"] * (codec == "utf-8")
+        assert [one.partition(",")[0] for one in lines] == warned, "the value is not shown"
+    file.write_bytes(text.encode("utf-8-sig"))
+    why = "line 1 begins with a byte order mark"
+    assert why in configuration.read(file, (), load)[1][0]
+    with pytest.raises(PreflightError, match=why):
+        read_properties(file)
+    for verb in (
+        ("controller", "-c", file),
+        ("zk", "dump", "-c", file),
+        ("rollback", "-c", file),
+        ("elect-leaders", "--bootstrap-server", "h:1", "--admin.config", file),
+    ):
+        code, _, err = run(*verb)
+        assert (code, why in err) == (2, True), (verb, err)
 
 
 def test_the_shells_stars_give_more_files(tmp_path: Path) -> None:
