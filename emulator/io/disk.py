@@ -30,6 +30,9 @@ class FolderLockedError(Exception):
 _RESERVED: Final = 8
 """An operation opens at most two files; a file that is appended to stays open."""
 
+_LOCK_TRIES: Final = 5
+_LOCK_PAUSE_S: Final = 0.03
+
 
 def failure(error: OSError) -> str:
     """The error text with the file, and what to do when there is no space."""
@@ -67,6 +70,18 @@ class _Reserve:
             os.close(self._held.pop())
 
 
+def _lock(fd: int) -> None:
+    """Lock a file. Who only asks whether it is locked has it for a moment (``rollback``)."""
+    for _ in range(_LOCK_TRIES - 1):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE_S)
+        else:
+            return
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def _give_to_owner(fd: int, folder: Path) -> None:
     """A file that root makes belongs to the folder's owner, whose controller must open it later."""
     if os.geteuid() == 0:
@@ -101,7 +116,7 @@ class Disk:
         if made:
             _give_to_owner(self._lock.fileno(), root)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._lock.fileno())
         except OSError as error:
             self._lock.close()
             raise FolderLockedError(f"{root} is in use by another process") from error

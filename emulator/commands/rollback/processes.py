@@ -59,19 +59,26 @@ def holder(folder: Path, locks: str | None = None) -> FolderHolder:
     """
     path = folder / LOCK
     try:
-        inode = path.stat().st_ino
+        stat = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return FolderHolder(False, None)
     except OSError:
         return FolderHolder(None, None)
     text = _list() if locks is None else locks
-    pids = [pid for pid, other in _locks(text or "") if other == inode]
-    # Another file system may have a file of the same number: the process shows which it holds.
+    mount = _mount(path)
+    # Of btrfs and overlay a file tells another device than the list, which has the mount's.
+    devices = {(os.major(stat.st_dev), os.minor(stat.st_dev)), mount and mount.device}
+    pids = [
+        one.pid
+        for one in _locks(text or "")
+        if one.inode == stat.st_ino and (mount is None or one.device in devices)
+    ]
+    # The process shows which file it holds: numbers of files need not be of one file alone there.
     seen = [(pid, _holds(pid, path)) for pid in pids]
     found = next((pid for pid, holds in seen if holds), None)
     if found is not None or any(holds is None for _, holds in seen):
         return FolderHolder(True, found)
-    local = _local(path)
+    local = mount is not None and mount.kind in LOCAL
     if text is not None and local and _sees_all():
         return FolderHolder(False, None)
     tried = _tried(path)
@@ -94,13 +101,20 @@ def _sees_all() -> bool:
         return False
 
 
-def _local(path: Path) -> bool:
-    """Whether a file is on a file system of this machine alone; False if that is not known."""
+class _Mount(NamedTuple):
+    """Kind of a file system, and its device: major and minor number."""
+
+    kind: str
+    device: tuple[int, int]
+
+
+def _mount(path: Path) -> _Mount | None:
+    """The file system that a file is on; None if that is not known."""
     try:
         text, real = MOUNTS.read_text(), os.path.realpath(path)
     except (OSError, ValueError):
-        return False
-    best, kind = -1, ""
+        return None
+    best, found = -1, None
     for line in text.splitlines():
         words = line.split()
         if len(words) < 5 or "-" not in words[:-1]:
@@ -108,8 +122,10 @@ def _local(path: Path) -> bool:
         place = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), words[4]).rstrip("/")
         # Of two at one place the later one covers the earlier one.
         if (real == place or real.startswith(f"{place}/")) and len(place) >= best:
-            best, kind = len(place), words[words.index("-") + 1]
-    return kind in LOCAL
+            major, _, minor = words[2].partition(":")
+            best = len(place)
+            found = _Mount(words[words.index("-") + 1], (int(major), int(minor)))
+    return found
 
 
 def _tried(path: Path) -> bool | None:
@@ -136,17 +152,26 @@ def _tried(path: Path) -> bool | None:
     return False
 
 
-def _locks(text: str) -> Iterator[tuple[int, int]]:
-    """Process and inode of each lock, of ours (FLOCK) and of Java (POSIX).
+class _Lock(NamedTuple):
+    """Who holds a lock, and of which file."""
+
+    pid: int
+    device: tuple[int, int]
+    inode: int
+
+
+def _locks(text: str) -> Iterator[_Lock]:
+    """Each lock, of ours (FLOCK) and of Java (POSIX).
 
     >>> list(_locks("1: FLOCK  ADVISORY  WRITE 77 fe:01:4711 0 EOF"))
-    [(77, 4711)]
+    [_Lock(pid=77, device=(254, 1), inode=4711)]
     """
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 6 and words[1] in {"FLOCK", "POSIX"}:
             with contextlib.suppress(ValueError):
-                yield int(words[4]), int(words[5].rpartition(":")[2])
+                major, minor, inode = words[5].split(":")
+                yield _Lock(int(words[4]), (int(major, 16), int(minor, 16)), int(inode))
 
 
 def _holds(pid: int, path: Path) -> bool | None:

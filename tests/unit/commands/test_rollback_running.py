@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -81,6 +82,27 @@ def test_where_the_kernels_list_is_not_whole_the_lock_itself_is_asked(
         assert holder(tmp_path, "") == FolderHolder(False, None), "the list is whole"
     monkeypatch.setattr(processes, "LOCKS", tmp_path / "hidden")
     assert holder(tmp_path) == FolderHolder(False, None)
+
+
+def test_a_lock_of_a_file_of_the_same_number_on_another_disk_is_none_of_it(tmp_path: Path) -> None:
+    """Its process may be one that cannot be looked at, here one of another namespace."""
+    (tmp_path / ".lock").touch()
+    stat = (tmp_path / ".lock").stat()
+    line = f"1: FLOCK  ADVISORY  WRITE 0 %02x:%02x:{stat.st_ino} 0 EOF"
+    here = os.major(stat.st_dev), os.minor(stat.st_dev)
+    assert holder(tmp_path, line % here) == FolderHolder(True, None)
+    assert holder(tmp_path, line % (here[0], here[1] + 1)) == FolderHolder(False, None)
+
+
+def test_of_an_overlay_the_list_has_the_device_of_the_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".lock").touch()
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("1 0 0:77 / / rw - overlay overlay rw\n")
+    monkeypatch.setattr(processes, "MOUNTS", mounts)
+    line = f"1: FLOCK  ADVISORY  WRITE 0 00:4d:{(tmp_path / '.lock').stat().st_ino} 0 EOF"
+    assert holder(tmp_path, line) == FolderHolder(True, None)
 
 
 def test_on_a_network_nobody_seen_is_nobody_known(

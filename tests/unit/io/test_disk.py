@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import resource
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,6 +49,25 @@ def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
         Disk(tmp_path)
     disk.close()
     Disk(tmp_path).close()
+
+
+def test_who_only_asks_whether_a_folder_is_locked_keeps_nobody_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = os.open(tmp_path / ".lock", os.O_CREAT | os.O_RDONLY)
+    fcntl.flock(asks, fcntl.LOCK_SH)
+    pauses: list[float] = []
+
+    def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == 2:
+            fcntl.flock(asks, fcntl.LOCK_UN)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", sleep)
+        Disk(tmp_path).close()
+    os.close(asks)
+    assert len(pauses) == 2
 
 
 def test_a_sync_reports_its_token_on_the_loop(tmp_path: Path) -> None:
