@@ -29,7 +29,7 @@ from bench.rig.kafka import USERS
 from bench.rig.ports import HOST
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import wait_for
-from bench.rig.zk_dump import contents, dump
+from bench.rig.zk_dump import contents, dump, versions
 from bench.rig.zookeeper import ZooKeeper
 
 COUNT: Final = 3
@@ -166,7 +166,10 @@ class Stage:
 
     def tree(self) -> judge.Stores:
         """ZooKeeper now."""
-        return judge.read_tree(contents(dump(self.zk.hosts, with_secrets=True)))
+        found = dump(self.zk.hosts, with_secrets=True)
+        held = judge.read_tree(contents(found))
+        held.plain.versions = versions(found)
+        return held
 
     def records(self) -> list[dict[str, Any]]:
         """The controller's log now, as Kafka's own tool reads it."""
