@@ -1,4 +1,7 @@
-"""Docker or podman: how a command that is written for Docker is run on this machine."""
+"""Docker or podman: how a command that is written for Docker is run on this machine.
+
+``python -m bench.compose.engine compose -f compose/migration.yaml up -d`` runs one of them.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 _BASE: Final = "docker.io/library/debian:bookworm-slim"
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
-_LIMITS: Final = """\
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-[containers]
-default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
-netns = "host"
-"""
-"""For podman as root on cgroup v1 and without the right to raise limits, as in a container."""
+_LIMITS: Final = ROOT / "compose" / "containers.conf"
 
 
 class EngineError(RuntimeError):
@@ -87,11 +82,8 @@ class Engine:
         return done.returncode, done.stdout
 
 
-def find(folder: Path) -> Engine:
+def find() -> Engine:
     """Docker with its plugin Compose if its daemon answers, else podman and podman-compose.
-
-    Args:
-        folder: for a configuration of podman, where this machine needs one.
 
     Raises:
         EngineError: neither is there.
@@ -105,17 +97,15 @@ def find(folder: Path) -> Engine:
             "make compose needs Docker with its plugin Compose, or podman and podman-compose: "
             "neither is here, or Docker's daemon does not answer"
         )
-    return podman(compose, folder)
+    return podman(compose)
 
 
-def podman(compose: str, folder: Path) -> Engine:
+def podman(compose: str) -> Engine:
     """Podman, with the network of the host: it works without a plugin for networks."""
     environment = {"PODMAN_COMPOSE_WARNING_LOGS": "false"}
     restricted = os.getuid() == 0 and not Path("/sys/fs/cgroup/cgroup.controllers").exists()
     if restricted and "CONTAINERS_CONF" not in os.environ:
-        limits = folder / "containers.conf"
-        limits.write_text(_LIMITS)
-        environment["CONTAINERS_CONF"] = str(limits)
+        environment["CONTAINERS_CONF"] = str(_LIMITS)
     build = ["podman", "build", "--network", "host", "--isolation", "chroot"]
     if restricted:
         build += ["--ulimit", "nofile=1024:1024"]
@@ -151,5 +141,27 @@ def base_image(engine: Engine) -> None:
             raise EngineError(f"{_BASE} could neither be pulled nor made: {said[-400:]}")
 
 
+def main(given: Sequence[str]) -> int:
+    """Run one command of ``compose/README.md``, without its first word; returns its exit code."""
+    if given[:1] not in (["build"], ["compose"]):
+        sys.stderr.write("as docker: build ..., or compose -f FILE ...\n")
+        return 2
+    try:
+        engine = find()
+        if given[0] == "build":
+            base_image(engine)
+    except EngineError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    words = engine.words(shlex.join(["docker", *given]))
+    return subprocess.run(
+        words, cwd=ROOT, env={**os.environ, **engine.environment}, check=False
+    ).returncode
+
+
 def _quiet(*words: str) -> bool:
     return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

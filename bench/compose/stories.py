@@ -49,7 +49,7 @@ MIGRATION: Final = (
     Command(_STATUS, ("no controller leads",), healthy=True),
     Command(_DESCRIBE, _WHOLE),
     Command(f"{_OPERATOR} rehearse migrate", ("broker-3: zookeeper -> migrating",)),
-    Command(f"{_OPERATOR} rehearse load", ("requests answered without error",)),
+    Command(f"{_OPERATOR} rehearse load", ("), 0 failed, 0 without an answer",)),
     Command(f"{_OPERATOR} rehearse roll", ("broker-3: migrating -> kraft",)),
     Command(f"{_OPERATOR} rehearse finalise", ("migrating -> kraft",)),
     Command(_STATUS, ("finalised",), healthy=True),

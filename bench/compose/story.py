@@ -62,17 +62,22 @@ def play(engine: Engine, commands: Sequence[Command], folder: Path) -> None:
 def main() -> int:
     """Build, play both stories, take everything down; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.compose.story", description=__doc__)
-    parser.parse_args()
+    parser.add_argument(
+        "--logs", type=Path, help="folder for what each container said, before it is taken down"
+    )
+    logs: Path | None = parser.parse_args().logs
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         try:
-            engine = find(folder)
+            engine = find()
             base_image(engine)
             _down(engine)
             try:
                 for story in (stories.BUILD, stories.MIGRATION, stories.ANALYSIS):
                     play(engine, story, folder)
             finally:
+                if logs is not None:
+                    _keep_logs(engine, logs)
                 _down(engine)
             left = _containers(engine)
         except (EngineError, StoryError, TimeoutError) as error:
@@ -109,6 +114,14 @@ def _containers(engine: Engine, project: str = "kraft-bridge-") -> list[str]:
     listed = ["ps", "--all", "--format", "{{.Names}}"]
     _, said = engine.run([_program(engine), *listed], _COMMAND_S)
     return [name for name in said.split() if name.startswith(project)]
+
+
+def _keep_logs(engine: Engine, folder: Path) -> None:
+    """Of the containers that are left: of all where a command failed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _containers(engine):
+        said = engine.run([_program(engine), "logs", name], _COMMAND_S)[1]
+        (folder / f"{name}.log").write_text(said)
 
 
 def _all_healthy(engine: Engine, file: str) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.compose import plan, stories
-from bench.compose.engine import Engine, EngineError, find
+from bench.compose.engine import Engine, EngineError, find, main
+from bench.load import session
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = ROOT / "compose"
@@ -108,4 +109,20 @@ def test_with_podman_every_container_takes_the_file_of_the_host():
 def test_without_docker_and_podman_one_sentence_says_what_is_needed(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match="needs Docker with its plugin Compose, or podman"):
-        find(tmp_path)
+        find()
+
+
+def test_by_hand_only_what_the_page_has_is_taken(capsys):
+    assert main(["rm", "-f"]) == 2
+    assert main([]) == 2
+    assert "build ..., or compose -f FILE" in capsys.readouterr().err
+
+
+def test_the_load_has_to_end_without_a_failure():
+    found = {"done": 9, "intended": 9, "seconds": 1, "achieved_per_s": 9, "rate_per_s": 9}
+    found |= {"failed": 0, "given_up": 0, "waits": {}, "errors": {}, "retries": {}}
+    found |= {"topics_left": 0}
+    (asked,) = (each for each in stories.MIGRATION if each.text.endswith("rehearse load"))
+    for change, kept in (({}, True), ({"failed": 10}, False), ({"given_up": 1}, False)):
+        text = session.text(found | change, "load")
+        assert all(one in text for one in asked.says) is kept
