@@ -1,9 +1,8 @@
 """Dual write: writes committed changes to ZooKeeper, exactly once, in order, after their commit.
 
-``target`` is the newest stable image, ``planned`` the image the last unit ends at; a unit is made
-of all changes committed in between, so changes to one znode coalesce while earlier multis are in
-flight; but for the states of partitions, whose versions count (``topic_changes``). ``modes.py``
-lists the allowed changes of mode; each goes through ``_enter``.
+``target`` is the newest stable image, ``planned`` the image the last unit ends at. A unit has all
+changes in between: those of one znode coalesce while multis are in flight, but for states of
+partitions, whose versions count (``topic_changes``). ``modes.py`` lists allowed changes of mode.
 
 Source: KIP-866 "Dual Metadata Writes", "Unavailable ZooKeeper". Kafka 3.9 (KRaftMigrationDriver,
 KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost reply.
