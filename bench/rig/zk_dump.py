@@ -166,6 +166,7 @@ def dump(
         client = connect(hosts)
         try:
             client.start(timeout=timeout_s)
+            client.sync("/")  # a server that lags behind would show an older tree
             nodes = {
                 path: node
                 for child in sorted(client.get_children("/"))

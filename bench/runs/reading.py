@@ -78,6 +78,11 @@ _WARM_UP: Final[Mapping[str, _Number]] = {
 }
 
 
+def known() -> list[str]:
+    """Names of the scenarios of this package."""
+    return sorted(each.stem for each in HOME.glob("*.toml"))
+
+
 def find(name: str) -> Path:
     """The file that a word of the command line means: a path, or one of our scenarios.
 
@@ -90,8 +95,8 @@ def find(name: str) -> Path:
     ours = HOME / f"{name}.toml"
     if _NAME.fullmatch(name) and ours.is_file():
         return ours
-    known = ", ".join(sorted(each.stem for each in HOME.glob("*.toml")))
-    raise ScenarioError(path, [f"there is no such file; the scenarios of this package: {known}"])
+    names = ", ".join(known())
+    raise ScenarioError(path, [f"there is no such file; the scenarios of this package: {names}"])
 
 
 def read(path: Path) -> Scenario:

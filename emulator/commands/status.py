@@ -43,7 +43,7 @@ def status(
     """Show the phase of the migration, missing and refused brokers, the lag, and what to do next.
 
     With --wait it ends with code 0 as soon as the phase is reached, with 1 if it cannot be reached
-    without an operator, and with 5 when the time is over.
+    without an operator, and when the time is over with 5, or with 3 if nobody answers then.
     """
     if timeout is not None and math.isnan(timeout):
         raise fail("--timeout must be a number", ExitCode.WRONG)
@@ -87,9 +87,13 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
             body = fetch(url)
         except AddressError:
             raise
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             if left <= 0:
                 raise
+            if str(error) != told:
+                told = str(error)
+                again = f"asked again, for {left:.0f} s at most"
+                typer.echo(f"{_shown(url)}/status: {told}; {again}", err=True)
         else:
             found = msgspec.json.decode(body)
             phase = phase_of(found)

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 def run(  # noqa: PLR0917  # one option each
     scenarios: Annotated[
-        list[str], typer.Argument(help="TOML files, or names of scenarios of this package.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="TOML files, or names of scenarios of this package.", show_default=False
+        ),
+    ] = None,
     targets: Annotated[
         str | None, typer.Option(help="Names, comma separated; else those of the scenario.")
     ] = None,
@@ -60,7 +63,7 @@ def run(  # noqa: PLR0917  # one option each
     except ImportError as error:
         raise fail(f"{error}; {install('spark', 'java')}") from error
     plans: list[tuple[Scenario, list[str], list[Planned], Store]] = []
-    for one in _read(scenarios):
+    for one in _read(scenarios or []):
         scenario = one.shortened() if quick else one
         names = _targets(targets, scenario)
         _check_borrowed(zookeeper, scenario)
@@ -83,8 +86,11 @@ def run(  # noqa: PLR0917  # one option each
 
 
 def _read(names: list[str]) -> list[Scenario]:
-    from bench.runs.reading import ScenarioError, find, read
+    from bench.runs.reading import ScenarioError, find, known, read
 
+    if not names:
+        ours = ", ".join(known())
+        raise fail(f"which scenarios? Give TOML files, or names of this package's: {ours}", 2)
     if len({*names}) < len(names):
         raise fail("a scenario is named twice", 2)
     try:

@@ -21,6 +21,7 @@ from emulator.commands.configuration import text_of
 from emulator.commands.exits import ExitCode
 from emulator.commands.folders import FolderUnreadableError, committed_image, open_log
 from emulator.commands.reach import nobody_at
+from emulator.commands.rollback.processes import holder
 from emulator.commands.zk import compare
 from emulator.commands.zk.shown import ReconcileOutcome, tell
 from emulator.config import properties
@@ -46,6 +47,7 @@ from emulator.zookeeper.client import ZkClient
 
 SESSION_TIMEOUT_MS: Final = 18_000
 CONNECT_TIMEOUT_MS: Final = 3_000
+_ASK_IT: Final = "ask that controller with --url, or stop it"
 _PATHS: Final = (cluster.PATH, controller.EPOCH_PATH, migration.PATH, own.PATH)
 
 
@@ -113,7 +115,7 @@ def run(asked: OfflineRun, *, as_json: bool) -> None:
         typer.Exit: always; with the exit code.
     """
     try:
-        with _owned(asked.folder):
+        with _left_alone(asked.folder) if asked.dry_run else _owned(asked.folder):
             machine = _machine(asked)
             _run(machine, asked.security)
     except FolderUnreadableError as error:
@@ -150,7 +152,7 @@ def _owned(folder: Path) -> Iterator[None]:
     try:
         disk = Disk(folder)
     except FolderLockedError as error:
-        raise FolderLockedError(f"{error}: ask that controller with --url, or stop it") from error
+        raise FolderLockedError(f"{error}: {_ASK_IT}") from error
     except PermissionError as error:
         why = (
             f"{error.filename}: {error.strerror}: run it as the user of the controller, or as root"
@@ -158,6 +160,18 @@ def _owned(folder: Path) -> Iterator[None]:
         raise FolderUnreadableError(why) from error
     with contextlib.closing(disk):
         yield
+
+
+@contextlib.contextmanager
+def _left_alone(folder: Path) -> Iterator[None]:
+    """See that its controller does not run; nothing is written there, not even a lock.
+
+    Raises:
+        FolderLockedError: it runs.
+    """
+    if holder(folder).held:
+        raise FolderLockedError(f"{folder} is in use by another process: {_ASK_IT}")
+    yield
 
 
 def _machine(asked: OfflineRun) -> OfflineReconcile:

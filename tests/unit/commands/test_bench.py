@@ -76,6 +76,13 @@ def test_compare_ends_with_1_on_a_regression_and_2_without_rows(tmp_path):
     assert "no rows are there" in nothing.output
 
 
+def test_without_a_scenario_it_says_which_there_are(tmp_path):
+    for more in ((), ("--dry-run",)):
+        said = bench("run", *more, "--out", tmp_path / "x")
+        assert (said.exit_code, (tmp_path / "x").exists()) == (2, False)
+        assert "or names of this package's: config-churn, " in said.output
+
+
 def test_two_files_of_one_name_are_refused(tmp_path):
     twin = tmp_path / "tiny.toml"
     twin.write_text('kind = "create"\nrate = 1\ncount = 1\n')

@@ -98,6 +98,10 @@ class ATree:
     def start(self, **_more: Any) -> None: ...
 
     stop = close = start
+    synced = False
+
+    def sync(self, path: str) -> None:
+        self.synced = path == "/"
 
     def get(self, path: str) -> tuple[bytes | None, Any]:
         names = "version cversion czxid mzxid pzxid ctime mtime ephemeralOwner"
@@ -107,6 +111,7 @@ class ATree:
         return [SimpleNamespace(perms=31, id=SimpleNamespace(scheme="world", id="anyone"))], None
 
     def get_children(self, path: str) -> list[str]:
+        assert self.synced, "the server asked may lag behind"
         return self.nodes[path][1]
 
 

@@ -339,6 +339,8 @@ def test_a_script_waits_for_a_phase(
     assert found == code, err
     assert now[0] <= 10.0
     assert (out == "") == (code == 3)
+    silent = "http://127.0.0.1:9404/status: Connection refused; asked again, for"
+    assert (silent in err) == ("" in phases), "who is not there yet is waited for, and said to be"
 
 
 def test_what_cannot_be_waited_for_is_said() -> None:

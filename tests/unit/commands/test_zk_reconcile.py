@@ -98,6 +98,19 @@ def test_a_dry_run_from_a_stopped_folder(quorum: MigratingQuorum, tmp_path: Path
     assert (code, json.loads(out)["differences"]) == (ExitCode.FOUND, [DIFFERS])
 
 
+def test_a_dry_run_leaves_the_folder_as_it_is(quorum: MigratingQuorum, tmp_path: Path) -> None:
+    folder = folder_of(quorum, tmp_path)
+    before = {one: one.stat().st_mtime_ns for one in (tmp_path, *tmp_path.rglob("*"))}
+    code, _, err = offline_run(quorum, folder, "--dry-run")
+    assert code == ExitCode.FOUND, err
+    assert {one: one.stat().st_mtime_ns for one in (tmp_path, *tmp_path.rglob("*"))} == before
+    with (folder / ".lock").open("a+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, out, err = offline_run(quorum, folder, "--dry-run")
+    assert (code, out) == (ExitCode.FOUND, "")
+    assert "is in use by another process: ask that controller with --url" in err
+
+
 def test_without_a_terminal_it_must_be_told_to_write(
     quorum: MigratingQuorum, tmp_path: Path
 ) -> None:

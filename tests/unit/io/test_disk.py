@@ -58,13 +58,13 @@ def test_who_only_asks_whether_a_folder_is_locked_keeps_nobody_from_it(
     fcntl.flock(asks, fcntl.LOCK_SH)
     pauses: list[float] = []
 
-    def sleep(pause_s: float) -> None:
+    def paused(pause_s: float) -> None:
         pauses.append(pause_s)
         if len(pauses) == 2:
             fcntl.flock(asks, fcntl.LOCK_UN)
 
     with monkeypatch.context() as patch:
-        patch.setattr(time, "sleep", sleep)
+        patch.setattr(time, "sleep", paused)
         Disk(tmp_path).close()
     os.close(asks)
     assert len(pauses) == 2
