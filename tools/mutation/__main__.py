@@ -4,8 +4,9 @@ Draws random changes of the machines, plants each in a copy of the source, and r
 coverage says touch it. A mutant that no test notices is a survivor. See ``docs/mutation.md``.
 A run goes on where one of the same product ended: a killed mutant stays killed for as long as the
 test that killed it is the same, a survivor until a test file changes. ``--seconds S`` begins no
-mutant after S seconds; ``--real`` runs the tests with real servers on the survivors. The exit code
-is 0 if the goals are reached, 1 if not, 3 if the time was over.
+mutant after S seconds; ``--real`` runs the tests with real servers on the survivors;
+``--recorded`` takes what was recorded of the tests, however old, and records nothing. The exit
+code is 0 if the goals are reached, 1 if not, 3 if the time was over.
 """
 
 from __future__ import annotations
@@ -108,10 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--real", action="store_true")
+    parser.add_argument("--recorded", action="store_true")
     asked = parser.parse_args(arguments)
     folder = CACHE / product_digest(ROOT)[:16]
-    recorded = Recorded(ROOT, folder, real=asked.real)
-    recorded.record()
+    folder.mkdir(parents=True, exist_ok=True)
+    recorded = Recorded(ROOT, CACHE, real=asked.real)
+    if asked.recorded:
+        recorded.load()
+    else:
+        recorded.record()
     end_s = time.monotonic() + asked.seconds
     verdicts = Verdicts(folder / "verdicts.json", ROOT)
     real = Verdicts(folder / "real.json", ROOT) if asked.real else None

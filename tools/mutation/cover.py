@@ -1,7 +1,9 @@
 """Which tests run a line, and how long each takes: recorded once, kept in ``.cache/mutation``.
 
-What was recorded counts for as long as nothing but test files changed. The tests of a test file
-that is new or has changed are recorded again.
+The tests of a test file that is new or has changed are recorded again. If the machines changed,
+what was recorded of a line moves with it, and a new line has what the lines around it had: that
+says less and less of where tests go, so now and then the folder is deleted. It says nothing wrong
+of a killer, which is run without the mutant too.
 """
 
 from __future__ import annotations
@@ -11,15 +13,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from coverage import CoverageData
 
-from tools.mutation.sample import PACKAGES
+from tools.mutation.sample import PACKAGES, files
 from tools.mutation.touching import VARIABLE
 
 NO_JAVA: Final = "not jars and not jvm and not spark and not slow"
@@ -60,15 +64,22 @@ class Test:
     Args:
         name: its pytest id.
         seconds: it took while coverage measured.
+        breadth: how many lines of the machines it runs.
     """
 
     name: str
     seconds: float
+    breadth: int = 1
 
     @property
     def file(self) -> str:
         """The file that it is in."""
         return self.name.partition("::")[0]
+
+    @property
+    def function(self) -> str:
+        """Its id without parameters."""
+        return self.name.partition("[")[0]
 
 
 class Recorded:
@@ -76,7 +87,7 @@ class Recorded:
 
     Args:
         root: of the checkout.
-        folder: of what was recorded of this product.
+        folder: of what was recorded.
         real: whether tests with real servers are meant, else those without Java.
     """
 
@@ -94,19 +105,47 @@ class Recorded:
             only: test files and folders; empty: all.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        done = self._read_done()
+        done = self._follow()
         wanted = [
             str(path.relative_to(self._root))
             for name in only or self._where
             for path in _files(self._root / name)
             if done.get(str(path.relative_to(self._root))) != digest_of(path)
         ]
-        for _, files in groupby(wanted, os.path.dirname):  # in pieces: what is done stays done
-            piece = list(files)
+        for _, of_folder in groupby(wanted, os.path.dirname):  # in pieces: what is done stays done
+            piece = list(of_folder)
             if self._run(piece) in {0, 1, 5}:  # 5: no test of these marks
                 done |= {file: digest_of(self._root / file) for file in piece}
                 (self._folder / "files.json").write_text(json.dumps(done, indent=1))
         self._load(done)
+
+    def load(self) -> None:
+        """Use what was recorded, however old, and record nothing."""
+        self._load(self._follow())
+
+    def _follow(self) -> dict[str, str]:
+        """Move what was recorded to where its lines are now; returns the test files done."""
+        kept = self._folder / "source.json"
+        now = {
+            str(path.relative_to(self._root)): path.read_text().splitlines()
+            for path in files(self._root)
+        }
+        before = json.loads(kept.read_text()) if kept.exists() else now
+        merged = self._merged()
+        changed = {
+            name: _moved(merged.contexts_by_lineno(name), before.get(inside, []), now[inside])
+            for name in merged.measured_files()
+            if before.get(inside := _inside(name)) != now.get(inside, before.get(inside))
+        }
+        merged.purge_files(list(changed))
+        for name, contexts in changed.items():
+            for context, lines in _turned(contexts).items():
+                merged.set_context(context)
+                merged.add_lines({name: lines})
+        merged.write()
+        merged.close()
+        kept.write_text(json.dumps(now))
+        return self._read_done()
 
     def _read_done(self) -> dict[str, str]:
         try:
@@ -140,12 +179,18 @@ class Recorded:
     def _load(self, done: dict[str, str]) -> None:
         merged = self._merged()
         for name in merged.measured_files():
-            inside = "emulator/" + name.rpartition("/emulator/")[2]
-            self._contexts[inside] = dict(merged.contexts_by_lineno(name))
+            self._contexts.setdefault(_inside(name), {}).update(merged.contexts_by_lineno(name))
+        breadth = Counter(
+            name
+            for contexts in self._contexts.values()
+            for names in contexts.values()
+            for name in names
+        )
         for text in (self._folder / "tests.jsonl").read_text().splitlines():
             line = json.loads(text)
-            test = Test(line["test"], line["seconds"])
-            if line["outcome"] == "passed" and test.file in done:
+            test = Test(line["test"], line["seconds"], breadth[line["test"]])
+            same = done.get(test.file) == digest_of(self._root / test.file)
+            if line["outcome"] == "passed" and same:
                 self.tests[test.name] = test
             else:
                 self.tests.pop(test.name, None)
@@ -175,19 +220,60 @@ def _files(path: Path) -> Iterable[Path]:
     return sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
 
 
+def _inside(name: str) -> str:
+    """A measured file, from the root of the checkout."""
+    return "emulator/" + name.rpartition("/emulator/")[2]
+
+
+def _moved(
+    contexts: Mapping[int, list[str]], old: Sequence[str], new: Sequence[str]
+) -> dict[int, list[str]]:
+    """What ran each line, where the lines are now; a new line has what those it replaces had.
+
+    Args:
+        contexts: number of a line -> who ran it.
+        old: the lines then.
+        new: the lines now.
+    """
+    found: dict[int, list[str]] = {}
+    for _, start, end, new_start, new_end in SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
+        if end - start == new_end - new_start:
+            sources = {at: [at - new_start + start] for at in range(new_start, new_end)}
+        else:
+            around = range(max(start - 1, 0), min(end + 1, len(old)))
+            sources = {at: list(around) for at in range(new_start, new_end)}
+        for at, lines in sources.items():
+            names = {name for line in lines for name in contexts.get(line + 1, [])}
+            if names:
+                found[at + 1] = sorted(names)
+    return found
+
+
+def _turned(contexts: Mapping[int, Iterable[str]]) -> dict[str, list[int]]:
+    """Who ran a line -> the lines."""
+    found: dict[str, list[int]] = {}
+    for line, names in contexts.items():
+        for name in names:
+            found.setdefault(name, []).append(line)
+    return found
+
+
 def spread(tests: Sequence[Test], near: str) -> list[Test]:
-    """The same tests, in turn from each file, those beside the mutant first in each turn.
+    """The same tests, those first that run the fewest lines: most of what they check is this one.
+
+    The second set of parameters of a test counts as twice as many lines, the third as three times;
+    so does a test that is not beside the mutant.
 
     Args:
         tests: quickest first.
         near: name of the mutant's package.
     """
-    by_file: dict[str, list[Test]] = {}
+    turns: Counter[str] = Counter()
+    costs: list[tuple[int, Test]] = []
     for test in tests:
-        by_file.setdefault(test.file, []).append(test)
-    turns = [
-        (turn, f"/{near}/" not in file, test.seconds, test)
-        for file, of_it in by_file.items()
-        for turn, test in enumerate(of_it)
-    ]
-    return [test for *_, test in sorted(turns, key=lambda one: one[:3])]
+        turns[test.function] += 1
+        far = 1 if f"/{near}/" in test.file else 2
+        costs.append((test.breadth * turns[test.function] * far, test))
+    return [test for _, test in sorted(costs, key=lambda one: one[0])]

@@ -20,10 +20,12 @@ from tools.mutation.touching import VARIABLE
 FIRST_TESTS: Final = 25
 """Of the first run: most mutants are killed by it, and a run of pytest takes seconds to begin."""
 TESTS_MAX: Final = 400
-SECONDS_MAX: Final = 60.0
-"""Of the second run, by the times of the tests under coverage."""
-IDLE_S: Final = 60.0
+SECONDS: Final = (10.0, 40.0)
+"""Of the first and of the second run, by the times of the tests under coverage."""
+IDLE_S: Final = 30.0
 """What a run may take beyond five times the time of its tests, before it counts as hanging."""
+FRACTION: Final = 3
+"""A hang is one if the same run without the mutant takes less than the limit divided by this."""
 
 
 def rounds(tests: Sequence[Test]) -> list[list[Test]]:
@@ -32,12 +34,17 @@ def rounds(tests: Sequence[Test]) -> list[list[Test]]:
     Args:
         tests: those that touch it, the most promising first.
     """
-    first, rest = list(tests[:FIRST_TESTS]), []
-    left_s = SECONDS_MAX
-    for test in tests[FIRST_TESTS:TESTS_MAX]:
-        left_s -= test.seconds
-        if left_s >= 0:
+    first, rest = list[Test](), list[Test]()
+    first_s, rest_s = SECONDS
+    for test in tests[:TESTS_MAX]:
+        if len(first) < FIRST_TESTS and test.seconds <= first_s:
+            first.append(test)
+            first_s -= test.seconds
+        elif test.seconds <= rest_s:
             rest.append(test)
+            rest_s -= test.seconds
+    if tests and not first and not rest:
+        rest = [min(tests, key=lambda test: test.seconds)]
     return [one for one in (first, rest) if one]
 
 
@@ -51,6 +58,7 @@ class Copy:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root, self._folder = root, folder / "copy"
+        self._sound: dict[str, bool] = {}
         for name in COPIED:
             source, target = root / name, self._folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -60,20 +68,54 @@ class Copy:
                 shutil.copy(source, target)
 
     def killer(self, place: Place, tests: Sequence[Test]) -> str | None:
-        """Who kills a mutant: a test, ``import`` or ``timeout: test``; None: it survives."""
+        """Who kills a mutant: a test, ``import`` or ``timeout: test``; None: it survives.
+
+        A killer passes without the mutant; a test that does not is left out from then on.
+        """
+        for some in rounds(self._usable(tests)):
+            left = some
+            while left and (found := self._planted(place, left)):
+                if self._passes(found, left):
+                    return found
+                fewer = self._usable(left)
+                if len(fewer) == len(left):
+                    break  # this machine is too slow to say
+                left = fewer
+        return None
+
+    def _usable(self, tests: Sequence[Test]) -> list[Test]:
+        return [test for test in tests if self._sound.get(test.name, True)]
+
+    def _planted(self, place: Place, tests: Sequence[Test]) -> str | None:
         path = self._folder / place.change.file
         sound = path.read_bytes()
         path.write_bytes(place.planted(sound))
         try:
-            for some in rounds(tests):
-                if found := self.failing(some):
-                    return found
+            return self.failing(tests)
         finally:
             path.write_bytes(sound)
-        return None
 
-    def failing(self, tests: Sequence[Test]) -> str | None:
-        """The first of these tests that fails in the copy as it is; None: all pass."""
+    def _passes(self, killer: str, tests: Sequence[Test]) -> bool:
+        """Whether these tests pass without a mutant, so that it is the mutant that fails them."""
+        if killer in self._sound:
+            return self._sound[killer]
+        named = [test for test in tests if test.name == killer]
+        if named:
+            self._sound[killer] = self.failing(named) is None
+            return self._sound[killer]
+        if self.failing(tests, _limit_s(tests) / FRACTION) is None:
+            return True
+        for test in tests:
+            self._sound[test.name] = self.failing([test]) is None
+        return False
+
+    def failing(self, tests: Sequence[Test], limit_s: float | None = None) -> str | None:
+        """The first of these tests that fails in the copy as it is; None: all pass.
+
+        Args:
+            tests: to run, in this order.
+            limit_s: what they may take together.
+        """
         seen = self._folder / "tests.jsonl"
         seen.unlink(missing_ok=True)
         names = self._folder / "names.txt"
@@ -96,7 +138,7 @@ class Copy:
             start_new_session=True,
         )
         try:
-            code = process.wait(IDLE_S + 5 * sum(test.seconds for test in tests))
+            code = process.wait(limit_s or _limit_s(tests))
         except subprocess.TimeoutExpired:
             code = None
         finally:
@@ -115,3 +157,7 @@ class Copy:
         if code == 5:
             raise RuntimeError("there was no test")
         return "import"  # a plugin or a test file fails there, or it has another set of tests
+
+
+def _limit_s(tests: Sequence[Test]) -> float:
+    return IDLE_S + 5 * sum(test.seconds for test in tests)

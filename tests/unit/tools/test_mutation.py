@@ -1,13 +1,14 @@
 """Random mutants: what is changed, what is left alone, which tests run, and what counts."""
 
-import random
+import json
 
 import pytest
+from coverage import CoverageData
 
 from tools.mutants import ROOT
 from tools.mutation.__main__ import SURVIVED, UNTOUCHED, Verdicts, score
+from tools.mutation.cover import Recorded, digest_of, spread
 from tools.mutation.cover import Test as Recording
-from tools.mutation.cover import spread
 from tools.mutation.operators import places, plantable
 from tools.mutation.sample import draw, rotten
 from tools.mutation.trial import FIRST_TESTS, Copy, rounds
@@ -126,16 +127,88 @@ def test_a_mutant_is_planted_in_the_copy_and_its_killer_named(checkout, tmp_path
     assert "a < 3" in (checkout / FILE).read_text()
 
 
-def test_quick_tests_come_first_from_each_file_and_none_twice():
-    slow = Recording("tests/unit/raft/test_a.py::x", 9.0)
-    near = Recording("tests/unit/raft/test_a.py::y", 1.0)
-    far = Recording("tests/unit/net/test_b.py::x", 0.1)
-    assert spread([far, near, slow], "raft") == [near, far, slow]
-    many = [Recording(f"t.py::{number}", random.Random(number).random()) for number in range(99)]
+def test_the_narrowest_tests_come_first_and_none_twice():
+    wide = Recording("tests/unit/raft/test_a.py::x", 0.1, 900)
+    near = Recording("tests/unit/raft/test_a.py::y", 9.0, 100)
+    far = Recording("tests/unit/net/test_b.py::z", 0.1, 100)
+    assert spread([far, wide, near], "raft") == [near, far, wide]
+    alike = [Recording(f"tests/unit/raft/test_c.py::w[{one}]", 0.1, 80) for one in range(3)]
+    assert spread([*alike, near], "raft") == [alike[0], near, *alike[1:]]
+    many = [Recording(f"t.py::{number}", 0.01) for number in range(99)]
     first, rest = rounds(many)
     assert first == many[:FIRST_TESTS]
     assert first + rest == many
-    assert rounds([slow]) == [[slow]]
+
+
+def test_a_mutant_costs_a_bounded_time_but_is_never_left_without_a_test():
+    slow, quick = (Recording(f"t.py::{seconds}", seconds) for seconds in (30.0, 1.0))
+    assert rounds([slow, quick, slow]) == [[quick], [slow]]
+    endless = Recording("t.py::endless", 9e9)
+    assert rounds([endless]) == [[endless]]
+
+
+def test_who_fails_without_the_mutant_too_kills_nothing(checkout, tmp_path_factory, monkeypatch):
+    at = tmp_path_factory.mktemp("at")
+    copy = Copy(checkout, at)
+    edge, *_ = draw(checkout, checkout / "counts.json", 99, 5)
+
+    def failing(tests, limit_s=None):
+        planted = (at / "copy" / FILE).read_text() != (checkout / FILE).read_text()
+        return next((test.name for test in tests if test.name == "red" or planted), None)
+
+    monkeypatch.setattr(copy, "failing", failing)
+    assert copy.killer(edge, [Recording("red", 0.1)]) is None
+    assert copy.killer(edge, [Recording("red", 0.1), Recording("edge", 0.1)]) == "edge"
+
+
+def test_a_hang_kills_only_if_the_run_is_quick_without_the_mutant(
+    checkout, tmp_path_factory, monkeypatch
+):
+    copy = Copy(checkout, tmp_path_factory.mktemp("at"))
+    edge, *_ = draw(checkout, checkout / "counts.json", 99, 5)
+    test = Recording("tests/test_one.py::test_f", 0.1)
+    monkeypatch.setattr(copy, "_planted", lambda place, tests: f"timeout: {tests[0].name}")
+    limits = []
+    for needed_s, verdict in ((5, f"timeout: {test.name}"), (20, None)):
+        monkeypatch.setattr(
+            copy,
+            "failing",
+            lambda tests, limit_s=99, needed_s=needed_s: (
+                limits.append(limit_s) or ("timeout: x" if needed_s > limit_s else None)
+            ),
+        )
+        assert copy.killer(edge, [test]) == verdict
+    assert limits[0] == limits[1] < 11
+
+
+def test_what_was_recorded_moves_with_its_line(checkout, tmp_path):
+    recorded = Recorded(checkout, tmp_path / "recorded")
+    data = CoverageData(basename=str(tmp_path / "recorded/quick/merged"))
+    (tmp_path / "recorded/quick").mkdir(parents=True)
+    for name, line in (("tests/test_one.py::test_f", 2), ("tests/test_one.py::test_edge", 6)):
+        data.set_context(name)
+        data.add_lines({str(checkout / FILE): [line]})
+        with (tmp_path / "recorded/quick/tests.jsonl").open("a") as file:
+            file.write(json.dumps({"test": name, "seconds": 0.1, "outcome": "passed"}) + "\n")
+    data.write()
+    done = {"tests/test_one.py": digest_of(checkout / "tests/test_one.py")}
+    (tmp_path / "recorded/quick/files.json").write_text(json.dumps(done))
+    recorded.load()
+    sound = (checkout / FILE).read_text()
+    (checkout / FILE).write_text("X = 1\n" + sound.replace("f(3)", "f(4)"))
+    moved = Recorded(checkout, tmp_path / "recorded")
+    moved.load()
+
+    def names(line):
+        return [
+            test.name.rpartition("_")[2] for test in moved.touching(FILE, range(line, line + 1))
+        ]
+
+    assert [names(line) for line in (2, 3, 6, 7)] == [[], ["f"], [], ["edge"]]
+    (checkout / "tests/test_one.py").write_text("def test_f(): ...\n")
+    changed = Recorded(checkout, tmp_path / "recorded")
+    changed.load()
+    assert changed.tests == {}
 
 
 def test_a_verdict_counts_until_the_test_that_gave_it_changes(checkout):
