@@ -203,7 +203,7 @@ def test_nobody_at_the_address_is_said_when_the_patience_is_over() -> None:
 def test_topics_that_nobody_creates_are_told_with_what_the_brokers_were_told() -> None:
     moves = Fault(api="CreateTopics", error="NOT_CONTROLLER")
     refuses = Fault(api="BrokerHeartbeat", error="STALE_BROKER_EPOCH", nth=8, times=1_000)
-    plan = replace(PLAN, brokers=1, topics=1, patience_s=4.0)
+    plan = replace(PLAN, brokers=1, topics=1, patience_s=2.0)
     broker = {**FAST, "request.timeout.ms": "500"}
     with Cluster(fsync=False, controller_faults=[moves, refuses]) as cluster:
         cluster_id = cluster.status()["cluster_id"]

@@ -58,7 +58,8 @@ class Beside:
 
 
 def outcome(plan: FleetPlan, of: int) -> dict[str, Any]:
-    with Cluster(fsync=False) as cluster:
+    # Those that died are waited for until they are fenced.
+    with Cluster(fsync=False, properties={"broker.session.timeout.ms": "3000"}) as cluster:
         settings = FleetSettings(
             "127.0.0.1", cluster.controllers, None, cluster.cluster_id, "3.9", FAST
         )
@@ -78,7 +79,6 @@ def outcome(plan: FleetPlan, of: int) -> dict[str, Any]:
         return asyncio.run(run()).figures()
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_the_sum_of_two_shares_is_what_one_process_does() -> None:
     alone, shared = (outcome(PLAN, of) for of in (1, 2))
