@@ -34,6 +34,9 @@ from emulator.zookeeper.ops import (
 )
 
 CONNECT_TIMEOUT_S = 10.0
+READINGS_MAX = 4
+_CLAIM = (migration.PATH, own.PATH)
+"""Each write of a controller changes one of them."""
 
 
 class ZooKeeperUnreadableError(Exception):
@@ -106,6 +109,9 @@ def compare(
 ) -> tuple[list[Difference], str]:
     """Name every znode that differs from the metadata log in ``folder``.
 
+    Znodes are read one after the other. If a controller wrote meanwhile, what differs may be that
+    alone, and all is read again, at most :data:`READINGS_MAX` times.
+
     Returns:
         The differences, and a sentence with the offset of each store (lag is a difference too).
 
@@ -113,6 +119,17 @@ def compare(
         FolderUnreadableError: the folder cannot be read.
         ZooKeeperUnreadableError: ZooKeeper cannot be read.
     """
+    for _ in range(READINGS_MAX):
+        before = read_some(hosts, security, _CLAIM)
+        found, note = _compared(hosts, folder, security)
+        if not found or read_some(hosts, security, _CLAIM) == before:
+            return found, note
+    return found, f"{note}; a controller wrote meanwhile, so what is listed may be on its way"
+
+
+def _compared(
+    hosts: str, folder: Path, security: ZooKeeperSecurity
+) -> tuple[list[Difference], str]:
     meta, raft = open_log(folder)
     tree = read_tree(hosts, security)
     mine = own.try_parse(tree.data(own.PATH))

@@ -1,0 +1,57 @@
+"""`zk diff` on a cluster in which a controller writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.commands.zk import compare as compared
+from emulator.migration.tree_diff import Difference
+from emulator.migration.zk_tree import migration, own
+
+TORN = Difference(migration.PATH, "differs", b"1", None)
+
+
+class Cluster:
+    """Claims as they are read one after the other, and what each comparison finds."""
+
+    def __init__(self, claims: list[bytes], found: list[list[Difference]]) -> None:
+        self.claims, self.found, self.readings = claims, found, 0
+
+    def read_some(self, _hosts: str, _security: Any, paths: tuple[str, ...]) -> dict[str, bytes]:
+        assert set(paths) == {migration.PATH, own.PATH}
+        return {migration.PATH: self.claims.pop(0)}
+
+    def compared(self, *_of: Any) -> tuple[list[Difference], str]:
+        self.readings += 1
+        return self.found.pop(0), "note"
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, claims: list[bytes], found: list[list[Difference]]
+) -> tuple[list[Difference], str, int]:
+    cluster = Cluster(claims, found)
+    monkeypatch.setattr(compared, "read_some", cluster.read_some)
+    monkeypatch.setattr(compared, "_compared", cluster.compared)
+    differences, note = compared.compare("h:1", Path("folder"))
+    return differences, note, cluster.readings
+
+
+def test_what_differs_while_a_controller_writes_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert told(monkeypatch, [b"1", b"2", b"2"], [[TORN], []]) == ([], "note", 2)
+
+
+def test_what_differs_while_nobody_writes_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(monkeypatch, [b"1", b"1"], [[TORN]]) == ([TORN], "note", 1)
+
+
+def test_of_a_cluster_that_never_rests_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = [b"%d" % each for each in range(2 * compared.READINGS_MAX)]
+    found = [[TORN] for _ in range(compared.READINGS_MAX)]
+    differences, note, readings = told(monkeypatch, claims, found)
+    assert (differences, readings) == ([TORN], compared.READINGS_MAX)
+    assert "a controller wrote meanwhile" in note
