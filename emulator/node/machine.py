@@ -375,9 +375,9 @@ class Node:
     def _stop_if_drained(self, now_ms: int) -> list[Effect]:
         if self._halted:
             return []
-        marked = self._stop.leave_mark(now_ms)
-        if marked:
-            return marked + self._run_path(now_ms)
+        begun = self._stop.break_off(self.office.broken, now_ms) or self._stop.leave_mark(now_ms)
+        if begun:
+            return begun + self._run_path(now_ms)
         handing_over = self._stop.hand_over(now_ms)
         if handing_over:
             # The term ends before the migration takes what ZooKeeper has answered.

@@ -12,7 +12,7 @@ may commit it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -30,6 +30,7 @@ from emulator.node.peers import NoPeers, Peers
 from emulator.node.replaying import LogReplay
 from emulator.node.tracing import NodeCounters
 from emulator.node.voter_flags import VoterFlags
+from emulator.raft.errors import RecoveryError
 from emulator.raft.machine import Raft
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import Serving
@@ -155,6 +156,8 @@ class NodeOffice:
         """The epoch in which it asks the others before it begins a log, and until when."""
         self._counters = counters
         self._effects: list[Effect] = []
+        self.broken = ""
+        """Why this leader of several voters cannot go on with the log: it resigns, and ends."""
         self._unfit_epoch: int | None = None
         """The epoch that this node has won and must not lead."""
         self._gives_up_ms = 0
@@ -176,7 +179,7 @@ class NodeOffice:
     @property
     def deadline_ms(self) -> int | None:
         """When there is something to do; None while only an event can change anything."""
-        if self._replay.behind:
+        if self._replay.behind and not self.broken:
             return 0
         if not self._raft.is_leader:
             return None
@@ -216,7 +219,7 @@ class NodeOffice:
         Raises:
             RecoveryError: as :meth:`follow`.
         """
-        self._replay.go_on()
+        self._replayed(self._replay.go_on)
 
     def take_effects(self, now_ms: int) -> list[Effect]:
         """Follow, and return what changes since the last call of this have caused."""
@@ -238,9 +241,11 @@ class NodeOffice:
             self._end_term(now_ms)
         if self._led_epoch is None:
             self._controller.leader_id = self._other_leader
-            self._replay.follow()
+            self._replayed(self._replay.follow)
             if epoch is not None and self._may_begin(epoch, now_ms):
                 self._begin_term(epoch, now_ms)
+        else:
+            self._replayed(self._replay.look_at_levels)
         self._judge(now_ms)
         if not self._alone:
             self._apart.seen(self._migration.apart_since_ms)
@@ -250,9 +255,20 @@ class NodeOffice:
         if self._unfit_epoch is not None:
             self._give_up(epoch, now_ms)
 
+    def _replayed(self, replay: Callable[[], None]) -> None:
+        """Replay; a leader that cannot tells the others, before the process ends (KIP-778)."""
+        if self.broken:
+            return
+        try:
+            replay()
+        except RecoveryError as error:
+            if self._alone or not self._raft.is_leader:
+                raise
+            self.broken = str(error)
+
     def _may_begin(self, epoch: int, now_ms: int) -> bool:
         """Whether the controller may be activated now; else it is asked again."""
-        if epoch == self._unfit_epoch or self._replay.behind:
+        if epoch == self._unfit_epoch or self._replay.behind or self.broken:
             return False
         plain = not (self._alone or self._controller.config.migration_enabled)
         return not (plain and self._history.empty) or self._asked(epoch, now_ms)

@@ -91,13 +91,19 @@ def _decoded(values: Iterable[bytes], supported: Supported | None) -> Iterator[o
     for value in values:
         record, _version = decode_record(value)
         if supported is not None and isinstance(record, r.FeatureLevelRecord):
-            low, high = supported.get(record.name, (0, 0))
-            if not low <= record.feature_level <= high:
-                raise ReplayError(
-                    f"{record.name} {record.feature_level} is finalised, but this controller only "
-                    f"supports {low} to {high} (kraftbridge.release)"
-                )
+            why = unsupported(record.name, record.feature_level, supported)
+            if why:
+                raise ReplayError(why)
         yield record
+
+
+def unsupported(name: str, level: int, supported: Supported) -> str:
+    """Why a controller cannot go on at a finalised level; empty if it can."""
+    low, high = supported.get(name, (0, 0))
+    if low <= level <= high:
+        return ""
+    only = f"this controller only supports {low} to {high} (kraftbridge.release)"
+    return f"{name} {level} is finalised, but {only}"
 
 
 class UnusableFolderError(Exception):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from emulator.controller.machine import Controller
 from emulator.metadata.history import History
-from emulator.node.recovery import Supported, replay_log, snapshot_image
+from emulator.node.recovery import Supported, replay_log, snapshot_image, unsupported
+from emulator.raft.errors import RecoveryError
 from emulator.raft.machine import Raft
 from emulator.slices import Slices, whole
 
@@ -34,6 +35,7 @@ class LogReplay:
         self._supported = supported
         self._rewritten = raft.rewritten
         self._slices: Slices[None] | None = None
+        self._levels = history.tip.features
 
     @property
     def behind(self) -> bool:
@@ -56,6 +58,20 @@ class LogReplay:
             self._slices = self._load(replaced=replaced) if replaced or self.behind else None
         if self._slices is None and history.tip.offset + 1 < raft.log_end_offset:
             whole(replay_log(raft, history, self._supported))
+
+    def look_at_levels(self) -> None:
+        """A leader does not read what it appends: see that it supports what it finalises itself.
+
+        Raises:
+            RecoveryError: it does not; it must not lead on.
+        """
+        tip = self._history.tip
+        if tip.features is self._levels:
+            return
+        self._levels = tip.features
+        for name, level in self._levels.items():
+            if why := unsupported(name, level, self._supported):
+                raise RecoveryError("__cluster_metadata-0", tip.offset, why)
 
     def go_on(self) -> None:
         """Do the next slice, if there is one.

@@ -1,7 +1,8 @@
 """The orderly stop of a node: new work is refused, what is committed goes to ZooKeeper first.
 
 The leader of several voters does that for a short time only, as their leader, since two of them
-must not write to ZooKeeper at once: then it resigns, and the next one writes what is left.
+must not write to ZooKeeper at once: then it resigns, and the next one writes what is left. One that
+cannot read its log, as it finalises a level that this release does not support, resigns at once.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class OrderlyStop:
         """Lines to be logged."""
         self._checked = False
         """Whether the claim is read back before the mark."""
+        self._broken = ""
+        """Why it ends at once, without a look at ZooKeeper."""
         self._marked = False
         """Whether the mark was left, or could not be."""
 
@@ -90,6 +93,20 @@ class OrderlyStop:
             effects += self._raft.shutdown(now_ms)
         self._controller.end()
         return effects + self._migration.drain(now_ms)
+
+    def break_off(self, why: str, now_ms: int) -> list[Effect]:
+        """Resign and end, with ``why`` as the error, once the others know; nothing if it is empty.
+
+        What is left the next leader writes to ZooKeeper: this one cannot go on with the log.
+        """
+        if not why or self.begun:
+            return []
+        self._broken, self._marked = why, True
+        self._since_ms = self._resigned_ms = now_ms
+        effects: list[Effect] = [Log("error", "cannot lead on: resigns and ends", {"why": why})]
+        effects += self._raft.shutdown(now_ms, self._with_flag)
+        self._controller.end()
+        return effects
 
     def leave_mark(self, now_ms: int) -> list[Effect]:
         """Tell a leader without the flag, in the log, that ZooKeeper has everything, if it has.
@@ -147,6 +164,9 @@ class OrderlyStop:
         if deadline_ms is None or self._leads:
             return [], None
         late = now_ms >= deadline_ms
+        if self._broken:
+            over = late or not (self._peers.ending or self._raft.dirty)
+            return [], End(self._broken, 1) if over else None
         if not late and (self._behind or self._peers.ending):
             # Records that are not committed yet must still go to ZooKeeper.
             return [], None

@@ -90,3 +90,52 @@ def test_a_standby_ends_and_so_does_each_start_of_it(simulated_world, monkeypatc
     assert answers[0].error_code == 0
     assert old != world.active.node_id
     assert world.active.process.active_epoch == epoch, "nobody else was disturbed"
+
+
+def led_by_an_old_one(simulated_world, monkeypatch):
+    """Three controllers, of which the one of an older release leads; it has its host."""
+    monkeypatch.setattr(update_features, "check", lambda *_: None)
+    world = simulated_world(1, Scenario(controllers=3, migration=False, metadata_version="3.5-IV0"))
+    old = min(world.controllers)
+    world._configs[old] = replace(world._configs[old], release="3.5")
+    world.begin()
+    until(world, lambda: world.traffic.begun)
+    while world.active.node_id != old:
+        led = world.active
+        led.process.shutdown()
+        led.may_halt = "it was asked to stop"
+        until(world, lambda led=led: world.active is not led and world.active.process.node.active)
+
+    def all_follow():
+        rafts = [one.process.node.raft for one in world.controllers.values() if one.process.alive]
+        ends = {raft.high_watermark for raft in rafts if raft.leader_id == old}
+        return len(rafts) == len(world.controllers) and ends == {world.committed.end_offset}
+
+    until(world, all_follow)
+    return world, world.controllers[old]
+
+
+def raise_the_level(world, answers):
+    key = m.UpdateFeaturesRequest.FeatureUpdateKey(
+        feature=METADATA_VERSION, max_version_level=14, upgrade_type=UPGRADE
+    )
+    request = m.UpdateFeaturesRequest(feature_updates=[key], timeout_ms=4_000)
+    next(iter(world.brokers.values())).ask(request, 1, answers.append)
+
+
+@pytest.mark.requirement("J08")
+def test_a_leader_resigns_and_ends_and_so_does_each_start_of_it(simulated_world, monkeypatch):
+    """The others know at once, and need not wait until it is silent."""
+    world, host = led_by_an_old_one(simulated_world, monkeypatch)
+    life, lines = host.process, len(world.scheduler.lines)
+    host.may_halt, host.restarts = "it does not support the level", False
+    raise_the_level(world, [])
+    until(world, lambda: not life.alive)
+    ended_ms = world.scheduler.now_ms
+    said = [line for line in world.scheduler.lines[lines:] if host.name in line]
+    assert any("halts with 1" in line and "metadata.version 14" in line for line in said)
+    until(world, lambda: world.active is not host and world.active.process.node.active)
+    fetch_ms = life.node.raft.config.times.fetch_ms
+    assert world.scheduler.now_ms - ended_ms < fetch_ms // 2
+    with pytest.raises(RecoveryError, match=r"metadata\.version 14"):
+        world.start_process(host)

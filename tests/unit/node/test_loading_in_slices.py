@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from emulator.node.machine import Node
 from emulator.node.office import NodeOffice, Office
+from emulator.raft.errors import RecoveryError
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
-from emulator.slices import RECORDS_PER_SLICE
+from emulator.seam import Halt
+from emulator.slices import RECORDS_PER_SLICE, Slices
 from tests.unit.node.test_end_of_a_term import fetch
 from tests.unit.node.test_quorum import IDS, Quorum
 from wire import records as r
@@ -116,6 +118,26 @@ def test_one_that_is_elected_while_it_replays_a_snapshot_answers_nobody_before_i
     assert quorum.configs(quorum.emptied) == SLICES * RECORDS_PER_SLICE
     assert quorum.quotas(quorum.emptied) == {"ann", "bob"}
     quorum.wait_equal()
+
+
+def test_a_leader_that_cannot_read_the_rest_tells_the_others_and_ends():
+    quorum = Quorum()
+    leader = quorum.leader
+    quorum.wait_equal()
+    node, party = quorum.node(leader), quorum.parties[leader]
+    epoch = node.raft.leader_epoch
+
+    def damaged() -> Slices[None]:
+        yield
+        raise RecoveryError("snapshot", None, "no such level")
+
+    node.office._replay._slices = damaged()
+    quorum.joined.wait(10)
+    assert party.halt == Halt(1, "snapshot: no such level")
+    quorum.kill(leader)
+    quorum.joined.wait(500)
+    (next_one,) = quorum.active()
+    assert quorum.node(next_one).raft.leader_epoch == epoch + 1
 
 
 def test_a_second_snapshot_takes_the_place_of_one_that_is_being_replayed():
