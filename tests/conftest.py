@@ -1,9 +1,12 @@
 """What every test shares: the kit, hypothesis profiles, ports of their own for the workers."""
 
+import functools
 import gc
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 
 from bench.rig import ports
 from tests.kit.deselected import left_out
@@ -19,6 +22,10 @@ pytest_plugins = [
 # Most of what tests make is trees and records without circles: with the default of 700 the search
 # for circles takes a twelfth of the time.
 gc.set_threshold(50_000)
+
+# A process builds its verbs from their signatures once; tests call them by the hundred in one.
+typer.main.get_command = functools.cache(typer.main.get_command)
+typer.testing._get_command = typer.main.get_command
 
 load_profile()
 
