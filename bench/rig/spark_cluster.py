@@ -9,7 +9,7 @@ from typing import Self
 
 import pyspark
 
-from bench.rig.java import find_java, spark_java_home
+from bench.rig.java import QUICK_START, find_java, spark_java_home
 from bench.rig.ports import HOST, free_ports
 from bench.rig.process import Process
 
@@ -59,6 +59,8 @@ class SparkCluster:
             "JAVA_HOME": str(spark_java_home(find_java(), self._folder)),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_HOME": str(self._home),
+            # Executors have no other way to get flags from here.
+            "JAVA_TOOL_OPTIONS": " ".join(QUICK_START),
             # Workers run in folders of their own, and import what this process does.
             "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])),
         }

@@ -8,15 +8,21 @@ import sys
 import pytest
 from kazoo.client import KazooClient
 
+from bench.rig import warming
 from bench.rig.zookeeper import ZooKeeper
 from bench.runs.borrowed import borrowed, check
 from bench.runs.leftovers import NAME
 
 pytestmark = [pytest.mark.jvm]
 
+MULTIS = 2
+"""Of the warm-up: what is written is removed znode by znode."""
+
 ROW = """
 import sys
+from bench.rig import warming
 from bench.runs.borrowed import borrowed
+warming._MULTIS = int(sys.argv[2])
 with borrowed(sys.argv[1], "row", print):
     print("there", flush=True)
     sys.stdin.read()
@@ -26,7 +32,7 @@ with borrowed(sys.argv[1], "row", print):
 def started(hosts: str) -> subprocess.Popen[str]:
     """Another process that works in a chroot of its own."""
     child = subprocess.Popen(
-        [sys.executable, "-c", ROW, hosts],
+        [sys.executable, "-c", ROW, hosts, str(MULTIS)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -44,8 +50,9 @@ def killed(child: subprocess.Popen[str]) -> None:
 
 
 def test_what_a_killed_bench_left_is_removed_and_a_running_one_keeps_its_own(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(warming, "_MULTIS", MULTIS)
     with ZooKeeper(tmp_path_factory.mktemp("borrowed"), fsync=False) as zookeeper:
         hosts = zookeeper.hosts
         client = KazooClient(hosts, timeout=30)
