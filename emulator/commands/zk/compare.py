@@ -120,7 +120,11 @@ def compare(
         ZooKeeperUnreadableError: ZooKeeper cannot be read.
     """
     for _ in range(READINGS_MAX):
-        before = read_some(hosts, security, _CLAIM)
+        try:
+            before = read_some(hosts, security, _CLAIM)
+        except ZooKeeperUnreadableError:
+            open_log(folder)  # of two faults, the folder's is the one that is ours to say first
+            raise
         found, note = _compared(hosts, folder, security)
         if not found or read_some(hosts, security, _CLAIM) == before:
             return found, note

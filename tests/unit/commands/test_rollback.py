@@ -86,7 +86,9 @@ def test_a_process_that_does_not_have_the_file_does_not_hold_the_folder(tmp_path
     """The list of locks names files by number: another file system has the same numbers."""
     lock = tmp_path / ".lock"
     lock.touch()
-    told = f"1: FLOCK  ADVISORY  WRITE {os.getpid()} 08:01:{lock.stat().st_ino} 0 EOF\n"
+    stat = lock.stat()
+    file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+    told = f"1: FLOCK  ADVISORY  WRITE {os.getpid()} {file} 0 EOF\n"
     assert holder(tmp_path, told) == FolderHolder(False, None)
     other_namespace = told.replace(f"WRITE {os.getpid()} ", "WRITE 0 ")
     assert holder(tmp_path, other_namespace) == FolderHolder(True, None)

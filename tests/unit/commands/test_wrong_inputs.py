@@ -292,7 +292,7 @@ OPTIONS: Final[list[tuple[str, int, str]]] = [
     ("simulate --count 0", WRONG, "'--count'"),
     ("simulate --record /dev/null/x", WRONG, "cannot be written"),
     ("bench", WRONG, "Usage: kraft-bridge bench"),
-    ("bench run", WRONG, "Missing argument"),
+    ("bench run", WRONG, "which scenarios?"),
     ("bench run no-such", WRONG, "no-such"),
     ("bench run /dev/null", WRONG, "/dev/null"),
     ("bench run knee knee", WRONG, "named twice"),
