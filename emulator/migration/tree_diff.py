@@ -17,7 +17,7 @@ from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.projection import same
 from emulator.migration.zk_tree.reader import FOLDERS, Tree
-from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, ZkOp
+from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -76,7 +76,8 @@ def of_piece(tree: Tree, piece: Sequence[Group], before: str = "") -> Iterator[D
     ops = [op for op in ops if op.path not in FOLDERS]
     made = {op.path for op in ops if isinstance(op, Create)}
     for op in ops:
-        if op.path != before and not (isinstance(op, Delete) and op.path in made):
+        raised = isinstance(op, SetData) and op.path == before
+        if not raised and not (isinstance(op, Delete) and op.path in made):
             yield _difference(tree, op)
         before = op.path
 

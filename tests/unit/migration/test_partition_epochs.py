@@ -100,6 +100,33 @@ def test_a_comparison_raises_what_is_too_low_and_leaves_what_is_higher(version: 
     assert list(differences(read(tree), image, None)) == []
 
 
+@pytest.mark.parametrize("partitions", [1, 40])
+def test_a_topic_made_anew_is_named_with_its_znodes(partitions: int) -> None:
+    """Its own znode is deleted last and created next: these are no raises of one version."""
+    old, new = (
+        replayed(
+            [
+                r.TopicRecord(name="t", topic_id=topic_id),
+                *(
+                    r.PartitionRecord(
+                        partition_id=index, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1,
+                        leader_epoch=0, partition_epoch=2,
+                    )
+                    for index in range(partitions)
+                ),
+            ]
+        )[0]
+        for topic_id in (ID, ID[::-1])
+    )  # fmt: skip
+    found = [
+        (one.path, one.kind)
+        for one in differences(read(tree_with(old)), new, None)
+        if one.kind == "recreated"
+    ]
+    assert found.count(("/brokers/topics/t", "recreated")) == 1
+    assert len(found) == len(set(found)) == 3 + 2 * partitions
+
+
 @pytest.mark.parametrize("lost", ["state", "topic"])
 def test_a_znode_that_somebody_deleted_comes_back_with_its_version(lost: str) -> None:
     image = image_of(120)
