@@ -271,13 +271,17 @@ class Stage:
 
     def tree(self) -> dict[str, bytes | None]:
         """The whole tree."""
-        return contents(dump(self.zookeeper.hosts))
+        return contents(self.dumped())
+
+    def dumped(self) -> dict[str, Any]:
+        """The whole tree with what ZooKeeper says of each znode, secrets left out."""
+        return dump(self.zookeeper.hosts)
 
     def disagreements(self) -> list[str]:
         """Where ZooKeeper and the log disagree, by the judge: raw reads, Kafka's own log tool."""
         self.settle()
         log = judge.from_log(judge.dump_log(self.bridge.data))
-        return judge.differences(judge.from_dump(dump(self.zookeeper.hosts)), log)
+        return judge.differences(judge.from_dump(self.dumped()), log)
 
     def topics(self) -> set[str]:
         """Names in ZooKeeper."""

@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, make_acl
 
 from bench.rig.fault_proxy import FaultProxy
-from bench.rig.zk_dump import contents, dump
+from bench.rig.zk_dump import dump
 from bench.rig.zookeeper import Secured, ZooKeeper
 from emulator.io.jaas_file import inlined
 from tests.integration.node_stage import Stage
@@ -142,9 +142,9 @@ class SecuredStage(Stage):
 
         return _reasons(self.bridge.wait_status(f"{text!r} in /status", named, timeout_s), text)[0]
 
-    def tree(self) -> dict[str, bytes | None]:
+    def dumped(self) -> dict[str, Any]:
         """The whole tree, as ``kafka`` sees it."""
-        return contents(dump("", connect=lambda _: self.ensemble.kazoo(), with_secrets=True))
+        return dump("", connect=lambda _: self.ensemble.kazoo(), with_secrets=True)
 
 
 def _reasons(status: dict[str, Any], text: str) -> list[str]:

@@ -21,7 +21,15 @@ from emulator.migration.zk_tree import acls
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.reader import Tree
 from emulator.zookeeper.names import why_no_name
-from emulator.zookeeper.ops import SEQUENTIAL, Create, GetChildren, Multi, ZkOp, ZkResult
+from emulator.zookeeper.ops import (
+    SEQUENTIAL,
+    Create,
+    GetChildren,
+    Multi,
+    SetData,
+    ZkOp,
+    ZkResult,
+)
 from tests.conformance.recorded_run import FULL, Run
 from tests.conformance.test_recorded_dual_write import DEFECTS, STEPS
 from tests.integration.test_tree_on_zookeeper import apply, read, write
@@ -50,6 +58,13 @@ class RealRun(Run):
             Create(path, kept[path].data)
             for path in sorted(kept)
             if path != "/" and not path.startswith("/zookeeper")
+        ]
+        # A comparison looks at the versions of states.
+        ops += [
+            SetData(path, node.data)
+            for path, node in sorted(kept.items())
+            if path.endswith("/state")
+            for _ in range(node.version)
         ]
         for at in range(0, len(ops), 100):
             outcome = wire.ask(Multi(tuple(ops[at : at + 100])))
