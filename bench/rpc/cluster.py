@@ -34,6 +34,7 @@ _LEVELS: Final = (1, 21)
 _AHEAD: Final = 1 << 40
 """A metadata offset that is above each registration: the broker counts as caught up."""
 _UNFENCED_S: Final = 30.0
+_LEADING_S: Final = 60.0
 _PER_REQUEST: Final = 50
 """Topics in one CreateTopics."""
 
@@ -124,6 +125,7 @@ async def connected(port: int) -> Connection:
 async def _registered(port: int, cluster_id: str) -> RpcCluster:
     cluster = RpcCluster(port)
     connection = await connected(port)
+    end = time.monotonic() + _LEADING_S
     try:
         for broker_id in BROKERS:
             kinds = m.BrokerRegistrationRequest
@@ -143,6 +145,10 @@ async def _registered(port: int, cluster_id: str) -> RpcCluster:
                 log_dirs=(UUID(int=1_000 + broker_id).bytes,),
             )
             answer, _ = await connection.call(request, 2)
+            while answer.error_code == ErrorCode.NOT_CONTROLLER and time.monotonic() < end:
+                # A lone voter that has just started listens before it is elected.
+                await asyncio.sleep(0.1)
+                answer, _ = await connection.call(request, 2)
             _expect(answer.error_code, f"the registration of broker {broker_id}")
             cluster.epochs[broker_id] = answer.broker_epoch
         end = time.monotonic() + _UNFENCED_S
