@@ -104,8 +104,12 @@ class Life:
         release: str | None = None,
         *,
         while_stopped: Callable[[Broker], None] = lambda _broker: None,
+        when_started: Callable[[], None] = lambda: None,
     ) -> None:
         """Restart a broker in a mode, perhaps with another release; returns when all is in sync.
+
+        ``while_stopped`` is called with the broker before it starts, ``when_started`` before
+        replicas are waited for.
 
         Raises:
             ProcessError: it does not stop or start.
@@ -121,6 +125,7 @@ class Life:
             standing.brokers[broker.id] = after
             self.stage.save()
             self.stage.start_broker(broker)
+            when_started()
         if before.mode is not after.mode:
             same = _identity(broker) == identity
             what = f"meta.properties of broker {broker.id} is as it was"

@@ -13,6 +13,7 @@ from typing import Final
 
 from bench.demo.controllers import IDS
 from bench.life import commands
+from bench.life.held import held_copy
 from bench.life.life import Life
 from bench.life.standing import Mode, Quorum
 from bench.rig.kafka import Broker
@@ -27,9 +28,14 @@ KEEPS_ITS_LOG: Final = frozenset({"3.4.1", "3.5.2", "3.6.2"})
 AT_THE_CLAIM: Final = frozenset({"IncrementalAlterConfigs STALE_CONTROLLER_EPOCH"})
 """A broker in ZooKeeper mode writes configs itself, with a check that ``/controller`` is as it
 knows it. Between the claim and its first UpdateMetadata it refuses them, and writes nothing."""
+WHILE_NOBODY_RULES: Final = AT_THE_CLAIM | {"CreateTopics TOPIC_ALREADY_EXISTS"}
+"""The broker that was the controller writes a topic into ZooKeeper, and answers that the time is
+over, as nobody makes leaders for it: a client that asks again is told that it is there."""
 _ELECTED_S: Final = 30.0
 _HELD_S: Final = 60.0
 _COPY: Final = "__cluster_metadata-0"
+_COPYING: Final = "copying"
+"""The phase that ``rollback`` names while a copy is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ def dual_write(life: Life) -> None:
         life.check("preflight finds nothing that blocks", held=True, figures=said.splitlines()[-1])
         life.stage.start_quorum()
     for broker in _in_mode(life, Mode.ZOOKEEPER):
-        life.restart(broker, Mode.MIGRATING, while_stopped=lambda each: _clear_copy(life, each))
+        life.restart(broker, Mode.MIGRATING, while_stopped=_forget(life))
     commands.wait_hybrid(life.stage)
     life.say(commands.look(life.stage))
 
@@ -80,16 +86,55 @@ def from_kraft(life: Life) -> None:
 
 def rollback(life: Life) -> None:
     """Controllers end, a broker is elected, and brokers restart in plain ZooKeeper mode."""
+    if life.stage.standing.quorum is Quorum.MIGRATING:
+        _give_back(life)
+    _to_zookeeper(life)
+
+
+def _give_back(life: Life) -> str:
+    """Let the controllers end and a broker rule; returns what the command says."""
     stage = life.stage
-    if stage.standing.quorum is Quorum.MIGRATING:
-        life.say(commands.rollback(stage))
-        stage.standing.quorum = Quorum.ABSENT
-        stage.save()
+    said = commands.rollback(stage)
+    life.say(said)
+    stage.standing.quorum = Quorum.ABSENT
+    stage.save()
+    return said
+
+
+def _to_zookeeper(life: Life) -> None:
+    """Restart each broker with the properties that it had before the migration."""
+    stage = life.stage
     wait_for("a broker as controller", lambda: stage.ruling().someone, _ELECTED_S)
     epoch = stage.znode("/controller")["kraftControllerEpoch"]
     life.check("a broker in ZooKeeper mode rules", epoch == -1, f"{stage.znode('/controller')}")
     for broker in _in_mode(life, Mode.MIGRATING):
         life.restart(broker, Mode.ZOOKEEPER)
+
+
+def copying(life: Life) -> None:
+    """An attempt whose copy comes to no end, as ZooKeeper does not answer: everything goes back.
+
+    The last broker that restarts with the flag begins the copy. Until somebody rules again its
+    replicas do not get in sync.
+    """
+    stage = life.stage
+    if stage.standing.quorum is Quorum.MIGRATING or _in_mode(life, Mode.MIGRATING):
+        rollback(life)  # of a run that was cut
+    commands.clear(stage)
+    stage.plan_quorum()
+    with held_copy(stage) as held:
+
+        def back() -> None:
+            held()
+            began = f"rollback from: {_COPYING}:"
+            said = _give_back(life)
+            life.check("it went back from the copy", began in said, said.splitlines()[0])
+
+        *others, last = stage.cluster.brokers
+        for broker in others:
+            life.restart(broker, Mode.MIGRATING, while_stopped=_forget(life))
+        life.restart(last, Mode.MIGRATING, while_stopped=_forget(life), when_started=back)
+    _to_zookeeper(life)
 
 
 def again(life: Life) -> None:
@@ -100,12 +145,16 @@ def again(life: Life) -> None:
     dual_write(life)
 
 
-def _clear_copy(life: Life, broker: Broker) -> None:
-    """Remove what a broker has fetched of an earlier quorum's log, where its release keeps it."""
-    folder = broker.data / _COPY
-    if release_of(life, broker) in KEEPS_ITS_LOG and folder.exists():
-        life.say(f"  broker {broker.id}: rm -r {folder.name} in its log.dirs")
-        shutil.rmtree(folder)
+def _forget(life: Life) -> Callable[[Broker], None]:
+    """Removes what a broker has fetched of an earlier quorum's log, where its release keeps it."""
+
+    def remove(broker: Broker) -> None:
+        folder = broker.data / _COPY
+        if release_of(life, broker) in KEEPS_ITS_LOG and folder.exists():
+            life.say(f"  broker {broker.id}: rm -r {folder.name} in its log.dirs")
+            shutil.rmtree(folder)
+
+    return remove
 
 
 def release_of(life: Life, broker: Broker) -> str:
@@ -188,6 +237,7 @@ PHASES: Final = (
     Phase("to-kraft", to_kraft),
     Phase("from-kraft", from_kraft),
     Phase("rollback", rollback),
+    Phase("copying", copying, excused=WHILE_NOBODY_RULES),
     Phase("again", again, excused=AT_THE_CLAIM),
     Phase("roll", roll),
     Phase("finalise", finalise),

@@ -105,8 +105,9 @@ def restarts(rows: Sequence[PhaseRow]) -> list[str]:
 
 PROVES: Final[dict[str, tuple[str, ...]]] = {
     "to-kraft": ("A01", "F01", "M05"),
-    "from-kraft": ("F04", "M05", "Y02", "Y03"),
-    "rollback": ("A05", "G03", "G09"),
+    "from-kraft": ("B02", "F04", "M05", "Y02", "Y03"),
+    "rollback": ("A05", "B01", "G03", "G09"),
+    "copying": ("B01", "G03", "G09"),
     "again": ("B06",),
     "roll": ("A01", "F01", "F02", "F05", "M05", "Y02"),
     "finalise": ("G01", "G02"),

@@ -50,6 +50,11 @@ PROVES: Final[dict[str, tuple[str, ...]]] = {
     "versions": ("I17",),
     "register": ("N02",),
     "copy": ("G05", "X03"),
+    "back from KRaft": ("B02", "F04"),
+    "roll": ("F05",),
+    "rollback": ("A05", "B01", "G03", "Y03"),
+    "second attempt": ("B06",),
+    "finalise": ("F07",),
 }
 """Step -> the rows of docs/requirements.md that it proves for a release."""
 _FAILURES: Final = (

@@ -12,6 +12,7 @@ from emulator.broker.zookeeper_folders import ZooKeeperFolders, identify_in_zook
 from emulator.config.broker import load_broker
 from emulator.io.broker_process import BrokerFolders
 from emulator.seam import ReplaceFile
+from wire.text import uuid_text
 
 V0 = rendered({"version": "0", "broker.id": "1", "cluster.id": "a-cluster"})
 V1 = rendered({"version": "1", "node.id": "1", "cluster.id": "a-cluster"})
@@ -58,6 +59,22 @@ def test_version_1_needs_the_migration() -> None:
     with pytest.raises(BrokerFolderError, match=r"a/meta\.properties: version 1 is of a broker in"):
         identified({"a": V1})
     assert identified({"a": V1}, migration=True).cluster_id == "a-cluster"
+
+
+@pytest.mark.requirement("Y04")
+def test_rewritten_as_version_1_it_is_the_same_broker_s_and_no_way_back_without_migration() -> None:
+    """After the end a broker, or a person, may do so: nothing is added, and no id is drawn anew."""
+    old = identify(1, "3.9", {"a": V0}, fresh)
+    (kept,) = old.to_write.values()
+    assert b"broker.id=1" in kept, "the broker itself keeps the version, after the end as well"
+    values = {"version": "1", "node.id": "1", "cluster.id": "a-cluster"}
+    directory = {"directory.id": uuid_text(old.directories["a"])}
+    rewritten = rendered(values | directory)
+    found = identify(1, "3.9", {"a": rewritten}, fresh)
+    assert (found.cluster_id, found.directories) == (old.cluster_id, old.directories)
+    assert found.to_write == {}
+    with pytest.raises(BrokerFolderError, match="version 1 is of a broker in"):
+        identified({"a": rewritten})
 
 
 @pytest.mark.requirement("Y02", "Y03")
