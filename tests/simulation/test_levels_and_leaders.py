@@ -4,12 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from emulator.migration.states import State
+from emulator.migration.taking_over.preconditions import Why
 from emulator.simulation import settings
 from emulator.simulation.broker_settings import address_of
 from emulator.simulation.caller import Caller
 from emulator.simulation.facts import METADATA_VERSION
 from emulator.simulation.scenario import Scenario
+from emulator.zookeeper.ops import Create, Delete
 from wire import messages as m
+from wire import records as r
 from wire.errors import ErrorCode
 
 UPGRADE = 1
@@ -72,6 +76,34 @@ def configured(monkeypatch):
 
     monkeypatch.setattr(settings, "configured", with_changes)
     return changes
+
+
+@pytest.mark.requirement("V07")
+@pytest.mark.parametrize(("level", "begins"), [(7, False), (8, True)])
+def test_below_level_8_the_driver_never_leaves_its_wait(simulated_world, level, begins):
+    """An unknown broker holds it up until all others have registered and the level has fallen.
+
+    Below 8 none can register, so the level would never be the only reason to wait.
+    """
+    world = simulated_world(1, Scenario(metadata_version="3.4-IV0", brokers=1, topics=1, changes=0))
+    world.begin()
+    assert world.foreign_write(Create("/config/brokers/9", b'{"version":1,"config":{}}'))
+    until(world, lambda: len(world.facts.brokers) == len(world.brokers))
+    node = world.process.node
+    record = r.FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)
+    node.controller.append([record], world.scheduler.now_ms)
+    wait(world, 1_000)
+    assert world.facts.level == level
+    assert world.foreign_write(Delete("/config/brokers/9"))
+    states = set()
+    for _ in range(12):
+        wait(world, 250)
+        states.add(node.driver.state)
+    assert (State.DUAL_WRITE in states) is begins
+    if not begins:
+        assert states == {State.WAIT_FOR_BROKERS}
+        assert {one.reason.why for one in node.driver.waits.reasons} == {Why.METADATA_VERSION}
+        assert world.claimed_kraft_epoch == -1
 
 
 @pytest.mark.requirement("K12")
