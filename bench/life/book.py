@@ -129,4 +129,23 @@ def _result(plain: Mapping[str, Any]) -> AdminResult:
 def unlike(book: Book, store: Entities) -> list[str]:
     """Where a store is not as the loads left it: one line each."""
     wrong = verdict.unlike(book.topics, store)
-    return wrong + [line for load in book.loads for line in verdict.undeleted(load, store)]
+    for load in book.loads:
+        wrong += verdict.undeleted(load, store)
+        wrong += _not_already(load, store)
+    return wrong
+
+
+def _not_already(load: AdminResult, store: Entities) -> list[str]:
+    """Changes that were refused as carried out already, and are not: nobody touches them since."""
+    return [
+        f"{change.api} of topic {topic} was answered with {change.error}, and it has "
+        f"{_partitions(store, topic) or 'no'} partitions"
+        for topic, change in sorted(load.given_up.items())
+        if change.error == verdict.ALREADY.get(change.api)
+        and (change.partitions or 0) != _partitions(store, topic)
+    ]
+
+
+def _partitions(store: Entities, topic: str) -> int:
+    found = store.topics.get(topic)
+    return 0 if found is None else len(found["partitions"])

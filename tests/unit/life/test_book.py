@@ -93,3 +93,21 @@ def test_a_store_with_all_that_was_answered_has_nothing_wrong(book):
 )
 def test_what_a_store_lacks_or_has_too_much_is_named(book, store, said):
     assert unlike(book, store) == [said]
+
+
+@pytest.mark.parametrize(
+    ("change", "there", "said"),
+    [
+        (GivenUp("CreateTopics", "TOPIC_ALREADY_EXISTS", 2, 5, 7), 2, None),
+        (GivenUp("CreateTopics", "TOPIC_ALREADY_EXISTS", 2, 5, 7), 0, "no"),
+        (GivenUp("CreatePartitions", "INVALID_PARTITIONS", 4, 5, 7), 2, "2"),
+        (GivenUp("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", None, 5, 7), 0, None),
+        (GivenUp("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", None, 5, 7), 2, "2"),
+    ],
+)
+def test_what_was_refused_as_done_already_must_be_done(tmp_path, change, there, said):
+    with Book(tmp_path / "book") as book:
+        book.add_load(load(given_up={"life-1-0-9": change}))
+        named = unlike(book, entities(life_1_0_9=there))
+    why = f"{change.api} of topic life-1-0-9 was answered with {change.error}, and it has {said}"
+    assert named == ([] if said is None else [f"{why} partitions"])
