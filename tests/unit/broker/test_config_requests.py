@@ -113,6 +113,29 @@ def test_what_is_wrong_is_answered_here(wrong: Any):
     assert told.responses[0].error_message
 
 
+OF_A_MODE = [
+    "broker.id",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "inter.broker.protocol.version",
+    "node.id",
+    "process.roles",
+    "zookeeper.connect",
+    "zookeeper.metadata.migration.enable",
+]
+"""What docs/runbook.md changes to bring a broker into another mode."""
+
+
+@pytest.mark.requirement("X02")
+@pytest.mark.parametrize("key", OF_A_MODE)
+@pytest.mark.parametrize("name", ["", "1"])
+def test_a_broker_changes_its_mode_by_a_restart_only(key: str, name: str):
+    answer = ask(IMAGE, incremental((BROKER, name, [(key, SET, "1")])))
+    assert codes(answer) == [(BROKER, name, ErrorCode.INVALID_REQUEST)]
+    why = f"Cannot update these configs dynamically: Set({key})"
+    assert answer.responses[0].error_message == why
+
+
 def test_append_is_for_lists():
     request = incremental((BROKER, "1", [("background.threads", APPEND, "3")]))
     assert codes(ask(IMAGE, request)) == [(BROKER, "1", ErrorCode.INVALID_CONFIG)]
