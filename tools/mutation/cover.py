@@ -178,8 +178,10 @@ class Recorded:
 
     def _load(self, done: dict[str, str]) -> None:
         merged = self._merged()
-        for name in merged.measured_files():
-            self._contexts.setdefault(_inside(name), {}).update(merged.contexts_by_lineno(name))
+        for name in merged.measured_files():  # of one file several, if the checkout has moved
+            lines = self._contexts.setdefault(_inside(name), {})
+            for line, names in merged.contexts_by_lineno(name).items():
+                lines[line] = sorted({*lines.get(line, ()), *names})
         breadth = Counter(
             name
             for contexts in self._contexts.values()

@@ -181,19 +181,38 @@ def test_a_hang_kills_only_if_the_run_is_quick_without_the_mutant(
     assert limits[0] == limits[1] < 11
 
 
-def test_what_was_recorded_moves_with_its_line(checkout, tmp_path):
-    recorded = Recorded(checkout, tmp_path / "recorded")
-    data = CoverageData(basename=str(tmp_path / "recorded/quick/merged"))
-    (tmp_path / "recorded/quick").mkdir(parents=True)
-    for name, line in (("tests/test_one.py::test_f", 2), ("tests/test_one.py::test_edge", 6)):
+def put_down(checkout, folder, ran):
+    """Records of test_one.py: (root of the checkout then, test, line of FILE)."""
+    (folder / "quick").mkdir(parents=True)
+    data = CoverageData(basename=str(folder / "quick/merged"))
+    for root, test, line in ran:
+        name = f"tests/test_one.py::test_{test}"
         data.set_context(name)
-        data.add_lines({str(checkout / FILE): [line]})
-        with (tmp_path / "recorded/quick/tests.jsonl").open("a") as file:
+        data.add_lines({str(root / FILE): [line]})
+        with (folder / "quick/tests.jsonl").open("a") as file:
             file.write(json.dumps({"test": name, "seconds": 0.1, "outcome": "passed"}) + "\n")
     data.write()
     done = {"tests/test_one.py": digest_of(checkout / "tests/test_one.py")}
-    (tmp_path / "recorded/quick/files.json").write_text(json.dumps(done))
+    (folder / "quick/files.json").write_text(json.dumps(done))
+
+
+def test_what_was_recorded_in_two_places_counts_together(checkout, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    ran = [(elsewhere, "f", 2), (checkout, "edge", 2), (elsewhere, "edge", 6)]
+    put_down(checkout, tmp_path / "recorded", ran)
+    recorded = Recorded(checkout, tmp_path / "recorded")
     recorded.load()
+    found = [
+        {test.name.rpartition("_")[2] for test in recorded.touching(FILE, range(line, line + 1))}
+        for line in (2, 6)
+    ]
+    assert found == [{"f", "edge"}, {"edge"}]
+    assert {test.breadth for test in recorded.touching(FILE, None)} == {1, 2}
+
+
+def test_what_was_recorded_moves_with_its_line(checkout, tmp_path):
+    put_down(checkout, tmp_path / "recorded", [(checkout, "f", 2), (checkout, "edge", 6)])
+    Recorded(checkout, tmp_path / "recorded").load()
     sound = (checkout / FILE).read_text()
     (checkout / FILE).write_text("X = 1\n" + sound.replace("f(3)", "f(4)"))
     moved = Recorded(checkout, tmp_path / "recorded")
