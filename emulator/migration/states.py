@@ -33,7 +33,9 @@ class State(Enum):
     BECOME_CONTROLLER = "BECOME_CONTROLLER"
     """Claims ``/controller`` and ``/controller_epoch``, then takes over the chain of multis."""
     ZK_MIGRATION = "ZK_MIGRATION"
-    """Reads the whole tree (no other client writes now) and appends it to the metadata log."""
+    """Reads the whole tree and appends it to the metadata log. What a controller in ZooKeeper mode
+    writes by its epoch is refused meanwhile; what it creates unchecked is found by the comparison
+    that follows."""
     SYNC_KRAFT_TO_ZK = "SYNC_KRAFT_TO_ZK"
     """Compares ZooKeeper with the image and writes the differences, pending deletions too."""
     KRAFT_CONTROLLER_TO_BROKER_COMM = "KRAFT_CONTROLLER_TO_BROKER_COMM"

@@ -164,6 +164,50 @@ def test_a_foreign_write_of_migration_does_not_hold_the_copy_up() -> None:
     assert differences(world) == {}
 
 
+EARLY = TOPIC_A.replace(b"QUFB", b"QUFD")
+"""A topic as Kafka's controller creates it: no epoch is checked with it, so none can refuse it."""
+
+
+def put_early(world: World) -> None:
+    world.put("/config/topics/early", b'{"version":1,"config":{}}')
+    world.put("/brokers/topics/early", EARLY)
+
+
+def test_what_the_old_controller_creates_during_the_copy_is_compared_and_goes() -> None:
+    """It heard late of the claim: the tree had been read, and the client was told of no success."""
+    world = waiting_world()
+    append = world.journal.append
+
+    def late(records: list[object], now_ms: int, *, atomic: bool = True) -> int:
+        if records == [r.BeginTransactionRecord(name="ZK Migration")]:
+            put_early(world)
+        return append(records, now_ms, atomic=atomic)
+
+    world.journal.append = late  # type: ignore[method-assign]
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(1_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert world.journal.stable.topic("early") is None
+    assert not [path for path in world.paths if "early" in path]
+    assert differences(world) == {}
+
+
+def test_a_topic_that_the_old_controller_created_later_may_be_created_again() -> None:
+    world = ready_world()
+    world.advance(1_000)
+    assert world.driver.state is State.DUAL_WRITE
+    put_early(world)
+    assert {*differences(world)} == {"/brokers/topics/early", "/config/topics/early"}
+    last = world.append(*world.topic("early", B, (1, 2)))
+    world.advance(1_000)
+    assert migration_offset(world) == last
+    assert uuid_text(B).encode() in (world.data("/brokers/topics/early") or b"")
+    assert differences(world) == {}
+    assert "zookeeper refuses a znode permanently" not in {log.event for log in world.logs}
+
+
 @pytest.mark.requirement("S03", "S04")
 def test_the_phases_have_names() -> None:
     world = waiting_world()
