@@ -24,10 +24,12 @@ from emulator.migration.zk_tree.projection import topic_config
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 PARTITIONS_PER_PIECE: Final = 25
-RAISES_MAX: Final = 10_000
-"""How often a comparison writes one state only to raise its version: some 1.5 MB.
+RAISES_MAX: Final = 1_000_000
+"""How often one state is written only to raise its version: some 20 s of ZooKeeper's time.
 
-What is left then is a difference (``tree_diff``), and the next comparison goes on with it.
+Far beyond what a partition's epoch moves while nobody writes; a log that names 2^31 is not to stop
+a takeover for ever. What is left then is a difference (``tree_diff``), and the next comparison goes
+on with it.
 """
 TOPICS_PER_PIECE: Final = 10
 """Topics that existed before, in a piece of a delta: looking at one takes as long as an operation.
@@ -120,8 +122,8 @@ def created_state(
 ) -> Iterator[Group]:
     """Create the state of a partition, and raise its version to the partition epoch.
 
-    At most :data:`RAISES_MAX` times: a partition that was made in the same delta has an epoch of at
-    most its records, any other is found by a comparison.
+    At most :data:`RAISES_MAX` times. A partition that was made in the same delta has an epoch of at
+    most the delta's records.
     """
     path, data = topics.state_path(name, index), topics.state_data(partition, controller_epoch)
     yield (Create(path, data),)
