@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -211,11 +212,34 @@ class Recorded:
         return merged
 
     def touching(self, file: str, lines: range | None) -> list[Test]:
-        """The tests that run one of these lines, or any of the file, quickest first."""
+        """The tests that run one of these lines, quickest first.
+
+        ``lines`` None: of what is read when the file is imported. Then it is those that run any
+        line of the file, and those of the test files that import it.
+        """
         contexts = self._contexts.get(file, {})
         chosen = contexts.values() if lines is None else [contexts.get(one, []) for one in lines]
         names = {name for one in chosen for name in one} & self.tests.keys()
+        if lines is None:
+            module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            of_files = {test.file for test in self.tests.values()}
+            near = {one for one in of_files if imports((self._root / one).read_text(), module)}
+            names |= {test.name for test in self.tests.values() if test.file in near}
         return sorted((self.tests[name] for name in names), key=lambda test: test.seconds)
+
+
+def imports(source: str, module: str) -> bool:
+    """Whether a source imports a module, or something from it.
+
+    >>> imports("from a.b import c", "a.b"), imports("from a import b", "a.b")
+    (True, True)
+    >>> imports("from a.bc import d", "a.b")
+    False
+    """
+    package, _, name = (re.escape(part) for part in module.rpartition("."))
+    some = rf"(\([^)]*?\b{name}\b|[^(\n]*\b{name}\b)"
+    ways = rf"from {package}\.{name} import|import {package}\.{name}\b|from {package} import {some}"
+    return re.search(rf"^\s*({ways})", source, re.MULTILINE) is not None
 
 
 def _files(path: Path) -> Iterable[Path]:

@@ -204,6 +204,25 @@ def test_zero_is_no_bound(bounds: tuple[int, int], rooms: tuple[int | None, int 
     assert told.rooms == ([] if rooms is None else [rooms])
 
 
+def test_when_a_bound_ends_to_apply_that_is_told_once_and_what_was_reached_is_forgotten() -> None:
+    told = Told()
+    told.appended = 300
+    bound = Bound(told, Bounds(100, 200))
+    bound.apply(9_999, Lag(), 0)
+    assert told.rooms == [], "it never applied"
+    for _ in range(2):
+        bound.bind(True)
+        for _ in range(3):
+            bound.apply(9_999, Lag(), 0)
+        assert (bound.status.blocked, bound.status.hard_blocked) == (True, True)
+        bound.bind(False)
+        for _ in range(3):
+            assert bound.apply(9_999, Lag(), 0) == []
+        assert told.rooms == [(0, 0), (0, 0), (0, 0), (None, None)]
+        assert (bound.status.blocked, bound.status.counted_records) == (False, 0)
+        told.rooms.clear()
+
+
 def test_waiting_begins_at_a_bound_and_ends_well_below_it() -> None:
     """Otherwise each multi would let one operation through and block the next."""
     told = Told()

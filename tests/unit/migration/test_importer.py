@@ -161,3 +161,37 @@ def test_a_complete_copy_can_be_repeated_too() -> None:
     history.append(again, 1_000, 1)
     assert history.tip.topics == before.topics
     assert history.tip.configs == before.configs
+
+
+def tree_with(*sizes: int) -> Tree:
+    """Topics of so many partitions."""
+    tree = Tree()
+    names = tuple(f"t{at}" for at in range(len(sizes)))
+    tree.lists["/brokers/topics"] = names
+    for at, (name, size) in enumerate(zip(names, sizes, strict=True)):
+        partitions = ",".join(f'"{number}":[1]' for number in range(size))
+        topic_id = uuid_text(bytes([at + 1]) * 16)
+        tree.nodes[f"/brokers/topics/{name}"] = TreeNode(
+            f'{{"version":3,"topic_id":"{topic_id}","partitions":{{{partitions}}},'
+            f'"adding_replicas":{{}},"removing_replicas":{{}}}}'.encode()
+        )
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("sizes", "least", "pages"),
+    [
+        ((3, 3, 3), 1, [4, 4, 4]),
+        ((3, 3, 3), 4, [4, 4, 4]),
+        ((3, 3, 3), 5, [8, 4]),
+        ((3, 3, 3), 200, [12]),
+        ((998, 2), 200, [999, 3]),
+        ((999, 2), 200, [1_000, 3]),
+        ((1_000, 2), 200, [1_000, 4]),
+        ((2_300,), 1, [1_000, 1_000, 301]),
+    ],
+)
+def test_a_page_ends_with_a_topic_unless_that_has_over_a_thousand_records(
+    sizes: tuple[int, ...], least: int, pages: list[int]
+) -> None:
+    assert [len(page) for page in importer.pages(tree_with(*sizes), EMPTY, least)] == pages

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.migration.telling import owed
-from emulator.migration.telling.owed import ENTRIES_MAX, REQUESTS_MAX, entries_of
+from emulator.migration.telling.owed import ENTRIES_MAX, REQUESTS_MAX, Debt, Owed, entries_of
 from emulator.net.control import TYPE_FULL
 from emulator.seam import Closed, Effect
 from tests.unit.migration.test_channels import PEER, Broker
@@ -52,6 +52,55 @@ class HalfDeaf(World):
             if conn in self._broker_conns:
                 self.perform(self._broker(conn, data))
         self.settle()
+
+
+def request_of(kind: str, topics: list[int], brokers: int) -> Any:
+    """A request that names so many partitions of each topic, and so many brokers."""
+    one, of = getattr(m, f"{kind}Request"), "PartitionState"
+    state = getattr(one, f"{kind}{of}")
+    topic = getattr(one, f"{kind}TopicState")
+    states = [
+        topic(topic_name=f"t{at}", partition_states=[state(partition_index=n) for n in range(size)])
+        for at, size in enumerate(topics)
+    ]
+    match kind:
+        case "UpdateMetadata":
+            live = [one.UpdateMetadataBroker(id=at) for at in range(brokers)]
+            return one(topic_states=states, live_brokers=live)
+        case "LeaderAndIsr":
+            leaders = [one.LeaderAndIsrLiveLeader(broker_id=at) for at in range(brokers)]
+            return one(topic_states=states, live_leaders=leaders)
+        case _:
+            return one(topic_states=states)
+
+
+@pytest.mark.parametrize("topics", [[], [1], [3, 0, 4]])
+@pytest.mark.parametrize("brokers", [0, 1, 5])
+def test_what_a_request_names_counts_partitions_and_brokers(
+    topics: list[int], brokers: int
+) -> None:
+    with_brokers = sum(topics) + brokers
+    assert entries_of(request_of("UpdateMetadata", topics, brokers)) == with_brokers
+    assert entries_of(request_of("LeaderAndIsr", topics, brokers)) == with_brokers
+    assert entries_of(request_of("StopReplica", topics, brokers)) == sum(topics)
+    assert entries_of(m.MetadataRequest(topics=None)) == 0, "a question"
+
+
+def test_what_is_owed_grows_and_falls_by_what_a_request_names_and_is_over_beyond_a_bound() -> None:
+    debt = Debt()
+    one = Owed.of(request_of("UpdateMetadata", [2, 3], 4), joining=False)
+    joining = Owed.of(request_of("UpdateMetadata", [2, 3], 4), joining=True)
+    debt.add(joining)
+    assert (debt.requests, debt.entries) == (0, 0)
+    for count in (1, 2):
+        debt.add(one)
+        assert (debt.requests, debt.entries) == (count, 9 * count)
+    debt.remove(joining)
+    debt.remove(one)
+    assert (debt.requests, debt.entries) == (1, 9)
+    assert not Debt(REQUESTS_MAX, ENTRIES_MAX).over
+    assert Debt(REQUESTS_MAX + 1, 0).over
+    assert Debt(0, ENTRIES_MAX + 1).over
 
 
 def change(partition_id: int, leader: int) -> r.PartitionChangeRecord:

@@ -7,7 +7,7 @@ from coverage import CoverageData
 
 from tools.mutants import ROOT
 from tools.mutation.__main__ import SURVIVED, UNTOUCHED, Verdicts, score
-from tools.mutation.cover import Recorded, digest_of, spread
+from tools.mutation.cover import Recorded, digest_of, imports, spread
 from tools.mutation.cover import Test as Recording
 from tools.mutation.operators import places, plantable
 from tools.mutation.sample import draw, rotten
@@ -208,6 +208,20 @@ def test_what_was_recorded_in_two_places_counts_together(checkout, tmp_path):
     ]
     assert found == [{"f", "edge"}, {"edge"}]
     assert {test.breadth for test in recorded.touching(FILE, None)} == {1, 2}
+
+
+def test_a_constant_of_a_module_is_seen_by_who_imports_it_too(checkout, tmp_path):
+    """A test that only compares such a name runs no line of the file."""
+    put_down(checkout, tmp_path / "recorded", [(checkout, "f", 2)])
+    recorded = Recorded(checkout, tmp_path / "recorded")
+    recorded.load()
+    beside = Recording("tests/test_one.py::test_compares", 0.1, 0)
+    recorded.tests[beside.name] = beside
+    assert beside not in recorded.touching(FILE, range(2, 3))
+    assert beside in recorded.touching(FILE, None)
+    assert recorded.touching("emulator/raft/other.py", None) == []
+    assert imports("from emulator.raft import (\n    a,\n    one,\n)", "emulator.raft.one")
+    assert not imports("from emulator.raft.one_more import f", "emulator.raft.one")
 
 
 def test_what_was_recorded_moves_with_its_line(checkout, tmp_path):

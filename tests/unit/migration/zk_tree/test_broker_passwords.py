@@ -221,3 +221,49 @@ def test_without_the_secret_an_encoded_password_stops_the_start() -> None:
 )
 def test_which_configs_are_passwords(key: str, *, password: bool) -> None:
     assert is_password(key) is password
+
+
+def parts_of(text: str) -> dict[str, str]:
+    pairs = (part.rpartition(":") for part in text.split(","))
+    return {name: value for name, _, value in pairs}
+
+
+CBC_PARTS = parts_of(encoded("geheim"))
+MALFORMED = "a number or base64 in it is malformed"
+UNSUPPORTED = "not encoded by|not supported"
+
+
+@pytest.mark.parametrize("name", CBC_PARTS)
+def test_of_what_a_password_was_encoded_with_nothing_may_be_missing(name: str) -> None:
+    rest = {key: value for key, value in CBC_PARTS.items() if key != name}
+    with pytest.raises(ValueError, match=f"is encoded without {name}$"):
+        Passwords(SECRET).decode(",".join(f"{key}:{value}" for key, value in rest.items()))
+
+
+@pytest.mark.parametrize(
+    ("names", "change", "why"),
+    [
+        # Python passes over characters that are not of base64 unless it is told otherwise.
+        (("salt", "initializationVector", "encryptedPassword"), "!{}", MALFORMED),
+        (("salt", "initializationVector", "encryptedPassword"), "{}=", MALFORMED),
+        (("keyLength", "iterations", "passwordLength"), "{}x", MALFORMED),
+        (
+            ("keyLength", "iterations", "cipherAlgorithm", "keyFactoryAlgorithm"),
+            "{}9",
+            "not encoded by|supported",
+        ),
+    ],
+)
+def test_whatever_is_damaged_in_an_encoded_password_is_said(
+    names: tuple[str, ...], change: str, why: str
+) -> None:
+    for name in names:
+        damaged = CBC_PARTS | {name: change.format(CBC_PARTS[name])}
+        with pytest.raises(ValueError, match=why):
+            Passwords(SECRET).decode(",".join(f"{key}:{value}" for key, value in damaged.items()))
+
+
+@pytest.mark.parametrize("spaced", [", ", " ,", ","])
+def test_blanks_around_the_parts_do_not_matter(spaced: str) -> None:
+    text = spaced.join(f"{name} : {value}" for name, value in CBC_PARTS.items())
+    assert Passwords(SECRET).decode(text) == "geheim"
