@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from emulator.config.quorum import QuorumTimes
 from emulator.raft import Raft, RecoveryError
 from emulator.raft.asking import Ask
 from emulator.raft.follower import REFUSED_MS
@@ -31,6 +32,7 @@ from wire.batch import CONTROL, Batch, encode_batch
 from wire.releases import RELEASES, controller_ranges
 
 NOW = 1_000_000
+SNAPSHOT_NOT_FOUND = 98
 
 
 def batch(offset: int, epoch: int, names: str = "a", sequence: int = -1) -> bytes:
@@ -407,6 +409,17 @@ def test_a_download_that_the_leader_refuses_begins_anew(code):
     piece(one, one.fetch(), b"", 0, error_code=code)
     assert position(one.fetch()) is None
     assert one.now == before + REFUSED_MS
+
+
+def test_a_snapshot_that_the_leader_has_no_more_is_asked_for_after_the_retry_time():
+    one = half_loaded()
+    before = one.now
+    piece(one, one.fetch(), b"", 0, error_code=SNAPSHOT_NOT_FOUND)
+    ask = one.fetch()
+    assert position(ask) is None, "the leader names another one"
+    assert one.now == before + QuorumTimes().retry_ms
+    one.answer(ask, snapshot_id=m.FetchResponse.SnapshotId(end_offset=10, epoch=2))
+    assert position(one.fetch()) == 0, "it begins anew"
 
 
 @pytest.mark.parametrize("code", [6, 8, 74, 75])
