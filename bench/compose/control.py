@@ -53,6 +53,12 @@ def running(name: str) -> Wanted:
     return _read(f"{name}.running", Wanted.STOPPED)
 
 
+def ended(name: str) -> str:
+    """Why a server ended by itself, since its container started; empty if it did not."""
+    file = state() / "control" / f"{name}.ended"
+    return file.read_text().strip() if file.exists() else ""
+
+
 def want(name: str, how: Wanted) -> None:
     """Ask for a restart, or an end."""
     write(f"{name}.wanted", how)

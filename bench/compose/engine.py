@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from bench.compose import plan
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _BASE: Final = "docker.io/library/debian:bookworm-slim"
@@ -42,8 +45,12 @@ class Engine:
     host_network: bool
     environment: dict[str, str] = field(default_factory=dict)
 
-    def words(self, command: str) -> list[str]:
+    def words(self, command: str, *, terminal: bool = False) -> list[str]:
         """The words to run for a command of ``compose/README.md``, without its ``> FILE``.
+
+        Args:
+            command: as the page has it.
+            terminal: whether somebody types, so that Ctrl-C ends what runs in a container.
 
         >>> docker = Engine(("docker", "compose"), ("docker", "build"), host_network=False)
         >>> " ".join(docker.words("docker compose -f compose/a.yaml exec b c > d"))
@@ -57,8 +64,8 @@ class Engine:
         files = ["-f", file]
         if self.host_network:
             files += ["-f", file.replace(".yaml", ".host.yaml")]
-        if verb == "exec" and rest[0] != "-T":
-            rest = ["-T", *rest]  # no terminal is here
+        if verb == "exec" and rest[:1] != ["-T"] and not terminal:
+            rest = ["-T", *rest]
         return [*self.compose, *files, verb, *rest]
 
     def run(self, words: Sequence[str], timeout_s: float) -> tuple[int, str]:
@@ -98,6 +105,27 @@ def find() -> Engine:
             "neither is here, or Docker's daemon does not answer"
         )
     return podman(compose)
+
+
+def check_ports(engine: Engine, command: str) -> None:
+    """See that nothing else listens where the servers of a file are to, before its ``up``.
+
+    Args:
+        engine: with the network of the host; with another one no port can be taken.
+        command: of ``compose/README.md``; other verbs than ``up`` need no port.
+
+    Raises:
+        EngineError: ports are taken, and not by containers of that file.
+    """
+    words = command.split()
+    if not engine.host_network or words[1] != "compose" or "up" not in words[4:5]:
+        return
+    story = Path(words[3]).stem
+    listed = engine.run([engine.build[0], "ps", "--format", "{{.Names}}"], 60)[1].split()
+    if any(name.startswith(f"kraft-bridge-{story}") for name in listed):
+        return
+    if taken := [port for port in plan.PORTS.get(story, ()) if _taken(port)]:
+        raise EngineError(f"ports {taken} are taken, and {words[3]} needs them on this machine")
 
 
 def podman(compose: str) -> Engine:
@@ -143,20 +171,34 @@ def base_image(engine: Engine) -> None:
 
 def main(given: Sequence[str]) -> int:
     """Run one command of ``compose/README.md``, without its first word; returns its exit code."""
-    if given[:1] not in (["build"], ["compose"]):
-        sys.stderr.write("as docker: build ..., or compose -f FILE ...\n")
+    if given[:1] != ["build"] and (list(given[:2]) != ["compose", "-f"] or len(given) < 4):
+        sys.stderr.write("as docker: build ..., or compose -f FILE VERB ...\n")
         return 2
+    command = shlex.join(["docker", *given])
     try:
         engine = find()
         if given[0] == "build":
             base_image(engine)
+        check_ports(engine, command)
     except EngineError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    words = engine.words(shlex.join(["docker", *given]))
-    return subprocess.run(
-        words, cwd=ROOT, env={**os.environ, **engine.environment}, check=False
-    ).returncode
+    words = engine.words(command, terminal=sys.stdin.isatty())
+    environment = {**os.environ, **engine.environment}
+    try:
+        return subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return True
+    return False
 
 
 def _quiet(*words: str) -> bool:

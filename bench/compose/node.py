@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from types import FrameType
@@ -47,23 +48,34 @@ class Node:
         signal.signal(signal.SIGINT, self._end)
         now = Wanted.STOPPED
         self._say(now)
+        self._ended("")
         while not self._ending:
             wanted = control.wanted(self._name)
             if wanted is not now:
                 self._stop()
                 self._say(Wanted.STOPPED)
-                if wanted in _WITH_ZOOKEEPER:
-                    # Some runtimes pass over the conditions of depends_on.
-                    wait_for("ZooKeeper", self._zookeeper_answers, _ZOOKEEPER_S)
-                if wanted is not Wanted.STOPPED:
-                    self._child = subprocess.Popen(self._command(wanted))
+                try:
+                    self._start(wanted)
+                except (TimeoutError, subprocess.CalledProcessError) as error:
+                    self._ended(str(error))
+                    sys.stderr.write(f"{self._name}: {error}\n")
+                    return 1
                 now = wanted
                 self._say(now)
             if self._child is not None and (code := self._child.poll()) is not None:
+                self._say(Wanted.STOPPED)
+                self._ended(f"exit code {code}")
                 return code
             time.sleep(_POLL_S)
         self._stop()
         return 0
+
+    def _start(self, wanted: Wanted) -> None:
+        if wanted in _WITH_ZOOKEEPER:
+            # Some runtimes pass over the conditions of depends_on.
+            wait_for("answer of ZooKeeper", self._zookeeper_answers, _ZOOKEEPER_S)
+        if wanted is not Wanted.STOPPED and not self._ending:
+            self._child = subprocess.Popen(self._command(wanted))
 
     def _zookeeper_answers(self) -> bool:
         return self._ending or healthy(plan.ZOOKEEPER)
@@ -73,6 +85,9 @@ class Node:
 
     def _say(self, now: Wanted) -> None:
         control.write(f"{self._name}.running", now)
+
+    def _ended(self, why: str) -> None:
+        control.write(f"{self._name}.ended", why)
 
     def _stop(self) -> None:
         if self._child is None:

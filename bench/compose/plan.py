@@ -13,6 +13,15 @@ BROKERS: Final = {1: 19092, 2: 19192, 3: 19292}
 CONTROLLERS: Final = {3000: 19093, 3001: 19193, 3002: 19293}
 """Controller's node id -> port; that of ``/status`` is 311 above."""
 _METRICS: Final = 311
+PORTS: Final = {
+    "migration": sorted(
+        {ZOOKEEPER_PORT}
+        | {port - less for port in BROKERS.values() for less in (0, 1)}
+        | {port + more for port in CONTROLLERS.values() for more in (0, _METRICS)}
+    ),
+    "analysis": [17077, 17078, 17079, 18080, 18081, 18082],
+}
+"""Story -> the ports that its servers listen on."""
 _PROTOCOLS: Final = "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT"
 Properties = dict[str, object]
 

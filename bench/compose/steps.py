@@ -6,20 +6,25 @@ A step that was cut off is asked for again: it does what is left of it.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import shutil
 import subprocess
 import sys
 import urllib.request
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final, TypeVar
 
-from bench.compose import control, plan
+from bench.compose import control, plan, spark
 from bench.compose.plan import BROKERS, CONTROLLERS, Wanted, broker_name, controller_name
 from bench.load import cluster_api as api
 from bench.rig.waiting import wait_for
 
 _STARTED_S: Final = 180.0
 _OURS: Final = "kraft-bridge"
+_FILE: Final = "docker compose -f compose/migration.yaml"
+T = TypeVar("T")
 
 
 class StepError(RuntimeError):
@@ -36,12 +41,14 @@ def migrate() -> None:
     """Start the controllers, restart the brokers in migration mode, wait for dual write.
 
     Raises:
-        StepError: the migration is finalised.
+        StepError: the migration is finalised; a broker is in KRaft mode.
     """
     _not_finalised()
+    if rolled := _brokers_that_are(Wanted.KRAFT):
+        raise StepError(f"brokers {rolled} are in KRaft mode already: roll the others, or go back")
     for number in CONTROLLERS:
         _restart(controller_name(number), Wanted.MIGRATING)
-    wait_for("answer of every controller", lambda: all(map(_status, CONTROLLERS)), _STARTED_S)
+    _until("answer of every controller", lambda: all(map(_status, CONTROLLERS)))
     _brokers(Wanted.MIGRATING)
     _wait("hybrid")
 
@@ -50,10 +57,10 @@ def roll() -> None:
     """Restart the brokers in KRaft mode, one by one.
 
     Raises:
-        StepError: the cluster is not in dual write.
+        StepError: a broker is in ZooKeeper mode; dual write is not reached.
     """
-    if _leader() is None:
-        raise StepError("no controller leads: migrate first")
+    if left := _brokers_that_are(Wanted.ZOOKEEPER):
+        raise StepError(f"brokers {left} are in ZooKeeper mode: migrate first")
     _wait("hybrid")
     _brokers(Wanted.KRAFT)
     _wait("dual-write")
@@ -65,14 +72,13 @@ def finalise() -> None:
     Raises:
         StepError: a broker is not in KRaft mode.
     """
-    left = [each for each in BROKERS if control.wanted(broker_name(each)) is not Wanted.KRAFT]
-    if left:
+    if left := [each for each in BROKERS if each not in _brokers_that_are(Wanted.KRAFT)]:
         raise StepError(f"brokers {left} are not in KRaft mode: roll first")
     for _ in CONTROLLERS:
         flagged = [each for each in CONTROLLERS if _is(each, Wanted.MIGRATING)]
         if not flagged:
             break
-        leads = wait_for("controller that leads", _leader, _STARTED_S)
+        leads = _until("controller that leads", _leader)
         number = next((each for each in flagged if each != leads), flagged[0])
         _restart(controller_name(number), Wanted.KRAFT)
         _caught_up(number)
@@ -83,23 +89,30 @@ def back() -> None:
     """Go back to ZooKeeper mode from every step before the end, and clear what is left.
 
     Raises:
-        StepError: the migration is finalised; a command failed.
+        StepError: the migration is finalised, or none has begun; a command failed.
     """
     _not_finalised()
+    folders = [control.folder(controller_name(each)) for each in CONTROLLERS]
+    begun = any(control.wanted(controller_name(each)) is not Wanted.STOPPED for each in CONTROLLERS)
+    begun |= any((each / "meta.properties").exists() for each in folders)
+    if not begun and _brokers_that_are(Wanted.ZOOKEEPER) == list(BROKERS):
+        raise StepError("the cluster is in ZooKeeper mode: there is nothing to go back from")
     _brokers(Wanted.MIGRATING, of=Wanted.KRAFT)
     if _leader() is not None:
-        wait_for("ZooKeeper that has every change", _drained, _STARTED_S)
-    files = [str(control.properties_file(controller_name(each))) for each in CONTROLLERS]
+        _until("ZooKeeper that has every change", _drained)
+    files = [control.properties_file(controller_name(each)) for each in CONTROLLERS]
+    known = [str(each) for each in files if each.exists()]  # not of one that was never started
     # In other containers the command may not end them.
     for number in sorted(CONTROLLERS, key=lambda each: each == _leader()):
         _restart(controller_name(number), Wanted.STOPPED)
-    _run(_OURS, "rollback", "--yes", "--stopped", "--config", *files)
+    _run(_OURS, "rollback", "--yes", "--stopped", "--config", *known)
     _brokers(Wanted.ZOOKEEPER)
-    _run(_OURS, "rollback", "--yes", "--clear", "--stopped", "--config", *files)
-    for number in CONTROLLERS:
-        shutil.rmtree(control.folder(controller_name(number)), ignore_errors=True)
+    _run(_OURS, "rollback", "--yes", "--clear", "--stopped", "--config", *known)
+    # The folders go last: as long as one is there, this step may be asked for again.
     shutil.rmtree(control.trace(), ignore_errors=True)
     control.write("attempt", control.attempt() + 1)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def status() -> None:
@@ -120,18 +133,47 @@ def load() -> None:
 
 
 STEPS: Final = {
-    each.__name__: each for each in (ready, migrate, roll, load, finalise, back, status)
+    each.__name__: each
+    for each in (ready, migrate, roll, load, finalise, back, status, spark.workers)
 }
+
+
+_ONE_AT_A_TIME: Final = frozenset(
+    {migrate.__name__, roll.__name__, finalise.__name__, back.__name__}
+)
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C."""
 
 
 def run(name: str) -> int:
     """Do one step; returns the exit code."""
     try:
-        STEPS[name]()
+        with _alone(name) if name in _ONE_AT_A_TIME else nullcontext():
+            STEPS[name]()
     except (StepError, TimeoutError) as error:
         sys.stderr.write(f"{name}: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{name}: interrupted; the same command does what is left\n")
+        return INTERRUPTED
     return 0
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Steps that restart servers follow each other, also where Ctrl-C did not end one."""
+    home = control.state() / "control"
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "step").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise StepError(f"{file.read().strip()} is under way: wait for its end") from None
+        file.truncate(0)
+        file.write(f"{name}\n")
+        file.flush()
+        yield
 
 
 def _say(text: str) -> None:
@@ -154,7 +196,7 @@ def _restart(name: str, wanted: Wanted) -> None:
     if control.wanted(name) is not wanted:
         _say(f"{name}: {control.wanted(name)} -> {wanted}")
         control.want(name, wanted)
-    wait_for(f"start of {name}", lambda: control.running(name) is wanted, _STARTED_S)
+    _until(f"start of {name}", lambda: control.running(name) is wanted)
 
 
 def _brokers(wanted: Wanted, of: Wanted | None = None) -> None:
@@ -168,14 +210,53 @@ def _brokers(wanted: Wanted, of: Wanted | None = None) -> None:
 
 
 def _in_sync() -> None:
-    def whole() -> bool:
-        try:
-            seen = [asyncio.run(api.shape(plan.bootstrap(each))) for each in BROKERS]
-        except (OSError, EOFError):
-            return False
-        return all(len(one.brokers) == len(BROKERS) and not one.short() for one in seen)
+    silent: list[int] = []
 
-    wait_for("replicas in sync at every broker", whole, _STARTED_S)
+    def whole() -> bool:
+        silent.clear()
+        seen = []
+        for number in BROKERS:
+            try:
+                seen.append(asyncio.run(api.shape(plan.bootstrap(number))))
+            except (OSError, EOFError):
+                silent.append(number)
+        return not silent and all(
+            len(one.brokers) == len(BROKERS) and not one.short() for one in seen
+        )
+
+    try:
+        _until("replicas in sync at every broker", whole)
+    except TimeoutError as late:
+        if not silent:
+            raise
+        logs = " ".join(map(broker_name, silent))
+        raise StepError(
+            f"brokers {silent} do not answer after {_STARTED_S:g} s: {_FILE} logs {logs}"
+        ) from late
+
+
+def _until(what: str, ask: Callable[[], T]) -> T:
+    """Wait, but not for a server that has ended by itself.
+
+    Raises:
+        StepError: one has.
+        TimeoutError: 180 s were too short.
+    """
+
+    def answer() -> T:
+        for name in (*map(broker_name, BROKERS), *map(controller_name, CONTROLLERS)):
+            if why := control.ended(name):
+                raise StepError(
+                    f"{name} has ended ({why}): '{_FILE} logs {name}' says more; after "
+                    f"'{_FILE} up -d', which starts it again, repeat the step"
+                )
+        return ask()
+
+    return wait_for(what, answer, _STARTED_S)
+
+
+def _brokers_that_are(wanted: Wanted) -> list[int]:
+    return [each for each in BROKERS if control.wanted(broker_name(each)) is wanted]
 
 
 def _status(number: int) -> dict[str, Any] | None:
@@ -205,11 +286,11 @@ def _caught_up(number: int) -> None:
             return False
         return bool(both[1]["offsets"]["log_end"] >= both[0]["offsets"]["high_watermark"])
 
-    wait_for(f"controller {number} with the log of the others", caught_up, _STARTED_S)
+    _until(f"controller {number} with the log of the others", caught_up)
 
 
 def _wait(phase: str) -> None:
-    leader = wait_for("controller that leads", _leader, _STARTED_S)
+    leader = _until("controller that leads", _leader)
     assert leader is not None
     url = plan.url(leader)
     _run(_OURS, "status", "--url", url, "--wait", phase, "--timeout", "180")

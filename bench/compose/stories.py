@@ -60,11 +60,11 @@ MIGRATION: Final = (
 )
 ANALYSIS: Final = (
     Command(f"{_ANALYSIS} up -d"),
+    Command(f"{_ANALYST} rehearse workers", ("2 workers are ready",), healthy=True),
     Command(
         f"{_ANALYST} kraft-bridge analyze /var/lib/kraft-bridge-trace/trace --out {_REPORT} "
         "--master spark://spark-master:17077",
         ("report.html",),
-        healthy=True,
     ),
     Command(f"{_ANALYSIS} exec -T analyst cat {_REPORT}/report.html > report.html"),
     Command(f"{_ANALYSIS} down"),

@@ -1,12 +1,13 @@
 """``make compose``: build the image, and run every command of ``compose/README.md``.
 
 Everything is taken down at the end, whatever happened. Exit code 1: a command failed, or did not
-say or leave what it has to, or nothing here runs containers.
+say or leave what it has to, or a container or a volume is left, or nothing here runs containers.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.compose import stories
-from bench.compose.engine import Engine, EngineError, base_image, find
+from bench.compose.engine import Engine, EngineError, base_image, check_ports, find
 from bench.compose.stories import Command
 from bench.rig.waiting import wait_for
 
@@ -28,6 +29,8 @@ _DOWN: Final = (
     "docker compose -f compose/migration.yaml down --volumes",
 )
 _REPORT_BYTES_MIN: Final = 20_000
+_PROJECT: Final = "kraft-bridge-"
+_NAMELESS: Final = re.compile("[0-9a-f]{64}")
 
 
 class StoryError(RuntimeError):
@@ -38,12 +41,14 @@ def play(engine: Engine, commands: Sequence[Command], folder: Path) -> None:
     """Run commands in their order.
 
     Raises:
+        EngineError: a port is taken.
         StoryError: one failed.
     """
     for one in commands:
         begun = time.monotonic()
         words = engine.words(one.text)
         _tell(f"$ {one.text}")
+        check_ports(engine, one.text)
         limit = _BUILD_S if one in stories.BUILD else _COMMAND_S
         try:
             code, said = engine.run(words, limit)
@@ -59,6 +64,31 @@ def play(engine: Engine, commands: Sequence[Command], folder: Path) -> None:
         _tell(f"OK {time.monotonic() - begun:.1f} s")
 
 
+def volumes(engine: Engine) -> frozenset[str]:
+    """Names of all volumes of the machine; one without a name of its own has 64 hex digits."""
+    _, said = engine.run([_program(engine), "volume", "ls", "-q"], _COMMAND_S)
+    return frozenset(said.split())
+
+
+def nothing_left(engine: Engine, before: frozenset[str]) -> None:
+    """See that no container and no volume of the stories is there.
+
+    Args:
+        engine: as the stories were run.
+        before: the volumes before them; volumes with other names than ours are somebody else's.
+
+    Raises:
+        StoryError: one is left.
+    """
+    if left := _containers(engine):
+        raise StoryError(f"containers are left: {left}")
+    here = volumes(engine)
+    ours = {name for name in here if name.startswith(_PROJECT)}
+    ours |= {name for name in here - before if _NAMELESS.fullmatch(name)}
+    if ours:
+        raise StoryError(f"volumes are left: {sorted(ours)}")
+
+
 def main() -> int:
     """Build, play both stories, take everything down; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.compose.story", description=__doc__)
@@ -72,6 +102,7 @@ def main() -> int:
             engine = find()
             base_image(engine)
             _down(engine)
+            before = volumes(engine)
             try:
                 for story in (stories.BUILD, stories.MIGRATION, stories.ANALYSIS):
                     play(engine, story, folder)
@@ -79,13 +110,13 @@ def main() -> int:
                 if logs is not None:
                     _keep_logs(engine, logs)
                 _down(engine)
-            left = _containers(engine)
+            nothing_left(engine, before)
         except (EngineError, StoryError, TimeoutError) as error:
             sys.stderr.write(f"{error}\n")
             return 1
-    if left:
-        sys.stderr.write(f"containers are left: {left}\n")
-        return 1
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted: what ran was taken down\n")
+            return 130
     _tell("compose OK: both stories ran, and nothing is left but the image")
     return 0
 
@@ -110,7 +141,7 @@ def _program(engine: Engine) -> str:
     return engine.build[0]
 
 
-def _containers(engine: Engine, project: str = "kraft-bridge-") -> list[str]:
+def _containers(engine: Engine, project: str = _PROJECT) -> list[str]:
     listed = ["ps", "--all", "--format", "{{.Names}}"]
     _, said = engine.run([_program(engine), *listed], _COMMAND_S)
     return [name for name in said.split() if name.startswith(project)]

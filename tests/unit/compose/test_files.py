@@ -1,13 +1,14 @@
 """The files of ``compose/`` beside what the project pins, and beside their page."""
 
 import re
+import socket
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from bench.compose import plan, stories
-from bench.compose.engine import Engine, EngineError, find, main
+from bench.compose import plan, stories, story
+from bench.compose.engine import Engine, EngineError, check_ports, find, main
 from bench.load import session
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -67,6 +68,7 @@ def test_every_port_is_one_of_its_own():
     numbers += [int(plan.url(each).rpartition(":")[2]) for each in plan.CONTROLLERS]
     spark = (COMPOSE / "analysis.yaml").read_text()
     numbers += map(int, re.findall(r'port", "(\d+)"', spark))
+    assert sorted(numbers) == sorted(plan.PORTS["migration"] + plan.PORTS["analysis"])
     assert len(set(numbers)) == len(numbers) == 19
     assert max(numbers) < 32768, "the kernel gives out higher ones"
 
@@ -106,15 +108,81 @@ def test_with_podman_every_container_takes_the_file_of_the_host():
     assert engine.words("docker build -t x .") == ["podman", "build", "-t", "x", "."]
 
 
+def test_who_types_a_command_has_a_terminal_in_the_container():
+    engine = Engine(("podman-compose",), ("podman",), host_network=False)
+    typed = "docker compose -f a.yaml exec b c"
+    assert engine.words(typed)[-3:] == ["-T", "b", "c"]
+    assert engine.words(typed, terminal=True)[-3:] == ["exec", "b", "c"]
+
+
+@pytest.fixture
+def engine(tmp_path):
+    """An engine whose program lists what the files ``ps`` and ``volume`` hold."""
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\ncat "{tmp_path}/$1"\n')
+    program.chmod(0o755)
+    for name in ("ps", "volume"):
+        (tmp_path / name).write_text("")
+    return Engine(("compose",), (str(program), "build"), host_network=True)
+
+
+NAMELESS = "0f" * 32
+
+
+@pytest.mark.parametrize(
+    ("listed", "names", "left"),
+    [
+        ("ps", "kraft-bridge-migration_broker-1_1", True),
+        ("volume", "kraft-bridge-trace", True),
+        ("volume", NAMELESS, True),
+        ("volume", "of-somebody-else", False),
+        ("ps", "of-somebody-else", False),
+    ],
+)
+def test_a_container_or_a_volume_that_is_left_is_an_error(engine, tmp_path, listed, names, left):
+    before = story.volumes(engine)
+    (tmp_path / listed).write_text(f"{names}\n")
+    if left:
+        with pytest.raises(story.StoryError, match=names):
+            story.nothing_left(engine, before)
+    else:
+        story.nothing_left(engine, before)
+
+
+def test_a_volume_without_a_name_that_was_there_before_is_not_ours(engine, tmp_path):
+    (tmp_path / "volume").write_text(f"{NAMELESS}\n")
+    story.nothing_left(engine, story.volumes(engine))
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts(engine, tmp_path, monkeypatch):
+    up = "docker compose -f compose/migration.yaml up -d"
+    with socket.socket() as other:
+        other.bind(("", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        monkeypatch.setitem(plan.PORTS, "migration", [port])
+        with pytest.raises(EngineError, match=rf"ports \[{port}\] are taken"):
+            check_ports(engine, up)
+        check_ports(engine, up.replace("up -d", "down"))
+        (tmp_path / "ps").write_text("kraft-bridge-migration_operator_1\n")
+        check_ports(engine, up)
+    (tmp_path / "ps").write_text("")
+    check_ports(engine, up)
+
+
 def test_without_docker_and_podman_one_sentence_says_what_is_needed(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match="needs Docker with its plugin Compose, or podman"):
         find()
+    monkeypatch.setattr("sys.argv", ["story"])
+    assert story.main() == 1
 
 
 def test_by_hand_only_what_the_page_has_is_taken(capsys):
     assert main(["rm", "-f"]) == 2
     assert main([]) == 2
+    assert main(["compose"]) == 2
+    assert main(["compose", "-f", "compose/migration.yaml"]) == 2
     assert "build ..., or compose -f FILE" in capsys.readouterr().err
 
 

@@ -1,8 +1,15 @@
 """How servers of ``compose/migration.yaml`` run: properties by mode, and what a step asks for."""
 
+import fcntl
+import json
+import signal
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
 import pytest
 
-from bench.compose import control, health, plan, steps
+from bench.compose import control, health, plan, spark, steps
+from bench.compose.node import Node
 from bench.compose.plan import Wanted
 
 
@@ -66,3 +73,88 @@ def test_a_controller_that_should_run_and_does_not_answer_is_not_healthy(monkeyp
     control.want("controller-3000", Wanted.MIGRATING)
     monkeypatch.setattr(plan, "url", lambda _number: "http://127.0.0.1:1")
     assert not health.healthy("controller-3000")
+
+
+def brokers_run(*modes):
+    for number, mode in zip(plan.BROKERS, modes, strict=True):
+        control.want(plan.broker_name(number), mode)
+
+
+@pytest.mark.parametrize(
+    ("modes", "step", "why"),
+    [
+        ((Wanted.ZOOKEEPER,) * 3, "roll", "[1, 2, 3] are in ZooKeeper mode: migrate first"),
+        (
+            (Wanted.MIGRATING, Wanted.ZOOKEEPER, Wanted.ZOOKEEPER),
+            "roll",
+            "[2, 3] are in ZooKeeper mode: migrate first",
+        ),
+        (
+            (Wanted.KRAFT, Wanted.MIGRATING, Wanted.MIGRATING),
+            "migrate",
+            "[1] are in KRaft mode already: roll the others, or go back",
+        ),
+        ((Wanted.ZOOKEEPER,) * 3, "back", "nothing to go back from"),
+    ],
+)
+def test_a_step_out_of_order_restarts_nothing_and_says_which_comes_first(modes, step, why, capsys):
+    brokers_run(*modes)
+    assert steps.run(step) == 1
+    assert why in capsys.readouterr().err
+    assert [control.wanted(plan.broker_name(each)) for each in plan.BROKERS] == list(modes)
+    assert control.wanted("controller-3000") is Wanted.STOPPED
+
+
+def test_a_step_waits_for_no_server_that_has_ended(capsys):
+    control.write("broker-2.ended", "exit code 3")
+    assert steps.run("ready") == 1
+    said = capsys.readouterr().err
+    assert "broker-2 has ended (exit code 3)" in said
+    assert "logs broker-2" in said
+
+
+def test_two_steps_that_restart_servers_do_not_run_at_once(capsys):
+    control.write("step", "roll")
+    with (control.state() / "control" / "step").open() as held:
+        fcntl.flock(held, fcntl.LOCK_SH)  # a step wants it for itself
+        assert steps.run("back") == 1
+        assert "back: roll is under way: wait for its end" in capsys.readouterr().err
+    assert steps.run("back") == 1
+    assert "nothing to go back from" in capsys.readouterr().err
+
+
+def test_a_step_that_is_interrupted_says_that_the_same_command_goes_on(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(steps.STEPS, "roll", interrupted)
+    assert steps.run("roll") == steps.INTERRUPTED
+    assert capsys.readouterr().err == "roll: interrupted; the same command does what is left\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"), [(["sh", "-c", "exit 3"], "exit code 3"), (["false"], "exit code 1")]
+)
+def test_a_server_that_ends_by_itself_ends_its_container_and_is_named(command, why, monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(Node, "_zookeeper_answers", lambda _: True)
+    monkeypatch.setattr(Node, "_command", lambda *_: command)
+    assert Node("broker-1").run() == int(why[-1])
+    assert control.ended("broker-1") == why
+    assert control.running("broker-1") is Wanted.STOPPED
+
+
+def test_workers_of_spark_are_counted_as_its_master_says():
+    class Master(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"aliveworkers": 1, "workers": [{}, {}]}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Master) as server:
+        threading.Thread(target=server.handle_request).start()
+        assert spark.ready_workers(f"http://127.0.0.1:{server.server_port}/json/") == 1
+    assert spark.ready_workers(f"http://127.0.0.1:{server.server_port}/json/") == 0
