@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from emulator.io.large_file import PART, Abandoned, Worker, Writing, closed
+from emulator.io.large_file import PART, Abandoned, Worker, Writing, closed, unexpected
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, SyncFile, TruncateFile, WriteFile
 from emulator.trace.distribution import Distribution
 
@@ -171,6 +171,8 @@ class Disk:
             except OSError as failed:
                 error = failed
                 error.filename = str(self.root / effect.path)
+            except Exception as failed:  # noqa: BLE001 - as in large_file
+                error = unexpected(failed, str(self.root / effect.path))
             taken_ms = (time.monotonic_ns() - begin_ns) / 1e6
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(synced, error, taken_ms)

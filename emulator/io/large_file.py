@@ -7,6 +7,7 @@ file system has been given of other files, and that is never much.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -34,7 +35,7 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Do this after all that was given before; it must not raise."""
+        """Do this after all that was given before; it must not raise: the thread would end."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -87,7 +88,7 @@ class Writing:
                 self._content(closing)
                 self._part.replace(self._part.with_name(self._part.name.removesuffix(PART)))
                 self._sync(self._folder_fd)
-            except (OSError, Abandoned):
+            except Exception:
                 # A partial file must not use space on a full disk.
                 with contextlib.suppress(OSError):
                     self._part.unlink(missing_ok=True)
@@ -95,6 +96,10 @@ class Writing:
         except OSError as error:
             error.filename = error.filename or str(self._part).removesuffix(PART)
             return error
+        except Abandoned:
+            raise
+        except Exception as error:  # noqa: BLE001 - the thread goes on, and the node says so
+            return unexpected(error, str(self._part).removesuffix(PART))
         finally:
             closed(self._fd)
             closed(self._folder_fd)
@@ -116,6 +121,15 @@ class Writing:
     def _sync(self, fd: int) -> None:
         if self._fsync:
             os.fsync(fd)
+
+
+def unexpected(error: Exception, file: str) -> OSError:
+    """What is not an error of the operating system, such as no memory, as a failure of the disk.
+
+    >>> str(unexpected(MemoryError("no more"), "log/0.log"))
+    "[Errno 5] MemoryError: no more: 'log/0.log'"
+    """
+    return OSError(errno.EIO, f"{type(error).__name__}: {error}", file)
 
 
 def closed(fd: int) -> None:

@@ -43,7 +43,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened = threading.Event()
         self.reached = threading.Event()
-        self.error: OSError | None = None
+        self.error: Exception | None = None
         self.count = 0
         self._loop = threading.get_ident()
         self._fsync = os.fsync
@@ -166,6 +166,46 @@ def test_a_failure_in_the_thread_is_reported_with_the_file_and_leaves_what_was(
     assert error is not None
     assert (error.errno, error.filename) == (number, str(tmp_path / NAME))
     assert content(tmp_path) == {NAME: b"before"}
+
+
+def test_what_is_no_error_of_the_system_is_reported_too_and_the_thread_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    gate.opened.set()
+
+    async def story(disk: Disk, ends: Ends) -> None:
+        disk.replace(ReplaceFile(NAME, b"before"))
+        gate.error = MemoryError("no more")
+        disk.write(WriteFile(NAME, LARGE), ends)
+        await ends.wait(1)
+        assert disk.read_all() == {NAME: b"before"}
+        gate.error = None
+        disk.write(WriteFile("log/8.checkpoint", b"8"), ends)
+        await ends.wait(2)
+
+    failed, after = run(tmp_path, story).found
+    assert str(failed[1]) == f"[Errno 5] MemoryError: no more: '{tmp_path / NAME}'"
+    assert after == ("log/8.checkpoint", None)
+
+
+def test_so_is_one_of_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_fd: int) -> None:
+        raise MemoryError("no more")
+
+    async def synced(disk: Disk, token: int) -> OSError | None:
+        done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        disk.sync(SyncFile("log/0.log", token), lambda _, error: done.set_result(error))
+        return await asyncio.wait_for(done, WAIT_S)
+
+    async def story(disk: Disk, _ends: Ends) -> None:
+        disk.append(AppendFile("log/0.log", b"abc"))
+        with monkeypatch.context() as patched:
+            patched.setattr("os.fdatasync", broken)
+            assert "MemoryError: no more" in str(await synced(disk, 1))
+        assert await synced(disk, 2) is None
+
+    run(tmp_path, story)
 
 
 def test_closing_the_folder_gives_it_up_and_leaves_no_half(
