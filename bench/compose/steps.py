@@ -116,12 +116,17 @@ def back() -> None:
 
 
 def status() -> None:
-    """Say what the controller that leads says."""
-    leader = _leader()
-    if leader is None:
+    """Say what the controller that leads says.
+
+    Raises:
+        StepError: none leads, and there should be one.
+    """
+    if (leader := _leader()) is not None:
+        _run(_OURS, "status", "--url", plan.url(leader))
+    elif all(control.wanted(controller_name(each)) is Wanted.STOPPED for each in CONTROLLERS):
         _say("no controller leads: the cluster is in ZooKeeper mode")
     else:
-        _run(_OURS, "status", "--url", plan.url(leader))
+        raise StepError(f"no controller leads: '{_FILE} logs {controller_name(3000)}' says more")
 
 
 def load() -> None:

@@ -113,6 +113,15 @@ def test_a_step_waits_for_no_server_that_has_ended(capsys):
     assert "logs broker-2" in said
 
 
+def test_without_a_leader_the_mode_is_said_only_where_no_controller_should_run(capsys, monkeypatch):
+    monkeypatch.setattr(plan, "url", lambda _number: "http://127.0.0.1:1")
+    assert steps.run("status") == 0
+    assert "the cluster is in ZooKeeper mode" in capsys.readouterr().out
+    control.want("controller-3002", Wanted.KRAFT)
+    assert steps.run("status") == 1
+    assert "no controller leads: 'docker compose" in capsys.readouterr().err
+
+
 def test_two_steps_that_restart_servers_do_not_run_at_once(capsys):
     control.write("step", "roll")
     with (control.state() / "control" / "step").open() as held:
