@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from emulator.broker import registry
 from emulator.broker.api.find_coordinator import GROUP, SHARE, TRANSACTION, partition_for
 from emulator.broker.registry import Answer
 from emulator.metadata.acls import Operation, Permission, ResourceType
@@ -15,6 +16,7 @@ from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 
+FIND_COORDINATOR = 10
 BROKERS = (broker(1), broker(2), broker(3, fenced=True))
 LED = image_of(
     *BROKERS,
@@ -154,3 +156,18 @@ def test_a_refusal_fits_every_version(version: int):
     response = refused(request, version, ErrorCode.INVALID_REQUEST)
     codes = [one.error_code for one in response.coordinators] or [response.error_code]
     assert codes == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize(
+    ("count", "parts"), [(0, []), (1, []), (500, []), (501, [500, 1]), (1_200, [500, 500, 200])]
+)
+def test_only_requests_with_more_than_500_keys_are_divided(count: int, parts: list[int]):
+    keys = tuple(f"g{number}" for number in range(count))
+    request = m.FindCoordinatorRequest(key_type=1, coordinator_keys=keys)
+    served = registry.served()[FIND_COORDINATOR]
+    assert served.division is not None
+    pieces = served.division.pieces(request, 4)
+    assert [len(one.coordinator_keys) for one in pieces] == parts
+    assert tuple(key for one in pieces for key in one.coordinator_keys) == (keys if parts else ())
+    assert {one.key_type for one in pieces} <= {1}
+    assert served.division.pieces(request, 3) == [], "which has one key, and no list"

@@ -17,7 +17,8 @@ from tests.unit.broker.control import live, update
 from tests.unit.broker.joined_brokers import Stage
 from tests.unit.broker.zookeeper_stage import ZooKeeperStage
 from wire import messages as m
-from wire.frame import RequestHeader, encode_request, framed
+from wire.errors import ErrorCode
+from wire.frame import RequestHeader, decode_response, encode_request, framed
 from wire.schema import spec
 
 Named = m.MetadataRequest.MetadataRequestTopic
@@ -88,6 +89,21 @@ def test_the_answer_is_the_one_of_a_single_step(
     whole(monkeypatch)
     for version in versions:
         assert found[version] == stage.client(1).ask(asked(), version)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_whatever_number_a_client_gives_its_request_comes_back(version: int) -> None:
+    """Clients count on from the largest number to the smallest."""
+    stage = Stage()
+    stage.running(1)
+    client = stage.client(1)
+    for number in (-(2**31), -1, 0, 2**31 - 1):
+        header = RequestHeader(10, version, number, "me")
+        stage.joined.send(client.conn, framed(encode_request(header, keys(501))))
+        stage.joined.until(lambda: bool(client.frames), 60_000)
+        found, answer = decode_response(10, version, client.frames.pop(0))
+        codes = [one.error_code for one in answer.coordinators]
+        assert (found, codes) == (number, [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 501)
 
 
 def test_others_are_answered_in_between() -> None:

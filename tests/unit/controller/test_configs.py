@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -254,6 +255,22 @@ def test_changes(request_: Any, written: list[tuple[str, str | None]]) -> None:
     result = handle(IMAGE, request_)
     assert [one.error_code for one in result.response.responses] == [0]
     assert [(one.name, one.value) for one in result.records] == written
+
+
+def test_each_operation_of_a_resource_counts_in_whatever_order_they_are_given() -> None:
+    changes = [
+        ("retention.ms", DELETE, None),
+        ("segment.ms", SET, "7"),
+        ("cleanup.policy", APPEND, "delete"),
+        ("follower.replication.throttled.replicas", APPEND, "0:1"),
+    ]
+    written = [None, "7", "compact,delete", "0:1"]
+    expected = {name: value for (name, _, _), value in zip(changes, written, strict=True)}
+    for order in permutations(changes):
+        result = handle(IMAGE, incremental(*order))
+        assert {one.name: one.value for one in result.records} == expected
+        refused = handle(IMAGE, incremental(*order, ("retention.ms", SET, "1")))
+        assert refused.records == (), "as a whole or not at all"
 
 
 def test_append_starts_from_the_default() -> None:

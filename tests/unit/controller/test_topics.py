@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from emulator.controller.api import create_topics
 from emulator.controller.context import Context
 from tests.unit.controller.world import (
     broker,
@@ -315,6 +316,32 @@ def test_absurd_numbers_of_partitions_are_refused_before_anything_is_placed(coun
     )
     codes = {one.error_code for one in handle(IMAGE, together).response.topics}
     assert codes == {ErrorCode.POLICY_VIOLATION}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "counted"),
+    [
+        # A number, the controller's own number (3), as many as are assigned, or none: invalid.
+        ([{"num_partitions": 5}], 5),
+        ([{"num_partitions": 5}, {"num_partitions": 0}, {"num_partitions": -7}], 5),
+        ([{"num_partitions": -1}, {"num_partitions": 2}], 5),
+        ([{"num_partitions": -1, "assignments": assigned(*[(0,)] * 5)}], 5),
+        ([{"num_partitions": -1, "assignments": assigned(*[(0,)] * 2)}, {"num_partitions": -1}], 5),
+    ],
+)
+def test_what_a_request_would_make_is_bounded_by_all_of_its_topics_together(
+    sizes: list[dict[str, Any]], counted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [
+        Topic(**{"name": f"n{at}", "replication_factor": -1, "assignments": [], **size})
+        for at, size in enumerate(sizes)
+    ]
+    request = m.CreateTopicsRequest(topics=topics, validate_only=True)
+    for bound in (counted, counted - 1):
+        monkeypatch.setattr(create_topics, "BATCH_RECORDS_MAX", bound)
+        answers = handle(IMAGE, request, num_partitions=3, default_replication_factor=1)
+        codes = {one.error_code for one in answers.response.topics}
+        assert (codes == {ErrorCode.POLICY_VIOLATION}) == (bound < counted)
 
 
 def test_growth_validate_only_and_duplicates() -> None:

@@ -87,6 +87,17 @@ def test_the_first_one_turned_away_is_a_warning() -> None:
     assert levels == ["warning", "debug", "debug"]
 
 
+def test_after_one_was_let_in_the_next_one_turned_away_is_a_warning_again() -> None:
+    made = connections(max_connections="1")
+    levels: list[tuple[int, str]] = []
+    for conn in range(6):
+        if conn == 3:
+            made.closed(0)
+        effects = made.accepted(Accepted(conn, "CONTROLLER", HERE), 0)
+        levels += [(conn, effect.level) for effect in effects if isinstance(effect, Log)]
+    assert levels == [(1, "warning"), (2, "debug"), (4, "warning"), (5, "debug")]
+
+
 def test_who_says_nothing_is_closed_with_half_a_frame_or_without() -> None:
     made = connections(connections_max_idle_ms="1000")
     assert made.deadline_ms is None
