@@ -10,7 +10,7 @@ MATRIX := .cache/jars/.matrix
 LIFE   := .cache/jars/.life
 JOBS   ?= 2
 SEEDS  ?= 1000
-PYTEST = $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+PYTEST = $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(WORKERS)
 NO_JAVA := not jars and not jvm and not spark and not slow
 
 # Bytecode is kept also where the environment says otherwise: a run starts hundreds of processes, and
@@ -27,6 +27,9 @@ help: ## list the targets
 demo: $(ENV) $(JARS) ## real ZooKeeper, real brokers, a live migration, load, a Spark report
 	$(VENV)/bin/kraft-bridge demo
 
+# Two workers, and one for the tests that wait most of their time.
+test: JOBS = 3
+test: WORKERS = --waiting-workers 1
 test: forget lint type $(JARS) ## lint, types and every test, with real ZooKeeper, brokers and Spark
 	$(PY) -m tools.recorded test $(PYTEST)
 

@@ -3,11 +3,13 @@
 Tests that share servers are a group, which runs on one worker. Groups come first, those that take
 longest before the others: the rest fills the time that is left of the other worker.
 
-The groups are handed out as by xdist's ``--dist loadgroup``, but for two things:
+The groups are handed out as by xdist's ``--dist loadgroup``, but for these:
 
 * The groups travel in a file. xdist appends them to the ids of the tests, which pytest no longer
   lets it do from 9.2 on: nothing fails, but each test is then a group of its own, and every server
   that the tests of a file share is started by each worker (pytest-xdist, issue 1386).
+* With ``--waiting-workers N`` the last N workers take only modules of :data:`WAITING`, and end when
+  none is left: these wait for real timeouts and servers that stand still, and need few cores.
 * Groups that are done are forgotten. xdist keeps each one that a worker has finished, and counts
   through all of them whenever a test ends; with thousands of tests, each a group, the process that
   hands them out is busy with it.
@@ -33,6 +35,20 @@ SHARED: Final = "brokers"
 
 SPARK: Final = "spark"
 """The group of what uses the one Spark session."""
+
+WAITING: Final = frozenset(
+    {
+        "test_kept_session_on_zookeeper",
+        "test_one_controller_writes",
+        "test_refused_controller",
+        "test_secured_zookeeper",
+        "test_session_on_zookeeper",
+        "test_slow_line_to_zookeeper",
+    }
+)
+"""Modules whose tests wait most of their time."""
+
+OPTION: Final = "--waiting-workers"
 
 INPUT: Final = "groups"
 """What a worker is told: where to leave the groups."""
@@ -87,16 +103,41 @@ class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
         super().__init__(config, log)
         self._file = file
         self._groups: Mapping[str, str] = {}
+        self._waits: Mapping[str, None] = {}
+        self._waiting = range(self.numnodes - int(config.getoption(OPTION)), self.numnodes)
 
     def schedule(self) -> None:
         """Every worker has collected: hand out the first groups."""
         if self.collection is None:
             self._groups = json.loads(self._file.read_text())
+            ids = next(iter(self.registered_collections.values()))
+            waits = (nodeid for nodeid in ids if Path(nodeid.partition("::")[0]).stem in WAITING)
+            self._waits = dict.fromkeys(map(self._split_scope, waits))
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
         """The group of a test; one without is a group of its own."""
         return self._groups.get(nodeid, nodeid)
+
+    def _of_its_kind(self, node: WorkerController) -> str | None:
+        """The next group for a worker, None if none is left for it."""
+        if int(node.gateway.id.removeprefix("gw")) in self._waiting:
+            return next((scope for scope in self._waits if scope in self.workqueue), None)
+        # Whoever else has nothing left takes what waits as well.
+        others = (scope for scope in self.workqueue if scope not in self._waits)
+        return next(others, next(iter(self.workqueue), None))
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        scope = self._of_its_kind(node) if self._waiting else None
+        if scope is not None:
+            self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if self._waiting and self._of_its_kind(node) is None:
+            node.shutdown()
+            return
+        super()._reschedule(node)
 
     def mark_test_complete(
         self, node: WorkerController, item_index: int, duration: float = 0
@@ -126,6 +167,12 @@ class Distribution:
 
     def pytest_unconfigure(self) -> None:
         self._folder.cleanup()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that keeps workers for what waits."""
+    text = "so many of the workers take only tests that wait"
+    parser.addoption(OPTION, type=int, default=0, metavar="N", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:

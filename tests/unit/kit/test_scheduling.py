@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.scheduling import WAITING
+
 ROOT = Path(__file__).resolve().parents[3]
 GROUPED = """
 import os
@@ -35,24 +37,50 @@ def test_alone(number): pass
 """
 
 
-def test_a_group_runs_on_one_worker(tmp_path):
-    groups = ("one", "two", "three")
-    for name in groups:
-        (tmp_path / f"test_{name}.py").write_text(GROUPED.format(name=name))
-    (tmp_path / "test_alone.py").write_text(ALONE)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+def run(folder, *options):
+    (folder / "pytest.ini").write_text("[pytest]\n")
     plugins = ("-p", "xdist", "-p", "tests.kit.scheduling")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "-n", "2", "--dist", "loadgroup"],
-        cwd=tmp_path,
+        [sys.executable, "-m", "pytest", *plugins, "--dist", "loadgroup", *options],
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
-    assert "26 passed" in done.stdout
+    return done.stdout
+
+
+def test_a_group_runs_on_one_worker(tmp_path):
+    groups = ("one", "two", "three")
+    for name in groups:
+        (tmp_path / f"test_{name}.py").write_text(GROUPED.format(name=name))
+    (tmp_path / "test_alone.py").write_text(ALONE)
+    assert "26 passed" in run(tmp_path, "-n", "2")
     assert Counter((tmp_path / "started").read_text().split()) == dict.fromkeys(groups, 1)
     ran = Counter((tmp_path / "ran").read_text().split())
     assert sorted(ran.values()) == [6, 6, 6], ran
     assert len({worker[-3:] for worker in ran}) == 2, "both workers take part"
+
+
+def test_what_waits_has_a_worker_of_its_own(tmp_path):
+    waiting = sorted(WAITING)[:2]
+    for name in ("test_one", "test_two", *waiting):
+        (tmp_path / f"{name}.py").write_text(GROUPED.format(name=name))
+    (tmp_path / "test_alone.py").write_text(ALONE)
+    assert "32 passed" in run(tmp_path, "-n", "3", "--waiting-workers", "1")
+    ran = Counter((tmp_path / "ran").read_text().split())
+    assert {one[-3:] for one in ran if one[:-3] in waiting} == {"gw2"}
+    assert {one[-3:] for one in ran if one[:-3] not in waiting} == {"gw0", "gw1"}
+    assert len(ran) == 4
+
+
+def test_where_nothing_waits_the_worker_ends(tmp_path):
+    (tmp_path / "test_alone.py").write_text(ALONE)
+    assert "8 passed" in run(tmp_path, "-n", "3", "--waiting-workers", "1")
+
+
+def test_every_module_that_waits_is_there():
+    there = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    assert there >= WAITING
