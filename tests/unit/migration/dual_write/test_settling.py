@@ -79,12 +79,12 @@ class Four:
         return [
             ReadFailed(self.failing.get(path, ZkCode.NO_NODE))
             if path in self.failing or path not in self.nodes
-            else NodeData(self.nodes[path][0], _stat(self.nodes[path][1]))
+            else NodeData(self.nodes[path][0], stat(self.nodes[path][1]))
             for path in PATHS
         ]
 
 
-def _stat(version: int) -> Stat:
+def stat(version: int) -> Stat:
     return Stat(0, 0, 0, 0, version, 0, 0, 0, 0, 0, 0)
 
 
@@ -240,6 +240,7 @@ def test_a_lost_read_is_repeated_and_a_refused_one_says_nothing() -> None:
     assert conclude(chain, complete([ZkResult(0, None), ZkLost(0)]), 3) == ReadLost()
     found = conclude(chain, complete([ZkFailed(0, ZkCode.NO_AUTH, -1), good]), 3)
     assert isinstance(found, Unreadable)
+    assert (found.path, found.cause[-7:]) == ("/", "NO_AUTH"), "of the sync"
     assert isinstance(conclude(chain, complete([ZkResult(0, None), good]), 3), Applied)
 
 
