@@ -143,6 +143,59 @@ def test_where_an_effective_value_comes_from() -> None:
         assert len(effective) == 36
 
 
+# "Server Default Property" of Kafka's page of topic configs, and the two of local.retention.
+OF_BROKERS = """
+cleanup.policy log.cleanup.policy compact
+compression.gzip.level compression.gzip.level 5
+compression.lz4.level compression.lz4.level 5
+compression.type compression.type gzip
+compression.zstd.level compression.zstd.level 5
+delete.retention.ms log.cleaner.delete.retention.ms 77
+file.delete.delay.ms log.segment.delete.delay.ms 77
+flush.messages log.flush.interval.messages 77
+flush.ms log.flush.interval.ms 77
+flush.ms log.flush.scheduler.interval.ms 77
+index.interval.bytes log.index.interval.bytes 77
+local.retention.bytes log.local.retention.bytes 77
+local.retention.ms log.local.retention.ms 77
+max.compaction.lag.ms log.cleaner.max.compaction.lag.ms 77
+max.message.bytes message.max.bytes 77
+message.downconversion.enable log.message.downconversion.enable false
+message.format.version log.message.format.version 2.8-IV1
+message.timestamp.after.max.ms log.message.timestamp.after.max.ms 77
+message.timestamp.before.max.ms log.message.timestamp.before.max.ms 77
+message.timestamp.difference.max.ms log.message.timestamp.difference.max.ms 77
+message.timestamp.type log.message.timestamp.type LogAppendTime
+min.cleanable.dirty.ratio log.cleaner.min.cleanable.ratio 0.7
+min.compaction.lag.ms log.cleaner.min.compaction.lag.ms 77
+min.insync.replicas min.insync.replicas 2
+preallocate log.preallocate true
+retention.bytes log.retention.bytes 77
+retention.ms log.retention.ms 77
+retention.ms log.retention.minutes 2=120000
+retention.ms log.retention.hours 2=7200000
+segment.bytes log.segment.bytes 77
+segment.index.bytes log.index.size.max.bytes 77
+segment.jitter.ms log.roll.jitter.ms 77
+segment.jitter.ms log.roll.jitter.hours 2=7200000
+segment.ms log.roll.ms 77
+segment.ms log.roll.hours 2=7200000
+unclean.leader.election.enable unclean.leader.election.enable true
+"""
+
+
+def test_each_default_is_that_of_kafka_s_broker_property() -> None:
+    table = [line.split() for line in OF_BROKERS.split("\n") if line]
+    without = {one.name: one for one in effective_topic_configs(IMAGE, config(), {})}
+    for name, key, text in table:
+        value, _, expected = text.partition("=")
+        found = effective_topic_configs(IMAGE, config(properties={key: value}), {})
+        changed = {one.name: one.value for one in found if one != without[one.name]}
+        assert changed == {name: expected or value}, key
+    alone = {name for name in without if name.startswith("remote.") or ".throttled." in name}
+    assert {*without} - {name for name, _, _ in table} == alone, "no broker has a default of them"
+
+
 Incremental = m.IncrementalAlterConfigsRequest
 Legacy = m.AlterConfigsRequest
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
