@@ -13,6 +13,7 @@ MASTER: Final = "http://spark-master:18080/json/"
 """What the master says of its cluster."""
 WORKERS: Final = 2
 _READY_S: Final = 120.0
+_LOGS: Final = "docker compose -f compose/analysis.yaml logs"
 
 
 def ready_workers(url: str = MASTER) -> int:
@@ -25,6 +26,16 @@ def ready_workers(url: str = MASTER) -> int:
 
 
 def workers() -> None:
-    """Wait until the master has both workers: some runtimes pass over ``depends_on``."""
-    wait_for("workers of Spark", lambda: ready_workers() >= WORKERS, _READY_S)
+    """Wait until the master has both workers: some runtimes pass over ``depends_on``.
+
+    Raises:
+        TimeoutError: it has not; the message says where to look.
+    """
+    try:
+        wait_for("workers of Spark", lambda: ready_workers() >= WORKERS, _READY_S)
+    except TimeoutError as late:
+        raise TimeoutError(
+            f"{ready_workers()} of {WORKERS} workers of Spark after {_READY_S:g} s: "
+            f"'{_LOGS} spark-master spark-worker-1 spark-worker-2' says more"
+        ) from late
     sys.stdout.write(f"{WORKERS} workers are ready\n")

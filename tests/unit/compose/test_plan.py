@@ -167,3 +167,11 @@ def test_workers_of_spark_are_counted_as_its_master_says():
         threading.Thread(target=server.handle_request).start()
         assert spark.ready_workers(f"http://127.0.0.1:{server.server_port}/json/") == 1
     assert spark.ready_workers(f"http://127.0.0.1:{server.server_port}/json/") == 0
+
+
+def test_a_spark_without_its_workers_is_said_with_the_command_that_says_more(monkeypatch, capsys):
+    monkeypatch.setattr(spark, "_READY_S", 0.0)
+    monkeypatch.setattr(spark, "ready_workers", lambda: 1)
+    assert steps.run("workers") == 1
+    said = capsys.readouterr().err
+    assert "workers: 1 of 2 workers of Spark after 0 s: 'docker compose -f compose/analysis" in said
