@@ -6,6 +6,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from bench.judge.transactions import (
     claims,
     two_writers,
 )
+from bench.rig.bridge import Bridge
 from bench.rig.ports import HOST
 from bench.rig.waiting import wait_for
 from bench.rig.zookeeper import ZooKeeper
@@ -65,14 +67,47 @@ def sent(stage: MigratingControllers, node_id: int, since: int, path: str) -> bo
     return any(op.path.startswith(path) for ops in stage.multis(node_id, since) for op in ops)
 
 
-@pytest.mark.requirement("E01", "E07", "E09", "Z03")
+def nothing_uncommitted(stage: MigratingControllers, leader: int) -> str:
+    """A topic that the leader appends while both others stand still: none of it is sent.
+
+    Until a record that it appends every half second is behind it in the log.
+    """
+    name, since = stage.name("unconfirmed"), len(stage.seen[leader])
+    path, answers = f"/brokers/topics/{name}", []
+    with ExitStack() as stack:
+        for each in IDS:
+            if each != leader:
+                stack.enter_context(stage.nodes[each].paused())
+        caller = threading.Thread(target=lambda: answers.append(stage.ask(leader, name)))
+        caller.start()
+        wait_for("records that nobody confirms", lambda: unconfirmed(stage, leader) >= 3)
+        assert not sent(stage, leader, since, path)
+    caller.join(60)
+    assert answers == [ErrorCode.NONE]
+    wait_for("its write", lambda: sent(stage, leader, since, path))
+    return name
+
+
+def unconfirmed(stage: MigratingControllers, leader: int) -> int:
+    """Records of a leader's log that no majority has."""
+    node = stage.nodes[leader]
+    assert isinstance(node, Bridge)
+    offsets = (node.status() or {"offsets": {"log_end": 0, "high_watermark": 0}})["offsets"]
+    return int(offsets["log_end"] - offsets["high_watermark"])
+
+
+@pytest.mark.requirement("G06", "E01", "E07", "E09", "Z03")
 def test_a_leader_that_was_paused_writes_nothing_beside_the_next_one(
     make_zookeeper: Callable[..., ZooKeeper], tmp_path: Path
 ) -> None:
-    """What it had sent before arrives after the next claim, in a session that is still alive."""
+    """What it had sent before arrives after the next claim, in a session that is still alive.
+
+    What it had not committed was never sent.
+    """
     with migrating(tmp_path, make_zookeeper(fsync=False)) as stage:
         old = stage.start()
         names = stage.create("before", old, count=COUNT)
+        names.append(nothing_uncommitted(stage, old))
         limited(stage, 1e6, old)
         stage.settled()
         names += held_back(stage, old)
