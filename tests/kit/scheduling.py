@@ -104,7 +104,9 @@ class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
         self._file = file
         self._groups: Mapping[str, str] = {}
         self._waits: Mapping[str, None] = {}
-        self._waiting = range(self.numnodes - int(config.getoption(OPTION)), self.numnodes)
+        # One worker at least takes all: `make test JOBS=1` ends as well.
+        first = max(1, self.numnodes - int(config.getoption(OPTION)))
+        self._waiting = range(first, self.numnodes)
 
     def schedule(self) -> None:
         """Every worker has collected: hand out the first groups."""

@@ -76,9 +76,11 @@ def test_what_waits_has_a_worker_of_its_own(tmp_path):
     assert len(ran) == 4
 
 
-def test_where_nothing_waits_the_worker_ends(tmp_path):
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_where_nothing_waits_the_worker_ends(tmp_path, workers):
+    """A single worker takes all."""
     (tmp_path / "test_alone.py").write_text(ALONE)
-    assert "8 passed" in run(tmp_path, "-n", "3", "--waiting-workers", "1")
+    assert "8 passed" in run(tmp_path, "-n", workers, "--waiting-workers", "1")
 
 
 def test_every_module_that_waits_is_there():

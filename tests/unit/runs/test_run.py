@@ -206,7 +206,9 @@ def test_who_ends_the_program_of_all_ends_the_one_that_runs(tmp_path, number):
         "while True: signal.pause()\n"
     )
     outer = (
-        "import sys\nfrom bench import __main__ as program\n"
+        "import signal, sys\nfrom bench import __main__ as program\n"
+        # A shell that starts this in the background lets all below it ignore Ctrl-C.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "program.end_on_terminate()\n"
         "program._CTRL_C_S = 0.1\n"
         f"program.run([sys.executable, {str(inner)!r}])\n"
