@@ -27,10 +27,12 @@ help: ## list the targets
 demo: $(ENV) $(JARS) ## real ZooKeeper, real brokers, a live migration, load, a Spark report
 	$(VENV)/bin/kraft-bridge demo
 
-# Two workers, and one for the tests that wait most of their time.
+# Two workers, and one for the tests that wait most of their time. What comes before them is done at
+# once: fetching waits for the network, and the types take one core.
 test: JOBS = 3
 test: WORKERS = --waiting-workers 1
-test: forget lint type $(JARS) ## lint, types and every test, with real ZooKeeper, brokers and Spark
+test: forget $(ENV) ## lint, types and every test, with real ZooKeeper, brokers and Spark
+	@$(MAKE) --jobs=3 --no-print-directory lint type jars
 	$(PY) -m tools.recorded test $(PYTEST)
 
 forget: ## remove the record of the last `make test`

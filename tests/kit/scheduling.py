@@ -8,8 +8,10 @@ The groups are handed out as by xdist's ``--dist loadgroup``, but for these:
 * The groups travel in a file. xdist appends them to the ids of the tests, which pytest no longer
   lets it do from 9.2 on: nothing fails, but each test is then a group of its own, and every server
   that the tests of a file share is started by each worker (pytest-xdist, issue 1386).
-* With ``--waiting-workers N`` the last N workers take only modules of :data:`WAITING`, and end when
-  none is left: these wait for real timeouts and servers that stand still, and need few cores.
+* With ``--waiting-workers N`` the last N workers take modules of :data:`WAITING`: these wait for
+  real timeouts and servers that stand still, and need few cores. Then they take those of
+  :data:`COMPUTING`, which look at no clock, and run them at a lower priority: what the servers of
+  the others leave of the cores. They end when neither is left.
 * Groups that are done are forgotten. xdist keeps each one that a worker has finished, and counts
   through all of them whenever a test ends; with thousands of tests, each a group, the process that
   hands them out is busy with it.
@@ -48,6 +50,12 @@ WAITING: Final = frozenset(
 )
 """Modules whose tests wait most of their time."""
 
+COMPUTING: Final = ("tests/simulation/", "tests/laws/")
+"""Folders of tests whose time is virtual, so that nothing depends on how fast they are."""
+
+NICE: Final = 5
+"""How much lower their priority is: three tenths of a core while both others are busy."""
+
 OPTION: Final = "--waiting-workers"
 
 INPUT: Final = "groups"
@@ -82,6 +90,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+def _computes(nodeid: str) -> bool:
+    return nodeid.startswith(COMPUTING)
+
+
 class LongestFirst:
     """Sorts by rank, after the shuffle."""
 
@@ -104,9 +116,10 @@ class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
         self._file = file
         self._groups: Mapping[str, str] = {}
         self._waits: Mapping[str, None] = {}
+        self._spare: Mapping[str, None] = {}
+        """All that the last workers take, what waits first."""
         # One worker at least takes all: `make test JOBS=1` ends as well.
-        first = max(1, self.numnodes - int(config.getoption(OPTION)))
-        self._waiting = range(first, self.numnodes)
+        self._waiting = _last_workers(config, self.numnodes)
 
     def schedule(self) -> None:
         """Every worker has collected: hand out the first groups."""
@@ -115,6 +128,8 @@ class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
             ids = next(iter(self.registered_collections.values()))
             waits = (nodeid for nodeid in ids if Path(nodeid.partition("::")[0]).stem in WAITING)
             self._waits = dict.fromkeys(map(self._split_scope, waits))
+            computes = filter(_computes, ids)
+            self._spare = {**self._waits, **dict.fromkeys(map(self._split_scope, computes))}
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
@@ -123,8 +138,8 @@ class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
 
     def _of_its_kind(self, node: WorkerController) -> str | None:
         """The next group for a worker, None if none is left for it."""
-        if int(node.gateway.id.removeprefix("gw")) in self._waiting:
-            return next((scope for scope in self._waits if scope in self.workqueue), None)
+        if _number(node.gateway.id) in self._waiting:
+            return next((scope for scope in self._spare if scope in self.workqueue), None)
         # Whoever else has nothing left takes what waits as well.
         others = (scope for scope in self.workqueue if scope not in self._waits)
         return next(others, next(iter(self.workqueue), None))
@@ -152,6 +167,19 @@ class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
             del work[scope]
 
 
+class GivesWay:
+    """In a worker that takes what waits: lowers its priority once it only computes."""
+
+    def __init__(self) -> None:
+        self._lowered = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if _computes(item.nodeid) and not self._lowered:
+            os.nice(NICE)
+            self._lowered = True
+
+
 class Distribution:
     """In the process that hands out: tells the workers where to leave the groups."""
 
@@ -173,14 +201,27 @@ class Distribution:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that keeps workers for what waits."""
-    text = "so many of the workers take only tests that wait"
+    text = "so many of the workers take tests that wait, then what needs no clock"
     parser.addoption(OPTION, type=int, default=0, metavar="N", help=text)
+
+
+def _number(worker: str) -> int:
+    return int(worker.removeprefix("gw"))
+
+
+def _last_workers(config: pytest.Config, count: int) -> range:
+    """The numbers of the workers for what waits; one at least takes all."""
+    return range(max(1, count - int(config.getoption(OPTION))), count)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(LongestFirst())
-    if config.getoption("dist", "no") == "loadgroup" and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Distribution())
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        if config.getoption("dist", "no") == "loadgroup":
+            config.pluginmanager.register(Distribution())
+    elif _number(worker["workerid"]) in _last_workers(config, worker["workercount"]):
+        config.pluginmanager.register(GivesWay())
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.scheduling import WAITING
+from tests.kit.scheduling import COMPUTING, NICE, WAITING
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUPED = """
@@ -24,11 +24,12 @@ def server():
     with Path("started").open("a") as file:
         file.write("{name}\\n")
 
-@pytest.mark.parametrize("text", ["]", "@spark", "a", "b", "c", "d"])
+@pytest.mark.parametrize("text", {texts})
 def test_it(server, text):
     with Path("ran").open("a") as file:
         file.write("{name}" + os.environ["PYTEST_XDIST_WORKER"] + "\\n")
 """
+TEXTS = ["]", "@spark", "a", "b", "c", "d"]
 ALONE = """
 import pytest
 
@@ -55,7 +56,7 @@ def run(folder, *options):
 def test_a_group_runs_on_one_worker(tmp_path):
     groups = ("one", "two", "three")
     for name in groups:
-        (tmp_path / f"test_{name}.py").write_text(GROUPED.format(name=name))
+        (tmp_path / f"test_{name}.py").write_text(GROUPED.format(name=name, texts=TEXTS))
     (tmp_path / "test_alone.py").write_text(ALONE)
     assert "26 passed" in run(tmp_path, "-n", "2")
     assert Counter((tmp_path / "started").read_text().split()) == dict.fromkeys(groups, 1)
@@ -66,14 +67,52 @@ def test_a_group_runs_on_one_worker(tmp_path):
 
 def test_what_waits_has_a_worker_of_its_own(tmp_path):
     waiting = sorted(WAITING)[:2]
-    for name in ("test_one", "test_two", *waiting):
-        (tmp_path / f"{name}.py").write_text(GROUPED.format(name=name))
+    for name in ("test_one", "test_two"):
+        (tmp_path / f"{name}.py").write_text(GROUPED.format(name=name, texts=TEXTS))
+    # Of groups so small a worker gets two at once: nobody else can be faster.
+    for name in waiting:
+        (tmp_path / f"{name}.py").write_text(GROUPED.format(name=name, texts=TEXTS[:2]))
     (tmp_path / "test_alone.py").write_text(ALONE)
-    assert "32 passed" in run(tmp_path, "-n", "3", "--waiting-workers", "1")
+    assert "24 passed" in run(tmp_path, "-n", "3", "--waiting-workers", "1")
     ran = Counter((tmp_path / "ran").read_text().split())
     assert {one[-3:] for one in ran if one[:-3] in waiting} == {"gw2"}
     assert {one[-3:] for one in ran if one[:-3] not in waiting} == {"gw0", "gw1"}
     assert len(ran) == 4
+
+
+NICENESS = """
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.rig.waiting import wait_for
+
+LOWER = {lower}
+
+@pytest.mark.parametrize("number", range(20))
+def test_it(number):
+    worker, ran = os.environ["PYTEST_XDIST_WORKER"], Path("ran")
+    with ran.open("a") as file:
+        file.write(f"{{worker}} {{os.nice(0)}} {folder}\\n")
+    if worker != "gw2" and "{folder}" == "tests/simulation":
+        wait_for("the last worker", lambda: f"gw2 {{LOWER}} {folder}" in ran.read_text())
+"""
+
+
+def test_then_it_takes_what_needs_no_clock_and_gives_way_to_the_others(tmp_path):
+    waiting, own = min(WAITING), os.nice(0)
+    lower = min(own + NICE, 19)
+    (tmp_path / f"{waiting}.py").write_text(NICENESS.format(folder=waiting, lower=lower))
+    for folder in ("tests/simulation", "tests/unit"):
+        (tmp_path / folder).mkdir(parents=True)
+        name = f"test_{Path(folder).name}.py"
+        (tmp_path / folder / name).write_text(NICENESS.format(folder=folder, lower=lower))
+    assert "60 passed" in run(tmp_path, "-n", "3", "--waiting-workers", "1")
+    ran = {tuple(line.split()) for line in (tmp_path / "ran").read_text().splitlines()}
+    by_the_last = {(nice, where) for worker, nice, where in ran if worker == "gw2"}
+    assert by_the_last == {(str(own), waiting), (str(lower), "tests/simulation")}
+    assert {nice for worker, nice, _ in ran if worker != "gw2"} == {str(own)}
 
 
 @pytest.mark.parametrize("workers", ["1", "3"])
@@ -86,3 +125,4 @@ def test_where_nothing_waits_the_worker_ends(tmp_path, workers):
 def test_every_module_that_waits_is_there():
     there = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
     assert there >= WAITING
+    assert all((ROOT / folder).is_dir() for folder in COMPUTING)
