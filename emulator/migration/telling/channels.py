@@ -33,10 +33,8 @@ from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
 from emulator.migration.telling.replies import (
-    PartitionError,
     cannot_look_for_strays,
-    error_name,
-    errors_of,
+    told_errors,
 )
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.control import (
@@ -57,8 +55,9 @@ RECONNECT_MS: Final = 100
 CONNECT_TIMEOUT_MS: Final = 10_000
 """``socket.connection.setup.timeout.ms``. Without it, while a network drops packets, the
 next attempt would wait until the kernel gives up, minutes after the network works again."""
-KINDS_TOLD_MAX: Final = 5
-"""Maximum lines in the log about one answer."""
+QUESTION_TRIES: Final = 3
+"""So often a broker is asked what it shows. The question goes ahead of the requests after it, and
+what it can repair matters less than they do."""
 REPLY_TIMEOUT_MS: Final = 30_000
 """``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
 
@@ -85,6 +84,8 @@ class _Line(msgspec.Struct):
     """The id of the connection in events."""
     refused: bool = False
     """Whether the log says that the broker refuses the login."""
+    asked_in_vain: int = 0
+    """How often a question had no answer, or none that can be read."""
 
 
 class Channels:
@@ -314,6 +315,7 @@ class Channels:
             match turn:
                 case Answered(ticket=owed, message=m.MetadataResponse() as response):
                     line.debt.remove(owed)
+                    line.asked_in_vain = 0
                     self.shown[line.peer.broker_id] = response
                     self._count(owed, "answered")
                 case Answered(ticket=owed, message=response):
@@ -327,8 +329,10 @@ class Channels:
                         said += self._errors(line, owed.request, response, now_ms)
                     self._count(owed, "error" if self.error_count > errors else "answered")
                 case Unanswered(ticket=owed):
-                    again.append(owed)
                     self._count(owed, "lost")
+                    given_up = self._given_up(line, owed)
+                    said += given_up
+                    again += [] if given_up else [owed]
                 case Broken(by, why):
                     self.reconnect_count += 1
                     self.error_count += by is EndedBy.NONSENSE
@@ -352,6 +356,17 @@ class Channels:
             said.append(Log("info", text, {"broker": broker_id}))
         return [*said, *self._effects(line, now_ms)]
 
+    def _given_up(self, line: _Line, owed: Owed) -> list[Effect]:
+        """Count a question without an answer; a warning if it is not asked again."""
+        if not isinstance(owed.request, Question):
+            return []
+        line.asked_in_vain = (line.asked_in_vain + 1) % QUESTION_TRIES
+        if line.asked_in_vain:
+            return []
+        line.debt.remove(owed)
+        text = "broker does not say which topics it shows; it may show deleted ones until a restart"
+        return [Log("warning", text, {"broker": line.peer.broker_id, "tries": QUESTION_TRIES})]
+
     def _count(self, owed: Owed, outcome: str) -> None:
         self.outcomes[type(owed.request).__name__.removesuffix("Request"), outcome] += 1
 
@@ -366,30 +381,8 @@ class Channels:
     def _errors(
         self, line: _Line, request: ControlRequest, response: object, now_ms: int
     ) -> list[Effect]:
-        """One line per kind of error, with the first partition that has it: many may have one."""
         assert isinstance(response, ControlResponse), type(response)
         self.outdated.answered(line.peer.broker_id, request, response, now_ms)
-        first: dict[int, PartitionError] = {}
-        times: Counter[int] = Counter()
-        for error in errors_of(response):
-            times[error.error_code] += 1
-            first.setdefault(error.error_code, error)
-        self.error_count += times.total()
-        about: dict[str, object] = {
-            "broker": line.peer.broker_id,
-            "request": type(request).__name__,
-        }
-        return [
-            Log(
-                "warning",
-                "broker answered a control request with errors",
-                {
-                    **about,
-                    "topic": first[code].topic,
-                    "partition": first[code].partition,
-                    "error": error_name(code),
-                    "times": count,
-                },
-            )
-            for code, count in times.most_common(KINDS_TOLD_MAX)
-        ]
+        logs, errors = told_errors(line.peer.broker_id, request, response)
+        self.error_count += errors
+        return [*logs]

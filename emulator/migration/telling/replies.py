@@ -5,13 +5,19 @@ Source: LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaResponse, Kafka
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
 from emulator.net.control import TYPE_FULL, ControlRequest, ControlResponse
+from emulator.seam import Log
 from wire import messages as m
 from wire.errors import ErrorCode
+
+KINDS_TOLD_MAX: Final = 5
+"""Maximum lines in the log about one answer."""
 
 
 class PartitionError(msgspec.Struct, frozen=True):
@@ -54,3 +60,33 @@ def error_name(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return str(code)
+
+
+def told_errors(
+    broker_id: int, request: ControlRequest, response: ControlResponse
+) -> tuple[list[Log], int]:
+    """The errors of a reply for the log, and how many there are.
+
+    One line for each kind, with the first partition that has it: many may have one.
+    """
+    first: dict[int, PartitionError] = {}
+    times: Counter[int] = Counter()
+    for error in errors_of(response):
+        times[error.error_code] += 1
+        first.setdefault(error.error_code, error)
+    about = {"broker": broker_id, "request": type(request).__name__}
+    logs = [
+        Log(
+            "warning",
+            "broker answered a control request with errors",
+            {
+                **about,
+                "topic": first[code].topic,
+                "partition": first[code].partition,
+                "error": error_name(code),
+                "times": count,
+            },
+        )
+        for code, count in times.most_common(KINDS_TOLD_MAX)
+    ]
+    return logs, times.total()

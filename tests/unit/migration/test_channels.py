@@ -7,12 +7,12 @@ from itertools import count
 import pytest
 
 from emulator.migration.telling.channels import (
-    KINDS_TOLD_MAX,
     RECONNECT_MS,
     REPLY_TIMEOUT_MS,
     Channels,
     Peer,
 )
+from emulator.migration.telling.replies import KINDS_TOLD_MAX
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
 from wire import messages as m

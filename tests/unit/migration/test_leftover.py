@@ -16,10 +16,10 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Topic
-from emulator.migration.telling.channels import Channels
+from emulator.migration.telling.channels import QUESTION_TRIES, Channels
 from emulator.migration.telling.propagator import Propagator
 from emulator.net.control import TYPE_FULL
-from emulator.seam import Connect, Connected, Effect, Received, Send
+from emulator.seam import Connect, Connected, Effect, Log, Received, Send
 from tests.unit.migration.test_propagation import CONTROLLER, recorded_image
 from wire import messages as m
 from wire.frame import FrameReader, decode_request, encode_response, framed
@@ -201,6 +201,57 @@ def test_a_broker_that_drops_what_is_left_out_is_not_asked(level: int | None) ->
     old, _ = at_level(FIXED_LEVEL - 1)
     broker.run(broker.propagator.full(old, zk_epoch))
     assert broker.asked == 1
+
+
+class Nonsense(OldBroker):
+    """Answers the question with bytes that are no Metadata, and everything else as it should."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = 0
+        self.said: list[Log] = []
+
+    def _perform(self, effect: Effect) -> list[Effect]:
+        if isinstance(effect, Log):
+            self.said.append(effect)
+        return super()._perform(effect)
+
+    def _hear(self, conn: int, frame: bytes) -> list[Effect]:
+        header, request = decode_request(frame)
+        if not isinstance(request, m.MetadataRequest):
+            return super()._hear(conn, frame)
+        self.asked += 1
+        reply = header.correlation_id.to_bytes(4) + b"\0" + b"\xff" * 40
+        return self.channels.handle(Received(conn, framed(reply)), self.now_ms)
+
+    def wait(self, seconds: int) -> None:
+        for _ in range(seconds * 10):
+            self.now_ms += 100
+            self.run(self.channels.tick(self.now_ms))
+
+
+def test_a_broker_whose_answer_cannot_be_read_is_asked_three_times_and_told_the_rest() -> None:
+    image, zk_epoch = at_level(OLD_LEVEL)
+    topic = max(image.topics.values(), key=lambda topic: len(topic.partitions))
+    before = without(image, topic)
+    broker = Nonsense()
+    broker.run(broker.propagator.full(before, zk_epoch))
+    made = Touched(
+        topics={topic.id: topic.name},
+        partitions={(topic.id, index) for index in topic.partitions},
+    )
+    broker.run(broker.propagator.delta(before, image, made, zk_epoch))
+    broker.wait(5)
+    assert broker.asked == QUESTION_TRIES
+    assert not broker.differences(image)
+    assert not broker.channels.queued
+    [warning] = [line for line in broker.said if line.level == "warning"]
+    assert warning.fields == {"broker": BROKER, "tries": QUESTION_TRIES}
+
+    # The next time that it is told everything it is asked again.
+    broker.run(broker.propagator.full(image, zk_epoch + 1))
+    broker.wait(5)
+    assert broker.asked == 2 * QUESTION_TRIES
 
 
 def test_an_answer_after_the_leadership_is_lost_is_passed_over() -> None:
