@@ -33,6 +33,9 @@ from bench.rig.zookeeper import ZooKeeper
 BROKERS: Final = 3
 STATE: Final = "state.json"
 SAFE: Final = {
+    # Kafka's default. With two, 3.4.1's brokers stood still for 30 s at their start: both threads
+    # waited for a block of producer ids, which a third one was to fetch.
+    "num.io.threads": 8,
     "min.insync.replicas": 2,
     "default.replication.factor": BROKERS,
     "unclean.leader.election.enable": "false",
