@@ -151,6 +151,8 @@ class Shell:
         """Ask for an orderly stop; a second call stops at once."""
         if self._halt is None or self._halt.done():
             return
+        if self._disk is not None:
+            self._disk.show_end()
         try:
             self._perform(self._machine.shutdown(self._clock.now_ms()))
             self._arm()

@@ -66,8 +66,8 @@ class RollbackWorld(Protocol):
     def forbidden(self, multi: Multi) -> str:
         """Why ZooKeeper would not let us do this, whatever the versions; empty: it would."""
 
-    def commit(self, multi: Multi) -> bool:
-        """Send a multi; False: refused, as a znode is not as it was read."""
+    def commit(self, multi: Multi) -> bool | None:
+        """Send a multi; False: refused, as a znode is not as it was read; None: not known."""
 
     def elected(self) -> tuple[int, float] | None:
         """Wait until a broker holds ``/controller``: its id, and when. None: not in time."""
@@ -188,30 +188,36 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
     lowest: int,
     ended: float | None,
 ) -> None:
-    held = marked = False
+    held = sent = ours = applied = False
     lost = missing.counted(seen.lost) if seen.lost else ""
     for _ in range(TRIES):
         found = _found(world)
         if release.done(found):
-            break
+            break  # by somebody else, or by us if an answer was lost
         held = release.held_by_kraft(found)
         _as_judged(found, course.phase)
         # Somebody may have deleted /controller meanwhile: what is missing is missing all the same.
         if held or course.phase is RollbackPhase.DUAL_WRITE:
             world.over(seen)
             lost = _lost(world, seen, course.phase, found, wanted)
-        marked = True  # also if the answer is lost
-        if world.commit(release.multi(found, lowest)):
+        sent = True
+        answer = world.commit(release.multi(found, lowest))
+        applied, ours = answer is True, ours or answer is not False
+        if applied:
             break
     else:
         raise CourseError("another client writes the znodes of the controllers all the time")
     released = world.now()
-    if lost:
+    if lost and (ours or not sent):
         course.did.append(f"gave up {lost}, as --accept-loss says")
-    if marked:
+    if ours:
         course.did.append(
-            "deleted /controller, marked /kraft_bridge" if held else "marked /kraft_bridge"
+            ("deleted /controller, marked /kraft_bridge" if held else "marked /kraft_bridge")
+            + ("" if applied else " (or somebody else did: the answer was lost)")
         )
+    elif sent:
+        world.say("somebody else marked /kraft_bridge meanwhile, as another rollback does")
+    held = held and ours
     if held:
         course.ours_ms = None if ended is None else (released - ended) * 1e3
     if found.controller is not None and not release.held_by_kraft(found):

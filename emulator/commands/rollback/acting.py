@@ -157,6 +157,9 @@ class LiveRollback:
             if ending.others:
                 raise CourseError(f"{_again(ending.others[0])}: {AGAIN}")
             ending.terminate()
+            if ending.stopping:
+                pids = ", ".join(map(str, ending.stopping))
+                self.say(f"the processes {pids} are being stopped already: waiting for their end")
             if ending.refused:
                 pids = ", ".join(map(str, ending.refused))
                 self.say(f"stop the processes {pids} now, by SIGTERM: this user may not")
@@ -211,7 +214,7 @@ class LiveRollback:
         """See :meth:`RollbackZnodes.forbidden`."""
         return self._znodes.forbidden(multi)
 
-    def commit(self, multi: Multi) -> bool:
+    def commit(self, multi: Multi) -> bool | None:
         """See :meth:`RollbackZnodes.commit`."""
         return self._znodes.commit(multi)
 

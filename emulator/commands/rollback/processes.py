@@ -22,6 +22,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from emulator.raft import layout
+
 LOCK: Final = ".lock"
 LOCKS: Final = Path("/proc/locks")
 MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -66,15 +68,7 @@ def holder(folder: Path, locks: str | None = None) -> FolderHolder:
         return FolderHolder(None, None)
     text = _list() if locks is None else locks
     mount = _mount(path)
-    # Of btrfs and overlay a file tells another device than the list, which has the mount's.
-    devices = {(os.major(stat.st_dev), os.minor(stat.st_dev)), mount and mount.device}
-    pids = [
-        one.pid
-        for one in _locks(text or "")
-        if one.inode == stat.st_ino and (mount is None or one.device in devices)
-    ]
-    # The process shows which file it holds: numbers of files need not be of one file alone there.
-    seen = [(pid, _holds(pid, path)) for pid in pids]
+    seen = _lockers(path, stat, mount, text or "")
     found = next((pid for pid, holds in seen if holds), None)
     if found is not None or any(holds is None for _, holds in seen):
         return FolderHolder(True, found)
@@ -83,6 +77,30 @@ def holder(folder: Path, locks: str | None = None) -> FolderHolder:
         return FolderHolder(False, None)
     tried = _tried(path)
     return FolderHolder(tried if local or tried else None, None)
+
+
+def ends(pid: int, folder: Path) -> bool:
+    """Whether a controller of ours is on its way to its end: then it has locked its folder too."""
+    try:
+        seen = _lockers(folder, folder.stat(), _mount(folder), _list() or "")
+    except OSError:
+        return False
+    return (pid, True) in seen
+
+
+def _lockers(
+    path: Path, stat: os.stat_result, mount: _Mount | None, text: str
+) -> list[tuple[int, bool | None]]:
+    """Processes that a list of locks names for a file, and whether each has it open."""
+    # Of btrfs and overlay a file tells another device than the list, which has the mount's.
+    devices = {(os.major(stat.st_dev), os.minor(stat.st_dev)), mount and mount.device}
+    pids = [
+        one.pid
+        for one in _locks(text)
+        if one.inode == stat.st_ino and (mount is None or one.device in devices)
+    ]
+    # The process shows which file it holds: numbers of files need not be of one file alone there.
+    return [(pid, _holds(pid, path)) for pid in pids]
 
 
 def _list() -> str | None:
@@ -194,7 +212,9 @@ class Ending:
     """Processes that hold folders and are asked to end, in this order, and whose end is awaited.
 
     A process is signalled by a descriptor that was opened before the folder was seen to be its:
-    another one that got its number meanwhile is not.
+    another one that got its number meanwhile is not. One that is stopping already is not signalled
+    either, as a second signal would cut its orderly stop off: one that shows it (:func:`ends`), or
+    that another such object is about to signal, or has signalled.
 
     Args:
         holders: number and folder of each, as found earlier.
@@ -206,6 +226,9 @@ class Ending:
         """Those that this user may not signal."""
         self.others: list[Path] = []
         """Folders that another process holds by now."""
+        self.stopping: list[int] = []
+        """Those that were asked to end before."""
+        self._turns: list[int] = []
         for pid, folder in holders:
             try:
                 descriptor = os.pidfd_open(pid)
@@ -214,15 +237,38 @@ class Ending:
             found = holder(folder)
             if descriptor >= 0 and found.pid == pid:
                 self._open[descriptor] = pid
+                # In this order: who has had its turn has signalled.
+                if not self._turn(folder) or ends(pid, folder):
+                    self.stopping.append(pid)
                 continue
             if descriptor >= 0:
                 os.close(descriptor)
             if found.held:
                 self.others.append(folder)
 
+    def _turn(self, folder: Path) -> bool:
+        """Whether no other one signals the folder's process, until this one is closed.
+
+        The lock is of a file that the controller does not lock.
+        """
+        try:
+            descriptor = os.open(folder / layout.META_PROPERTIES, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return True
+        self._turns.append(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def terminate(self) -> None:
-        """Send SIGTERM to all."""
+        """Send SIGTERM to all but those that are stopping."""
         for descriptor, pid in self._open.items():
+            if pid in self.stopping:
+                continue
             try:
                 signal.pidfd_send_signal(descriptor, signal.SIGTERM)
             except ProcessLookupError:
@@ -242,6 +288,7 @@ class Ending:
 
     def close(self) -> None:
         """Close the descriptors."""
-        for descriptor in self._open:
+        for descriptor in (*self._open, *self._turns):
             os.close(descriptor)
         self._open.clear()
+        self._turns.clear()

@@ -127,13 +127,13 @@ class RollbackZnodes:
                 return _refusal(one)
         return ""
 
-    def commit(self, multi: Multi) -> bool:
-        """Send a multi; after a lost answer the next read says whether it was applied."""
+    def commit(self, multi: Multi) -> bool | None:
+        """Send a multi; None after a lost answer: the next read says whether it was applied."""
         try:
             results = self._send(multi)
         except _LOST:
             time.sleep(POLL_S)
-            return False
+            return None
         except KazooException as error:
             raise self._failed(error) from error
         failed = [one for one in results if isinstance(one, Exception)]

@@ -37,6 +37,40 @@ fcntl.{how}(file, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
 """
+STOPS = """
+import asyncio, sys
+from pathlib import Path
+from emulator.io.clock import Clock
+from emulator.io.disk import Disk
+from emulator.io.run import Shell
+from emulator.io.serving import own_process
+from emulator.seam import Halt
+
+class Drains:
+    begun = deadline_ms = None
+
+    def start(self, now_ms):
+        return []
+
+    def shutdown(self, now_ms):
+        if self.begun:
+            return [Halt(1, "cut off")]
+        self.begun, self.deadline_ms = True, now_ms + 400
+        print("stopping", flush=True)
+        return []
+
+    def step(self, events, now_ms):
+        return [Halt(0, "drained")]
+
+async def main():
+    disk = Disk(Path(sys.argv[1]))
+    shell = Shell(Drains(), disk, Clock(), log=lambda _: None, row=lambda _: None)
+    own_process(shell)
+    return (await shell.run(lambda: print("runs", flush=True))).exit_code
+
+sys.exit(asyncio.run(main()))
+"""
+"""A process whose orderly stop takes 0.4 s; a second signal cuts it off, with code 1."""
 NOWHERE = HostPort("no-such-host.invalid", 9093)
 REFUSES = HostPort("127.0.0.1", 1)
 
@@ -52,6 +86,48 @@ def another_process(folder: Path, how: str = "flock") -> Iterator[subprocess.Pop
             yield child
         finally:
             child.kill()
+
+
+@contextmanager
+def drains(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """It holds the folder as a controller does, and has an orderly stop."""
+    (folder / layout.META_PROPERTIES).write_text("version=1\n")
+    line = [sys.executable, "-c", STOPS, str(folder)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "runs\n"
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_an_orderly_stop_that_has_begun_is_not_cut_off(tmp_path: Path) -> None:
+    said: list[str] = []
+    with drains(tmp_path) as child:
+        assert child.stdout is not None
+        here = ControllerSeen(1, "one", True, pid=child.pid, folder=str(tmp_path))
+        assert not processes.ends(child.pid, tmp_path)
+        child.terminate()
+        assert child.stdout.readline() == "stopping\n"
+        assert processes.ends(child.pid, tmp_path)
+        live(said).stop(seen(here))
+        assert child.wait(10) == 0
+    assert said == [f"the processes {child.pid} are being stopped already: waiting for their end"]
+
+
+def test_of_two_rollbacks_at_once_one_signals(tmp_path: Path) -> None:
+    with drains(tmp_path) as child:
+        assert child.stdout is not None
+        one, other = (Ending([(child.pid, tmp_path)]) for _ in range(2))
+        assert (one.stopping, other.stopping) == ([], [child.pid])
+        one.terminate()
+        assert child.stdout.readline() == "stopping\n"
+        other.terminate()
+        assert other.wait(10)[1] == []
+        assert child.wait(10) == 0
+        one.close()
+        other.close()
 
 
 @pytest.mark.parametrize("own", [False, True])

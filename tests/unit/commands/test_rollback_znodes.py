@@ -107,7 +107,7 @@ def test_a_zookeeper_that_is_gone_is_said() -> None:
             found.read()
     with pytest.raises(CourseError, match="does not let this login read"):
         asked(NoAuthError())[0].read()
-    assert asked(ConnectionLoss())[0].commit(MULTI) is False, "the next read says what became of it"
+    assert asked(ConnectionLoss())[0].commit(MULTI) is None, "the next read says what became of it"
 
 
 class Looks:

@@ -11,7 +11,7 @@ from emulator.migration.zk_tree import controller, migration
 from emulator.preflight.engine import Severity
 from emulator.rollback.course import Course, Wanted, go
 from emulator.rollback.phases import RollbackPhase
-from emulator.zookeeper.ops import Delete, SetData
+from emulator.zookeeper.ops import Delete, Multi, SetData
 from tests.unit.rollback.model import (
     EPOCH,
     LOG_EPOCH,
@@ -228,4 +228,33 @@ def test_a_lag_that_never_ends_is_waited_for_only_once_if_the_loss_is_accepted()
     course = go(world, Wanted(accept_loss=True))
     assert course.failed == ""
     assert "gave up 2 records (1 Partition, 1 Topic), as --accept-loss says" in course.did
+    is_back(world)
+
+
+def test_what_another_rollback_did_first_is_not_said_to_be_done() -> None:
+    world = dual_write(unwritten=((125, "Topic"),))
+    mine = world.commit
+
+    def late(multi: Multi) -> bool:
+        assert mine(multi), "the other one's"
+        return mine(multi)
+
+    world.commit = late  # type: ignore[method-assign]
+    course = go(world, Wanted(accept_loss=True))
+    assert (course.failed, course.did) == ("", ["stopped controller 3000"])
+    assert (course.controller, course.without_controller_ms) == (0, None)
+    assert world.said[-1].startswith("somebody else marked /kraft_bridge")
+    is_back(world)
+
+
+def test_a_release_whose_answer_was_lost_is_said_with_that_doubt() -> None:
+    world = dual_write()
+    mine = world.commit
+
+    def lost(multi: Multi) -> None:
+        assert mine(multi)
+
+    world.commit = lost  # type: ignore[method-assign,assignment]
+    course = go(world, Wanted())
+    assert course.did[-1].startswith("deleted /controller, marked /kraft_bridge (or somebody else")
     is_back(world)
