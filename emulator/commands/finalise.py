@@ -69,8 +69,7 @@ def finalise(
         found = _judged(url)
         if yes and found.held:
             assert log_dir is not None
-            _release(url, log_dir)
-            found = _awaited(url)
+            found = _awaited(url) if _release(url, log_dir) else _otherwise(url)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except TokenError as error:
@@ -120,8 +119,8 @@ class TokenError(ValueError):
     """The token cannot be read, or is not the controller's."""
 
 
-def _release(url: str, log_dir: Path) -> None:
-    """End the hold.
+def _release(url: str, log_dir: Path) -> bool:
+    """End the hold; False: the controller refuses, as a hold is not all that is missing by now.
 
     Raises:
         TokenError: no token that the controller takes.
@@ -146,12 +145,22 @@ def _release(url: str, log_dir: Path) -> None:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == HTTPStatus.CONFLICT:
-            raise ValueError("more than the hold is missing by now: nothing was done") from error
+            return False
         if error.code == HTTPStatus.FORBIDDEN:
             raise TokenError(f"{path}: not the token of the controller at {url}") from error
         raise ValueError(f"/finalise was answered {error.code} {error.reason}") from error
     except http.client.HTTPException as error:
         raise ValueError(f"no HTTP: {error}") from error
+    return True
+
+
+def _otherwise(url: str) -> Judgement:
+    """What stands where the order to end the hold was refused: somebody else may have ended it."""
+    found = _judged(url)
+    if found.code is ExitCode.DONE and not found.held:
+        return _awaited(url)
+    text = "The hold was not ended: what is missing has changed since it was looked at."
+    return Judgement([text, *found.lines], ExitCode.NOT_YET if found.held else found.code)
 
 
 def _awaited(url: str) -> Judgement:

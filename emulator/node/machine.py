@@ -228,7 +228,7 @@ class Node:
             case FileWritten():
                 return self.raft.snapshot_written()
             case DiskFailed(why=why):
-                return self._halt(f"the disk failed: {why}", 1)
+                return self._stop.failed(why) + self._halt(f"the disk failed: {why}", 1)
 
     def _requests(self, conn: int, data: bytes, now_ms: int) -> list[Effect]:
         requests, effects = self.connections.received(conn, data, now_ms)

@@ -66,7 +66,9 @@ class OrderlyStop:
         self._broken = ""
         """Why it ends at once, without a look at ZooKeeper."""
         self._marked = False
-        """Whether the mark was left, or could not be."""
+        """Whether the mark was appended, or could not be."""
+        self._mark_offset: int | None = None
+        """Of the mark, until it is known to be kept; None: nothing is waited for."""
 
     @property
     def begun(self) -> bool:
@@ -127,23 +129,50 @@ class OrderlyStop:
         if mark is None:
             self._told = self._no_mark()
             return []
-        offset = self._controller.append((record_of(mark),), now_ms)
-        text = "ZooKeeper has everything: a leader without the flag may finalise"
-        return [Log("info", text, {"offset": offset})]
+        self._mark_offset = self._controller.append((record_of(mark),), now_ms)
+        text = "ZooKeeper has everything: the mark is written, which says so"
+        return [Log("info", text, {"offset": self._mark_offset})]
 
-    def _no_mark(self) -> list[Effect]:
+    def failed(self, why: str) -> list[Effect]:
+        """The disk failed in an orderly stop: say what becomes of the mark."""
+        if not self.begun or not self._raft.is_leader:
+            return []
+        return self._doubt(why) if self._marked else self._no_mark(why)
+
+    def _kept(self, now_ms: int) -> list[Effect]:
+        """Say that the mark is kept as soon as it is committed, or once nobody waits for that."""
+        if self._mark_offset is None:
+            return []
+        if self._raft.high_watermark > self._mark_offset:
+            self._mark_offset = None
+            return [Log("info", "the mark is kept: a leader without the flag may finalise", {})]
+        if not self._late(now_ms):
+            return []
+        return self._doubt("it was not stored, by a majority of the voters, in time")
+
+    def _doubt(self, why: str) -> list[Effect]:
+        if self._mark_offset is None:
+            return []
+        self._mark_offset = None
+        text = (
+            "it is not known whether the mark is kept, without which no controller without the "
+            "flag may finalise: status of the next leader says it"
+        )
+        return [Log("warning", text, {"why": why})]
+
+    def _no_mark(self, why: str = "") -> list[Effect]:
         """Say that a leader without the flag cannot finalise, and why."""
         image, migration = self._controller.stable, self._migration
         if migration.driver is None or image.migration_state is not MigrationState.MIGRATION:
             return []
-        why = migration.no_mark_because(self._raft.leader_epoch)
+        why = why or migration.no_mark_because(self._raft.leader_epoch)
         why = why or "what was left took too long: stop it again when the lag is 0"
         text = "no mark is left, without which no controller without the flag may finalise"
         return [Log("warning", text, {"why": why})]
 
     def hand_over(self, now_ms: int) -> list[Effect]:
         """Resign, as soon as nothing is left to write or too much; what follows is to be sent."""
-        told, self._told = self._told, []
+        told, self._told = self._told + self._kept(now_ms), []
         return told + self._resigned(now_ms)
 
     def _resigned(self, now_ms: int) -> list[Effect]:

@@ -134,3 +134,40 @@ def test_a_hold_outlasts_an_order_for_which_more_is_missing(held: World) -> None
     assert (state(held), side.held, logs) == (MigrationState.MIGRATION, True, [])
     assert ask(http.HttpRequest("POST", {}, b"", True)).status == 200
     assert not side.held
+
+
+def test_whose_order_comes_second_is_told_what_stands(
+    held: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one ended the hold between the look and the order."""
+    order = finalise._release
+
+    def late(url: str, folder: Path) -> bool:
+        assert order(url, folder), "the other one's"
+        finalise.fetch(url)  # time passes
+        assert not order(url, folder)
+        return False
+
+    monkeypatch.setattr(finalise, "_release", late)
+    with page(held, tmp_path) as url:
+        found = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
+    assert found == (ExitCode.DONE, "The migration is finalised, for good.\n", "")
+
+
+def test_if_more_is_missing_by_then_that_is_said(
+    held: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = finalise._release
+
+    def late(url: str, folder: Path) -> bool:
+        broker = r.RegisterBrokerRecord(broker_id=7, broker_epoch=5, is_migrating_zk_broker=True)
+        held.node.controller.append([broker], held.now_ms)
+        held.advance(1_000)
+        return order(url, folder)
+
+    monkeypatch.setattr(finalise, "_release", late)
+    with page(held, tmp_path) as url:
+        code, out, _ = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
+    assert code == ExitCode.FOUND
+    assert out.startswith("The hold was not ended: what is missing has changed")
+    assert "missing: broker 7 is registered in ZooKeeper mode" in out

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.seam import DiskFailed, Halt
-from tests.unit.node.test_machine import World
+import pytest
+
+from emulator.seam import AppendFile, DiskFailed, Effect, Event, Halt, Log, Synced, SyncFile
+from tests.unit.node.test_machine import World, dual_writing
 
 
 def plain() -> World:
@@ -25,3 +27,50 @@ def test_a_file_that_cannot_be_written_in_the_last_step_does_not_keep_the_node_a
     assert world.node.step([DiskFailed("no space")], world.now_ms) == [
         Halt(1, "the disk failed: no space")
     ]
+
+
+def said(effects: list[Effect], text: str) -> list[str]:
+    found = [one for one in effects if isinstance(one, Log) and text in one.event]
+    return [one.level for one in found]
+
+
+def stopped_at_the_mark(world: World) -> list[Effect]:
+    """Of the step that appends the mark, which is not performed."""
+    step, found = world.node.step, list[Effect]()
+
+    def until(events: list[Event], now_ms: int) -> list[Effect]:
+        effects = step(events, now_ms)
+        if found or said(effects, "the mark is written"):
+            found.extend(effects)
+            return []
+        return effects
+
+    world.node.step = until  # type: ignore[method-assign]
+    world.perform(world.node.shutdown(world.now_ms))
+    world.advance(1_000)
+    world.node.step = step  # type: ignore[method-assign]
+    return found
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_mark_that_is_not_on_the_disk_is_not_said_to_be_kept(full: bool) -> None:
+    world = dual_writing()
+    effects = stopped_at_the_mark(world)
+    assert any(isinstance(one, AppendFile) for one in effects)
+    tokens = [one.token for one in effects if isinstance(one, SyncFile)]
+    assert not said(world.logs + effects, "may finalise")
+    if full:
+        ended = world.node.step([DiskFailed("no space")], world.now_ms)
+        assert ended[-1] == Halt(1, "the disk failed: no space")
+        assert said(ended, "it is not known whether the mark is kept") == ["warning"]
+        return
+    kept = world.node.step([Synced(one) for one in tokens], world.now_ms)
+    assert said(kept, "may finalise") == ["info"]
+
+
+def test_a_disk_that_fails_before_the_mark_leaves_none() -> None:
+    world = dual_writing()
+    world.held = []
+    world.perform(world.node.shutdown(world.now_ms))
+    ended = world.node.step([DiskFailed("no space")], world.now_ms)
+    assert said(ended, "no mark is left") == ["warning"]
