@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from emulator.migration.dual_write.modes import Mode
+from emulator.migration.dual_write.sending import GATHER_CHANGES, GATHER_MS
 from emulator.migration.states import State
 from emulator.migration.zk_tree import own
 from emulator.trace.rows import MultiRow, RangeRow
@@ -115,6 +116,60 @@ def test_small_changes_gather_while_a_multi_is_in_flight_and_large_ones_do_not()
     world.advance(10)
     assert len(chained(world, since)) <= 5
     assert differences(world) == {}
+
+
+def shrunk(world: World, partitions: range) -> None:
+    for number in partitions:
+        world.append(r.PartitionChangeRecord(partition_id=number, topic_id=A, isr=(1,)))
+
+
+def with_one_in_flight() -> World:
+    """A multi sent now, and its answer on its way."""
+    world = World().dual_write()
+    world.append(*big_topic(world, "big", A, 64))
+    world.advance(1_000)
+    world.held = []
+    world.append(config(BROKER, "", "k", "1"))
+    return world
+
+
+def test_many_changes_of_isrs_wait_for_more_of_them_but_not_long() -> None:
+    world = with_one_in_flight()
+    since = len(world.multis)
+    shrunk(world, range(GATHER_CHANGES))
+    world.release()
+    world.advance(GATHER_MS - 5)
+    shrunk(world, range(GATHER_CHANGES, 64))
+    assert chained(world, since) == []
+    world.advance(5)
+    assert len(chained(world, since)) == 1
+    assert differences(world) == {}
+
+
+@pytest.mark.parametrize("other", ["few", "topic", "config", "drain"])
+def test_nothing_else_waits(other: str) -> None:
+    world = with_one_in_flight()
+    since = len(world.multis)
+    shrunk(world, range(GATHER_CHANGES - (other == "few")))
+    if other == "topic":
+        world.append(*world.topic("new", B, (1, 2)))
+    if other == "config":
+        world.append(config(BROKER, "", "k", "2"))
+    if other == "drain":
+        world.perform(world.driver.write_behind.drain(world.now_ms))
+    world.release()
+    assert len(chained(world, since)) == 1
+
+
+def test_what_fills_a_multi_does_not_wait() -> None:
+    world = with_one_in_flight()
+    world.driver.write_behind.pipeline.ops_max = 60
+    since = len(world.multis)
+    shrunk(world, range(29))
+    world.release()
+    assert chained(world, since) == []
+    shrunk(world, range(29, 30))
+    assert len(chained(world, since)) == 1
 
 
 def test_more_multis_are_in_flight_the_farther_zookeeper_is() -> None:
