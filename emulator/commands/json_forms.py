@@ -167,6 +167,8 @@ _FORMS: Final = (
             differences[].kind        str   missing, extra, differs, malformed, recreated, version
             differences[].zookeeper   str?  data in ZooKeeper; null: no znode, or no data
             differences[].controller  str?  data that the metadata asks for; null: none
+            differences[].version     int?  of a state's znode, of kind version; else null
+            differences[].partition_epoch  int?  that the log has for it; else null
         """),
     ),
     JsonForm(

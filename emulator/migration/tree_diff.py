@@ -23,13 +23,16 @@ from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 class Difference(msgspec.Struct, frozen=True):
     """One znode. ``kind``: missing, extra, differs, malformed, recreated, version.
 
-    ``version``: the state of a partition is right, but its version is below the partition epoch.
+    ``version``: the state of a partition is right, but its version is below the partition epoch;
+    where the image is known both numbers are told.
     """
 
     path: str
     kind: str
     have: bytes | None
     want: bytes | None
+    version: int | None = None
+    epoch: int | None = None
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -41,7 +44,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Difference]:
-    """List every znode of ``tree`` that differs from ``image`` and ``claim``.
+    """List every znode of ``tree`` that differs from ``image`` and ``claim``, once.
 
     Args:
         tree: read while there is no lag.
@@ -50,11 +53,27 @@ def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Diffe
     """
     epoch = 0 if claim is None else claim.kraft_epoch
     last = ""
+    found: dict[str, Difference] = {}
     for piece in compare(tree, image, controller_epoch=epoch):
-        yield from of_piece(tree, piece, last)
+        for one in of_piece(tree, piece, last):
+            # A topic that is made anew is deleted before, by other pieces.
+            if one.path not in found or one.kind == "recreated":
+                found[one.path] = _numbered(tree, image, one)
         last = last_path(piece, last)
+    yield from found.values()
     if claim is not None:
         yield from _claim_differences(tree, claim)
+
+
+def _numbered(tree: Tree, image: Image, one: Difference) -> Difference:
+    if one.kind != "version":
+        return one
+    _, _, _, name, _, index, _ = one.path.split("/")
+    topic, node = image.topic(name), tree.node(one.path)
+    assert topic is not None
+    assert node is not None
+    epoch = topic.partitions[int(index)].partition_epoch
+    return msgspec.structs.replace(one, version=node.version, epoch=epoch)
 
 
 def last_path(piece: Sequence[Group], before: str) -> str:

@@ -100,7 +100,7 @@ def _freed(seen: Situation) -> Iterator[Finding]:
 def _said(one: Difference) -> tuple[str, str]:
     if one.kind == "version":
         return (
-            "its version is below the partition epoch of the log",
+            f"its version, {one.version}, is below the partition epoch of the log, {one.epoch}",
             "until all were stopped at once, brokers refuse what they are told of this partition",
         )
     return f"{one.kind} in ZooKeeper", "would be lost: the log has it otherwise"

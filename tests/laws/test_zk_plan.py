@@ -180,8 +180,11 @@ def test_every_state_whose_version_is_too_low_is_named_once(
     low = data.draw(st.sets(st.sampled_from(sorted(wanted)), min_size=1))
     for path in low:
         tree.nodes[path].version = data.draw(st.integers(0, wanted[path] - 1))
-    named = [(one.path, one.kind) for one in differences(read(tree), image, None)]
-    assert sorted(named) == [(path, "version") for path in sorted(low)]
+    found = list(differences(read(tree), image, None))
+    named = [(one.path, one.kind, one.version, one.epoch) for one in found]
+    assert sorted(named) == [
+        (path, "version", tree.nodes[path].version, wanted[path]) for path in sorted(low)
+    ]
 
 
 @LAW

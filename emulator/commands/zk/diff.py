@@ -47,8 +47,14 @@ def diff(
         typer.echo(msgspec.json.encode(document).decode())
     else:
         for difference in found:
-            typer.echo(f"{difference.kind:10} {difference.path}")
+            typer.echo(to_text(difference))
     raise typer.Exit(ExitCode.FOUND if found else ExitCode.DONE)
+
+
+def to_text(one: Difference) -> str:
+    """One line: kind and path, and of a version what it is and what it should be at least."""
+    line = f"{one.kind:10} {one.path}"
+    return line if one.epoch is None else f"{line} {one.version}, below {one.epoch}"
 
 
 def to_json(found: Sequence[Difference], note: str, *, with_secrets: bool) -> dict[str, Any]:
@@ -66,6 +72,8 @@ def to_json(found: Sequence[Difference], note: str, *, with_secrets: bool) -> di
             "kind": one.kind,
             "zookeeper": shown(one.path, one.have),
             "controller": shown(one.path, one.want),
+            "version": one.version,
+            "partition_epoch": one.epoch,
         }
         for one in found
     ]

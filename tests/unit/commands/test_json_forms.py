@@ -32,7 +32,7 @@ PINNED = {
     "plan/1": "f1db40be5e34220d",
     "rollback/1": "bb9bcbb6a21788be",
     "zk-dump/1": "fb421238d7183c2d",
-    "zk-diff/1": "01c4142172c27c32",
+    "zk-diff/1": "dc08f3aa7a9eee7d",
     "zk-reconcile/1": "3d5214ac9b088e3f",
     "finalise/1": "f1b67569481d0068",
     "log-record/1": "540c70c363f74336",
@@ -125,14 +125,25 @@ def test_zk_dump(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_zk_diff(properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("format", "-c", properties, "-t", CLUSTER)
-    rows = [Difference("/a", "missing", None, b"x"), Difference("/b", "extra", b"\xff", None)]
+    rows = [
+        Difference("/a", "missing", None, b"x"),
+        Difference("/b", "extra", b"\xff", None),
+        Difference("/c/state", "version", b"{}", b"{}", 3, 7),
+    ]
     where = ("--zookeeper", "127.0.0.1:1", "--log-dir", tmp_path / "data", "--json")
     for found in (rows, []):
         monkeypatch.setattr(compare, "compare", lambda *_, found=found: (found, "a note"))
         code, out, _ = run("zk", "diff", *where)
         assert code == int(bool(found))
         assert problems(FORMS["zk-diff"], json.loads(out)) == [], "equal stores print one too"
-        assert len(json.loads(out)["differences"]) == len(found)
+        shown = json.loads(out)["differences"]
+        assert len(shown) == len(found)
+        assert [(one["version"], one["partition_epoch"]) for one in shown[2:]] == [(3, 7)][
+            : len(found)
+        ]
+    monkeypatch.setattr(compare, "compare", lambda *_: (rows, "a note"))
+    lines = run("zk", "diff", *where[:-1])[1].splitlines()
+    assert lines[2:] == ["version    /c/state 3, below 7"]
 
 
 def test_log_dump(properties: Path, tmp_path: Path) -> None:

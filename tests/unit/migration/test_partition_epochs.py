@@ -161,6 +161,37 @@ def test_an_epoch_out_of_all_proportion_is_raised_by_and_by(
         assert [one.kind for one in differences(read(tree), image, None)] == ["version"]
 
 
+def test_a_million_writes_at_most_raise_one_state_at_once() -> None:
+    """As many as an epoch that was reached by changes, not by a wrong log, may need."""
+    for epoch, raised in ((400_000, 400_000), (2**31 - 1, 1_000_000)):
+        image = image_of(epoch)
+        tree = tree_with(image)
+        tree.nodes[STATE].version = 0
+        pieces = compare(read(tree), image, controller_epoch=EPOCH)
+        assert sum(len(piece) for piece in pieces) == raised
+
+
+@pytest.mark.parametrize("count", [3, 60])
+def test_each_znode_of_a_topic_that_is_made_anew_is_named_once(count: int) -> None:
+    """A wide one is deleted and made in several pieces, and raised besides."""
+
+    def topic(topic_id: bytes) -> Image:
+        partitions = [
+            r.PartitionRecord(
+                partition_id=index, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1,
+                leader_epoch=0, partition_epoch=index,
+            )
+            for index in range(count)
+        ]  # fmt: skip
+        return replayed([r.TopicRecord(name="t", topic_id=topic_id), *partitions])[0]
+
+    found = list(differences(read(tree_with(topic(ID))), topic(ID[::-1]), None))
+    paths = [one.path for one in found]
+    assert len(paths) == len(set(paths))
+    states = [one.kind for one in found if one.path.endswith("/state")]
+    assert states == ["recreated"] * count
+
+
 def test_the_judge_of_the_stores_sees_it_too() -> None:
     """It shares no code with the writer."""
     partition = {

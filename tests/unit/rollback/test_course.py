@@ -247,6 +247,14 @@ def test_once_finalised_it_is_refused_and_what_would_be_lost_is_listed() -> None
     assert world.done == []
 
 
+def test_a_version_that_is_too_low_is_told_with_both_numbers() -> None:
+    world = dual_write(up=[])
+    world.differences = [Difference("/t/state", "version", b"{}", b"{}", 3, 7)]
+    (told,) = go(world, Wanted()).refused
+    assert (told.code, told.znode) == ("R06", "/t/state")
+    assert "its version, 3, is below the partition epoch of the log, 7" in str(told)
+
+
 def test_before_a_migration_there_is_nothing_to_do() -> None:
     world = zookeeper_mode()
     course = go(world, Wanted(clear=True))
