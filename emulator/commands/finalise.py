@@ -16,7 +16,7 @@ import typer
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
-from emulator.commands.status import POLL_S, TIMEOUT_S, AddressError, fetch
+from emulator.commands.status import POLL_S, TIMEOUT_S, UNREAD, AddressError, misread, status_of
 from emulator.commands.status_next import phase_of
 from emulator.commands.token_call import OPENER, check_local
 from emulator.io.operator_route import TOKEN_FILE
@@ -112,7 +112,11 @@ def judged(status: dict[str, Any]) -> Judgement:
 
 
 def _judged(url: str) -> Judgement:
-    return judged(msgspec.json.decode(fetch(url)))
+    found = status_of(url)
+    try:
+        return judged(found)
+    except UNREAD as error:
+        raise ValueError(misread(found)) from error
 
 
 class TokenError(ValueError):

@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -23,6 +23,10 @@ from emulator.commands.status_shown import show
 TIMEOUT_S = 5.0
 POLL_S = 1.0
 """Between two looks of --wait."""
+SCHEMAS: Final = ("status/3", "broker-status/2")
+"""What a controller and a broker of this release show."""
+UNREAD: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError)
+"""What reading an answer of another form ends with."""
 NOT_OURS = "this is not the kraftbridge.metrics.port of a controller or broker"
 
 
@@ -58,16 +62,47 @@ def status(
         else:
             patience = 60.0 if timeout is None else timeout
             body, code = _awaited(url, phases[wait.lower()], patience)
+        text = body if as_json else _text(body)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
         raise fail(f"{_shown(url)}/status: {error}", ExitCode.UNREACHABLE) from error
-    if as_json:
-        typer.echo(body, nl=False)
-    else:
-        # Texts of others are no styles.
-        show(body, Console(markup=False, emoji=False))
+    typer.echo(text, nl=False)
     raise typer.Exit(code)
+
+
+def _text(body: str) -> str:
+    """What a person reads.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    console = Console(markup=False, emoji=False)  # texts of others are no styles
+    try:
+        with console.capture() as shown:
+            show(body, console)
+    except UNREAD as error:
+        raise ValueError(misread(msgspec.json.decode(body))) from error
+    return shown.get()
+
+
+def _phase(body: str) -> str:
+    found = msgspec.json.decode(body)
+    try:
+        return phase_of(found)
+    except UNREAD as error:
+        raise ValueError(misread(found)) from error
+
+
+def misread(found: dict[str, Any]) -> str:
+    """Why what a node shows cannot be read."""
+    if found["schema"] in SCHEMAS:
+        return f"{NOT_OURS}: what it shows has not the form of {found['schema']}"
+    known = " and ".join(SCHEMAS)
+    return (
+        f"it shows {found['schema']}, as another release does, and this one reads {known}: use the "
+        "kraft-bridge of its release"
+    )
 
 
 def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
@@ -85,6 +120,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
         left = end - time.monotonic()
         try:
             body = fetch(url)
+            phase = _phase(body)
         except AddressError:
             raise
         except (OSError, ValueError) as error:
@@ -95,8 +131,6 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
                 again = f"asked again, for {left:.0f} s at most"
                 typer.echo(f"{_shown(url)}/status: {told}; {again}", err=True)
         else:
-            found = msgspec.json.decode(body)
-            phase = phase_of(found)
             if reached(phase, wanted):
                 return body, ExitCode.DONE
             if phase in STUCK:
@@ -139,6 +173,23 @@ def fetch(url: str) -> str:
     if not isinstance(document, dict) or "schema" not in document:
         raise ValueError(NOT_OURS)
     return str(text)
+
+
+def status_of(url: str) -> dict[str, Any]:
+    """What a node of this release shows.
+
+    Raises:
+        AddressError, OSError: as :func:`fetch`.
+        ValueError: the answer is from something else, or from another release.
+    """
+    found: dict[str, Any] = msgspec.json.decode(fetch(url))
+    if found["schema"] not in SCHEMAS:
+        raise OtherReleaseError(misread(found))
+    return found
+
+
+class OtherReleaseError(ValueError):
+    """A node answers, in a form that is not known here."""
 
 
 def _shown(url: str) -> str:

@@ -142,7 +142,10 @@ def _lag(seen: Situation) -> Iterator[Finding]:
         yield finding(
             "R05",
             migration.PATH,
-            "no controller says that it leads",
+            "; ".join(
+                ["no controller says that it leads"]
+                + [one.unread for one in seen.controllers if one.unread]
+            ),
             "what ZooKeeper lacks is known only when they have ended and their logs are read"
             if seen.checked_at_the_end
             else "it is not known what ZooKeeper lacks",

@@ -26,7 +26,7 @@ class ControllerSeen:
     ``/status`` says; None: nothing. ``folder``: where its log can be read once it has ended;
     ``own``: it is known to be no copy. ``copied``: a folder that it does not write while it runs,
     so that it proves nothing. ``file``: its properties; ``log_dir``: what they name, wherever that
-    is.
+    is. ``unread``: why what ``/status`` says cannot be read; empty: it can, or is not there.
     """
 
     node_id: int | None
@@ -41,6 +41,7 @@ class ControllerSeen:
     file: str = ""
     log_dir: str = ""
     why: str = ""
+    unread: str = ""
 
     @property
     def leads(self) -> bool:

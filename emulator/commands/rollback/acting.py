@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
-
-import msgspec
+from typing import Final, Self
 
 from emulator.commands.rollback import log_ends, processes
 from emulator.commands.rollback.looking import UNREADABLE, Looker, alive, status_url
 from emulator.commands.rollback.znodes import RollbackZnodes
-from emulator.commands.status import fetch
+from emulator.commands.status import OtherReleaseError, status_of
 from emulator.commands.zk.client import Connector
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
@@ -119,11 +117,15 @@ class LiveRollback:
 
     def _behind(self, seen: Situation) -> tuple[int | None, str]:
         """Changes that ZooKeeper lacks, and a sentence; None: nobody knows."""
+        why = "no controller says that it leads"
         for one in sorted(seen.controllers, key=lambda one: not one.leads):
             file = self._files.get(one.node_id)
             url = None if file is None else status_url(file, one.address)
             try:
-                found: dict[str, Any] = {} if url is None else msgspec.json.decode(fetch(url))
+                found = {} if url is None else status_of(url)
+            except OtherReleaseError as error:
+                why = f"{url}/status: {error}"
+                continue
             except (OSError, ValueError):
                 continue
             told = found.get("migration") or {}
@@ -136,7 +138,7 @@ class LiveRollback:
             if behind is None:
                 return None, f"{one.text} leads, and has not compared the stores yet"
             return int(behind), f"{behind} changes are not in ZooKeeper yet"
-        return None, "no controller says that it leads"
+        return None, why
 
     def stop(self, seen: Situation) -> float | None:
         """Wait for those that the operator stops, then SIGTERM to ours, the leader first."""

@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from bench.rig import zk_dump
 from emulator.commands import folders
 from emulator.commands.configuration import text_of
 from emulator.commands.preflight import inputs
 from emulator.commands.rollback import log_ends, processes
 from emulator.commands.rollback.addresses import ask, elsewhere, is_here
-from emulator.commands.status import fetch
+from emulator.commands.status import OtherReleaseError, status_of
 from emulator.commands.zk.client import Connector
 from emulator.config.listeners import HostPort
 from emulator.config.properties import parse
@@ -154,7 +152,7 @@ class Looker:
         self, node_id: int, file: Properties | None, address: HostPort | None
     ) -> ControllerSeen:
         name = f"controller {node_id}" if file is None else file.name
-        status = None if file is None else _status(file, address)
+        status, unread = (None, "") if file is None else _status(file, address)
         folder = self.paths.get(node_id)
         named = folder is None or str(folder) in self._named
         held, pid = NOT_HERE if folder is None else processes.holder(folder)
@@ -170,6 +168,8 @@ class Looker:
             running = True
         else:
             status = None
+        if unread and running is False:
+            running, why = None, unread  # somebody answers there
         # What a running controller does not hold is a copy, and older than its log.
         copied = bool(running) and (held is False or (held is None and not named))
         return ControllerSeen(
@@ -185,6 +185,7 @@ class Looker:
             file="" if file is None else file.name,
             log_dir="" if file is None else _log_dir(file),
             why=why,
+            unread=unread,
         )
 
     def _broker_folders(self) -> list[FolderSeen]:
@@ -268,16 +269,20 @@ def _outer(path: Path) -> Path:
     return path.parent if path.name == layout.FOLDER else path
 
 
-def _status(file: Properties, address: HostPort | None) -> dict[str, Any] | None:
-    """``/status`` of a controller; None if it does not answer, or is no kraft-bridge."""
+def _status(file: Properties, address: HostPort | None) -> tuple[dict[str, Any] | None, str]:
+    """``/status`` of a controller; None if it does not answer, or is no kraft-bridge.
+
+    Of another release it is not read either: then the second says so.
+    """
     url = status_url(file, address)
     if url is None:
-        return None
+        return None, ""
     try:
-        found = msgspec.json.decode(fetch(url))
+        return status_of(url), ""
+    except OtherReleaseError as error:
+        return None, f"{url}/status: {error}"
     except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+        return None, ""
 
 
 def status_url(file: Properties, address: HostPort | None) -> str | None:

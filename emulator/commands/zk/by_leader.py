@@ -36,7 +36,15 @@ def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: boo
     Raises:
         typer.Exit: always; with the exit code.
     """
-    token = _token(folder)
+    try:
+        outcome = _outcome(url, _token(folder), dry_run=dry_run, timeout_s=timeout_s)
+    except (KeyError, TypeError, AttributeError) as error:
+        why = "what it answers is not read by this release: use the kraft-bridge of its release"
+        raise fail(f"{url}/reconcile: {why}", ExitCode.UNREACHABLE) from error
+    tell(outcome, as_json=as_json)
+
+
+def _outcome(url: str, token: str, *, dry_run: bool, timeout_s: float) -> ReconcileOutcome:
     body = msgspec.json.encode({"dry_run": dry_run})
     found = _asked(url, token, body)
     end = time.monotonic() + timeout_s
@@ -48,7 +56,7 @@ def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: boo
         if found["state"] == "none":
             raise fail("the controller was started again meanwhile, and compares when it claims")
     why = found["why"] and f"the comparison has not come to an end: {found['why']}"
-    outcome = ReconcileOutcome(
+    return ReconcileOutcome(
         dry_run=found["dry_run"],
         offset=found["offset"],
         counts=found["counts"],
@@ -56,7 +64,6 @@ def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: boo
         refused={each["path"]: each["cause"] for each in found["refused"]},
         why=why,
     )
-    tell(outcome, as_json=as_json)
 
 
 def _unended(found: dict[str, Any], timeout_s: float) -> str:

@@ -144,7 +144,7 @@ def test_whose_order_comes_second_is_told_what_stands(
 
     def late(url: str, folder: Path) -> bool:
         assert order(url, folder), "the other one's"
-        finalise.fetch(url)  # time passes
+        finalise.status_of(url)  # time passes
         assert not order(url, folder)
         return False
 

@@ -7,22 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from emulator.broker.introspection import STATUS_SCHEMA as BROKERS
 from emulator.commands.exits import ExitCode
-from emulator.commands.status import AddressError
+from emulator.commands.preflight.inputs import read_properties
+from emulator.commands.rollback.looking import Given, Looker
+from emulator.commands.status import SCHEMAS, AddressError
 from emulator.commands.token_call import check_local
 from emulator.io.operator_route import TOKEN_FILE
+from emulator.node.introspection import STATUS_SCHEMA as CONTROLLERS
 from tests.unit.commands.test_wrong_inputs import call
 
 TOKEN = "a" * 64
-HELD = b"""{"schema": "status/1", "node_id": 1, "finalisation":
+HELD = b"""{"schema": "status/3", "node_id": 1, "finalisation":
 {"state": "held", "hold": true, "missing": []}}"""
 
 
 @contextmanager
-def server(seen: list[str], redirect: str = "") -> Iterator[str]:
+def server(seen: list[str], redirect: str = "", says: bytes = HELD) -> Iterator[str]:
     """One that notes each path that a token came to; it may send it elsewhere."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -33,10 +38,10 @@ def server(seen: list[str], redirect: str = "") -> Iterator[str]:
             self.send_response(302 if moved else 200)
             if moved:
                 self.send_header("Location", redirect + self.path)
-            self.send_header("Content-Length", "0" if moved else str(len(HELD)))
+            self.send_header("Content-Length", "0" if moved else str(len(says)))
             self.end_headers()
             if not moved:
-                self.wfile.write(HELD)
+                self.wfile.write(says)
 
         do_GET = do_POST = answer  # noqa: N815 - the names are the standard library's
 
@@ -83,3 +88,52 @@ def test_a_redirect_is_not_followed(folder: Path) -> None:
             assert code == ExitCode.UNREACHABLE, err
             assert "302" in err
     assert (first, second) == (["/finalise", "/reconcile"], [])
+
+
+OTHERS = (
+    b'{"schema": "status/1", "node_id": 1, "finalisation": {"state": "held", "hold": true}}',
+    b'{"schema": "status/4", "finalisation": {"state": "finalised"}}',
+    b'{"schema": "status/3", "migration": 7, "finalisation": ["held"]}',
+    b'{"schema": "status/3"}',
+    b'{"schema": 3, "state": "done"}',
+    b'{"schema": "broker-status/2", "role": "broker", "state": "done"}',
+)
+
+
+@pytest.mark.parametrize("says", OTHERS)
+def test_an_answer_of_another_form_ends_with_a_sentence(folder: Path, says: bytes) -> None:
+    """Of another release, or of something else."""
+    seen: list[str] = []
+    with server(seen, says=says) as url:
+        for verb in (["status"], ["status", "--wait", "hybrid", "--timeout", "0"]):
+            code, out, err = call(*verb, "--url", url)
+            assert (code, out) in {(ExitCode.UNREACHABLE, ""), (ExitCode.NOT_YET, out)}
+            assert "Traceback" not in err
+        code, out, err = call("status", "--url", url)
+        assert (code, out) == (ExitCode.UNREACHABLE, "")
+        assert err.count("\n") <= 3, err
+        order = ["--url", url, "--log-dir", str(folder)]
+        code, out, err = call("finalise", "--yes", *order)
+        assert code not in {ExitCode.DONE, ExitCode.NOT_YET}, out
+        assert seen == [], "nothing is ordered of what is not understood"
+        code, out, err = call("zk", "reconcile", "--dry-run", *order)
+        assert (code, out) == (ExitCode.UNREACHABLE, ""), err
+
+
+def test_the_forms_that_are_read_are_those_that_are_shown() -> None:
+    assert (CONTROLLERS, BROKERS) == SCHEMAS
+
+
+def test_rollback_takes_another_form_for_a_controller_that_may_run(tmp_path: Path) -> None:
+    """It says what it does not know, and refuses."""
+    with server([], says=OTHERS[0]) as url:
+        port = url.rpartition(":")[2]
+        file = tmp_path / "controller"
+        file.write_text(
+            "process.roles=controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:1\n"
+            f"kraftbridge.metrics.port={port}\n"
+        )
+        nothing: Any = None
+        (found,) = Looker(Given("h:1", [read_properties(file)]), nothing).controllers()
+    assert (found.runs, found.status, found.leads) == (None, None, False)
+    assert "shows status/1, as another release does" in found.why
