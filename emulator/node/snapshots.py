@@ -13,9 +13,13 @@ from wire.record_serde import encode_record
 
 
 class SnapshotSchedule:
-    """Counts from the start of the process; the Raft machine writes what was begun in slices.
+    """Counts what the newest snapshot lacks, also what an earlier process has appended of it.
 
-    Source: SnapshotGenerator, Kafka 3.9; KIP-630, KIP-876.
+    Otherwise a node that is restarted more often than snapshots are due would never begin one, and
+    its log would only grow. The Raft machine writes what was begun in slices.
+
+    Source: SnapshotGenerator, Kafka 3.9, which counts from the start of the process; KIP-630,
+    KIP-876.
     """
 
     def __init__(self, config: Config, raft: Raft, history: History, now_ms: int) -> None:
@@ -25,7 +29,7 @@ class SnapshotSchedule:
         self._history = history
         self._alone = len(config.voters) == 1
         self._bytes = 0
-        self._due_ms = now_ms + config.snapshot_interval_ms
+        self._due_ms = _lacks_since_ms(raft, now_ms) + config.snapshot_interval_ms
 
     def begin_if_due(self, now_ms: int) -> list[Effect]:
         """Begin one of what is stable, if that ends where a batch does; else wait until it does."""
@@ -55,3 +59,12 @@ class SnapshotSchedule:
         if self._alone or image.migration_state is not MigrationState.MIGRATION:
             return False
         return self._raft.epoch_at(self._history.confirmed_leader) != image.epoch
+
+
+def _lacks_since_ms(raft: Raft, now_ms: int) -> int:
+    """When the first record was appended that the newest snapshot lacks; now, if there is none."""
+    latest = raft.latest_snapshot
+    first = 0 if latest is None else latest.end_offset
+    batch = next(raft.read(first, first), None)
+    # Another machine's clock wrote it, which may be ahead.
+    return now_ms if batch is None else min(batch.base_timestamp, now_ms)

@@ -160,7 +160,7 @@ class Raft:
 
     @property
     def appended_bytes(self) -> int:
-        """Bytes of all batches appended since construction; decides when a snapshot is due."""
+        """Bytes of all batches that no snapshot held at construction, and appended since then."""
         return self._replica.appended_bytes
 
     @property

@@ -55,7 +55,8 @@ class Replica:
     committed_end: int = 0
     """Everything below is committed, in whatever epoch this became known."""
     appended_bytes: int = 0
-    """Bytes of all batches appended since the start, own ones and the leader's."""
+    """Bytes of all batches appended, own ones and the leader's: since the start, and before it
+    those that the newest snapshot lacks."""
     _leader_committed: int = UNKNOWN
     """What the leader of this epoch said is committed, as far as our log follows its own."""
 
@@ -64,6 +65,8 @@ class Replica:
         latest = self.snapshots.latest
         below = 0 if latest is None else latest.end_offset
         self.committed_end = max(below, self.recovery_point.committed)
+        lacks = self.log.batches(below, self.log.end_offset)
+        self.appended_bytes = sum(len(batch.data) for batch in lacks)
 
     @property
     def log_end(self) -> LogEnd:

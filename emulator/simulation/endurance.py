@@ -2,9 +2,10 @@
 
 Three controllers migrate four brokers, two of which go on in KRaft mode, so that the cluster is in
 mixed mode for the rest. Clients go on asking for changes, some of which undo others; now and then a
-leader's machine goes down, or a connection breaks. All checkers look on. At each hour the sizes of
+leader's machine goes down, or a connection breaks. All checkers look on. For each hour the sizes of
 disks, of ZooKeeper's tree and of the machines' memory are printed. Exit code 1 if an invariant is
-broken, or if a size has grown from the first half of the hours to the second.
+broken, if a size has grown from the first half of the hours to the second, or if a folder keeps
+records for longer than snapshots explain.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.violation import Violated
 from emulator.simulation.world import World
+from wire.batch import batch_header
 
 HOUR_MS: Final = 3_600_000
 CHANGE_EVERY_MS: Final = 5_000
@@ -34,8 +36,15 @@ TO_KRAFT: Final = (0, 2)
 """Brokers that are restarted in KRaft mode when the copy is done."""
 BROKERS: Final = 4
 SLACK_MS: Final = 3_600_000
+LOOKS: Final = 4
+"""In an hour. The log is a saw-tooth: one look would meet it at a point that restarts move."""
 GROWS: Final = 1.3
-"""A size may be so many times as large in the second half: it is looked at once an hour."""
+"""A size may be so many times as large in the second half."""
+KEPT_INTERVALS: Final = 3
+"""Two snapshots are kept, and the log from the older one on; its segment begins at the one before.
+"""
+LATE_MS: Final = 60_000
+"""A snapshot may be so late: the machine is down, or ZooKeeper has not confirmed the leader yet."""
 NOTIFICATIONS: Final = (
     "/config/changes",
     "/isr_change_notification",
@@ -48,10 +57,11 @@ SHOWN: Final = ("topics", "partitions")
 
 @dataclass(frozen=True, slots=True)
 class HourRow:
-    """Sizes at one moment: of the largest of the controllers or brokers, if there are several.
+    """Sizes in one hour: the largest of all looks, and of all controllers or brokers.
 
     ``hour`` and ``cpu_s`` are the virtual time since the copy, and the CPU time of this process in
-    the hour before. Bytes of memory are those of the objects of the product.
+    the hour before, ``records`` their number at its end. ``log_age_s``: how old the oldest record
+    is in the log of a folder. Bytes of memory are those of the objects of the product.
     """
 
     hour: int
@@ -60,6 +70,7 @@ class HourRow:
     topics: int
     partitions: int
     log_bytes: int
+    log_age_s: int
     snapshots: int
     snapshot_bytes: int
     files: int
@@ -84,6 +95,7 @@ def endurance(hours: int) -> Scenario:
         changes=hours * HOUR_MS // CHANGE_EVERY_MS + 1,
         change_every_ms=CHANGE_EVERY_MS,
         faults_within_ms=hours * HOUR_MS,
+        snapshot_interval_ms=HOUR_MS,
         moves_every_ms=OTHERS_EVERY_MS,
         client_changes_every_ms=OTHERS_EVERY_MS,
         acl_changes_every_ms=OTHERS_EVERY_MS,
@@ -105,6 +117,8 @@ class Endurance:
         self._run = Run(seed, endurance(hours))
         self._hours = hours
         self._say = say
+        self._looked: list[HourRow] = []
+        """In this hour."""
         self._cpu_s = time.process_time()
 
     def run(self) -> None:
@@ -117,7 +131,7 @@ class Endurance:
         self._run.run(self._hours * HOUR_MS + SLACK_MS)
 
     def _begin(self) -> None:
-        """Wait for the end of the copy; then roll some brokers, and look every hour."""
+        """Wait for the end of the copy; then roll some brokers, and look now and then."""
         world = self._run.world
         if not world.traffic.begun:
             world.after_ms(100, self._begin)
@@ -125,12 +139,16 @@ class Endurance:
         for broker_id in TO_KRAFT:
             world.lives.turn(broker_id)
             world.lives.kill(world.brokers[broker_id])
-        for hour in range(1, self._hours + 1):
-            world.after_ms(hour * HOUR_MS, lambda hour=hour: self._look(hour))  # type: ignore[misc]  # a default binds the value of this turn
+        for look in range(1, LOOKS * self._hours + 1):
+            world.after_ms(look * HOUR_MS // LOOKS, lambda look=look: self._look(look))  # type: ignore[misc]  # a default binds the value of this turn
 
-    def _look(self, hour: int) -> None:
+    def _look(self, look: int) -> None:
         cpu_s = time.process_time()
-        self.rows.append(_row(self._run.world, hour, cpu_s - self._cpu_s))
+        self._looked.append(_row(self._run.world, look // LOOKS, cpu_s - self._cpu_s))
+        if look % LOOKS:
+            return
+        self.rows.append(HourRow(*map(max, zip(*map(astuple, self._looked), strict=True))))
+        self._looked.clear()
         self._say(self.rows[-1])
         # What happened before takes no part in anything to come; nobody reads it here.
         self._run.world.scheduler.lines.clear()
@@ -140,15 +158,19 @@ class Endurance:
 
 
 def grown(rows: Sequence[HourRow]) -> list[str]:
-    """A sentence for each size that is larger in the second half than it was in the first.
+    """A sentence for each size that is larger than it may be.
 
-    The first hour does not count: everything begins there.
+    That is in the second half of the hours than it was in the first, without the first hour, in
+    which everything begins. The age of what a log keeps has a bound of its own in every hour.
     """
+    found = []
+    age_s, age_s_max = max(row.log_age_s for row in rows), _log_age_s_max()
+    if age_s > age_s_max:
+        found.append(f"log_age_s: {age_s}, which is more than snapshots explain ({age_s_max})")
     later = rows[1:]
     if len(later) < 4:
-        return []
+        return found
     half = len(later) // 2
-    found = []
     for one in fields(HourRow)[3:]:
         before, after = (
             max(getattr(row, one.name) for row in part) for part in (later[:half], later[half:])
@@ -156,6 +178,10 @@ def grown(rows: Sequence[HourRow]) -> list[str]:
         if one.name not in SHOWN and after > max(GROWS * before, before + 8):
             found.append(f"{one.name}: {before} at most in the first half, then {after}")
     return found
+
+
+def _log_age_s_max() -> int:
+    return (KEPT_INTERVALS * HOUR_MS + LATE_MS) // 1_000
 
 
 def _row(world: World, hour: int, cpu_s: float) -> HourRow:
@@ -169,6 +195,7 @@ def _row(world: World, hour: int, cpu_s: float) -> HourRow:
         topics=len(facts.topics),
         partitions=sum(len(one.partitions) for one in facts.topics.values()),
         log_bytes=max(_log_bytes(host) for host in hosts),
+        log_age_s=max(_log_age_ms(host, world.scheduler.now_ms) for host in hosts) // 1_000,
         snapshots=max(len(_snapshots(host)) for host in hosts),
         snapshot_bytes=max(sum(_snapshots(host)) for host in hosts),
         files=max(len(host.disk.files) for host in hosts),
@@ -193,10 +220,20 @@ def _parts(host: Host) -> tuple[int, ...]:
     return tuple(product_bytes(one, seen) for one in machines)
 
 
+def _segments(host: Host) -> list[bytes]:
+    """The log of a folder, oldest first."""
+    files = host.disk.files.items()
+    return [data for path, data in sorted(files) if layout.segment_base(path) is not None]
+
+
 def _log_bytes(host: Host) -> int:
-    return sum(
-        len(data) for path, data in host.disk.files.items() if layout.segment_base(path) is not None
-    )
+    return sum(map(len, _segments(host)))
+
+
+def _log_age_ms(host: Host, now_ms: int) -> int:
+    """How long ago the oldest record in the log of a folder was appended; 0 if there is none."""
+    oldest = next(filter(None, _segments(host)), None)
+    return 0 if oldest is None else now_ms - batch_header(oldest).base_timestamp
 
 
 def _snapshots(host: Host) -> list[int]:

@@ -23,7 +23,10 @@ import pytest
 from bench.rig.ports import HOST, free_port
 from bench.rig.process import Process
 from emulator.commands.admin_client import Connection
+from emulator.raft.snapshots import values_of
 from wire import messages as m
+from wire import records as r
+from wire.record_serde import decode_record
 
 pytestmark = pytest.mark.slow
 
@@ -129,15 +132,30 @@ class Controller(Process):
         return answered
 
     def users(self, data: Path) -> set[str]:
-        """What the log holds, read by our own tool."""
+        """What the oldest snapshot and the log behind it hold; the log is read by our own tool."""
         command = [*self.prefix, sys.executable, "-c", MAIN, "log", "dump", "--log-dir", str(data)]
         dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         rows = [json.loads(line) for line in dump.splitlines()]
-        return {
+        logged = {
             part["entity_name"]
             for row in rows
             if row["type"] == "ClientQuotaRecord"
             for part in row["data"]["entity"]
+        }
+        return logged | self._in_snapshot(data)
+
+    def _in_snapshot(self, data: Path) -> set[str]:
+        oldest = 'set -- "$0"/*/*.checkpoint; if [ -e "$1" ]; then cat "$1"; fi'
+        command = [*self.prefix, "sh", "-c", oldest, str(data)]
+        found = subprocess.run(command, capture_output=True, check=True).stdout
+        records = (
+            [decode_record(value)[0] for value in values_of("snapshot", found)] if found else []
+        )
+        return {
+            str(part.entity_name)
+            for record in records
+            if isinstance(record, r.ClientQuotaRecord)
+            for part in record.entity
         }
 
 

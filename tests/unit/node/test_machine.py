@@ -23,6 +23,7 @@ from emulator.seam import (
     Closed,
     Connect,
     Connected,
+    DeleteFile,
     Effect,
     Event,
     FileWritten,
@@ -68,6 +69,8 @@ class World:
         self,
         files: Mapping[str, bytes] | None = None,
         zookeeper: ZooKeeperModel | None = None,
+        *,
+        now_ms: int = 1_000_000,
         **more: str,
     ) -> None:
         self.zookeeper = zookeeper
@@ -76,7 +79,7 @@ class World:
         level = r.FeatureLevelRecord(name="metadata.version", feature_level=21)
         checkpoint = render_bootstrap_checkpoint([encode_record(level, 0)], 0)
         self.files = dict(files or {BOOTSTRAP_CHECKPOINT: checkpoint})
-        self.now_ms = 1_000_000
+        self.now_ms = now_ms
         self.logs: list[Log] = []
         self.halt: Halt | None = None
         conns = count(1)
@@ -96,10 +99,8 @@ class World:
             events: list[Event] = []
             for effect in effects:
                 match effect:
-                    case AppendFile(path=path, data=data):
-                        self.files[path] = self.files.get(path, b"") + data
-                    case ReplaceFile(path=path, data=data):
-                        self.files[path] = data
+                    case AppendFile() | ReplaceFile() | DeleteFile():
+                        self.stored(effect)
                     case WriteFile(path=path, data=data):
                         self.files[path] = data
                         events.append(FileWritten(path))
@@ -122,6 +123,15 @@ class World:
                     case Halt():
                         self.halt = effect
             effects = self.node.step(events, self.now_ms) if events else []
+
+    def stored(self, effect: AppendFile | ReplaceFile | DeleteFile) -> None:
+        match effect:
+            case AppendFile(path=path, data=data):
+                self.files[path] = self.files.get(path, b"") + data
+            case ReplaceFile(path=path, data=data):
+                self.files[path] = data
+            case DeleteFile(path=path):
+                self.files.pop(path, None)
 
     def arrived(self, sent: Send) -> list[Event]:
         """What ZooKeeper answers."""
@@ -215,6 +225,37 @@ def test_snapshots_by_time(interval_ms: str, count: int) -> None:
     world.advance(3_900)
     written = [line for line in world.logs if line.event == "snapshot written"]
     assert len(written) == count
+
+
+@pytest.mark.parametrize(
+    "due",
+    [
+        {"metadata_log_max_snapshot_interval_ms": "3000"},
+        {"metadata_log_max_record_bytes_between_snapshots": "1500"},
+    ],
+    ids=["by time", "by bytes"],
+)
+def test_snapshots_come_however_often_the_node_is_restarted(due: dict[str, str]) -> None:
+    """Each process lives for a second, in which it appends some 400 bytes."""
+    off = {"zookeeper.metadata.migration.enable": "false"}
+    files, now_ms, logs = None, 1_000_000, []
+    for _ in range(12):
+        world = World(files, now_ms=now_ms, **due, **off)
+        world.advance(1_000)
+        files, now_ms = world.files, world.now_ms
+        logs += world.logs
+    written = [line for line in logs if line.event == "snapshot written"]
+    assert 3 <= len(written) <= 6
+    assert world.node.raft.log_start_offset > 10
+
+
+def test_a_clock_that_was_ahead_puts_no_snapshot_off() -> None:
+    off = {"zookeeper.metadata.migration.enable": "false"}
+    before = World(now_ms=9_000_000, **off)
+    before.advance(600)
+    world = World(before.files, metadata_log_max_snapshot_interval_ms="1000", **off)
+    world.advance(1_600)
+    assert any(line.event == "snapshot written" for line in world.logs)
 
 
 def cluster() -> ZooKeeperModel:

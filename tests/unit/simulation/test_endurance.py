@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from emulator.metadata.topics import Partition
+from emulator.raft.replica import Replica
 from emulator.simulation.endurance import FAULTS, Endurance, HourRow, endurance, grown, main
 from emulator.simulation.product_size import product_bytes
 from emulator.simulation.scheduler import Scheduler
@@ -19,6 +20,24 @@ ROW = HourRow(*range(100, 100 + len(fields(HourRow))))
 class Holds:
     def __init__(self, *held: object) -> None:
         self.held = held
+
+
+class Enough(Exception):  # noqa: N818  # nothing is wrong
+    """The last hour is over: how the cluster comes to rest is of no interest."""
+
+
+def hours_of(count: int) -> list[HourRow]:
+    """The rows of a run that ends with the last of them."""
+    rows: list[HourRow] = []
+
+    def say(row: HourRow) -> None:
+        rows.append(row)
+        if len(rows) == count:
+            raise Enough
+
+    with pytest.raises(Enough):
+        Endurance(1, count, say).run()
+    return rows
 
 
 def test_what_two_objects_share_is_counted_once() -> None:
@@ -57,6 +76,24 @@ def test_notifications_that_are_never_purged_are_named() -> None:
     assert grown(rows) == ["notifications: 11 at most in the first half, then 23"]
 
 
+def test_a_log_that_keeps_more_than_snapshots_explain_is_named() -> None:
+    """In any hour, and however many there are: what is kept has a bound, whatever the load is."""
+    rows = [replace(ROW, log_age_s=3 * 3_600 + 60) for _ in range(3)]
+    assert grown(rows) == []
+    rows[1] = replace(ROW, log_age_s=4 * 3_600)
+    (found,) = grown(rows)
+    assert found == "log_age_s: 14400, which is more than snapshots explain (10860)"
+
+
+@pytest.mark.slow
+def test_a_log_that_is_never_trimmed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 5_000)
+    monkeypatch.setattr("emulator.simulation.endurance.LATE_MS", 1_000)
+    monkeypatch.setattr(Replica, "trim", lambda _: [])
+    (found,) = grown(hours_of(4))
+    assert found.startswith("log_age_s: ")
+
+
 def test_faults_come_as_often_as_hours_and_clients_ask_all_the_time() -> None:
     scenario = endurance(10)
     assert len(scenario.faults) == 10
@@ -67,9 +104,7 @@ def test_faults_come_as_often_as_hours_and_clients_ask_all_the_time() -> None:
 @pytest.mark.slow
 def test_a_short_run_looks_at_every_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 10_000)
-    rows: list[HourRow] = []
-    run = Endurance(1, 2, rows.append)
-    run.run()
+    rows = hours_of(2)
     assert [row.hour for row in rows] == [1, 2]
     last = rows[-1]
     assert last.records > 20
