@@ -280,6 +280,7 @@ class Disk:
         self._reserve.close()
         if self._shown is not None:
             os.close(self._shown)
+            self._shown = None
         self._lock.close()
 
     @contextlib.contextmanager

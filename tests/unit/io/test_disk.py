@@ -51,6 +51,17 @@ def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
     Disk(tmp_path).close()
 
 
+def test_a_folder_that_showed_its_end_may_be_closed_twice(tmp_path: Path) -> None:
+    """The second time it closes no descriptor that somebody else has got meanwhile."""
+    disk = Disk(tmp_path)
+    disk.show_end()
+    disk.close()
+    others = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
+    disk.close()
+    for one in others:
+        os.close(one)
+
+
 def test_who_only_asks_whether_a_folder_is_locked_keeps_nobody_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
