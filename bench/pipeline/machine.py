@@ -62,14 +62,15 @@ class Rig:
         self._wrap(self.behind.pipeline, "plan", "plan")
         self._wrap(self.zk, "submit", "encode")
         self._sent: deque[Send] = deque()
-        self._perform(self.zk.start(NOW_MS))
+        self._now_ms = NOW_MS
+        self._perform(self.zk.start(self._now_ms))
         self.run()
         term = Term(3000, 1, 1, 0, "i" * 22)
         image = History().stable
-        begun = self.behind.begin(term, Counters(None, None), Position(-1, -1), image, NOW_MS)
+        begun = self.behind.begin(term, Counters(None, None), Position(-1, -1), image, self._now_ms)
         self._perform(begun)
         self.run()
-        self._perform(self.behind.reconcile(NOW_MS))
+        self._perform(self.behind.reconcile(self._now_ms))
         self.run()
         assert self.behind.idle, self.behind.mode
 
@@ -99,7 +100,7 @@ class Rig:
             match todo.popleft():
                 case Connect(conn=conn):
                     self.model.accepted(conn)
-                    todo += self.zk.handle(Connected(conn), NOW_MS)
+                    todo += self.zk.handle(Connected(conn), self._now_ms)
                 case Send() as sent:
                     self._sent.append(sent)
                 case _:
@@ -110,8 +111,8 @@ class Rig:
         if not self._sent:
             return False
         sent = self._sent.popleft()
-        self.model.received(sent.conn, sent.data, NOW_MS)
-        for effect in self.model.run(NOW_MS):
+        self.model.received(sent.conn, sent.data, self._now_ms)
+        for effect in self.model.run(self._now_ms):
             match effect:
                 case Send(conn=conn, data=data):
                     event: Any = Received(conn, data)
@@ -119,23 +120,31 @@ class Rig:
                     event = Closed(conn, "closed")
                 case _:
                     continue
-            self._perform(self._timed("answer", self.zk.handle, event, NOW_MS))
+            self._perform(self._timed("answer", self.zk.handle, event, self._now_ms))
             for outcome in self.zk.take_results():
-                self._perform(self._timed("rest", self.behind.outcome, outcome, NOW_MS))
+                self._perform(self._timed("rest", self.behind.outcome, outcome, self._now_ms))
         return True
 
     def tick(self) -> bool:
         """Continue work that was split; returns whether there was any."""
-        due = self.behind.deadline_ms(NOW_MS)
-        if due is None or due > NOW_MS:
+        due = self.behind.deadline_ms(self._now_ms)
+        if due is None or due > self._now_ms:
             return False
-        self._perform(self._timed("rest", self.behind.tick, NOW_MS))
+        self._perform(self._timed("rest", self.behind.tick, self._now_ms))
         return True
 
     def run(self) -> None:
-        """Until nothing is due and nothing is on its way."""
-        while self.tick() or self.deliver():
+        """Until nothing is due, nothing is on its way, and nothing waits for more changes."""
+        while self.tick() or self.deliver() or self._wait():
             pass
+
+    def _wait(self) -> bool:
+        """Let the time pass until the next multi is due; returns whether one waits."""
+        due = None if self.behind.idle else self.behind.deadline_ms(self._now_ms)
+        if due is None:
+            return False
+        self._now_ms = due
+        return True
 
     def feed(self, deltas: Sequence[Delta], at_once: int) -> Cost:
         """Write deltas; ZooKeeper answers a packet after each ``at_once`` of them."""
@@ -148,7 +157,7 @@ class Rig:
         try:
             for at in range(0, len(deltas), at_once):
                 some = deltas[at : at + at_once]
-                self._perform(self._timed("rest", self.behind.metadata, some, NOW_MS))
+                self._perform(self._timed("rest", self.behind.metadata, some, self._now_ms))
                 while self.tick():
                     pass
                 self.deliver()
