@@ -72,6 +72,16 @@ class Touched(msgspec.Struct):
             return True
         return self.producer_ids or any(getattr(self, name) for name in _SELDOM_IN_ZOOKEEPER)
 
+    @property
+    def only_states(self) -> bool:
+        """Whether of topics, configs and what is rare only partitions that were there are touched.
+
+        Who creates or deletes something waits to see it; who shrinks an ISR does not.
+        """
+        if self.created_topics or self.deleted_topics or self.configs:
+            return False
+        return not any(getattr(self, name) for name in _SELDOM_IN_ZOOKEEPER)
+
     def __bool__(self) -> bool:
         """Whether anything is touched."""
         if self.topics or self.configs or self.brokers:

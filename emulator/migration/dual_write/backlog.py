@@ -90,15 +90,8 @@ class Backlog:
         return 2 * len(pending.partitions) + len(pending.configs) >= ops
 
     def many_states(self, partitions: int) -> bool:
-        """Whether the uncovered deltas are states of so many partitions, and nothing else.
-
-        Who creates or deletes something waits to see it; who shrinks an ISR does not.
-        """
-        pending = self._pending
-        if len(pending.partitions) < partitions or pending.created_topics or pending.deleted_topics:
-            return False
-        entities = (pending.client_quotas, pending.scram_credentials, pending.acls)
-        return not (pending.configs or pending.delegation_tokens or any(entities))
+        """Whether the uncovered deltas are states of so many partitions, and nothing else."""
+        return len(self._pending.partitions) >= partitions and self._pending.only_states
 
     def delta_unit(self, kraft_epoch: int, begun_ns: int) -> Unit:
         """Make a unit of all waiting deltas."""

@@ -131,6 +131,12 @@ def without(image: Image, topic: Topic) -> Image:
     )
 
 
+def made(topic: Topic) -> Touched:
+    """What the records of a new topic touch."""
+    partitions = {(topic.id, index) for index in topic.partitions}
+    return Touched(topics={topic.id: topic.name}, partitions=partitions)
+
+
 def test_a_topic_deleted_before_the_claim_goes_from_a_broker_that_keeps_what_is_left_out() -> None:
     image, zk_epoch = at_level(OLD_LEVEL)
     gone = max(image.topics.values(), key=lambda topic: len(topic.partitions))
@@ -183,11 +189,7 @@ def test_a_topic_made_while_the_broker_thinks_about_its_answer_stays() -> None:
     broker.run(broker.propagator.full(image, zk_epoch))
     broker.silent = True
     broker.run(broker.propagator.full(before, zk_epoch + 1))
-    made = Touched(
-        topics={topic.id: topic.name},
-        partitions={(topic.id, index) for index in topic.partitions},
-    )
-    broker.run(broker.propagator.delta(before, image, made, zk_epoch + 1))
+    broker.run(broker.propagator.delta(before, image, made(topic), zk_epoch + 1))
     broker.answer()
     assert not broker.differences(image)
 
@@ -236,11 +238,7 @@ def test_a_broker_whose_answer_cannot_be_read_is_asked_three_times_and_told_the_
     before = without(image, topic)
     broker = Nonsense()
     broker.run(broker.propagator.full(before, zk_epoch))
-    made = Touched(
-        topics={topic.id: topic.name},
-        partitions={(topic.id, index) for index in topic.partitions},
-    )
-    broker.run(broker.propagator.delta(before, image, made, zk_epoch))
+    broker.run(broker.propagator.delta(before, image, made(topic), zk_epoch))
     broker.wait(5)
     assert broker.asked == QUESTION_TRIES
     assert not broker.differences(image)
