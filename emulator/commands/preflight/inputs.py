@@ -105,7 +105,7 @@ def offline(path: Path, configs: Sequence[Path]) -> Survey:
         return of_dump(document, files)
     except OSError as error:
         raise PreflightError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PreflightError(f"{path}: {error}") from error
 
 

@@ -9,9 +9,15 @@ from types import TracebackType
 from typing import Final, Self
 
 from emulator.commands.rollback import log_ends, processes
-from emulator.commands.rollback.looking import UNREADABLE, Looker, alive, status_url
+from emulator.commands.rollback.looking import (
+    UNREADABLE,
+    Looker,
+    alive,
+    controller_status,
+    status_url,
+)
 from emulator.commands.rollback.znodes import RollbackZnodes
-from emulator.commands.status import OtherReleaseError, status_of
+from emulator.commands.status import OtherReleaseError
 from emulator.commands.zk.client import Connector
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
@@ -122,7 +128,7 @@ class LiveRollback:
             file = self._files.get(one.node_id)
             url = None if file is None else status_url(file, one.address)
             try:
-                found = {} if url is None else status_of(url)
+                found = {} if url is None else controller_status(url)
             except OtherReleaseError as error:
                 why = f"{url}/status: {error}"
                 continue
@@ -130,8 +136,8 @@ class LiveRollback:
                 continue
             told = found.get("migration") or {}
             lag = told.get("lag") or {}
-            if not found.get("active"):
-                continue
+            if not found.get("active") or found.get("node_id") != one.node_id:
+                continue  # a file may name the port of another controller
             if told.get("migration_state") == MigrationState.POST_MIGRATION.name:
                 raise CourseError(f"the migration was finalised {MEANWHILE}")
             behind = lag.get("records_without_no_ops")

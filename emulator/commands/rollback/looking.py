@@ -14,7 +14,7 @@ from emulator.commands.configuration import text_of
 from emulator.commands.preflight import inputs
 from emulator.commands.rollback import log_ends, processes
 from emulator.commands.rollback.addresses import ask, elsewhere, is_here
-from emulator.commands.status import OtherReleaseError, status_of
+from emulator.commands.status import SCHEMAS, OtherReleaseError, misread, status_of
 from emulator.commands.zk.client import Connector
 from emulator.config.listeners import HostPort
 from emulator.config.properties import parse
@@ -278,11 +278,30 @@ def _status(file: Properties, address: HostPort | None) -> tuple[dict[str, Any] 
     if url is None:
         return None, ""
     try:
-        return status_of(url), ""
+        return controller_status(url), ""
     except OtherReleaseError as error:
         return None, f"{url}/status: {error}"
     except (OSError, ValueError):
         return None, ""
+
+
+def controller_status(url: str) -> dict[str, Any]:
+    """``/status`` as far as it is read here; empty if it is a broker's.
+
+    Raises:
+        OSError, ValueError: as :func:`status_of`.
+        OtherReleaseError: what is read has another form.
+    """
+    found = status_of(url)
+    if found["schema"] != SCHEMAS[0]:
+        return {}
+    told = found.get("migration")
+    lag = told.get("lag") if isinstance(told, dict) else None
+    behind = lag.get("records_without_no_ops") if isinstance(lag, dict) else None
+    good = isinstance(told, dict | None) and isinstance(lag, dict | None)
+    if not good or type(behind) not in {int, type(None)}:
+        raise OtherReleaseError(misread(found))
+    return found
 
 
 def status_url(file: Properties, address: HostPort | None) -> str | None:

@@ -75,13 +75,16 @@ def _unended(found: dict[str, Any], timeout_s: float) -> str:
 def _token(folder: Path) -> str:
     path = folder / TOKEN_FILE
     try:
-        return path.read_text().strip()
+        token = path.read_text("ascii").strip()
     except FileNotFoundError:
         why = "no such file: no controller with a migration and kraftbridge.metrics.port runs here"
         raise fail(f"{path}: {why}", ExitCode.WRONG) from None
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror or str(error)) if isinstance(error, OSError) else "not a token"
         raise fail(f"{path}: {why}", ExitCode.WRONG) from error
+    if not token.isalnum():
+        raise fail(f"{path}: not a token", ExitCode.WRONG)
+    return token
 
 
 def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
@@ -100,7 +103,7 @@ def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
         raise _refused(where, error) from error
     except urllib.error.URLError as error:
         raise fail(f"{where}: {error.reason}", ExitCode.UNREACHABLE) from error
-    except (OSError, http.client.HTTPException, ValueError, msgspec.DecodeError) as error:
+    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, OSError) else NOT_OURS
         raise fail(f"{where}: {why}", ExitCode.UNREACHABLE) from error
     if not isinstance(found, dict) or "state" not in found:

@@ -54,7 +54,7 @@ def parse(document: bytes) -> Tree:
     """
     try:
         found = msgspec.json.decode(document, type=_DumpJson)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DumpError(f"not a dump of a ZooKeeper tree: {error}") from error
     tree = Tree()
     children: dict[str, set[str]] = {}

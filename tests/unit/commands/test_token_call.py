@@ -7,18 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from emulator.broker.introspection import STATUS_SCHEMA as BROKERS
+from emulator.commands import status
 from emulator.commands.exits import ExitCode
 from emulator.commands.preflight.inputs import read_properties
+from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
 from emulator.commands.status import SCHEMAS, AddressError
 from emulator.commands.token_call import check_local
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.node.introspection import STATUS_SCHEMA as CONTROLLERS
+from emulator.rollback.situation import Situation
 from tests.unit.commands.test_wrong_inputs import call
 
 TOKEN = "a" * 64
@@ -95,6 +98,7 @@ OTHERS = (
     b'{"schema": "status/4", "finalisation": {"state": "finalised"}}',
     b'{"schema": "status/3", "migration": 7, "finalisation": ["held"]}',
     b'{"schema": "status/3"}',
+    b'{"schema": "status/3", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     b'{"schema": 3, "state": "done"}',
     b'{"schema": "broker-status/2", "role": "broker", "state": "done"}',
 )
@@ -118,6 +122,77 @@ def test_an_answer_of_another_form_ends_with_a_sentence(folder: Path, says: byte
         assert seen == [], "nothing is ordered of what is not understood"
         code, out, err = call("zk", "reconcile", "--dry-run", *order)
         assert (code, out) == (ExitCode.UNREACHABLE, ""), err
+
+
+@pytest.mark.parametrize("token", ["ab\ncd", "ab\N{LATIN SMALL LETTER E WITH ACUTE}", ""])
+def test_what_is_no_token_is_not_sent(tmp_path: Path, token: str) -> None:
+    (tmp_path / TOKEN_FILE).write_text(token)
+    seen: list[str] = []
+    with server(seen) as url:
+        for verb in (["finalise", "--yes"], ["zk", "reconcile", "--dry-run"]):
+            code, _, err = call(*verb, "--url", url, "--log-dir", str(tmp_path))
+            assert (code, seen) == (ExitCode.WRONG, [])
+            assert str(tmp_path / TOKEN_FILE) in err
+
+
+def test_a_text_of_others_is_one_line_without_orders_to_a_terminal() -> None:
+    with server([], says=b'{"schema": "\\u001b[2J\\nrolled back' + b"A" * 1_000 + b'"}') as url:
+        code, _, err = call("status", "--url", url)
+    assert code == ExitCode.UNREACHABLE
+    assert "it shows ?[2J?rolled back" in err
+    assert len(err) < 600
+
+
+def test_an_answer_that_is_too_large_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(status, "ANSWER_BYTES_MAX", 1_000)
+    with server([], says=b" " * 2_000) as url:
+        code, _, err = call("status", "--url", url)
+    assert (code, "more than 1000 bytes" in err) == (ExitCode.UNREACHABLE, True)
+
+
+def test_an_answer_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its parts comes in time."""
+    monkeypatch.setattr(status, "ANSWER_S", -1.0)
+    with server([], says=HELD) as url:
+        code, _, err = call("status", "--url", url)
+    assert (code, "has not ended" in err) == (ExitCode.UNREACHABLE, True)
+
+
+def told(behind: str, schema: str = "status/3", node_id: int = 1) -> str:
+    lag = f'"migration": {{"lag": {{"records_without_no_ops": {behind}}}}}'
+    return f'"{schema}", "node_id": {node_id}, {lag}'
+
+
+@pytest.mark.parametrize(
+    ("says", "active"),
+    [
+        (told("0"), True),
+        (told("0.4"), False),
+        (told('"x"'), False),
+        ('"status/3", "node_id": 1, "migration": {"lag": [1]}', False),
+        ('"status/3", "node_id": 1, "migration": "x"', False),
+        (told("0", node_id=7), False),
+        (told("0", "broker-status/2"), False),
+    ],
+)
+def test_rollback_takes_the_lag_of_no_other_node_and_in_no_other_form(
+    tmp_path: Path, says: str, active: bool
+) -> None:
+    with server([], says=b'{"active": true, "schema": %s}' % says.encode()) as url:
+        file = tmp_path / "controller"
+        file.write_text(
+            "process.roles=controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:1\n"
+            f"kraftbridge.metrics.port={url.rpartition(':')[2]}\n"
+        )
+        properties, nothing = read_properties(file), cast(Any, None)
+        (found,) = Looker(Given("h:1", [properties]), nothing).controllers()
+        assert found.leads == active
+        world = LiveRollback.__new__(LiveRollback)
+        world._files = {1: properties}
+        behind, why = world._behind(Situation(cast(Any, None), [found]))
+        assert (behind == 0) == active, why
 
 
 def test_the_forms_that_are_read_are_those_that_are_shown() -> None:
