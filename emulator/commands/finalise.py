@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import time
-import urllib.error
 import urllib.request
 from http import HTTPStatus
 from pathlib import Path
@@ -13,12 +11,13 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 import typer
 
+from emulator.commands.asking import AnswerError, ask
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
-from emulator.commands.status import POLL_S, TIMEOUT_S, UNREAD, AddressError, misread, status_of
+from emulator.commands.status import POLL_S, UNREAD, AddressError, misread, status_of
 from emulator.commands.status_next import phase_of
-from emulator.commands.token_call import OPENER, check_local
+from emulator.commands.token_call import check_local
 from emulator.io.operator_route import TOKEN_FILE
 
 FINAL_S: Final = 30.0
@@ -144,17 +143,13 @@ def _release(url: str, log_dir: Path) -> bool:
         headers={"Authorization": f"Bearer {token}"},
     )
     try:
-        with OPENER.open(request, timeout=TIMEOUT_S) as answer:
-            answer.read()
-    except urllib.error.HTTPError as error:
-        error.close()
+        ask(request)
+    except AnswerError as error:
         if error.code == HTTPStatus.CONFLICT:
             return False
         if error.code == HTTPStatus.FORBIDDEN:
             raise TokenError(f"{path}: not the token of the controller at {url}") from error
         raise ValueError(f"/finalise was answered {error.code} {error.reason}") from error
-    except http.client.HTTPException as error:
-        raise ValueError(f"no HTTP: {error}") from error
     return True
 
 

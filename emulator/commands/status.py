@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import http.client
 import math
 import re
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 from rich.console import Console
 
+from emulator.commands.asking import NOT_OURS, ask, plain
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import ORDER, STUCK, option_of, phase_of, reached
 from emulator.commands.status_shown import show
 
-TIMEOUT_S = 5.0
 POLL_S = 1.0
 """Between two looks of --wait."""
 SCHEMAS: Final = ("status/3", "broker-status/2")
 """What a controller and a broker of this release show."""
 UNREAD: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 """What reading an answer of another form ends with."""
-ANSWER_S: Final = 20.0
-"""An answer that goes on arriving is given up after this time."""
-ANSWER_BYTES_MAX: Final = 64 << 20
-"""Far more than a controller shows of any cluster."""
-SHOWN_MAX: Final = 100
-"""Characters of a text of others in a message."""
-NOT_OURS = "this is not the kraftbridge.metrics.port of a controller or broker"
 
 
 def status(
@@ -106,14 +96,9 @@ def misread(found: dict[str, Any]) -> str:
         return f"{NOT_OURS}: what it shows has not the form of {found['schema']}"
     known = " and ".join(SCHEMAS)
     return (
-        f"it shows {_plain(found['schema'])}, as another release does, and this one reads {known}: "
+        f"it shows {plain(found['schema'])}, as another release does, and this one reads {known}: "
         "use the kraft-bridge of its release"
     )
-
-
-def _plain(text: object) -> str:
-    """A text of others in one line, without what a terminal obeys."""
-    return "".join(one if one.isprintable() else "?" for one in str(text)[:SHOWN_MAX])
 
 
 def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
@@ -167,41 +152,14 @@ def fetch(url: str) -> str:
         ValueError: the answer is not from a kraft-bridge controller or broker.
     """
     check_address(url)
-    try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=TIMEOUT_S) as answer:  # noqa: S310 - http only, see above
-            text = _body(answer).decode()
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise ValueError(f"{NOT_OURS}: {error.code} {_plain(error.reason)}") from error
-    except urllib.error.URLError as error:
-        raise OSError(getattr(error.reason, "strerror", None) or str(error.reason)) from error
-    except http.client.HTTPException as error:
-        raise ValueError(f"{NOT_OURS}: no HTTP") from error
+    text = ask(f"{url.rstrip('/')}/status").decode()
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"{NOT_OURS}: {error}") from error
     if not isinstance(document, dict) or "schema" not in document:
         raise ValueError(NOT_OURS)
-    return str(text)
-
-
-def _body(answer: http.client.HTTPResponse) -> bytes:
-    """All of an answer, in parts: the limit of a connection is for each of them alone.
-
-    Raises:
-        ValueError: it is too large.
-        OSError: it does not end.
-    """
-    until, parts, size = time.monotonic() + ANSWER_S, list[bytes](), 0
-    while part := answer.read1(1 << 16):
-        parts.append(part)
-        size += len(part)
-        if size > ANSWER_BYTES_MAX:
-            raise ValueError(f"{NOT_OURS}: it sends more than {ANSWER_BYTES_MAX} bytes")
-        if time.monotonic() > until:
-            raise OSError(f"the answer has not ended after {ANSWER_S:g} s")
-    return b"".join(parts)
+    return text
 
 
 def status_of(url: str) -> dict[str, Any]:

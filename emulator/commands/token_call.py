@@ -1,15 +1,13 @@
 """Sending a node's token: to this machine alone, through no proxy, and to no other address.
 
 A token in a folder lets who has it change something. It is sent in plain text, so it must not leave
-the machine, whatever ``--url`` says or a server there answers.
+the machine, whatever ``--url`` says or a server there answers (:mod:`emulator.commands.asking`).
 """
 
 from __future__ import annotations
 
 import ipaddress
 import urllib.parse
-import urllib.request
-from typing import Any, Final
 
 from emulator.commands.status import AddressError, check_address
 
@@ -33,14 +31,3 @@ def check_local(url: str) -> None:
             f"{host} is not this machine, and the token is not sent elsewhere: run the command on "
             "the machine of the controller, with 127.0.0.1 or localhost"
         )
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """An answer that names another address is an error."""
-
-    def redirect_request(self, *_args: Any) -> None:
-        """Follow none."""
-
-
-OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
-"""Opens requests with a token."""

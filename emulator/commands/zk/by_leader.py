@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import http.client
 import time
-import urllib.error
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import typer
 
+from emulator.commands.asking import NOT_OURS, AnswerError, ask, plain
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
-from emulator.commands.status import NOT_OURS, AddressError
-from emulator.commands.token_call import OPENER, check_local
+from emulator.commands.status import AddressError
+from emulator.commands.token_call import check_local
 from emulator.commands.zk.shown import ReconcileOutcome, tell
 from emulator.io.operator_route import TOKEN_FILE
 
 POLL_S: Final = 0.2
-TIMEOUT_S: Final = 5.0
 
 
 def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: bool) -> None:
@@ -97,13 +96,10 @@ def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(where, data=body, headers=headers)  # noqa: S310 - http, see above
     try:
-        with OPENER.open(request, timeout=TIMEOUT_S) as answer:
-            found = msgspec.json.decode(answer.read())
-    except urllib.error.HTTPError as error:
+        found = msgspec.json.decode(ask(request))
+    except AnswerError as error:
         raise _refused(where, error) from error
-    except urllib.error.URLError as error:
-        raise fail(f"{where}: {error.reason}", ExitCode.UNREACHABLE) from error
-    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, OSError) else NOT_OURS
         raise fail(f"{where}: {why}", ExitCode.UNREACHABLE) from error
     if not isinstance(found, dict) or "state" not in found:
@@ -111,15 +107,14 @@ def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
     return found
 
 
-def _refused(where: str, error: urllib.error.HTTPError) -> typer.Exit:
+def _refused(where: str, error: AnswerError) -> typer.Exit:
     """The end after an answer that is not 200."""
-    text = error.read(10_000).decode(errors="replace").strip()
-    error.close()
-    if error.code == http.client.CONFLICT:
+    if error.code == HTTPStatus.CONFLICT:
         try:
-            return fail(str(msgspec.json.decode(text)["why"]))
+            return fail(str(msgspec.json.decode(error.text)["why"]))
         except (msgspec.DecodeError, KeyError, TypeError):
             pass
-    if error.code == http.client.FORBIDDEN:
+    if error.code == HTTPStatus.FORBIDDEN:
         return fail(f"{where} refuses the token in --log-dir: it is another node", ExitCode.WRONG)
-    return fail(f"{where}: {error.code} {error.reason}: {text}", ExitCode.UNREACHABLE)
+    told = f"{error.code} {error.reason}: {plain(error.text, 500)}"
+    return fail(f"{where}: {told}", ExitCode.UNREACHABLE)

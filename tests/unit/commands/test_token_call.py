@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any, cast
 
 import pytest
 
 from emulator.broker.introspection import STATUS_SCHEMA as BROKERS
-from emulator.commands import status
+from emulator.commands import asking
 from emulator.commands.exits import ExitCode
 from emulator.commands.preflight.inputs import read_properties
 from emulator.commands.rollback.acting import LiveRollback
@@ -21,6 +24,7 @@ from emulator.commands.status import SCHEMAS, AddressError
 from emulator.commands.token_call import check_local
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.node.introspection import STATUS_SCHEMA as CONTROLLERS
+from emulator.preflight.node_file import Properties
 from emulator.rollback.situation import Situation
 from tests.unit.commands.test_wrong_inputs import call
 
@@ -146,18 +150,81 @@ def test_a_text_of_others_is_one_line_without_orders_to_a_terminal() -> None:
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(status, "ANSWER_BYTES_MAX", 1_000)
+    monkeypatch.setattr(asking, "ANSWER_BYTES_MAX", 1_000)
     with server([], says=b" " * 2_000) as url:
         code, _, err = call("status", "--url", url)
     assert (code, "more than 1000 bytes" in err) == (ExitCode.UNREACHABLE, True)
 
 
-def test_an_answer_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of its parts comes in time."""
-    monkeypatch.setattr(status, "ANSWER_S", -1.0)
-    with server([], says=HELD) as url:
-        code, _, err = call("status", "--url", url)
-    assert (code, "has not ended" in err) == (ExitCode.UNREACHABLE, True)
+@contextmanager
+def dripping(begin: bytes) -> Iterator[str]:
+    """One that sends this, and then a byte each 10 ms, for ever."""
+    over = threading.Event()
+
+    class Drips(StreamRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                self.rfile.readline()
+                self.wfile.write(begin)
+                while not over.wait(0.01):
+                    self.wfile.write(b"x")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Drips) as found:
+        thread = threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{found.server_address[1]}"
+        finally:
+            over.set()
+            found.shutdown()
+            thread.join(10)
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [b"", b"HTTP/1.1 200 OK\r\nA: ", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 404 No\r\n\r\n"],
+)
+def test_an_answer_that_drips_is_given_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, begin: bytes
+) -> None:
+    """Each of its parts comes in time, those of its head too."""
+    monkeypatch.setattr(asking, "ANSWER_S", 0.05)
+    where = ["--log-dir", str(folder)]
+    with dripping(begin) as url:
+        for verb in (["status"], ["finalise"], ["zk", "reconcile", "--dry-run", *where]):
+            code, _, err = call(*verb, "--url", url)
+            assert (code, "has not ended" in err) == (ExitCode.UNREACHABLE, True), err
+
+
+def test_a_node_is_asked_itself_and_no_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setattr(urllib.request, "_opener", None)  # it knows the proxies of its first call
+    with server([], says=b'{"active": true, %s}' % (b'"schema": ' + told("0").encode())) as url:
+        (found,) = Looker(Given("h:1", [of_one(tmp_path, url)]), cast(Any, None)).controllers()
+        assert found.leads
+    with server([]) as url:
+        code, _, err = call("finalise", "--url", url)
+        assert code == ExitCode.DONE, err
+        spec = importlib.util.find_spec(asking.__name__)
+        assert spec is not None
+        assert spec.loader is not None
+        of_a_new_process = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(of_a_new_process)
+        assert of_a_new_process.ask(f"{url}/status") == HELD
+
+
+def of_one(path: Path, url: str) -> Properties:
+    """Those of controller 1, whose status is there."""
+    file = path / "controller"
+    file.write_text(
+        "process.roles=controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:1\n"
+        f"kraftbridge.metrics.port={url.rpartition(':')[2]}\n"
+    )
+    return read_properties(file)
 
 
 def told(behind: str, schema: str = "status/3", node_id: int = 1) -> str:
@@ -181,12 +248,7 @@ def test_rollback_takes_the_lag_of_no_other_node_and_in_no_other_form(
     tmp_path: Path, says: str, active: bool
 ) -> None:
     with server([], says=b'{"active": true, "schema": %s}' % says.encode()) as url:
-        file = tmp_path / "controller"
-        file.write_text(
-            "process.roles=controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:1\n"
-            f"kraftbridge.metrics.port={url.rpartition(':')[2]}\n"
-        )
-        properties, nothing = read_properties(file), cast(Any, None)
+        properties, nothing = of_one(tmp_path, url), cast(Any, None)
         (found,) = Looker(Given("h:1", [properties]), nothing).controllers()
         assert found.leads == active
         world = LiveRollback.__new__(LiveRollback)
