@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from emulator.commands.asking import plain
 from emulator.commands.rollback import log_ends, processes
 from emulator.commands.rollback.looking import (
     UNREADABLE,
@@ -123,7 +124,7 @@ class LiveRollback:
 
     def _behind(self, seen: Situation) -> tuple[int | None, str]:
         """Changes that ZooKeeper lacks, and a sentence; None: nobody knows."""
-        why = "no controller says that it leads"
+        why, cluster = "no controller says that it leads", seen.survey.json("/cluster/id").get("id")
         for one in sorted(seen.controllers, key=lambda one: not one.leads):
             file = self._files.get(one.node_id)
             url = None if file is None else status_url(file, one.address)
@@ -138,6 +139,10 @@ class LiveRollback:
             lag = told.get("lag") or {}
             if not found.get("active") or found.get("node_id") != one.node_id:
                 continue  # a file may name the port of another controller
+            of = found.get("cluster_id")
+            if cluster and of != cluster:
+                why = f"{url}/status is of cluster {plain(of)}, and ZooKeeper of {cluster}"
+                continue
             if told.get("migration_state") == MigrationState.POST_MIGRATION.name:
                 raise CourseError(f"the migration was finalised {MEANWHILE}")
             behind = lag.get("records_without_no_ops")

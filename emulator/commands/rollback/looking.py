@@ -6,7 +6,9 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from bench.rig import zk_dump
 from emulator.commands import folders
@@ -285,6 +287,27 @@ def _status(file: Properties, address: HostPort | None) -> tuple[dict[str, Any] 
         return None, ""
 
 
+class _LagRead(msgspec.Struct):
+    records_without_no_ops: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class _MigrationRead(msgspec.Struct):
+    lag: _LagRead | None = None
+    migration_state: str | None = None
+    poisoned: list[dict[str, Any]] | None = None
+    left_out: list[dict[str, Any]] | None = None
+
+
+class StatusRead(msgspec.Struct):
+    """The form of what is read here of ``/status``, whichever of it is there."""
+
+    node_id: int | None = None
+    cluster_id: str | None = None
+    active: bool = False
+    leader_epoch: int | None = None
+    migration: _MigrationRead | None = None
+
+
 def controller_status(url: str) -> dict[str, Any]:
     """``/status`` as far as it is read here; empty if it is a broker's.
 
@@ -295,12 +318,10 @@ def controller_status(url: str) -> dict[str, Any]:
     found = status_of(url)
     if found["schema"] != SCHEMAS[0]:
         return {}
-    told = found.get("migration")
-    lag = told.get("lag") if isinstance(told, dict) else None
-    behind = lag.get("records_without_no_ops") if isinstance(lag, dict) else None
-    good = isinstance(told, dict | None) and isinstance(lag, dict | None)
-    if not good or type(behind) not in {int, type(None)}:
-        raise OtherReleaseError(misread(found))
+    try:
+        msgspec.convert(found, StatusRead)
+    except msgspec.ValidationError as error:
+        raise OtherReleaseError(misread(found)) from error
     return found
 
 

@@ -22,10 +22,14 @@ from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
 from emulator.commands.status import SCHEMAS, AddressError
 from emulator.commands.token_call import check_local
+from emulator.config.listeners import HostPort
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.node.introspection import STATUS_SCHEMA as CONTROLLERS
 from emulator.preflight.node_file import Properties
-from emulator.rollback.situation import Situation
+from emulator.preflight.survey import DumpedZnode, Survey
+from emulator.rollback.losses import losses
+from emulator.rollback.phases import RollbackPhase
+from emulator.rollback.situation import ControllerSeen, Situation
 from tests.unit.commands.test_wrong_inputs import call
 
 TOKEN = "a" * 64
@@ -227,9 +231,11 @@ def of_one(path: Path, url: str) -> Properties:
     return read_properties(file)
 
 
-def told(behind: str, schema: str = "status/3", node_id: int = 1) -> str:
-    lag = f'"migration": {{"lag": {{"records_without_no_ops": {behind}}}}}'
-    return f'"{schema}", "node_id": {node_id}, {lag}'
+def told(
+    behind: str, schema: str = "status/3", node_id: int = 1, cluster: str = "c", more: str = ""
+) -> str:
+    lag = f'"migration": {{"lag": {{"records_without_no_ops": {behind}}}{more}}}'
+    return f'"{schema}", "node_id": {node_id}, "cluster_id": "{cluster}", {lag}'
 
 
 @pytest.mark.parametrize(
@@ -242,6 +248,12 @@ def told(behind: str, schema: str = "status/3", node_id: int = 1) -> str:
         ('"status/3", "node_id": 1, "migration": "x"', False),
         (told("0", node_id=7), False),
         (told("0", "broker-status/2"), False),
+        (told("-1"), False),
+        (told("0", more=', "poisoned": [7]'), False),
+        (told("0", more=', "left_out": 7'), False),
+        (told("0", more=', "migration_state": ["POST_MIGRATION"]'), False),
+        (told("0") + ', "leader_epoch": true', False),
+        (told("0") + ', "active": "no"', False),
     ],
 )
 def test_rollback_takes_the_lag_of_no_other_node_and_in_no_other_form(
@@ -251,10 +263,28 @@ def test_rollback_takes_the_lag_of_no_other_node_and_in_no_other_form(
         properties, nothing = of_one(tmp_path, url), cast(Any, None)
         (found,) = Looker(Given("h:1", [properties]), nothing).controllers()
         assert found.leads == active
-        world = LiveRollback.__new__(LiveRollback)
-        world._files = {1: properties}
-        behind, why = world._behind(Situation(cast(Any, None), [found]))
+        situation = Situation(OF_C, [found])
+        assert all(losses(situation, RollbackPhase.DUAL_WRITE))
+        behind, why = drained(properties)._behind(situation)
         assert (behind == 0) == active, why
+
+
+def drained(properties: Properties) -> LiveRollback:
+    nothing: Any = None
+    return LiveRollback(nothing, "h:1", nothing, [properties], 1, False, nothing)
+
+
+OF_C = Survey({"/cluster/id": DumpedZnode(b'{"id": "c"}')})
+"""A tree."""
+
+
+def test_rollback_waits_for_the_leader_of_this_cluster_alone(tmp_path: Path) -> None:
+    """The look compares the cluster, and another one may answer there since."""
+    lies = told("0", cluster="d")
+    with server([], says=b'{"active": true, "schema": %s}' % lies.encode()) as url:
+        leads = ControllerSeen(1, "one", True, HostPort("127.0.0.1", 1), status={"active": True})
+        behind, why = drained(of_one(tmp_path, url))._behind(Situation(OF_C, [leads]))
+    assert (behind, "is of cluster d" in why) == (None, True), why
 
 
 def test_the_forms_that_are_read_are_those_that_are_shown() -> None:

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from emulator.commands.rollback.looking import StatusRead
 from emulator.controller.finalisation import Lack
 from emulator.controller.result import ApiError, RefusedAttempt, Registering
 from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind, record_of
@@ -100,7 +102,10 @@ def test_the_page_lists_every_field_with_its_type(node: Node) -> None:
 
 def test_the_schema_is_the_one_described(node: Node) -> None:
     assert introspection.STATUS_SCHEMA == "status/3"
-    assert introspection.status(node, 1_001_000)["schema"] == introspection.STATUS_SCHEMA
+    shown = introspection.status(node, 1_001_000)
+    assert shown["schema"] == introspection.STATUS_SCHEMA
+    read = msgspec.convert(shown, StatusRead)
+    assert read.migration is not None, "rollback reads it"
 
 
 def test_before_the_claim_the_lag_is_unknown_and_not_0(node: Node) -> None:
