@@ -69,6 +69,7 @@ class OrderlyStop:
         """Whether the mark was appended, or could not be."""
         self._mark_offset: int | None = None
         """Of the mark, until it is known to be kept; None: nothing is waited for."""
+        self._mark_epoch = -1
 
     @property
     def begun(self) -> bool:
@@ -129,6 +130,7 @@ class OrderlyStop:
         if mark is None:
             self._told = self._no_mark()
             return []
+        self._mark_epoch = raft.leader_epoch
         self._mark_offset = self._controller.append((record_of(mark),), now_ms)
         text = "ZooKeeper has everything: the mark is written, which says so"
         return [Log("info", text, {"offset": self._mark_offset})]
@@ -144,7 +146,10 @@ class OrderlyStop:
         if self._mark_offset is None:
             return []
         if self._raft.high_watermark > self._mark_offset:
+            own = self._raft.epoch_at(self._mark_offset) == self._mark_epoch
             self._mark_offset = None
+            if not own:
+                return self._no_mark("another leader wrote over it")
             return [Log("info", "the mark is kept: a leader without the flag may finalise", {})]
         if not self._late(now_ms):
             return []
@@ -189,6 +194,12 @@ class OrderlyStop:
 
     def go_on(self, now_ms: int) -> tuple[list[Effect], End | None]:
         """What is to do now, and the end if it has come."""
+        effects, end = self._go_on(now_ms)
+        if end is not None:
+            effects = [*self._doubt("it ends before a majority of the voters stored it"), *effects]
+        return effects, end
+
+    def _go_on(self, now_ms: int) -> tuple[list[Effect], End | None]:
         deadline_ms, migration = self.deadline_ms, self._migration
         if deadline_ms is None or self._leads:
             return [], None

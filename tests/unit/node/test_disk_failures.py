@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, TypeGuard, cast
+
 import pytest
 
+from emulator.node.stopping import DRAIN_MS_MAX
+from emulator.raft.machine import Raft
 from emulator.seam import AppendFile, DiskFailed, Effect, Event, Halt, Log, Synced, SyncFile
 from tests.unit.node.test_machine import World, dual_writing
 
@@ -66,6 +72,56 @@ def test_a_mark_that_is_not_on_the_disk_is_not_said_to_be_kept(full: bool) -> No
         return
     kept = world.node.step([Synced(one) for one in tokens], world.now_ms)
     assert said(kept, "may finalise") == ["info"]
+
+
+def test_a_mark_that_another_leader_wrote_over_is_not_said_to_be_kept() -> None:
+    """Others hold more than its offset by then, and committed it."""
+    world = dual_writing()
+    effects = stopped_at_the_mark(world)
+    (offset,) = (one.fields["offset"] for one in effects if is_mark(one))
+    stop, epoch = world.node._stop, world.node.raft.leader_epoch
+    for high_watermark, there, lines in (
+        (offset, epoch, ([], [])),
+        (offset + 1, epoch + 1, ([], ["warning"])),
+        (offset + 9, None, ([], [])),
+    ):
+        stop._raft = cast(Any, Deposed(world.node.raft, high_watermark, there))
+        told = stop.hand_over(world.now_ms)
+        assert (said(told, "the mark is kept: "), said(told, "no mark is left")) == lines
+
+
+def test_who_ends_before_its_mark_is_committed_says_so() -> None:
+    """It follows by then, and waits for nothing."""
+    world = dual_writing()
+    (offset,) = (one.fields["offset"] for one in stopped_at_the_mark(world) if is_mark(one))
+    stop, migration = world.node._stop, world.node.migration
+    assert migration.drained
+    stop._raft = cast(Any, Deposed(world.node.raft, offset, world.node.raft.leader_epoch))
+    stop._controller = cast(Any, SimpleNamespace(busy=False, stable=world.node.controller.stable))
+    told, end = stop.go_on(world.now_ms + DRAIN_MS_MAX)
+    assert end is not None
+    assert said(told, "it is not known whether the mark is kept") == ["warning"]
+
+
+def is_mark(effect: Effect) -> TypeGuard[Log]:
+    return isinstance(effect, Log) and "the mark is written" in effect.event
+
+
+@dataclass
+class Deposed:
+    """The log of a voter that follows another one."""
+
+    raft: Raft
+    high_watermark: int
+    there: int | None
+    is_leader: bool = False
+    dirty: bool = False
+
+    def epoch_at(self, offset: int) -> int | None:
+        return self.there
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raft, name)
 
 
 def test_a_disk_that_fails_before_the_mark_leaves_none() -> None:
