@@ -4,8 +4,8 @@ Nothing is remembered between runs: each begins with a look, and what it finds d
 again. So a run that was cut off after any effect is repeated as a whole.
 
 Between the end of the last controller and the release only four znodes are read, and the ends of
-the logs: the cluster has no controller meanwhile. Of a copy everything is read again, as it may
-have ended since the look. What is not as it was judged then is left alone.
+the logs: the cluster has no controller meanwhile. A copy may have ended since the look: if a log
+shows that, everything is looked at again. What is not as it was judged then is left alone.
 """
 
 from __future__ import annotations
@@ -62,6 +62,9 @@ class RollbackWorld(Protocol):
 
     def log_ends(self, seen: Situation, found: Found) -> Sequence[FolderEnd]:
         """The end of the log in each folder that can be read here."""
+
+    def state_moved(self, seen: Situation) -> bool:
+        """Whether a log here may have another state of the migration than was seen."""
 
     def forbidden(self, multi: Multi) -> str:
         """Why ZooKeeper would not let us do this, whatever the versions; empty: it would."""
@@ -249,7 +252,7 @@ def _lost(
     It is refused if the operator has not accepted it, or if the phase is not as it was judged.
     """
     if phase is RollbackPhase.COPYING:
-        if phase_of(world.look()) is not phase:
+        if world.state_moved(seen) and phase_of(world.look()) is not phase:
             raise CourseError(f"the copy has ended {MEANWHILE}")
         return ""
     ends = world.log_ends(seen, found)

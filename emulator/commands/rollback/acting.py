@@ -218,6 +218,10 @@ class LiveRollback:
         """The end of each log on this machine, from the segment on that holds the offset."""
         return log_ends.read(seen.controllers, found.migration)
 
+    def state_moved(self, seen: Situation) -> bool:
+        """See :func:`log_ends.state_moved`."""
+        return log_ends.state_moved(seen)
+
     # ------------------------------------------------------------- ZooKeeper
     def read(self) -> Sequence[ReadValue]:
         """See :meth:`RollbackZnodes.read`."""

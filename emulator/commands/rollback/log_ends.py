@@ -7,9 +7,9 @@ from pathlib import Path
 
 from emulator.migration.zk_tree.migration import MigrationZnode
 from emulator.raft import layout
-from emulator.rollback import missing
+from emulator.rollback import missing, moved
 from emulator.rollback.missing import FolderEnd
-from emulator.rollback.situation import ControllerSeen
+from emulator.rollback.situation import ControllerSeen, Situation
 
 
 def read(controllers: Iterable[ControllerSeen], mark: MigrationZnode) -> list[FolderEnd]:
@@ -24,6 +24,21 @@ def read(controllers: Iterable[ControllerSeen], mark: MigrationZnode) -> list[Fo
             continue
         ends.append(missing.read(name, files, offset, epoch))
     return ends
+
+
+def state_moved(seen: Situation) -> bool:
+    """Whether a log here may have another state of the migration than was seen, or be unreadable.
+
+    A folder that cannot be read counts as moved: who looks at everything says what is wrong there.
+    """
+    for one in seen.survey.folders:
+        try:
+            files = _segments(Path(one.name), moved.committed(one))
+        except OSError:
+            return True
+        if moved.state_moved(files, one):
+            return True
+    return False
 
 
 def _segments(folder: Path, offset: int) -> dict[str, bytes]:

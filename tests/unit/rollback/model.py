@@ -207,6 +207,10 @@ class ModelCluster:
         assert not self.up, "a log that is being written has no end"
         return self.ends()
 
+    def state_moved(self, seen: Situation) -> bool:
+        assert not self.up, "a log that is being written has no end"
+        return any(one.state != self.state for one in seen.survey.folders)
+
     def ends(self) -> list[FolderEnd]:
         return [
             FolderEnd(

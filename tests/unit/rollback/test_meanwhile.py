@@ -192,6 +192,20 @@ def test_what_is_not_as_it_was_judged_is_not_released(
     _stays(made, go(made, Wanted(accept_loss=accept_loss)), why)
 
 
+@pytest.mark.parametrize("made", [copying, dual_write])
+def test_not_everything_is_looked_at_again_while_the_cluster_has_no_controller(made: Any) -> None:
+    world, looked = made(), []
+    look = world.look
+
+    def noted() -> Any:
+        looked.append(held(world) and not world.up)
+        return look()
+
+    world.look = noted
+    assert go(world, Wanted()).failed == ""
+    assert looked == [False, False], "before anything is stopped, and when a broker is elected"
+
+
 def test_one_that_claims_after_a_rollback_is_not_deposed() -> None:
     world = dual_write()
     go(world, Wanted())
