@@ -26,9 +26,12 @@ LEVEL, LEVEL_NAME = 21, "3.9-IV0"
 """The newest metadata.version of the bridge releases."""
 KEEPS_ITS_LOG: Final = frozenset({"3.4.1", "3.5.2", "3.6.2"})
 """Brokers of these keep what they fetched of another quorum's log; from 3.7 they clear it."""
-AT_THE_CLAIM: Final = frozenset({"IncrementalAlterConfigs STALE_CONTROLLER_EPOCH"})
+AT_THE_CLAIM: Final = frozenset(
+    f"{api} STALE_CONTROLLER_EPOCH" for api in ("CreateTopics", "IncrementalAlterConfigs")
+)
 """A broker in ZooKeeper mode writes configs itself, with a check that ``/controller`` is as it
-knows it. Between the claim and its first UpdateMetadata it refuses them, and writes nothing."""
+knows it; the one that was the controller writes that of a new topic first. Between the claim and
+its first UpdateMetadata it refuses them, and writes nothing."""
 TWICE: Final = frozenset(f"{api} {error}" for api, error in ALREADY.items())
 """A broker that passes a change on does so again if the controller is gone, and a client whose
 change was written while nobody ruled asks again: the change is there, and refused. That it is there
