@@ -78,6 +78,8 @@ class Life:
             self.clients.settle()
             done = self.clients.changed()
             row.changes = done.done.total()
+            for line in done.slow:
+                self.say(f"  waited long: {line}")
             row.seconds = time.monotonic() - begin
             self._judge()
         row.nobody_s = watch.nobody_s

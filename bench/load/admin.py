@@ -8,12 +8,12 @@ import itertools
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from bench.load.changes import Change, Changes, TopicState, error_of
-from bench.load.connection import Pool
+from bench.load.connection import Pool, text_of
 from bench.load.schedule import achieved_per_s
 from emulator.io.together import Share
 from emulator.trace.rows import RequestRow, Row
@@ -36,6 +36,9 @@ which is why UNKNOWN_TOPIC_OR_PARTITION is treated apart, by what was asked."""
 _AFTER_CREATION: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 _BACKOFF_S: Final = 0.1
+SLOW_S: Final = 20.0
+"""A change that waited for longer is told, with its longest attempts."""
+_TOLD: Final = 4
 
 
 class GivenUp(NamedTuple):
@@ -67,6 +70,8 @@ class AdminResult:
     """Topics of failed changes."""
     given_up: dict[str, GivenUp] = field(default_factory=dict)
     """Topic -> its change that failed."""
+    slow: list[str] = field(default_factory=list)
+    """Changes that waited for longer than ``SLOW_S``: a line each, with its longest attempts."""
     prefix: str = "load-"
     """Of the names of all its topics."""
     elapsed_s: float = 0.0
@@ -94,6 +99,7 @@ class AdminResult:
         self.topics |= other.topics
         self.doubtful |= other.doubtful
         self.given_up |= other.given_up
+        self.slow += other.slow
         self.elapsed_s = max(self.elapsed_s, other.elapsed_s)
         self.schedule_s = max(self.schedule_s, other.schedule_s)
 
@@ -106,6 +112,16 @@ class _Attempt:
     sent_ns: int
     version: int = -1
     correlation_id: int = 0
+    broker: str = ""
+    answered_ns: int = 0
+
+    def took_s(self) -> float:
+        """Seconds until it was answered, or given up."""
+        return (self.answered_ns - self.sent_ns) / 1e9
+
+    def text(self) -> str:
+        """What came of it, for a sentence."""
+        return f"{self.broker or 'no broker'} {self.error.name} after {self.took_s():.1f} s"
 
 
 class AdminLoad:
@@ -218,17 +234,18 @@ class AdminLoad:
 
     async def _carry_out(self, change: Change, intended_ns: int) -> None:
         in_doubt = False
-        last: _Attempt | None = None
+        attempts: list[_Attempt] = []
         while True:
             attempt = await self._attempt_in_time(change, intended_ns)
             if attempt is None:
-                self._give_up(change, intended_ns, last)
+                self._give_up(change, intended_ns, attempts)
                 return
-            last, error = attempt, attempt.error
+            attempts.append(attempt)
+            error = attempt.error
             done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
             late = time.monotonic_ns() - intended_ns > self._give_up_s * 1e9
             if done or late or not self._may_repeat(change, error):
-                self._note(change, intended_ns, attempt, done=done)
+                self._note(change, intended_ns, attempts, done=done)
                 return
             in_doubt |= error in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}
             self._result.retried[change.api, error.name] += 1
@@ -249,7 +266,9 @@ class AdminLoad:
         except TimeoutError:
             return None
         try:
-            return await self._attempt(change, end_s)
+            made = await self._attempt(change, end_s)
+            made.answered_ns = time.monotonic_ns()
+            return made
         finally:
             self._room.release()
 
@@ -269,6 +288,7 @@ class AdminLoad:
         except OSError:
             return made
         made.sent_ns = time.monotonic_ns()
+        made.broker = text_of(connection.address)
         try:
             made.version = connection.version_of(type(change.request))
             async with asyncio.timeout_at(end_s):
@@ -280,21 +300,35 @@ class AdminLoad:
         self._pool.put(connection, usable=made.error not in _ANOTHER_CONTROLLER)
         return made
 
-    def _give_up(self, change: Change, intended_ns: int, last: _Attempt | None) -> None:
-        """No connection was free in time; ``last`` None: the change was never sent."""
-        if last is None:
-            self._changes.withdraw(change)
-            last = _Attempt(ErrorCode.REQUEST_TIMED_OUT, sent_ns=intended_ns)
-        else:
+    def _give_up(self, change: Change, intended_ns: int, attempts: Sequence[_Attempt]) -> None:
+        """No connection was free in time; no attempts: the change was never sent."""
+        if attempts:
             self._changes.settle(change, done=False)
-        self._enter(change, intended_ns, last, done=False)
+        else:
+            self._changes.withdraw(change)
+            now_ns = time.monotonic_ns()
+            unsent = _Attempt(ErrorCode.REQUEST_TIMED_OUT, intended_ns, answered_ns=now_ns)
+            attempts = [unsent]
+        self._enter(change, intended_ns, attempts, done=False)
 
-    def _note(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
+    def _note(
+        self, change: Change, intended_ns: int, attempts: Sequence[_Attempt], *, done: bool
+    ) -> None:
         """Enter how a change ended: in the book, and as one row however many attempts it took."""
         self._changes.settle(change, done=done)
-        self._enter(change, intended_ns, last, done=done)
+        self._enter(change, intended_ns, attempts, done=done)
 
-    def _enter(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
+    def _enter(
+        self, change: Change, intended_ns: int, attempts: Sequence[_Attempt], *, done: bool
+    ) -> None:
+        last = attempts[-1]
+        waited_s = (time.monotonic_ns() - intended_ns) / 1e9
+        if waited_s > SLOW_S:
+            longest = sorted(attempts, key=_Attempt.took_s)[-_TOLD:]
+            told = ", ".join(one.text() for one in attempts if one in longest)
+            self._result.slow.append(
+                f"{change.api} {change.topic}: {waited_s:.1f} s, {len(attempts)} attempts: {told}"
+            )
         if done:
             assert self._begin_ns is not None
             self._result.done[change.api] += 1

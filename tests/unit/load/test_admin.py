@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from typing import Any
 
@@ -216,10 +217,11 @@ async def test_changes_that_get_no_connection_in_time_are_given_up_unsent() -> N
     assert all(row.sent_ns <= row.answered_ns for row in rows if isinstance(row, RequestRow))
 
 
-async def test_an_answer_that_does_not_come_is_waited_for_until_the_change_counts_as_failed() -> (
-    None
-):
+async def test_an_answer_that_does_not_come_is_waited_for_until_the_change_counts_as_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It was waited for half a minute, whatever the limit."""
+    monkeypatch.setattr("bench.load.admin.SLOW_S", 0.2)
 
     async def answer(_request: Any) -> Any:
         await asyncio.Event().wait()
@@ -229,6 +231,9 @@ async def test_an_answer_that_does_not_come_is_waited_for_until_the_change_count
         found = await asyncio.wait_for(load.run(), 10)
     assert found.failed == {("CreateTopics", "NETWORK_EXCEPTION"): 3}
     assert len(found.doubtful) == 3
+    told = rf"CreateTopics load-\d: 0.\d s, 1 attempts: 127.0.0.1:{broker.port} NETWORK_EXCEPTION"
+    assert len(found.slow) == 3
+    assert all(re.match(told, line) for line in found.slow), found.slow
 
 
 async def test_a_controller_that_hangs_is_left_for_the_next_one_named() -> None:
