@@ -58,6 +58,13 @@ class FileWritten(msgspec.Struct, frozen=True, gc=False):
     path: str
 
 
+class FileNotWritten(msgspec.Struct, frozen=True, gc=False):
+    """``WriteFile`` of that path failed; what the path holds does not count. The node goes on."""
+
+    path: str
+    why: str
+
+
 class DiskFailed(msgspec.Struct, frozen=True, gc=False):
     """A file operation failed; the node halts (Kafka's fatal fault handler)."""
 
@@ -113,7 +120,8 @@ class ReplaceFile(msgspec.Struct, frozen=True, gc=False):
 class WriteFile(msgspec.Struct, frozen=True, gc=False):
     """As ``ReplaceFile``, outside the event loop; then report ``FileWritten(path)``.
 
-    Until then, the path holds what it held before. Other effects on this path wait for its end.
+    If that fails, ``FileNotWritten(path)``. Until then, the path holds what it held before. Other
+    effects on this path wait for its end.
     """
 
     path: str
@@ -154,7 +162,9 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
     why: str
 
 
-Event: TypeAlias = Accepted | Connected | Received | Closed | Synced | FileWritten | DiskFailed
+Event: TypeAlias = (
+    Accepted | Connected | Received | Closed | Synced | FileWritten | FileNotWritten | DiskFailed
+)
 Effect: TypeAlias = (
     Send
     | Close

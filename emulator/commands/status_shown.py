@@ -89,9 +89,20 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
             for p in migration["poisoned"]
         ]
         rows += [("not in ZooKeeper", one["reason"]) for one in migration.get("left_out", ())]
+    if failure := found.get("snapshot_failure"):
+        rows.append(("no snapshot", _no_snapshot(failure)))
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _no_snapshot(failure: dict[str, Any]) -> str:
+    """Why the log only grows, and when that may end."""
+    times = "" if failure["times"] == 1 else f", {failure['times']} times"
+    return (
+        f"could not be written{times}, last at {failure['at']}: {failure['why']}; the log grows, "
+        f"next try from {failure['again_at']} on"
+    )
 
 
 def _office(found: dict[str, Any]) -> str:

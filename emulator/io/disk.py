@@ -207,20 +207,25 @@ class Disk:
     def write(self, effect: WriteFile, done: Callable[[str, OSError | None], None]) -> None:
         """As :meth:`replace`, in a thread; ``done(path, error)`` is called on the loop.
 
-        What has not ended when the folder is closed is given up: the file is as it was.
+        What fails at once is told so, too; nothing is raised. What has not ended when the folder is
+        closed is given up: the file is as it was.
         """
         loop = asyncio.get_running_loop()
         path = self.root / effect.path
         part = path.with_name(path.name + PART)
-        with self._naming(effect.path):
-            self._await(effect.path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fd = self._reserve.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            try:
-                folder_fd = self._reserve.open(path.parent, os.O_RDONLY)
-            except OSError:
-                os.close(fd)
-                raise
+        try:
+            with self._naming(effect.path):
+                self._await(effect.path)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                fd = self._reserve.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                try:
+                    folder_fd = self._reserve.open(path.parent, os.O_RDONLY)
+                except OSError:
+                    os.close(fd)
+                    raise
+        except OSError as error:
+            loop.call_soon(done, effect.path, error)
+            return
         self._forget(effect.path)
         writing = Writing(effect, part, fd, folder_fd, fsync=self._fsync)
         self._writing[effect.path] = writing

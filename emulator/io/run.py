@@ -30,6 +30,7 @@ from emulator.seam import (
     DiskFailed,
     Effect,
     Event,
+    FileNotWritten,
     FileWritten,
     Halt,
     Log,
@@ -305,7 +306,7 @@ class Shell:
         self.emit(Synced(token) if error is None else DiskFailed(failure(error)))
 
     def _written(self, path: str, error: OSError | None) -> None:
-        self.emit(FileWritten(path) if error is None else DiskFailed(failure(error)))
+        self.emit(FileWritten(path) if error is None else FileNotWritten(path, failure(error)))
 
     def _connect(self, to: Connect) -> None:
         peer = TcpConnection(

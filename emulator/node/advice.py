@@ -12,6 +12,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.status import Status
 from emulator.node.machine import Node
+from emulator.node.snapshots import SnapshotFailure
 
 COMMAND: Final = "kraft-bridge rollback checks this, and does all but the restarts."
 
@@ -21,6 +22,18 @@ def iso(time_ms: int | None) -> str | None:
     if time_ms is None:
         return None
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def snapshot_failure(found: SnapshotFailure | None) -> dict[str, Any] | None:
+    """Why the log is not trimmed; None if the newest snapshot was written."""
+    if found is None:
+        return None
+    return {
+        "why": found.why,
+        "times": found.times,
+        "at": iso(found.at_ms),
+        "again_at": iso(found.again_ms),
+    }
 
 
 def refusals(node: Node) -> list[dict[str, Any]]:

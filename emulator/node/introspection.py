@@ -64,6 +64,7 @@ def status(node: Node, now_ms: int) -> dict[str, Any]:
             for _id, broker in sorted(image.brokers.items())
         ],
         "refusals": advice.refusals(node),
+        "snapshot_failure": advice.snapshot_failure(node.snapshots.failure),
         "topics": len(image.topics),
         "partitions": _partition_count(image),
         "migration": None if node.driver is None else _migration(node, node.driver, now_ms),
@@ -208,6 +209,7 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
             (api_name(key), error, place): count
             for (key, error, place), count in sorted(node.controller.answers.failures.total.items())
         },
+        metric.SNAPSHOT_FAILURES: node.snapshots.failures,
         metric.CONNECTIONS: one_label(node.connections.open_by_listener),
         metric.CONNECTIONS_ACCEPTED: one_label(node.connections.accepted_total),
         metric.CONNECTIONS_REFUSED: {

@@ -24,11 +24,7 @@ from emulator.faults.script import FaultScript
 from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
 from emulator.net.reply import Reply, Request
-from emulator.node.assembly import (
-    accepted_connections,
-    controller_config,
-    raft_config,
-)
+from emulator.node.assembly import accepted_connections, controller_config, raft_config
 from emulator.node.migrating import migration_of
 from emulator.node.office import NodeOffice
 from emulator.node.peers import peers_of
@@ -52,6 +48,7 @@ from emulator.seam import (
     DiskFailed,
     Effect,
     Event,
+    FileNotWritten,
     FileWritten,
     Halt,
     Received,
@@ -125,7 +122,7 @@ class Node:
         self._tracing = bool(config.trace_dir)
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
-        self._snapshots = SnapshotSchedule(config, self.raft, self.history, now_ms)
+        self.snapshots = SnapshotSchedule(config, self.raft, self.history, now_ms)
         self._stop = OrderlyStop(self.raft, self.controller, self.migration, self.peers)
         self._halted = False
 
@@ -225,8 +222,8 @@ class Node:
                 return self.migration.handle(conn, event, now_ms)
             case Synced(token=token):
                 return self.raft.synced(token, now_ms)
-            case FileWritten():
-                return self.raft.snapshot_written()
+            case FileWritten() | FileNotWritten():
+                return self.snapshots.ended(event, now_ms)
             case DiskFailed(why=why):
                 return self._stop.failed(why) + self._halt(f"the disk failed: {why}", 1)
 
@@ -295,7 +292,7 @@ class Node:
             for conn in self.connections.tick(now_ms):
                 self._left.add(conn)
                 effects.append(Close(conn))
-        return effects + self._snapshots.begin_if_due(now_ms)
+        return effects + self.snapshots.begin_if_due(now_ms)
 
     def _run_path(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []

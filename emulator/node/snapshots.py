@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 from emulator.config.load import Config
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.snapshot import to_records
 from emulator.raft.machine import Raft
-from emulator.seam import Effect
+from emulator.seam import Effect, FileNotWritten, FileWritten
 from wire.record_serde import encode_record
+
+RETRY_MS: Final = 60_000
+"""Pause after a snapshot that could not be written; it doubles up to ``RETRY_MS_MAX``."""
+RETRY_MS_MAX: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFailure:
+    """The newest snapshot that could not be written, and none was since. Times are in ms."""
+
+    why: str
+    at_ms: int
+    again_ms: int
+    """When the next one begins at the earliest."""
+    times: int
+    """How many failed, one after the other."""
 
 
 class SnapshotSchedule:
     """Counts what the newest snapshot lacks, also what an earlier process has appended of it.
 
     Otherwise a node that is restarted more often than snapshots are due would never begin one, and
-    its log would only grow. The Raft machine writes what was begun in slices.
+    its log would only grow. The Raft machine writes what was begun in slices. One that cannot be
+    written, as on a disk with room for records only, is tried again: a node that ended would end
+    again soon after each start.
 
     Source: SnapshotGenerator, Kafka 3.9, which counts from the start of the process; KIP-630,
-    KIP-876.
+    KIP-876. There a failure is told and counted, too, and the node goes on.
     """
 
     def __init__(self, config: Config, raft: Raft, history: History, now_ms: int) -> None:
@@ -29,6 +50,9 @@ class SnapshotSchedule:
         self._history = history
         self._alone = len(config.voters) == 1
         self._bytes = 0
+        self.failure: SnapshotFailure | None = None
+        self.failures = 0
+        """How many could not be written in the life of this process."""
         self._due_ms = _lacks_since_ms(raft, now_ms) + config.snapshot_interval_ms
 
     def begin_if_due(self, now_ms: int) -> list[Effect]:
@@ -36,6 +60,8 @@ class SnapshotSchedule:
         raft = self._raft
         old = self._interval_ms > 0 and now_ms >= self._due_ms
         due = raft.appended_bytes - self._bytes >= self._bytes_between or old
+        if self.failure is not None:
+            due = now_ms >= self.failure.again_ms
         image = self._history.stable
         latest = raft.latest_snapshot
         covered = latest.end_offset if latest is not None else 0
@@ -48,6 +74,20 @@ class SnapshotSchedule:
         self._due_ms = now_ms + self._interval_ms
         values = (encode_record(record, version) for record, version in to_records(image))
         return raft.snapshot(image.offset + 1, image.epoch, values, last.base_timestamp)
+
+    def ended(self, event: FileWritten | FileNotWritten, now_ms: int) -> list[Effect]:
+        """The one that was begun is durable, or could not be written."""
+        if isinstance(event, FileWritten):
+            self.failure = None
+            return self._raft.snapshot_written()
+        self._failed(event.why, now_ms)
+        return self._raft.snapshot_failed(event.why)
+
+    def _failed(self, why: str, now_ms: int) -> None:
+        times = 1 if self.failure is None else self.failure.times + 1
+        pause_ms = min(RETRY_MS << min(times - 1, 10), RETRY_MS_MAX)
+        self.failure = SnapshotFailure(why, now_ms, now_ms + pause_ms, times)
+        self.failures += 1
 
     def _unconfirmed(self, image: Image) -> bool:
         """Whether ZooKeeper may follow another log than that of the leader of several voters.

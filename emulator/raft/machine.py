@@ -311,6 +311,10 @@ class Raft:
         """The file that :meth:`snapshot` began is durable: the snapshot counts, the log is cut."""
         return self._snapshotting.written()
 
+    def snapshot_failed(self, why: str) -> list[Effect]:
+        """The file that :meth:`snapshot` began could not be written: nothing has changed."""
+        return self._snapshotting.failed(why)
+
     def tick(self, now_ms: int) -> list[Effect]:
         """Answer fetches whose time is up; elections; encode the next slice of a snapshot."""
         self._answering.tick(now_ms)

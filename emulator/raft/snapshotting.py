@@ -81,6 +81,23 @@ class Snapshotting:
         }
         return [Log("info", "snapshot written", fields), *replica.trim()]
 
+    def failed(self, why: str) -> list[Effect]:
+        """The file could not be written: nothing is trimmed, and what is left of it goes."""
+        assert self._encoded is not None, "a snapshot was handed to the disk"
+        (snapshot, data), self._encoded = self._encoded, None
+        fields: dict[str, object] = {
+            "end_offset": snapshot.end_offset,
+            "epoch": snapshot.epoch,
+            "bytes": len(data),
+            "why": why,
+        }
+        said = Log(
+            "warning", "snapshot not written: the log is kept, and it is tried again", fields
+        )
+        if self._replica.snapshots.data(snapshot) is not None:
+            return [said]  # the leader's, loaded meanwhile
+        return [said, DeleteFile(layout.snapshot_path(snapshot))]
+
     def _overtaken(self, snapshot: SnapshotId) -> bool:
         """Whether the leader's snapshot was loaded meanwhile, and goes as far or further."""
         latest = self._replica.snapshots.latest

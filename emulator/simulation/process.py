@@ -24,6 +24,7 @@ from emulator.seam import (
     DiskFailed,
     Effect,
     Event,
+    FileNotWritten,
     FileWritten,
     Halt,
     Log,
@@ -313,7 +314,9 @@ class Process:
         try:
             self.disk.finish(effect)
         except OSError as error:
-            self._disk_failed(error)
+            self._happened("refused", "disk")
+            self._scheduler.tell(self.name, f"disk failed: {error}")
+            self._event(FileNotWritten(effect.path, str(error)))
         else:
             self.ledger.replaced(effect.path, effect.data)
             self._event(FileWritten(effect.path))

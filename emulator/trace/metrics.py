@@ -355,6 +355,11 @@ BROKERS_NOT_ANSWERING = Metric(
     "kraft_bridge_brokers_not_answering",
     "ZooKeeper-mode brokers whose queue of requests was dropped because they do not answer.",
 )
+SNAPSHOT_FAILURES = Metric(
+    "kraft_bridge_snapshot_failures",
+    "Snapshots of the metadata that could not be written; the log is kept, and they are repeated.",
+    kind=MetricKind.COUNTER,
+)
 LOOP_STALLS = Metric(
     "kraft_bridge_loop_stalls",
     "How often the event loop was late by more than 50 ms.",

@@ -93,6 +93,20 @@ def test_a_large_file_is_whole_when_it_is_reported(tmp_path: Path, data: bytes) 
     assert content(tmp_path) == {NAME: data}
 
 
+def test_what_fails_at_once_is_reported_and_not_raised(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("a file, and no folder")
+
+    async def story(disk: Disk, ends: Ends) -> None:
+        disk.write(WriteFile(NAME, b"x"), ends)
+        assert ends.found == [], "not in the middle of the step"
+        await ends.wait(1)
+
+    [(path, error)] = run(tmp_path, story).found
+    assert path == NAME
+    assert isinstance(error, OSError)
+    assert str(tmp_path / "log") in str(error)
+
+
 def test_the_loop_and_the_log_go_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

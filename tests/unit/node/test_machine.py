@@ -26,6 +26,7 @@ from emulator.seam import (
     DeleteFile,
     Effect,
     Event,
+    FileNotWritten,
     FileWritten,
     Halt,
     Log,
@@ -63,7 +64,10 @@ class World:
     """A node on files of memory; whoever it dials refuses, unless there is a ZooKeeper.
 
     ``held`` keeps bytes for ZooKeeper back, ``answers`` what went to the caller on ``CALLER``.
+    ``no_room``: why no snapshot can be written; empty: they can.
     """
+
+    no_room = ""
 
     def __init__(
         self,
@@ -101,6 +105,8 @@ class World:
                 match effect:
                     case AppendFile() | ReplaceFile() | DeleteFile():
                         self.stored(effect)
+                    case WriteFile(path=path) if self.no_room:
+                        events.append(FileNotWritten(path, self.no_room))
                     case WriteFile(path=path, data=data):
                         self.files[path] = data
                         events.append(FileWritten(path))
@@ -296,8 +302,8 @@ def test_the_log_keeps_what_zookeeper_stands_at() -> None:
     world.held = []
     stands_at = driver.write_behind.lag.confirmed
     digest = world.node.raft.digest_at(stands_at)
-    world.node._snapshots._due_ms = world.now_ms
-    world.node._snapshots._interval_ms = 1_000
+    world.node.snapshots._due_ms = world.now_ms
+    world.node.snapshots._interval_ms = 1_000
     world.advance(10_000)
     written = [line for line in world.logs if line.event == "snapshot written"]
     assert len(written) > 3
