@@ -12,6 +12,7 @@ from emulator.controller.mutation_quota import MutationQuotas
 from emulator.controller.refused_broker import attempt
 from emulator.controller.registrations import Registrations
 from emulator.controller.result import ApiError, Registering, Result
+from emulator.trace.distribution import Distribution
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -20,7 +21,8 @@ class Surroundings:
     """The input of handlers besides the image and the request.
 
     The active controller owns everything here, and it is read at each call; only the buckets of the
-    mutation quota, and what is known of refused brokers, are kept in this class.
+    mutation quota, what is known of refused brokers, and how long calls waited, are kept in this
+    class.
     """
 
     def __init__(
@@ -32,6 +34,8 @@ class Surroundings:
         self._rng = rng
         self._quotas = MutationQuotas(config.mutation_quota)
         self.registrations = Registrations()
+        self.queue_ms = Distribution()
+        """How long each call that may append waited for those before it."""
 
     @property
     def index(self) -> TipIndex:

@@ -73,6 +73,8 @@ class Writes:
         if passing and not isinstance(call.message, m.BrokerHeartbeatRequest):
             self.turns.hold(call)
             return
+        if not passing:
+            self._surroundings.queue_ms.observe(max(0, now_ms - call.received_ms))
         slices = self._taken(handler, call, leader_id, passing=passing)
         self._begin(call, slices, now_ms)
 

@@ -190,6 +190,7 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         metric.ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS: node.blocked_total_ms(now_ms),
         metric.ZK_WRITE_BLOCKING_KRAFT_UNION_MS: node.blocked_union_ms(now_ms),
         metric.ZK_BLOCKED_OPERATIONS: len(node.controller.gate),
+        metric.EVENT_QUEUE_TIME_MS: node.controller.surroundings.queue_ms,
         metric.REQUESTS_WAITING: counters.waiting,
         metric.LONGEST_STEP_MS: {("any",): counters.longest_step_ns / 1e6},
         metric.REQUESTS: {
@@ -209,7 +210,7 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
             (api_name(key), error, place): count
             for (key, error, place), count in sorted(node.controller.answers.failures.total.items())
         },
-        metric.SNAPSHOT_FAILURES: node.snapshots.failures,
+        raft_metrics.SNAPSHOT_FAILURES: node.snapshots.failures,
         metric.CONNECTIONS: one_label(node.connections.open_by_listener),
         metric.CONNECTIONS_ACCEPTED: one_label(node.connections.accepted_total),
         metric.CONNECTIONS_REFUSED: {

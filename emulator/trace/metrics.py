@@ -37,6 +37,14 @@ ACTIVE_CONTROLLER_COUNT = Metric(
     source=_QUORUM,
     bean=_bean("ActiveControllerCount"),
 )
+EVENT_QUEUE_TIME_MS = Metric(
+    "kraft_bridge_event_queue_time_ms",
+    "Time that a request which may append records waits for those before it, on the controller.",
+    unit="ms",
+    kind=MetricKind.DISTRIBUTION,
+    source=_QUORUM,
+    bean="kafka.controller:type=ControllerEventManager,name=EventQueueTimeMs",
+)
 ZK_MIGRATION_STATE = Metric(
     "kraft_bridge_zk_migration_state",
     "State of the migration in the metadata log: 0 NONE, 1 MIGRATION, 2 PRE_MIGRATION, "
@@ -354,11 +362,6 @@ BROKER_REQUESTS_WAITING = Metric(
 BROKERS_NOT_ANSWERING = Metric(
     "kraft_bridge_brokers_not_answering",
     "ZooKeeper-mode brokers whose queue of requests was dropped because they do not answer.",
-)
-SNAPSHOT_FAILURES = Metric(
-    "kraft_bridge_snapshot_failures",
-    "Snapshots of the metadata that could not be written; the log is kept, and they are repeated.",
-    kind=MetricKind.COUNTER,
 )
 LOOP_STALLS = Metric(
     "kraft_bridge_loop_stalls",

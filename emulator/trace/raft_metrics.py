@@ -1,10 +1,10 @@
-"""Metrics of the metadata quorum, as Kafka's bean ``raft-metrics`` has them."""
+"""Metrics of the metadata log: those of Kafka's bean ``raft-metrics``, and of its snapshots."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from emulator.trace.metric import Metric
+from emulator.trace.metric import Metric, MetricKind
 
 
 def _raft(name: str, text: str, attribute: str, unit: str = "records") -> Metric:
@@ -29,11 +29,17 @@ HIGH_WATERMARK = _raft(
 LOG_END_OFFSET = _raft(
     "kraft_bridge_log_end_offset", "Offset of the next record.", "log-end-offset"
 )
+SNAPSHOT_FAILURES = Metric(
+    "kraft_bridge_snapshot_failures",
+    "Snapshots of the metadata that could not be written; the log is kept, and they are repeated.",
+    kind=MetricKind.COUNTER,
+)
 
 RAFT_METRICS: Final[tuple[Metric, ...]] = (
     CURRENT_EPOCH,
     CURRENT_LEADER,
     HIGH_WATERMARK,
     LOG_END_OFFSET,
+    SNAPSHOT_FAILURES,
 )
 """In the order declared."""

@@ -545,3 +545,14 @@ def test_other_requests_with_many_entries_go_on_in_slices(world: World, asked: A
     assert answer is not None
     if asked is not elected:
         assert world.log.log_end_offset > tip.offset + MANY // 3
+
+
+def test_it_is_counted_how_long_each_request_waited_for_those_before_it(world: World) -> None:
+    waited = world.controller.surroundings.queue_ms
+    before = waited.count
+    begin(world, create("wide", MANY, 2))
+    begin(world, ids(world))
+    world.now_ms += 40
+    assert (waited.count - before, waited.total) == (1, 0), "the second has not begun"
+    go_on(world)
+    assert (waited.count - before, waited.total, waited.greatest) == (2, 40, 40)

@@ -8,7 +8,7 @@ from emulator.node.introspection import metrics, status
 from emulator.node.snapshots import RETRY_MS, RETRY_MS_MAX
 from emulator.raft import layout
 from emulator.seam import Effect, Log, WriteFile
-from emulator.trace.metrics import SNAPSHOT_FAILURES
+from emulator.trace.raft_metrics import SNAPSHOT_FAILURES
 from tests.unit.node.test_machine import World
 
 EVERY_MS = 3_000
