@@ -173,16 +173,32 @@ class LiveRollback:
             if ending.stopping:
                 pids = ", ".join(map(str, ending.stopping))
                 self.say(f"the processes {pids} are being stopped already: waiting for their end")
-            if ending.refused:
-                pids = ", ".join(map(str, ending.refused))
-                self.say(f"stop the processes {pids} now, by SIGTERM: this user may not")
-            ended, left = ending.wait(self._timeout_s)
+            if ending.left_to_others:
+                pids = ", ".join(map(str, ending.left_to_others))
+                self.say(f"another rollback stops the processes {pids}: waiting for their end")
+            self._may_not(ending.refused)
+            ended, left = ending.wait(self._timeout_s, lambda pids: self._taken_over(ending, pids))
         finally:
             ending.close()
         if left:
             pids = ", ".join(map(str, left))
+            if set(left) & set(ending.left_to_others):
+                raise CourseError(
+                    f"controllers (pid {pids}) still run: another rollback has its turn with them, "
+                    "and has not stopped them: end it, and run this command again"
+                )
             raise CourseError(f"controllers (pid {pids}) did not end: see their logs")
         return max(last, ended)
+
+    def _may_not(self, refused: Sequence[int]) -> None:
+        if refused:
+            pids = ", ".join(map(str, refused))
+            self.say(f"stop the processes {pids} now, by SIGTERM: this user may not")
+
+    def _taken_over(self, ending: processes.Ending, taken: Sequence[int]) -> None:
+        pids = ", ".join(map(str, taken))
+        self.say(f"the other rollback ended without stopping the processes {pids}: stopping them")
+        self._may_not([one for one in taken if one in ending.refused])
 
     def _await_end(self, one: ControllerSeen, until: float) -> float:
         """Wait until it is seen to be gone, or cannot be asked for a while with ``--stopped``."""

@@ -18,7 +18,8 @@ import select
 import signal
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,6 +33,10 @@ FIRST_NAMESPACE: Final = "pid:[4026531836]"
 """PROC_PID_INIT_INO of Linux: from there the processes of all containers are seen."""
 LOCAL: Final = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay tmpfs xfs zfs".split())
 """File systems on which no other machine can hold a lock."""
+TURN_S: Final = 0.1
+"""Between two looks at a lock that another one has."""
+SHOWS_S: Final = 2.0
+"""Within which a controller shows that it was signalled."""
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 """A blank in a path there, for one."""
 _FLOCK: Final = "hhqqi4x"
@@ -208,13 +213,33 @@ def _holds(pid: int, path: Path) -> bool | None:
     return False
 
 
+@dataclass(slots=True)
+class _Turn:
+    """A lock that another one has; ``since``: when it became ours, monotonic."""
+
+    lock: int
+    folder: Path
+    since: float | None = None
+
+
+def _locked(descriptor: int) -> bool:
+    """Take a lock; False: another one has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 class Ending:
     """Processes that hold folders and are asked to end, in this order, and whose end is awaited.
 
     A process is signalled by a descriptor that was opened before the folder was seen to be its:
     another one that got its number meanwhile is not. One that is stopping already is not signalled
-    either, as a second signal would cut its orderly stop off: one that shows it (:func:`ends`), or
-    that another such object is about to signal, or has signalled.
+    either, as a second signal would cut its orderly stop off: one that shows it (:func:`ends`). One
+    that another such object is about to signal is left to it, unless that ends and has not.
 
     Args:
         holders: number and folder of each, as found earlier.
@@ -228,7 +253,11 @@ class Ending:
         """Folders that another process holds by now."""
         self.stopping: list[int] = []
         """Those that were asked to end before."""
+        self.left_to_others: list[int] = []
+        """Those that another such object has its turn with."""
         self._turns: list[int] = []
+        self._awaited: dict[int, _Turn] = {}
+        """Of ``left_to_others``, by the descriptor of the process."""
         for pid, folder in holders:
             try:
                 descriptor = os.pidfd_open(pid)
@@ -238,53 +267,84 @@ class Ending:
             if descriptor >= 0 and found.pid == pid:
                 self._open[descriptor] = pid
                 # In this order: who has had its turn has signalled.
-                if not self._turn(folder) or ends(pid, folder):
+                turn = self._turn(folder)
+                # In this order: who has had its turn has signalled.
+                if ends(pid, folder):
                     self.stopping.append(pid)
+                elif turn is not None:
+                    self.left_to_others.append(pid)
+                    self._awaited[descriptor] = _Turn(turn, folder)
                 continue
             if descriptor >= 0:
                 os.close(descriptor)
             if found.held:
                 self.others.append(folder)
 
-    def _turn(self, folder: Path) -> bool:
-        """Whether no other one signals the folder's process, until this one is closed.
+    def _turn(self, folder: Path) -> int | None:
+        """Keep others from signalling the folder's process, until this one is closed.
 
-        The lock is of a file that the controller does not lock.
+        The lock is of a file that the controller does not lock. If another one has it, its
+        descriptor here is returned.
         """
         try:
             descriptor = os.open(folder / layout.META_PROPERTIES, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return True
+            return None
         self._turns.append(descriptor)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-        return True
+        return None if _locked(descriptor) else descriptor
 
     def terminate(self) -> None:
-        """Send SIGTERM to all but those that are stopping."""
+        """Send SIGTERM to all but those that are stopping, or left to others."""
         for descriptor, pid in self._open.items():
-            if pid in self.stopping:
-                continue
-            try:
-                signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-            except ProcessLookupError:
-                continue
-            except PermissionError:
-                self.refused.append(pid)
+            if pid not in self.stopping and pid not in self.left_to_others:
+                self._signal(descriptor)
 
-    def wait(self, timeout_s: float) -> tuple[float, list[int]]:
-        """Wait for their ends: when the last one came (monotonic), and who still runs."""
+    def _signal(self, descriptor: int) -> None:
+        try:
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            self.refused.append(self._open[descriptor])
+
+    def wait(
+        self, timeout_s: float, taken_over: Callable[[list[int]], None] = lambda _: None
+    ) -> tuple[float, list[int]]:
+        """Wait for their ends: when the last one came (monotonic), and who still runs.
+
+        ``taken_over`` is told of those that were left to another one, which ended, and that have
+        been signalled here by then.
+        """
         waiting, until, last = dict(self._open), time.monotonic() + timeout_s, time.monotonic()
         while waiting and (left := until - time.monotonic()) > 0:
-            ready, _, _ = select.select(list(waiting), [], [], left)
-            last = time.monotonic()
+            patience = min(left, TURN_S) if self._awaited else left
+            ready, _, _ = select.select(list(waiting), [], [], patience)
             for descriptor in ready:
+                last = time.monotonic()
                 del waiting[descriptor]
+                self._awaited.pop(descriptor, None)
+            if taken := self._take_over():
+                taken_over(taken)
         return last, sorted(waiting.values())
+
+    def _take_over(self) -> list[int]:
+        """Signal what another one was to signal, and has not when it was closed, or has died."""
+        taken = []
+        for descriptor, turn in list(self._awaited.items()):
+            if turn.since is None:
+                if not _locked(turn.lock):
+                    continue
+                turn.since = time.monotonic()
+            stops = ends(self._open[descriptor], turn.folder)
+            # It may have been signalled right before, and shows that a moment later.
+            if not stops and time.monotonic() - turn.since < SHOWS_S:
+                continue
+            del self._awaited[descriptor]
+            self.left_to_others.remove(self._open[descriptor])
+            if not stops:
+                self._signal(descriptor)
+                taken.append(self._open[descriptor])
+        return taken
 
     def close(self) -> None:
         """Close the descriptors."""

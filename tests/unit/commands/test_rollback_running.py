@@ -116,18 +116,50 @@ def test_an_orderly_stop_that_has_begun_is_not_cut_off(tmp_path: Path) -> None:
     assert said == [f"the processes {child.pid} are being stopped already: waiting for their end"]
 
 
-def test_of_two_rollbacks_at_once_one_signals(tmp_path: Path) -> None:
+def test_of_two_rollbacks_at_once_one_signals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "SHOWS_S", 0.0)
     with drains(tmp_path) as child:
         assert child.stdout is not None
         one, other = (Ending([(child.pid, tmp_path)]) for _ in range(2))
-        assert (one.stopping, other.stopping) == ([], [child.pid])
+        assert (one.stopping, one.left_to_others) == ([], [])
+        assert (other.stopping, other.left_to_others) == ([], [child.pid])
         one.terminate()
         assert child.stdout.readline() == "stopping\n"
         other.terminate()
+        one.close()
         assert other.wait(10)[1] == []
         assert child.wait(10) == 0
-        one.close()
         other.close()
+
+
+def test_of_two_rollbacks_the_second_stops_it_if_the_first_died_before_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "SHOWS_S", 0.05)
+    taken_over: list[list[int]] = []
+    with drains(tmp_path) as child:
+        one, other = (Ending([(child.pid, tmp_path)]) for _ in range(2))
+        other.terminate()
+        one.close()
+        assert other.wait(10, taken_over.append)[1] == []
+        assert child.wait(10) == 0
+        assert (taken_over, other.left_to_others) == ([[child.pid]], [])
+        other.close()
+
+
+def test_what_another_rollback_does_not_stop_in_time_is_said_to_be_its_turn(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / layout.META_PROPERTIES).write_text("version=1\n")
+    with another_process(tmp_path) as child:
+        here = ControllerSeen(1, "one", True, pid=child.pid, folder=str(tmp_path))
+        first = Ending([(child.pid, tmp_path)])
+        with pytest.raises(CourseError, match=rf"pid {child.pid}.* another rollback .* its turn"):
+            live(said, 0.05).stop(seen(here))
+        assert child.poll() is None
+        first.close()
+    assert said == [f"another rollback stops the processes {child.pid}: waiting for their end"]
 
 
 @pytest.mark.parametrize("own", [False, True])
