@@ -19,7 +19,7 @@ from emulator.migration.taking_over.preconditions import Reason
 from emulator.preflight.engine import Finding
 from emulator.rollback import missing, release
 from emulator.rollback.checks import blocking, checks, epoch_min
-from emulator.rollback.losses import not_here
+from emulator.rollback.losses import losses, not_here
 from emulator.rollback.missing import FolderEnd
 from emulator.rollback.phases import RollbackPhase, phase_of
 from emulator.rollback.situation import Situation
@@ -146,6 +146,8 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
                 raise AssertionError(f"{other} is refused")
         after = world.look()
         course.steps = steps(after, phase_of(after))
+        told = losses(after, phase_of(after))
+        course.findings += [one for one in told if one not in course.findings]
         if wanted.clear:
             _clear(world, after, course, wanted)
     except CourseError as error:
@@ -211,14 +213,14 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
     else:
         raise CourseError("another client writes the znodes of the controllers all the time")
     released = world.now()
-    if lost and (ours or not sent):
+    if lost and ours:
         course.did.append(f"gave up {lost}, as --accept-loss says")
     if ours:
         course.did.append(
             ("deleted /controller, marked /kraft_bridge" if held else "marked /kraft_bridge")
             + ("" if applied else " (or somebody else did: the answer was lost)")
         )
-    elif sent:
+    elif sent or not seen.marked:
         world.say("somebody else marked /kraft_bridge meanwhile, as another rollback does")
     held = held and ours
     if held:

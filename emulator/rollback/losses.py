@@ -18,6 +18,8 @@ LOSSES: Final = frozenset({"R05", "R06"})
 NAMED_MAX: Final = 20
 """Differing znodes that are named one by one; ``zk diff`` names all."""
 
+ALL_AT_ONCE: Final = "stop all brokers, then start all: a broker that starts knows no epochs"
+
 
 def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
     """R05: what the controllers say that ZooKeeper lacks; R06: how it differs from a log."""
@@ -52,6 +54,8 @@ def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             )
     if phase is RollbackPhase.ROLLED_BACK and seen.freed_by_others:
         yield from _freed(seen)
+    if phase in {RollbackPhase.RELEASED, RollbackPhase.ROLLED_BACK}:
+        yield from _too_low(seen)
     if phase is RollbackPhase.FINALISED or (phase is RollbackPhase.DUAL_WRITE and not seen.running):
         yield from _different(seen, phase)
 
@@ -104,6 +108,16 @@ def _said(one: Difference) -> tuple[str, str]:
             "until all were stopped at once, brokers refuse what they are told of this partition",
         )
     return f"{one.kind} in ZooKeeper", "would be lost: the log has it otherwise"
+
+
+def _too_low(seen: Situation) -> Iterator[Finding]:
+    """Versions that only now can be told: of a cluster that ran the trees were not compared."""
+    found = [one for one in seen.differences or () if one.kind == "version"]
+    for one in found[:NAMED_MAX]:
+        yield finding("R06", one.path, *_said(one), ALL_AT_ONCE, "", Severity.WARNING)
+    if len(found) > NAMED_MAX:
+        more = f"{len(found) - NAMED_MAX} more versions are too low, {len(found)} in all"
+        yield finding("R06", "/", more, "", ALL_AT_ONCE, "", Severity.WARNING)
 
 
 def not_here(seen: Situation) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from emulator.migration.tree_diff import Difference
 from emulator.migration.zk_tree import controller, migration, own
+from emulator.preflight.engine import Severity
 from emulator.rollback.checks import blocking, epoch_min
 from emulator.rollback.course import Course, Wanted, go, plan
 from emulator.rollback.phases import RollbackPhase, phase_of
@@ -253,6 +254,21 @@ def test_a_version_that_is_too_low_is_told_with_both_numbers() -> None:
     (told,) = go(world, Wanted()).refused
     assert (told.code, told.znode) == ("R06", "/t/state")
     assert "its version, 3, is below the partition epoch of the log, 7" in str(told)
+
+
+def test_a_version_that_is_too_low_is_told_once_a_rollback_of_a_cluster_that_ran_is_done() -> None:
+    """While controllers run the trees are not compared, and nobody waits for it when they ended."""
+    world = dual_write()
+    world.differences = [
+        Difference("/t/state", "version", b"{}", b"{}", 3, 7),
+        Difference("/t/other", "differs", b"{}", b"{}"),
+    ]
+    course = go(world, Wanted())
+    assert (course.refused, course.failed) == ([], "")
+    is_back(world)
+    (told,) = [one for one in course.findings if one.code == "R06"]
+    assert (told.severity, told.znode) == (Severity.WARNING, "/t/state")
+    assert "stop all brokers" in told.remedy
 
 
 def test_before_a_migration_there_is_nothing_to_do() -> None:

@@ -115,6 +115,19 @@ def test_what_was_lost_when_controller_was_deleted_by_hand_is_said_and_can_be_gi
     )
 
 
+def test_of_two_rollbacks_at_once_one_gives_up_what_was_lost() -> None:
+    world = _deleted_by_hand(quorum=QUORUM, up=[], unwritten=((121, "Topic"),))
+    first: list[Course] = []
+    world.after_look = lambda world: first.append(go(world, Wanted(accept_loss=True)))
+    second = go(world, Wanted(accept_loss=True))
+    assert first[0].did == [
+        "gave up 1 record (1 Topic), as --accept-loss says",
+        "marked /kraft_bridge",
+    ]
+    assert (second.failed, second.did) == ("", [])
+    assert "somebody else marked /kraft_bridge meanwhile" in str(world.said)
+
+
 def test_what_runs_yet_after_controller_was_deleted_by_hand_is_to_be_stopped_first() -> None:
     world = _deleted_by_hand(quorum=QUORUM, up=[3001], unwritten=((121, "Topic"),))
     course = go(world, Wanted())
