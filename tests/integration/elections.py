@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ElectionType, Producer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 ELECTION = "/admin/preferred_replica_election"
 TARGET = 2
+AT_THE_ANSWER = "log-at-the-answer"
 SWAPPED, MOVING = "swapped", "moving"
 FIRST, SECOND, THIRD = (0, 1, 2), (1, 0, 2), (2, 1, 0)
 THROTTLE = "follower.replication.throttled"
@@ -145,6 +147,8 @@ def in_dual_write(story: Story, folder: Path, host: ToolHost) -> None:
     seen["java_unknown"] = tool(_ELECT, *wanted, 99)
     ours = ("--bootstrap-server", one, "--topic", SWAPPED, "--partition", 1)
     seen["ours_elected"] = bridge_tool(*ours)
+    copytree(story.bridge.data, folder / AT_THE_ANSWER)
+    seen["log_at_the_answer"] = folder / AT_THE_ANSWER
     seen["leaders_after_ours"] = _told(story, {0: TARGET, 1: TARGET})
     seen["ours_again"] = bridge_tool(*ours)
     seen["all_elected"] = _elect_all(story)

@@ -31,18 +31,21 @@ from bench.rig.waiting import wait_for
 from bench.rig.zk_dump import contents, dump
 from emulator.commands.zk.compare import compare
 from tests.integration import client_entities, elections
-from tests.integration.taps import Confluent, Tap, java_producer, key_of
-from tests.integration.zookeeper_frames import MULTI
+from tests.integration.taps import Confluent, Tap, java_producer, key_of, last_offset
+from tests.integration.zookeeper_frames import GET_DATA, MULTI, decode, operation
 from wire import messages as m
 from wire.frame import decode_request
 from wire.schema import spec
 
 FETCH, CONTROL = 1, {4, 5, 6}
+LOG = "__cluster_metadata-0"
 LIFE = {62, 63}
 """BrokerRegistration and BrokerHeartbeat."""
 OLD_EPOCH = 40
 ZK_DELAY_MS = 200
 PAUSED = 2
+ALONE = 1
+CONTROLLER = ("/controller", "/controller_epoch")
 ROLLED = 2
 
 
@@ -59,6 +62,8 @@ class Story:
     broker_zk_taps: list[Tap]
     seen: dict[str, Any] = field(default_factory=dict)
     """What was looked at on the way, by name."""
+    log_ends: list[tuple[bytes, int]] = field(default_factory=list)
+    """Each multi on its way to ZooKeeper, and the last offset in the log's files at that moment."""
     offsets: list[int] = field(default_factory=list)
     """``kraft_metadata_offset`` of ``/migration``, read again and again in dual write."""
 
@@ -129,7 +134,8 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
             return Tap(stack.enter_context(FaultProxy(port, protocol)))
 
         zk_port = int(cluster.zk.rpartition(":")[2])
-        zk_tap = tap(zk_port, FrameProtocol.ZOOKEEPER).keep()
+        zk_tap = tap(zk_port, FrameProtocol.ZOOKEEPER)
+        log_ends: list[tuple[bytes, int]] = []
         bridge = Bridge(
             folder,
             zk_tap.proxy.hosts,
@@ -137,6 +143,13 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
             properties={"zookeeper.session.timeout.ms": 6000},
         )
         stack.callback(bridge.kill)
+
+        def beside_the_log(frame: bytes) -> bool:
+            if operation(frame) == MULTI:
+                log_ends.append((frame, last_offset(bridge.data / LOG)))
+            return True
+
+        zk_tap.keep(beside_the_log)
         broker_taps, broker_zk_taps = [], []
         for broker in cluster.brokers:
             broker_zk_taps.append(tap(zk_port, FrameProtocol.ZOOKEEPER).keep())
@@ -161,6 +174,7 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
             broker_taps,
             zk_tap,
             broker_zk_taps,
+            log_ends=log_ends,
         )
 
 
@@ -207,6 +221,7 @@ def tell(story: Story, folder: Path) -> None:
         _tell_a_broker_otherwise(story)
         _depose(story)
         story.bridge.kill()
+        _without_a_controller(story)
 
 
 def _old_cluster(story: Story) -> None:
@@ -439,3 +454,34 @@ def _depose(story: Story) -> None:
         ),
     )
     story.look.set("/controller_epoch", data)
+
+
+def _without_a_controller(story: Story) -> None:
+    """The quorum is gone for longer than its session; a broker's own session ends meanwhile.
+
+    A broker in ZooKeeper mode tries to become the controller when it has a new session.
+    """
+    seen, tap = story.seen, story.broker_zk_taps[ALONE]
+    seen["controller_left"] = [story.look.get(path) for path in CONTROLLER]
+    registered = f"/brokers/ids/{ALONE}"
+    before = story.look.get(registered)[1].czxid
+    tap.proxy.freeze()
+    wait_for("the end of its session", lambda: story.look.exists(registered) is None, 30)
+    since = len(tap.kept)
+    tap.proxy.thaw()
+
+    def back() -> bool:
+        stat = story.look.exists(registered)
+        return stat is not None and stat.czxid != before
+
+    wait_for("its next session", back, 30)
+    seen["asked_alone"] = wait_for(
+        "its look at /controller",
+        lambda: [
+            at
+            for at, frame in tap.kept[since:]
+            if operation(frame) == GET_DATA and decode(frame)[1][0].path == CONTROLLER[0]
+        ],
+        30,
+    )
+    seen["controller_later"] = [story.look.get(path) for path in CONTROLLER]

@@ -27,6 +27,24 @@ def key_of(frame: bytes) -> int:
     return int(struct.unpack_from(">h", frame)[0])
 
 
+_BATCH = struct.Struct(">qiibihi")
+"""Head of a batch: offset, length, epoch, magic, checksum, attributes, last offset delta."""
+
+
+def last_offset(folder: Path) -> int:
+    """The last offset in the newest segment of a log that is being written, -1: none."""
+    segments = sorted(folder.glob("*.log"))
+    if not segments:
+        return -1
+    data, at, last = segments[-1].read_bytes(), 0, int(segments[-1].stem) - 1
+    while at + _BATCH.size <= len(data):
+        offset, length, *_, delta = _BATCH.unpack_from(data, at)
+        at += 12 + length
+        if at <= len(data):
+            last = offset + delta
+    return last
+
+
 @dataclass
 class Tap:
     """A proxy that keeps the requests that pass: (monotonic seconds, frame).

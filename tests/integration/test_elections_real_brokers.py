@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.judge.stores import dump_log, from_log
 from tests.integration.elections import ELECTION, MOVING, SWAPPED
 from tests.integration.looking import envelopes, zk_ops
 from wire import messages as m
@@ -49,6 +50,17 @@ def test_our_tool_says_what_kafkas_says(story):
     again = story.seen["java_again"]
     assert again.code == 0, again
     assert f"{ALREADY} swapped-0" in again.out
+
+
+@pytest.mark.requirement("K15")
+def test_when_the_answer_comes_the_leader_has_moved(story):
+    """In the log as it was then; what brokers show trails it by the requests to them."""
+    log = from_log(dump_log(story.seen["log_at_the_answer"]))
+    leaders = {index: one["leader"] for index, one in log.topics["swapped"]["partitions"].items()}
+    before = story.seen["leaders_reordered"]
+    assert before[1] != 2
+    assert leaders == {0: 2, 1: 2, 2: before[2]}
+    assert story.seen["leaders_after_ours"][1] == 2
 
 
 @pytest.mark.requirement("K06", "K14")

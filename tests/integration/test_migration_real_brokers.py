@@ -12,7 +12,7 @@ from bench.judge.stores import from_log, from_tree
 from emulator.trace.metrics import METRICS
 from tests.integration.looking import envelopes, last_registration, the_claim, zk_ops
 from tests.integration.migrated import LIFE, OLD_EPOCH, PAUSED, ROLLED, folders
-from tests.integration.zookeeper_frames import CREATE, DELETE, MULTI, SET_DATA
+from tests.integration.zookeeper_frames import CREATE, DELETE, MULTI, SET_DATA, decode
 from wire import messages as m
 from wire.codec import decode as decode_message
 from wire.errors import ErrorCode
@@ -91,6 +91,20 @@ def test_it_claims_within_a_second_of_the_last_registration(story):
 # --- the claim and the copy
 
 
+@pytest.mark.requirement("G06")
+def test_what_goes_to_zookeeper_is_in_the_log_already(story):
+    """The offset that each multi names, beside the log's files as the multi was on its way."""
+    named = [
+        (op.json["kraft_metadata_offset"], end)
+        for frame, end in story.log_ends
+        for op in decode(frame)[1]
+        if op.code == SET_DATA and op.path == "/migration"
+    ]
+    assert len(named) > 20
+    assert [(offset, end) for offset, end in named if offset > end] == []
+    assert max(offset for offset, _ in named) > 100
+
+
 @pytest.mark.requirement("P10")
 def test_the_claim_comes_before_the_copy_reads(story):
     [(claimed, ops)] = the_claim(story)
@@ -123,6 +137,25 @@ def test_the_controller_znode_is_ours_persistent_and_of_a_version_brokers_parse(
             f for _, f in frames if f[4:8] == EXISTS.to_bytes(4, "big") and b"/controller" in f
         ]
         assert looked, "the watch on /controller fired"
+
+
+@pytest.mark.requirement("E05")
+def test_no_broker_claims_it_while_there_is_no_controller(story):
+    """For longer than the sessions of ours and of a broker, which looks when it has a new one."""
+    assert story.seen["asked_alone"]
+    assert story.seen["controller_later"] == story.seen["controller_left"]
+    [controller, _] = story.seen["controller_left"]
+    assert json.loads(controller[0])["brokerid"] == NODE
+    [(claimed, _)] = the_claim(story)
+    for broker, tap in zip(story.cluster.brokers, story.broker_zk_taps, strict=True):
+        wrote = {
+            op.path
+            for at, code, ops in zk_ops(tap)
+            if at > claimed and code in WRITES
+            for op in ops
+            if op.code in (CREATE, DELETE, SET_DATA)
+        }
+        assert not wrote & {"/controller", "/controller_epoch"}, broker.id
 
 
 @pytest.mark.requirement("E06", "E08")
@@ -328,6 +361,17 @@ def test_one_broker_forwards_all_on_one_connection(story):
 
 
 # --- what brokers are told
+
+
+@pytest.mark.requirement("V04")
+def test_control_requests_have_the_versions_of_3_4_and_later(story):
+    sent = {
+        (header.api_key, header.api_version)
+        for tap in story.broker_taps
+        for _, header, _ in tap.decoded
+        if header.client_id == str(NODE)
+    }
+    assert sent == {(4, 7), (5, 4), (6, 8)}
 
 
 @pytest.mark.requirement("R01", "L04")

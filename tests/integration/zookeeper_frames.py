@@ -73,6 +73,11 @@ class Cursor:
         raise ValueError(f"operation {code} on {path}")
 
 
+def operation(frame: bytes) -> int:
+    """Operation code of a request; what a session begins with has none: 0."""
+    return Cursor(frame, 4).read_int() if len(frame) >= 8 else 0
+
+
 def decode(frame: bytes) -> tuple[int, list[Op]]:
     """Operation code of a request, and its operations: one, or those inside a multi."""
     cursor = Cursor(frame, 4)
