@@ -10,6 +10,7 @@ import pytest
 
 from bench.chaos.run import run
 from bench.chaos.stage import Options
+from bench.demo.controllers import IDS
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -20,6 +21,7 @@ def chaos_run() -> Callable[[Options], int]:
     return run
 
 
+@pytest.mark.requirement("U02", "U12", "Z03")
 def test_nothing_acknowledged_is_lost_under_random_faults(
     tmp_path: Path, chaos_run: Callable[[Options], int]
 ) -> None:
@@ -28,9 +30,19 @@ def test_nothing_acknowledged_is_lost_under_random_faults(
     lines = (tmp_path / "out" / "events.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in lines]
     struck = [event for event in events if event["what"] == "strike"]
-    leaders = {(event["epoch"], event["node"]) for event in events if event["what"] == "leader"}
+    assert {event["kind"] for event in struck} == {"broker", "controller", "zookeeper"}
+    led = [event for event in events if event["what"] == "leader"]
     assert len(struck) >= 4
-    assert len(leaders) >= 2, events
+    assert len({(event["epoch"], event["node"]) for event in led}) >= 2, events
+    [killed] = [
+        event for event in struck if (event["kind"], event["fault"]) == ("controller", "KILL")
+    ]
+    before = [event for event in led if event["at_s"] < killed["at_s"]][-1]
+    after = [event for event in led if event["at_s"] > killed["at_s"]]
+    assert before["node"] == IDS[killed["number"]]
+    assert after, "another one led"
+    assert after[0]["epoch"] > before["epoch"]
+    assert after[0]["node"] != before["node"]
     [clients] = [event for event in events if event["what"] == "clients"]
     assert clients["intended"] >= clients["changes"] >= 400
     assert clients["records"] >= 2_000
