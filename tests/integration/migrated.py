@@ -26,6 +26,7 @@ from bench.load.records import Verdict
 from bench.rig.bridge import Bridge
 from bench.rig.cluster import Cluster
 from bench.rig.fault_proxy import FaultProxy, FrameProtocol, Kind
+from bench.rig.ports import free_port
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import wait_for
 from bench.rig.zk_dump import contents, dump
@@ -184,6 +185,8 @@ def tell(story: Story, folder: Path) -> None:
         stack.callback(story.cluster.kill)
         elections.prepare(story)
         client_entities.prepare(story)
+        watched = story.cluster.brokers[0]
+        watched.jmx_port = free_port()
         _old_cluster(story)
         elections.in_zookeeper_mode(story, folder)
         client_entities.in_zookeeper_mode(story)
@@ -196,6 +199,8 @@ def tell(story: Story, folder: Path) -> None:
         stack.callback(java.kill)
         wait_for("group topic", lambda: "__consumer_offsets" in story.shape().topics)
         tools = stack.enter_context(ToolHost())
+        story.seen["state_by_jmx"] = _state_by_jmx(tools, watched.jmx_port)
+        watched.jmx_port = None
         _migrate(story, tools)
         _change(story)
         _ask_for_a_level(story, tools, "bootstrap-server", story.cluster.bootstrap)
@@ -244,6 +249,15 @@ def _old_cluster(story: Story) -> None:
     asyncio.run(api.set_configs(one, api.BROKER, "", {"message.max.bytes": "1500000"}))
     story.seen["controllers_before"] = [story.shape(id_).controller_id for id_ in range(3)]
     story.seen["controller_before"] = story.json("/controller")
+
+
+def _state_by_jmx(tools: ToolHost, port: int) -> str:
+    """What the controller's bean of a broker says of the migration, as Kafka's own tool prints."""
+    url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
+    bean = "kafka.controller:type=KafkaController,name=ZkMigrationState"
+    given = ("--object-name", bean, "--one-time", "true", "--jmx-url", url)
+    printed = tools.run("org.apache.kafka.tools.JmxTool", *given)
+    return printed.out + printed.err
 
 
 def _migrate(story: Story, tools: ToolHost) -> None:

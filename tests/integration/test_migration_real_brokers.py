@@ -88,6 +88,12 @@ def test_it_claims_within_a_second_of_the_last_registration(story):
     assert 0 < the_claim(story)[0][0] - registered < 1.0
 
 
+@pytest.mark.requirement("S06")
+def test_a_controller_in_zookeeper_mode_reports_4(story):
+    """As docs/status.md says; every broker has the bean, whether it is the controller or not."""
+    assert re.search(r":Value\"\n\d+,4$", story.seen["state_by_jmx"].strip())
+
+
 # --- the claim and the copy
 
 
