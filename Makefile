@@ -64,6 +64,7 @@ sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, then of 
 
 chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, ZooKeeper, kill -9, SIGSTOP, TCP faults
 	code=0; for round in "--servers 1" "--servers 3" "--servers 1 --kafkas 1" "--kafkas 2"; do \
+	  $(PY) -m tools.recorded "chaos$$(echo $$round | tr -d ' -')" \
 	  $(PY) -m bench.chaos --seconds 110 $$round || code=1; done; exit $$code
 
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red (goes on where it ended)

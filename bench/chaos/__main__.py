@@ -7,10 +7,13 @@ itself, or replicas did not come back into sync. Everything of the run stays in 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
 
+from bench import record
+from bench.chaos.proofs import proofs
 from bench.chaos.run import run
 from bench.chaos.stage import Options
 from bench.rig.process import interrupt_on_terminate
@@ -29,7 +32,10 @@ def main() -> int:
     seed = int(time.time()) % 1_000_000 if given.seed is None else given.seed
     out = given.out.absolute() / time.strftime(f"chaos-%Y%m%d-%H%M%S-{seed}")
     interrupt_on_terminate()
-    return run(Options(out, given.seconds, seed, given.kafkas, given.servers, given.rate))
+    code = run(Options(out, given.seconds, seed, given.kafkas, given.servers, given.rate))
+    events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
+    record.leave(proofs(events, held=code == 0), complete=True)
+    return code
 
 
 if __name__ == "__main__":

@@ -306,7 +306,7 @@ class Shell:
         self.emit(Synced(token) if error is None else DiskFailed(failure(error)))
 
     def _written(self, path: str, error: OSError | None) -> None:
-        self.emit(FileWritten(path) if error is None else FileNotWritten(path, failure(error)))
+        self.emit(FileWritten(path) if error is None else FileNotWritten(path, str(error)))
 
     def _connect(self, to: Connect) -> None:
         peer = TcpConnection(

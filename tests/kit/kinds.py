@@ -7,7 +7,6 @@ KINDS: dict[str, frozenset[str]] = {
     "real broker": frozenset(
         {
             "brokers",
-            "chaos_run",
             "module_brokers",
             "shared_brokers",
             "cluster",
