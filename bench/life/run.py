@@ -170,7 +170,8 @@ def _phases(life: Life, left: Sequence[Phase]) -> None:
         unwell = stage.stop()
         life.check("every server stopped in order", not unwell, "; ".join(unwell))
     except _FAILURES as error:
-        life.check("the phase came to its end", held=False, figures=f"{error}")
+        why = f"{type(error).__name__}: {error}"  # many have no text
+        life.check("the phase came to its end", held=False, figures=why)
     _keep(standing, life.row)
     standing.failed |= any(row["wrong"] for row in standing.rows)
     stage.save()

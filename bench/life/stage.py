@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.demo.controllers import Controllers
@@ -286,9 +286,10 @@ class Stage:
 
     def znode(self, path: str) -> Any:
         """The JSON of a znode; None if it is not there."""
-        if self.look.exists(path) is None:
+        try:
+            return json.loads(self.look.get(path)[0])
+        except NoNodeError:
             return None
-        return json.loads(self.look.get(path)[0])
 
     def shape(self, broker: Broker) -> api.Shape:
         """What a broker tells its clients."""
