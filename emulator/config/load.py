@@ -281,8 +281,11 @@ def _peers(
 ) -> dict[str, str]:
     """Listeners of other nodes to which we connect, with their protocols; adds how to ``plain``."""
     protocol = r.take("security.inter.broker.protocol", str, "PLAINTEXT")
-    name = plain["inter_broker_listener_name"] = r.take("inter.broker.listener.name", str, protocol)
-    told = {name: protocols.get(name, name)} if plain["migration_enabled"] else {}
+    # In upper case, as brokers register their listeners (ListenerName.normalised, Kafka 3.9).
+    name = r.take("inter.broker.listener.name", str, protocol).upper()
+    plain["inter_broker_listener_name"] = name
+    of_name = {one.upper(): told for one, told in protocols.items()}.get(name, name)
+    told = {name: of_name} if plain["migration_enabled"] else {}
     plain["inter_broker_access"] = access_to(r, name, told.get(name, ""), INTER_BROKER_MECHANISM)
     voters = {one: protocols.get(one, one) for one in voters_listener}
     (one, of_voters), *_ = *voters.items(), ("", "")

@@ -136,7 +136,8 @@ class Properties:
             for name, _, protocol in (one.partition(":") for one in self.names(PROTOCOL_MAP))
         }
         if written:
-            return written
+            # Kafka's names of listeners are in upper case, whatever the file says (ListenerName).
+            return {**written, **{name.upper(): told for name, told in written.items()}}
         controllers = self.names(NAMES)
         used = {*controllers, *(one.partition("://")[0] for one in self.names("listeners"))}
         known = {name: name for name in SECURITY_PROTOCOLS}
@@ -153,12 +154,12 @@ class Properties:
 
     @property
     def inter_broker_listener(self) -> str:
-        """The listener between brokers: named, or else named as its security protocol."""
+        """The listener between brokers, in upper case: named, or else as its security protocol."""
         return (
             self.get("inter.broker.listener.name")
             or self.get("security.inter.broker.protocol")
             or "PLAINTEXT"
-        )
+        ).upper()
 
     @property
     def controller_addresses(self) -> tuple[HostPort, ...]:

@@ -13,6 +13,8 @@ from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed, named
 
 CONNECT: Final = "zookeeper.connect"
+PLACEHOLDER: Final = "${"
+"""In a value that a config provider fills in, as ``${file:PATH:KEY}``."""
 BETWEEN: Final = "inter.broker.listener.name"
 BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
 MECHANISMS: Final = "sasl.enabled.mechanisms"
@@ -33,9 +35,13 @@ _B20, _B21, _B22, _W10 = (
 def chroot(survey: Survey) -> Iterator[Outcome]:
     """The chroot of each connect string: below another one is another cluster."""
     # A KRaft broker's file has it without effect.
-    files = (one for one in survey.all_files if not one.is_kraft_broker)
+    files = [one for one in survey.all_files if not one.is_kraft_broker]
     every = ((one, _chroot(one.get(CONNECT))) for one in files)
     told = [(one, path) for one, path in every if path is not None]
+    for one in files:
+        if PLACEHOLDER in one.get(CONNECT):
+            why = f"{one.name} takes {CONNECT} from a config provider, which is not asked here"
+            yield NotRun("B20", why)
     if not told:
         yield NotRun("B20", f"no {CONNECT} in the files given")
         return
@@ -97,7 +103,7 @@ def _servers(one: Properties) -> tuple[HostPort, ...]:
 
 
 def _chroot(connect: str) -> str | None:
-    if not connect:
+    if not connect or PLACEHOLDER in connect:
         return None
     _, slash, path = connect.partition("/")
     return f"/{path.strip('/')}" if slash and path.strip("/") else ""
@@ -129,7 +135,7 @@ def between_brokers(survey: Survey) -> Iterator[Outcome]:
 
 def _own_listener(one: Properties) -> Iterator[Outcome]:
     """What a node refuses of its own listener between brokers when it starts."""
-    name = one.get(BETWEEN)
+    name = one.get(BETWEEN).upper()
     if name and one.get(BETWEEN_PROTOCOL):
         yield _B21(
             one.at(BETWEEN_PROTOCOL),
@@ -145,7 +151,7 @@ def _own_listener(one: Properties) -> Iterator[Outcome]:
             f"add {name} with its protocol, as on the brokers",
         )
         return
-    advertised = [x.name for x in one.listeners("advertised.listeners") or one.listeners()]
+    advertised = [x.name.upper() for x in one.listeners("advertised.listeners") or one.listeners()]
     if one.is_zookeeper_broker and advertised and one.inter_broker_listener not in advertised:
         yield _B21(
             one.at(BETWEEN),
@@ -202,10 +208,11 @@ def _to_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
 
 
 def _listener_names(one: Properties) -> frozenset[str]:
-    """Names of the listeners of a broker's file; none if they cannot be read."""
+    """Names of the listeners of a broker's file, in upper case; none if they cannot be read."""
     if not one.get("listeners"):
         return frozenset({"PLAINTEXT"})
-    return frozenset(x.name for x in (*one.listeners(), *one.listeners("advertised.listeners")))
+    every = (*one.listeners(), *one.listeners("advertised.listeners"))
+    return frozenset(x.name.upper() for x in every)
 
 
 def _brokers(ids: Sequence[int | None]) -> str:
@@ -244,7 +251,7 @@ def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
 
 def _between_protocol(one: Properties) -> str:
     """The protocol on the listener between brokers, as the file of this node has it."""
-    if name := one.get(BETWEEN):
+    if name := one.get(BETWEEN).upper():
         return one.protocols.get(name, "")
     return (one.get(BETWEEN_PROTOCOL) or "PLAINTEXT").upper()
 

@@ -142,7 +142,7 @@ def _listeners(one: Properties) -> Iterator[Outcome]:
         )
     inter = one.inter_broker_listener
     reached = advertised or listening
-    if reached and inter not in reached:
+    if reached and inter not in {x.upper() for x in reached}:
         yield _B17(
             one.at("inter.broker.listener.name"),
             f"{inter} is not among the advertised listeners {', '.join(sorted(reached))}",

@@ -88,6 +88,21 @@ def test_a_migrating_controller_logs_in_to_brokers(by: str) -> None:
         load(CONTROLLER | MIGRATION | told)
 
 
+def test_the_listener_between_brokers_is_looked_for_in_upper_case() -> None:
+    """As brokers register theirs; the map may be in lower case, too."""
+    told = {
+        "inter.broker.listener.name": "internal",
+        "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,Internal:SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+        "listener.name.internal.scram-sha-256.sasl.jaas.config": f"{SCRAM} {OWN};",
+    }
+    found, _ = load(CONTROLLER | MIGRATION | told)
+    assert (found.inter_broker_listener_name, found.inter_broker_access.login) == (
+        "INTERNAL",
+        LOGIN,
+    )
+
+
 def test_a_broker_in_both_modes() -> None:
     found, warnings = load_broker(BROKER, "me")
     assert warnings == ()

@@ -184,6 +184,29 @@ def test_the_listener_of_a_controller_may_be_another_one_that_the_brokers_have()
     assert fatal.fact == "OTHER; broker 1 has no listener of that name"
 
 
+def test_names_of_listeners_are_compared_in_upper_case() -> None:
+    """As Kafka takes them, whatever the files say."""
+    upper = {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,IN:PLAINTEXT"}
+    lower = {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,in:PLAINTEXT"}
+    name = "inter.broker.listener.name"
+    registered = {"version": 5, "listener_security_protocol_map": {"IN": "PLAINTEXT"}}
+    nodes = {**good_nodes(), "/brokers/ids/1": js(registered)}
+    for broker, controller in ((upper, lower), (lower, upper)):
+        one = {**broker, "listeners": "In://:9092", name: "in"}
+        report = run(survey(nodes, broker=one, controller={**controller, name: "iN"}))
+        assert not found(report, "B21"), report.findings
+        report = run(survey(nodes, broker=one, controller={**controller, name: "out"}))
+        assert found(report, "B21")
+
+
+def test_a_connect_string_of_a_config_provider_is_said_not_to_be_compared() -> None:
+    key = "zookeeper.connect"
+    report = run(survey(broker={key: "${file:/etc/kafka/zk.properties:zookeeper}"}))
+    assert not found(report, "B20")
+    told = "b takes zookeeper.connect from a config provider, which is not asked here"
+    assert told in [one.why for one in report.not_run if one.code == "B20"]
+
+
 def test_a_broker_that_is_not_restarted_yet_may_have_the_listener_in_its_file_only() -> None:
     registered = {"version": 5, "listener_security_protocol_map": {"OLD": "PLAINTEXT"}}
     report = run(survey({**good_nodes(), "/brokers/ids/1": js(registered)}))
