@@ -222,6 +222,8 @@ class Disk:
                     folder_fd = self._reserve.open(path.parent, os.O_RDONLY)
                 except OSError:
                     os.close(fd)
+                    with contextlib.suppress(OSError):
+                        part.unlink(missing_ok=True)
                     raise
         except OSError as error:
             loop.call_soon(done, effect.path, error)

@@ -20,6 +20,8 @@ from emulator.seam import WriteFile
 PART: Final = ".part"
 """How the name of a file ends that is not finished."""
 _SLICE: Final = 1024 * 1024
+LOG_ROOM: Final = 1024 * 1024
+"""Bytes that a large file leaves to what is appended while it is written."""
 
 
 class Worker:
@@ -85,6 +87,7 @@ class Writing:
         """
         try:
             try:
+                self._look_for_room()
                 self._content(closing)
                 self._part.replace(self._part.with_name(self._part.name.removesuffix(PART)))
                 self._sync(self._folder_fd)
@@ -105,6 +108,17 @@ class Writing:
             closed(self._folder_fd)
             self.ended.set()
         return None
+
+    def _look_for_room(self) -> None:
+        """Begin nothing that would take the last space: an append to the log would fail meanwhile.
+
+        Raises:
+            OSError: there is too little.
+        """
+        found = os.fstatvfs(self._folder_fd)
+        # A file system that does not know its size says 0.
+        if found.f_blocks and found.f_bavail * found.f_frsize < len(self.effect.data) + LOG_ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _content(self, closing: threading.Event) -> None:
         view = memoryview(self.effect.data)

@@ -257,7 +257,7 @@ def _state_by_jmx(tools: ToolHost, port: int) -> str:
     bean = "kafka.controller:type=KafkaController,name=ZkMigrationState"
     given = ("--object-name", bean, "--one-time", "true", "--jmx-url", url)
     printed = tools.run("org.apache.kafka.tools.JmxTool", *given)
-    return printed.out + printed.err
+    return printed.out
 
 
 def _migrate(story: Story, tools: ToolHost) -> None:

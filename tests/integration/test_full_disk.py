@@ -1,7 +1,7 @@
 """Our controller as a process that runs out of space.
 
-A disk that fills up is a clear end, and nothing acknowledged is lost. One that has no room for a
-snapshot, but for records, is none.
+A disk that fills up is a clear end, and nothing acknowledged is lost. One that has room for records
+but not for a snapshot is no end.
 
 A small file system is a tmpfs in a mount namespace of its own, which ends with the test. Where no
 namespace may be made, what is left is a bound on the size of a file (RLIMIT_FSIZE): the same part
@@ -34,12 +34,12 @@ pytestmark = pytest.mark.slow
 NODE_ID = 3000
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 MAIN = "from emulator.cli import main; main()"
-SIZE = 1024 * 1024
+SIZE = 4 * 1024 * 1024
 KINDS = m.AlterClientQuotasRequest
 
 
 class SmallDisk:
-    """A tmpfs of 1 MiB at ``inside`` for who enters its namespace, at ``path`` for us."""
+    """A tmpfs of 4 MiB at ``inside`` for who enters its namespace, at ``path`` for us."""
 
     def __init__(self, inside: Path) -> None:
         inside.mkdir()
@@ -214,41 +214,52 @@ def test_a_disk_without_room_for_a_snapshot_ends_nothing(tmp_path: Path, small: 
     controller = Controller(
         tmp_path, data, small.enter, metadata_log_max_record_bytes_between_snapshots="60000"
     )
-    with started(controller):
-        small.fill(left=96 * 1024)
-        answered = controller.ask_until_it_ends(count=230)
-        line = controller.wait_line("snapshot not written")
-        assert ".checkpoint" in line
-        assert "No space left on device" in line
-        answered += controller.ask_until_it_ends("after", 20)
-        assert len(answered) == 250, "it goes on"
-        assert controller.stop() == 0
+    small.fill(left=256 * 1024)
     folder = small.path / "data" / "__cluster_metadata-0"
-    assert not list(folder.glob("*.part")), "half a file must not keep the disk full"
+    with started(controller):
+        answered = controller.ask_until_it_ends(count=300)
+        assert "No space left on device" in controller.wait_line("snapshot not written")
+        assert len(answered) == 300
+        assert not list(folder.glob("*.checkpoint*"))
     (folder / "quorum-state.part").write_bytes(b"half")
+    with started(controller):
+        controller.wait_line("snapshot not written")
+        assert not list(folder.glob("*.part"))
+        answered += controller.ask_until_it_ends("next", 10)
+        assert len(answered) == 310, "the next life goes on too"
 
     small.make_room()
     with started(controller):
-        assert not list(folder.glob("*.part"))
-        assert len(controller.ask_until_it_ends("later", 300)) == 300
         controller.wait_line("snapshot written")
         assert controller.stop() == 0
     assert set(answered) <= controller.users(data)
 
 
-def test_a_file_that_may_grow_no_more(tmp_path: Path) -> None:
-    """EFBIG in the place of ENOSPC; without the bound it goes on."""
+def test_files_that_may_grow_no_more(tmp_path: Path) -> None:
+    """EFBIG in the place of ENOSPC, in a snapshot, then in the log; without the bound it goes on.
+
+    The segments of the log stay small as long as snapshots can be stored.
+    """
     data = tmp_path / "data"
-    controller = Controller(tmp_path, data, [])
+    folder = data / "__cluster_metadata-0"
+    controller = Controller(
+        tmp_path, data, [], metadata_log_max_record_bytes_between_snapshots="20000"
+    )
     controller.prefix = ["prlimit", "--fsize=60000"]
     with started(controller):
-        answered = controller.ask_until_it_ends()
+        answered = controller.ask_until_it_ends(count=350)
+        assert "File too large" in controller.wait_line("snapshot not written")
+        assert len(answered) == 350
+        assert not list(folder.glob("*.part")), "half a file must not take space"
+        assert len(list(folder.glob("*.checkpoint"))) == 2
+        answered += controller.ask_until_it_ends("more")
         assert controller.wait() == 1
-    assert 100 < len(answered) < 1_000
+    assert 400 < len(answered) < 2_000
     assert "the disk failed: [Errno 27] File too large: '" in said(controller)
     controller.prefix = []
     with started(controller):
         assert "unfinished end of the log truncated" in "\n".join(controller.lines())
+        controller.wait_line("snapshot written")
         assert len(controller.ask_until_it_ends("later", 3)) == 3
         assert controller.stop() == 0
     assert set(answered) <= controller.users(data)

@@ -32,7 +32,10 @@ def disk_slow(strike: Strike) -> None:
 
 
 def disk_error(strike: Strike) -> None:
-    """EIO of one operation: the process must end, and its next life find all acknowledged."""
+    """EIO of one operation: the process must end, and its next life find all acknowledged.
+
+    Not if it is that of a snapshot, which is tried again.
+    """
     world, process = strike.world, strike.world.process
     operation: Operation = strike.rng.choice(("append", "sync", "sync", "replace"))
     world.active.disk.fail_next(operation, after=strike.rng.randint(0, 3))
@@ -141,7 +144,10 @@ def proven(files: Mapping[str, bytes]) -> dict[str, list[tuple[int, int]]]:
 
 
 def disk_full(strike: Strike) -> None:
-    """ENOSPC: the process must end; there is space again before or after its next life begins."""
+    """ENOSPC: the process must end at a record, not at a snapshot.
+
+    There is space again before or after its next life begins.
+    """
     world, disk = strike.world, strike.world.active.disk
     disk.capacity = disk.used + strike.rng.choice((0, 50, 400, 3_000))
     strike.tell("the disk fills")

@@ -123,7 +123,7 @@ def voter_disk_slow(strike: Strike) -> None:
 
 
 def voter_disk_error(strike: Strike) -> None:
-    """EIO of one operation of a voter's disk: its process must end."""
+    """EIO of one operation of a voter's disk: its process must end, unless it is a snapshot's."""
     host = _one(strike)
     if host is None or host.process is None:
         return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from emulator.io.disk import Disk
+from emulator.io.large_file import LOG_ROOM
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, SyncFile, WriteFile
 
 MIB = 1 << 20
@@ -252,3 +255,56 @@ def test_a_process_that_is_killed_leaves_a_half_that_is_known_by_its_name(
         await ends.wait(1)
 
     run(tmp_path, story)
+
+
+def test_one_that_would_take_the_last_space_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is appended to the log meanwhile would find none, which ends a node."""
+    real, left = os.fstatvfs, len(LARGE) + LOG_ROOM
+
+    def small(fd: int) -> os.statvfs_result:
+        found = list(real(fd))
+        found[1:5] = [1, left, left, left]
+        return os.statvfs_result(found)
+
+    async def story(disk: Disk, ends: Ends) -> None:
+        nonlocal left
+        disk.write(WriteFile(NAME, LARGE), ends)
+        await ends.wait(1)
+        left -= 1
+        disk.write(WriteFile("log/8.checkpoint", LARGE), ends)
+        await ends.wait(2)
+
+    monkeypatch.setattr("os.fstatvfs", small)
+    fits, fails = run(tmp_path, story).found
+    assert fits == (NAME, None)
+    assert fails[1] is not None
+    assert (fails[1].errno, fails[1].filename) == (errno.ENOSPC, str(tmp_path / "log/8.checkpoint"))
+    assert content(tmp_path) == {NAME: LARGE}
+
+
+BOUNDED = """
+import asyncio, resource, sys
+from pathlib import Path
+from emulator.io.disk import Disk
+from emulator.seam import AppendFile, WriteFile
+
+async def story():
+    disk, ended = Disk(Path(sys.argv[1])), asyncio.get_running_loop().create_future()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    disk.write(WriteFile("log/7.checkpoint", bytes(150_000)), lambda *end: ended.set_result(end))
+    path, error = await ended
+    disk.append(AppendFile("log/0.log", b"abc"))
+    disk.close()
+    print(path, error.errno, error.filename.endswith(path))
+
+asyncio.run(story())
+"""
+
+
+def test_one_that_the_system_ends_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BOUNDED, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == [NAME, str(errno.EFBIG), "True"]
+    assert content(tmp_path) == {"log/0.log": b"abc"}

@@ -14,7 +14,22 @@ from emulator.io import run
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.run import Shell
-from emulator.seam import Accepted, Close, Closed, Effect, Event, Halt, Log, Received, Send
+from emulator.seam import (
+    Accepted,
+    AppendFile,
+    Close,
+    Closed,
+    DiskFailed,
+    Effect,
+    Event,
+    FileNotWritten,
+    FileWritten,
+    Halt,
+    Log,
+    Received,
+    Send,
+    WriteFile,
+)
 
 HALT: list[Effect] = [Halt(0, "done")]
 
@@ -259,3 +274,30 @@ def test_a_timer_is_set_anew_only_for_an_earlier_deadline(
     timers.pass_to(4_000)
     assert (timers.turns, timers.set) == (1, [])
     disk.close()
+
+
+def test_a_large_file_that_cannot_be_begun_stops_nothing_that_follows(tmp_path: Path) -> None:
+    """Unlike any other file effect; one that fails in the thread is reported in the same way."""
+    (tmp_path / "taken").write_bytes(b"no folder")
+    wanted = WriteFile("taken/7.checkpoint", b"7")
+
+    def on_event(event: Event) -> list[Effect]:
+        match event:
+            case Closed():
+                return [wanted, AppendFile("log/0.log", b"abc")]
+            case FileNotWritten():
+                return [WriteFile("log/8.checkpoint", b"8")]
+            case FileWritten():
+                return [AppendFile("taken/0.log", b"abc")]
+            case DiskFailed():
+                return HALT
+        return []
+
+    machine = Machine(on_event)
+    serve(machine, tmp_path, lambda shell, _: shell.emit(Closed(1, "")))
+    assert (tmp_path / "log/0.log").read_bytes() == b"abc"
+    _, failed, written, last = machine.seen
+    assert isinstance(failed, FileNotWritten)
+    assert (failed.path, "taken" in failed.why) == (wanted.path, True)
+    assert written == FileWritten("log/8.checkpoint")
+    assert isinstance(last, DiskFailed)

@@ -117,3 +117,14 @@ def test_a_file_that_is_there_though_its_folder_could_not_be_synced_is_removed(t
     assert seen
     assert world.halt is None
     assert snapshots(world) == []
+
+
+def test_one_that_was_due_by_bytes_alone_is_tried_again_too() -> None:
+    due = {"metadata_log_max_record_bytes_between_snapshots": "1500"}
+    world = Full(**OFF | due | {"metadata_log_max_snapshot_interval_ms": "0"})
+    world.advance(30_000)
+    failure = world.node.snapshots.failure
+    assert failure is not None
+    world.no_room = ""
+    world.advance(failure.again_ms - world.now_ms + 1_000)
+    assert world.node.raft.latest_snapshot is not None
