@@ -16,6 +16,7 @@ from typing import Final
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.isr import AfterError, HostedPartition, IsrProposal, Key, valid
 from emulator.broker.replicas import HostedReplicas
+from emulator.deadlines import earliest
 from emulator.net.outcomes import Answered
 from emulator.seam import Effect, Event
 from wire import messages as m
@@ -73,7 +74,7 @@ class AlterPartitionSender:
         deadlines = [self._replicas.deadline_ms, self.channel.deadline_ms]
         if self._waiting and not self._in_flight:
             deadlines.append(self._not_before_ms)
-        return min((one for one in deadlines if one is not None), default=None)
+        return earliest(deadlines)
 
     def start(self, now_ms: int) -> None:
         """Nothing is hosted before the first metadata."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
+from emulator.deadlines import earliest
 from emulator.net.outcomes import Answered
 from emulator.seam import Effect, Event, Log
 from wire import messages as m
@@ -53,7 +54,7 @@ class ControlledShutdown:
     def deadline_ms(self) -> int | None:
         """See Part."""
         times = (self._due_ms, self._channel.deadline_ms)
-        return min((one for one in times if one is not None), default=None)
+        return earliest(times)
 
     def start(self, now_ms: int) -> None:
         """See Part; :meth:`begin` asks."""

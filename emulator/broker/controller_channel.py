@@ -18,6 +18,7 @@ from itertools import count
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from emulator.controller.forwarding import says
+from emulator.deadlines import earliest
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.login import LoginError
 from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
@@ -114,7 +115,7 @@ class ControllerChannel(Generic[T]):
             deadlines.append(self._channel.deadline_ms)
         elif self._queue:
             deadlines.append(self._not_before_ms)
-        return min((one for one in deadlines if one is not None), default=None)
+        return earliest(deadlines)
 
     @property
     def _expires_ms(self) -> int | None:

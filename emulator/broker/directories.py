@@ -17,6 +17,7 @@ from typing import Final
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.isr import Key
 from emulator.broker.replicas import HostedReplicas
+from emulator.deadlines import earliest
 from emulator.net.outcomes import Answered
 from emulator.seam import Effect, Event
 from wire import messages as m
@@ -65,7 +66,7 @@ class DirectoryAssigner:
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` has something to do."""
         deadlines = [None if self._in_flight else self._due_ms, self.channel.deadline_ms]
-        return min((one for one in deadlines if one is not None), default=None)
+        return earliest(deadlines)
 
     def all_changed(self, now_ms: int) -> None:
         """All that is hosted, or the metadata.version, has changed: look at everything again."""

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
+from emulator.deadlines import earliest
 from emulator.net.outcomes import Answered, EndedBy, Unanswered
 from emulator.seam import Effect, Event, Log
 from wire import messages as m
@@ -151,7 +152,7 @@ class LifecycleManager:
         if self.over is not None:
             return None
         times = (self._due_ms, self._give_up_ms, self._channel.deadline_ms)
-        return min((one for one in times if one is not None), default=None)
+        return earliest(times)
 
     def start(self, now_ms: int) -> None:
         """See Part."""

@@ -44,6 +44,7 @@ from emulator.config.broker import BrokerConfig
 from emulator.config.reading import INT_MAX
 from emulator.controller.credentials import ImageCredentials
 from emulator.controller.failures import RequestFailures, failure_line
+from emulator.deadlines import earliest
 from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
 from emulator.net.control import ControlRequest
@@ -139,7 +140,7 @@ class BrokerNode:
         times.append(self.connections.deadline_ms)
         if self._outcomes or self._divided:
             times.append(0)
-        return min((one for one in times if one is not None), default=None)
+        return earliest(times)
 
     def start(self, now_ms: int) -> list[Effect]:
         """Begin to follow the log, and to register."""

@@ -13,6 +13,7 @@ from emulator.broker.followed import FETCH_WAIT_MS, FollowedMetadata
 from emulator.broker.lifecycle import HINTS
 from emulator.broker.quorum import KnownQuorum, ToldLeader
 from emulator.config.listeners import HostPort
+from emulator.deadlines import earliest
 from emulator.metadata.errors import ReplayError
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.outcomes import Answered, Broken, Opened, Turn, Unanswered
@@ -87,7 +88,7 @@ class LogObserver:
         deadlines = [self._due_ms]
         if self._channel is not None:
             deadlines.append(self._channel.deadline_ms)
-        return min((one for one in deadlines if one is not None), default=None)
+        return earliest(deadlines)
 
     def start(self, now_ms: int) -> None:
         """See Part."""

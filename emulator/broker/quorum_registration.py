@@ -22,6 +22,7 @@ from emulator.broker.observer import LogObserver
 from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum
 from emulator.config.broker import BrokerConfig
+from emulator.deadlines import earliest
 from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from emulator.seam import Effect, Event
 
@@ -111,7 +112,7 @@ class QuorumRegistration:
     def deadline_ms(self) -> int | None:
         """See Part."""
         times = (part.deadline_ms for part in self._parts)
-        return min((one for one in times if one is not None), default=None)
+        return earliest(times)
 
     def start(self, now_ms: int) -> None:
         """See Part; :meth:`begin` starts it."""

@@ -13,6 +13,7 @@ from emulator.broker.feature_watch import FeatureWatch
 from emulator.broker.watched_znode import Then
 from emulator.broker.znode import BrokerZnode, ZnodeOf
 from emulator.broker.zookeeper_mirror import ZooKeeperMirror
+from emulator.deadlines import earliest
 from emulator.seam import Closed, Connected, Effect, Event, Log, Received, ReplaceFile
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkRequest
@@ -43,7 +44,7 @@ class ZooKeeperPart:
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` has something to do."""
         times = (self.zk.deadline_ms, self.znode.deadline_ms)
-        return min((one for one in times if one is not None), default=None)
+        return earliest(times)
 
     @property
     def gone(self) -> bool:

@@ -29,6 +29,7 @@ from emulator.controller.session_timer import SessionTimer
 from emulator.controller.surroundings import Surroundings
 from emulator.controller.sweeps import SWEEPS
 from emulator.controller.writes import Writes
+from emulator.deadlines import earliest
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
@@ -306,7 +307,7 @@ class Controller:
         deadlines = [self._purgatory.deadline_ms, self.gate.deadline_ms]
         if not self._ending:
             deadlines += [self._sessions.deadline_ms, self._sweep_ms, self._no_op_ms]
-        return min([one for one in deadlines if one is not None], default=None)
+        return earliest(deadlines)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due: a slice, time out calls, fence the most silent broker, sweep, NoOp.

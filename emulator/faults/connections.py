@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from emulator.config.sasl import SaslSettings
+from emulator.deadlines import earliest
 from emulator.faults.script import FaultScript, Refuse, StruckRequest
 from emulator.net.accepted import TAKEN_MAX, WHY_MAX, Connections
 from emulator.net.logins import Logins
@@ -80,7 +81,7 @@ class FaultyConnections(Connections):
         if self._ripe:
             return 0
         times = [super().deadline_ms, *(one.due_ms for one in self._troubled.values())]
-        return min((time for time in times if time is not None), default=None)
+        return earliest(times)
 
     @property
     def behind(self) -> list[int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from emulator.deadlines import earliest
 from emulator.metadata.delta import Delta
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority, authority
@@ -119,7 +120,7 @@ class MigrationDriver:
             self.teller.ahead_ms(self.write_behind.poison.since_ms),
             self.bound.deadline_ms(self.write_behind.lag.oldest_ms),
         )
-        return min((t for t in times if t is not None), default=None)
+        return earliest(times)
 
     @property
     def drained(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from emulator.deadlines import earliest
 from emulator.metadata.delta import Delta
 from emulator.metadata.finalisation_mark import FinalisationMark
 from emulator.metadata.image import Image
@@ -49,7 +50,7 @@ class MigrationSide:
         if self._over:
             return self.zk.deadline_ms
         times = (self.zk.deadline_ms, self.driver.deadline_ms)
-        return min((one for one in times if one is not None), default=None)
+        return earliest(times)
 
     @property
     def connected(self) -> bool:

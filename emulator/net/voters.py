@@ -20,11 +20,12 @@ from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
+from emulator.deadlines import earliest
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
 from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
-from emulator.seam import Effect, Event
+from emulator.seam import Closed, Connected, Effect, Received
 from wire import messages as m
 
 T = TypeVar("T")
@@ -73,6 +74,8 @@ class _Lane(Generic[T]):
 
     def __init__(self, dial: Callable[[], OutboundChannel[T]]) -> None:
         self.channel = dial()
+        self.at_rest = True
+        """Nothing happens here before the next request, or event of the connection."""
         self._dial = dial
         self._failures = 0
         self._from_ms = 0
@@ -106,8 +109,10 @@ class _Lane(Generic[T]):
     def effects(self, now_ms: int) -> list[Effect]:
         """Connections to open and close, bytes to send."""
         effects, self._effects = self._effects, []
-        rests = self.channel.state is ChannelState.IDLE and now_ms < self._from_ms
-        return effects + self.channel.effects(None if rests else now_ms)
+        waits = self.channel.state is ChannelState.IDLE and now_ms < self._from_ms
+        effects += self.channel.effects(None if waits else now_ms)
+        self.at_rest = not self.channel.outstanding and self.channel.deadline_ms is None
+        return effects
 
 
 class VoterChannels(Generic[T]):
@@ -157,34 +162,35 @@ class VoterChannels(Generic[T]):
             for each, address in addresses.items()
             for name in sorted({_ELECT, *_LANES.values()})
         }
+        self._every = tuple(self._lanes.values())
         self._outcomes: list[VoterOutcome[T]] = []
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` is due."""
-        if self._outcomes:
-            return 0
-        times = (lane.deadline_ms for lane in self._lanes.values())
-        return min((one for one in times if one is not None), default=None)
+        return 0 if self._outcomes else earliest(lane.deadline_ms for lane in self._awake)
 
     def owns(self, conn: int) -> bool:
         """Whether a connection is one of these."""
-        return any(lane.channel.conn == conn for lane in self._lanes.values())
+        return self._of(conn) is not None
 
     def put(self, node_id: int, message: object, ticket: T) -> None:
         """Send a request as soon as its connection allows; one that waits there is given up."""
         lane = self._lanes[node_id, _LANES.get(type(message), _ELECT)]
+        lane.at_rest = False
         self._give_up(lane, "a later request took its place")
         lane.channel.put(message, ticket)
 
-    def handle(self, event: Event, now_ms: int) -> None:
-        """Take an event of a connection."""
-        for lane in self._lanes.values():
+    def handle(self, event: Received | Closed | Connected, now_ms: int) -> None:
+        """Take an event of a connection; nothing if it is not one of these."""
+        lane = self._of(event.conn)
+        if lane is not None:
+            lane.at_rest = False
             self._turns(lane, lane.channel.handle(event, now_ms), now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Give up what takes too long."""
-        for lane in self._lanes.values():
+        for lane in self._awake:
             self._turns(lane, lane.channel.tick(now_ms), now_ms)
 
     def take_outcomes(self) -> list[VoterOutcome[T]]:
@@ -195,11 +201,23 @@ class VoterChannels(Generic[T]):
     def effects(self, now_ms: int) -> list[Effect]:
         """Connections to open and close, bytes to send."""
         effects: list[Effect] = []
-        for lane in self._lanes.values():
+        for lane in self._awake:
             if lane.is_given_up(now_ms):
                 self._give_up(lane, "the voter could not be reached a moment ago")
             effects += lane.effects(now_ms)
         return effects
+
+    @property
+    def _awake(self) -> list[_Lane[T]]:
+        """The few lanes that have something to do, or will have without being asked."""
+        return [lane for lane in self._every if not lane.at_rest]
+
+    def _of(self, conn: int) -> _Lane[T] | None:
+        """The lane that has a connection now."""
+        for lane in self._every:
+            if lane.channel.conn == conn:
+                return lane
+        return None
 
     def _turns(self, lane: _Lane[T], turns: list[Turn[T]], now_ms: int) -> None:
         for turn in turns:

@@ -20,6 +20,7 @@ from emulator.controller.context import Call
 from emulator.controller.failures import failure_line
 from emulator.controller.machine import Controller
 from emulator.controller.supported import supported_features
+from emulator.deadlines import earliest
 from emulator.faults.script import FaultScript
 from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
@@ -149,7 +150,7 @@ class Node:
         machines = (self.raft, self.controller, self.connections, self.migration, self.peers)
         times = [machine.deadline_ms for machine in machines]
         times += [self._stop.deadline_ms, self.office.deadline_ms]
-        return min((t for t in times if t is not None), default=None)
+        return earliest(times)
 
     def blocked_union_ms(self, now_ms: int) -> int:
         """Time in which at least one operation waited for ZooKeeper."""

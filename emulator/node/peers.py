@@ -10,6 +10,7 @@ from collections.abc import Callable
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.controller.machine import Controller
 from emulator.controller.supported import process_name
+from emulator.deadlines import earliest
 from emulator.net.voters import VoterChannels
 from emulator.node.clones import ClonedVoters
 from emulator.node.inquiry import INQUIRIES, VoterInquiry
@@ -57,7 +58,7 @@ class Peers:
             self.registration.deadline_ms,
             self.inquiry.deadline_ms,
         )
-        return min((one for one in times if one is not None), default=None)
+        return earliest(times)
 
     @property
     def ending(self) -> bool:

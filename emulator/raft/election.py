@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from emulator.config.quorum import QuorumTimes
+from emulator.deadlines import earliest
 from emulator.raft import asking
 from emulator.raft.asking import Ask, LogEnd
 from emulator.raft.config import RaftConfig
@@ -109,10 +110,8 @@ class QuorumElection:
         """When ``tick`` is due; None in a quorum of one, which has nobody to wait for."""
         if not self._others:
             return None
-        times = [self._timer_ms, *self._again.values()]
-        if self.quorum.is_leader:
-            times.append(self._lost_ms)
-        return min((one for one in times if one is not None), default=None)
+        lost_ms = self._lost_ms if self.quorum.is_leader else None
+        return earliest((self._timer_ms, *self._again.values(), lost_ms))
 
     # Time.
 

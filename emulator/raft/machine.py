@@ -15,6 +15,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from emulator.deadlines import earlier
 from emulator.net.reply import Reply, Ticket
 from emulator.raft import layout
 from emulator.raft.answering import Answering
@@ -22,7 +23,6 @@ from emulator.raft.appending import LeaderAppender
 from emulator.raft.asking import Ask
 from emulator.raft.config import RaftConfig
 from emulator.raft.contradicted import refuse_contradicted
-from emulator.raft.deadlines import earlier
 from emulator.raft.election import YIELDS
 from emulator.raft.layout import SnapshotId
 from emulator.raft.member import Member

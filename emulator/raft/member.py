@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from emulator.deadlines import earlier
 from emulator.raft import layout
 from emulator.raft.asking import Ask
-from emulator.raft.deadlines import earlier
 from emulator.raft.election import QuorumElection
 from emulator.raft.follower import Following
 from emulator.raft.quorum_state import NONE

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from emulator.deadlines import earlier
 from emulator.net.reply import Ticket
 from emulator.raft.config import WOKEN_PER_STEP_MAX
-from emulator.raft.deadlines import earlier
 from emulator.raft.pace import ObserverPace
 from wire import messages as m
 

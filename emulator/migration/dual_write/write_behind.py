@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from emulator.deadlines import earliest
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -112,8 +113,7 @@ class WriteBehind:
         # While multis are in flight, the answer to the last one comes first; a stop waits for none.
         later = self.pipeline.in_flight or self._sending.draining
         skipped_ms = None if later else self.poison.skipped_retry_ms
-        times = (self._sending.deadline_ms(now_ms), skipped_ms)
-        return min((each for each in times if each is not None), default=None)
+        return earliest((self._sending.deadline_ms(now_ms), skipped_ms))
 
     @property
     def _kraft_epoch(self) -> int:

@@ -29,6 +29,7 @@ from typing import Final
 import msgspec
 
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
+from emulator.deadlines import earliest
 from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
@@ -168,7 +169,7 @@ class Channels:
         """When :meth:`tick` wants to be called."""
         lines = (*self._lines.values(), *self._leaving.values())
         deadlines = (line.channel.deadline_ms for line in lines)
-        return min((each for each in deadlines if each is not None), default=None)
+        return earliest(deadlines)
 
     def owns(self, conn: int) -> bool:
         """Whether an event of this connection is ours."""
