@@ -164,7 +164,8 @@ _FORMS: Final = (
         _members("""
             compared                  str   up to which offset of each store
             differences[].path        str   of the znode
-            differences[].kind        str   missing, extra, differs, malformed, recreated, version
+            differences[].kind        str   missing, extra, differs, malformed, recreated, \
+version, unjudged
             differences[].zookeeper   str?  data in ZooKeeper; null: no znode, or no data
             differences[].controller  str?  data that the metadata asks for; null: none
             differences[].version     int?  of a state's znode, of kind version; else null

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from emulator.config.passwords import is_password
+from emulator.metadata.configs import BROKER
 from emulator.metadata.image import Image
 from emulator.migration.plan import Group, compare
-from emulator.migration.zk_tree import controller, migration, own, topics
+from emulator.migration.zk_tree import configs, controller, migration, own, topics
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.projection import same
@@ -21,8 +23,10 @@ from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One znode. ``kind``: missing, extra, differs, malformed, recreated, version.
+    """One znode. ``kind``: missing, extra, differs, malformed, recreated, version, unjudged.
 
+    ``unjudged``: the config of a broker of which the image has passwords alone, which cannot be
+    compared without ``password.encoder.secret``.
     ``version``: the state of a partition is right, but its version is below the partition epoch;
     where the image is known both numbers are told.
     """
@@ -60,9 +64,21 @@ def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Diffe
             if one.path not in found or one.kind == "recreated":
                 found[one.path] = _numbered(tree, image, one)
         last = last_path(piece, last)
-    yield from found.values()
+    passwords = _with_passwords(image)
+    for path, one in found.items():
+        # Without the secret no password is planned, and what has nothing else seems to be too much.
+        unjudged = one.kind == "extra" and path in passwords
+        yield msgspec.structs.replace(one, kind="unjudged") if unjudged else one
     if claim is not None:
         yield from _claim_differences(tree, claim)
+
+
+def _with_passwords(image: Image) -> set[str]:
+    return {
+        configs.broker_config_path(name)
+        for (kind, name), config in image.configs.items()
+        if kind == BROKER and any(map(is_password, config))
+    }
 
 
 def _numbered(tree: Tree, image: Image, one: Difference) -> Difference:

@@ -107,6 +107,11 @@ def _said(one: Difference) -> tuple[str, str]:
             f"its version, {one.version}, is below the partition epoch of the log, {one.epoch}",
             "until all were stopped at once, brokers refuse what they are told of this partition",
         )
+    if one.kind == "unjudged":
+        return (
+            "holds passwords alone, which are not compared without password.encoder.secret",
+            "whether ZooKeeper has the passwords of the log is not known",
+        )
     return f"{one.kind} in ZooKeeper", "would be lost: the log has it otherwise"
 
 
@@ -219,16 +224,19 @@ def _different(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
     found = seen.differences or ()
     final = phase is RollbackPhase.FINALISED
     for one in found[:NAMED_MAX]:
+        unjudged = one.kind == "unjudged"
         yield finding(
             "R06",
             one.path,
             *_said(one),
-            ""
+            "see that lag 0 was reached, or write them again once a broker is the controller"
+            if unjudged
+            else ""
             if final
             else "start the controllers and wait for lag 0: they write what is missing; or "
             "kraft-bridge zk reconcile --log-dir, with the newest log",
             "",
-            Severity.BLOCKER,
+            Severity.WARNING if unjudged else Severity.BLOCKER,
         )
     if len(found) > NAMED_MAX:
         yield finding(

@@ -256,6 +256,15 @@ def test_a_version_that_is_too_low_is_told_with_both_numbers() -> None:
     assert "its version, 3, is below the partition epoch of the log, 7" in str(told)
 
 
+def test_passwords_that_cannot_be_compared_are_said_and_keep_nobody_from_going_back() -> None:
+    world = dual_write(up=[])
+    world.differences = [Difference("/config/brokers/1", "unjudged", b"{}", None)]
+    course = go(world, Wanted())
+    (told,) = [one for one in course.findings if one.code == "R06"]
+    assert (told.severity, course.refused, course.failed) == (Severity.WARNING, [], "")
+    assert "password.encoder.secret" in told.fact
+
+
 def test_a_version_that_is_too_low_is_told_once_a_rollback_of_a_cluster_that_ran_is_done() -> None:
     """While controllers run the trees are not compared, and nobody waits for it when they ended."""
     world = dual_write()

@@ -14,6 +14,7 @@ from emulator.metadata.metadata_version import LATEST
 from emulator.migration.plan import changes, compare
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
+from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.entity import Entities, RefusalKind
 from emulator.migration.zk_tree.passwords import Passwords
@@ -82,6 +83,16 @@ def test_a_password_is_decoded_into_the_log_and_not_written_back(
     image = copied(tree, WITH)
     assert image.config(BROKER, "1") == {KEY: "geheim", "a": "b"}
     assert reconciled(tree, image, WITH) == 0
+
+
+def test_without_the_secret_a_config_of_passwords_alone_is_said_not_to_be_judged() -> None:
+    """``zk diff`` and ``rollback`` look without it."""
+    for more, kinds in (({}, ["unjudged"]), ({"a": "b"}, [])):
+        tree = tree_of({PATH: secured(encoded("geheim"), **more)})
+        image = copied(tree, WITH)
+        assert [one.kind for one in differences(read(tree), image, None)] == kinds
+    (one,) = differences(read(tree), EMPTY, None)
+    assert one.kind == "extra"
 
 
 def test_a_changed_password_is_encoded_and_told() -> None:
