@@ -62,10 +62,14 @@ sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, then of 
 	  $(PY) -m tools.recorded failover $(PY) -m emulator.cli simulate --controllers 3 --migration \
 	  --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
 
+CHAOS = $(PY) -m bench.chaos --seconds 110
 chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, ZooKeeper, kill -9, SIGSTOP, TCP faults
-	code=0; for round in "--servers 1" "--servers 3" "--servers 1 --kafkas 1" "--kafkas 2"; do \
-	  $(PY) -m tools.recorded "chaos$$(echo $$round | tr -d ' -')" \
-	  $(PY) -m bench.chaos --seconds 110 $$round || code=1; done; exit $$code
+	code=0; \
+	  $(PY) -m tools.recorded chaosone $(CHAOS) --servers 1 || code=1; \
+	  $(PY) -m tools.recorded chaosthree $(CHAOS) --servers 3 || code=1; \
+	  $(PY) -m tools.recorded chaoskafka $(CHAOS) --servers 1 --kafkas 1 || code=1; \
+	  $(PY) -m tools.recorded chaoskafkas $(CHAOS) --kafkas 2 || code=1; \
+	  exit $$code
 
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red (goes on where it ended)
 	$(PY) -m tools.mutants
