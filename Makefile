@@ -10,6 +10,7 @@ MATRIX := .cache/jars/.matrix
 LIFE   := .cache/jars/.life
 JOBS   ?= 2
 SEEDS  ?= 1000
+HOURS  ?= 12
 PYTEST = $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(WORKERS)
 NO_JAVA := not jars and not jvm and not spark and not slow
 
@@ -18,7 +19,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws sim chaos mutants mutation bench matrix life compose requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws sim endurance chaos mutants mutation bench matrix life compose requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -61,6 +62,10 @@ sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, then of 
 	code=0; $(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS) || code=1; \
 	  $(PY) -m tools.recorded failover $(PY) -m emulator.cli simulate --controllers 3 --migration \
 	  --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
+
+endurance: $(ENV) ## HOURS (12) of one simulated cluster in mixed mode, then in KRaft mode (half an hour of a core); exit 1: a size grew
+	code=0; $(PY) -m tools.recorded endurance $(PY) -m emulator.simulation.endurance --hours $(HOURS) || code=1; \
+	  $(PY) -m tools.recorded kraft $(PY) -m emulator.simulation.endurance --hours $(HOURS) --kraft || code=1; exit $$code
 
 CHAOS = $(PY) -m bench.chaos --seconds 110
 chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, ZooKeeper, kill -9, SIGSTOP, TCP faults

@@ -9,7 +9,7 @@ record of ``make test`` that counts.
 
 ``python -m tools.requirements --collect`` runs nothing: it prints the rows that no test cites, and
 those that only tests of weaker kinds cite, as pytest collects them. What ``make matrix``, ``make
-life`` and ``make sim`` prove is not among them.
+life``, ``make sim`` and ``make endurance`` prove is not among them.
 """
 
 import json

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from emulator.metadata.topics import Partition
-from emulator.raft.replica import Replica
 from emulator.simulation.endurance import FAULTS, Endurance, HourRow, endurance, grown, main
 from emulator.simulation.product_size import product_bytes
 from emulator.simulation.scheduler import Scheduler
@@ -20,24 +21,6 @@ ROW = HourRow(*range(100, 100 + len(fields(HourRow))))
 class Holds:
     def __init__(self, *held: object) -> None:
         self.held = held
-
-
-class Enough(Exception):  # noqa: N818  # nothing is wrong
-    """The last hour is over: how the cluster comes to rest is of no interest."""
-
-
-def hours_of(count: int) -> list[HourRow]:
-    """The rows of a run that ends with the last of them."""
-    rows: list[HourRow] = []
-
-    def say(row: HourRow) -> None:
-        rows.append(row)
-        if len(rows) == count:
-            raise Enough
-
-    with pytest.raises(Enough):
-        Endurance(1, count, say).run()
-    return rows
 
 
 def test_what_two_objects_share_is_counted_once() -> None:
@@ -85,15 +68,6 @@ def test_a_log_that_keeps_more_than_snapshots_explain_is_named() -> None:
     assert found == "log_age_s: 14400, which is more than snapshots explain (10860)"
 
 
-@pytest.mark.slow
-def test_a_log_that_is_never_trimmed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 5_000)
-    monkeypatch.setattr("emulator.simulation.endurance.LATE_MS", 1_000)
-    monkeypatch.setattr(Replica, "trim", lambda _: [])
-    (found,) = grown(hours_of(4))
-    assert found.startswith("log_age_s: ")
-
-
 def test_faults_come_as_often_as_hours_and_clients_ask_all_the_time() -> None:
     scenario = endurance(10)
     assert len(scenario.faults) == 10
@@ -101,28 +75,42 @@ def test_faults_come_as_often_as_hours_and_clients_ask_all_the_time() -> None:
     assert (scenario.changes - 1) * scenario.change_every_ms == 10 * 3_600_000
 
 
-@pytest.mark.slow
-def test_a_short_run_looks_at_every_hour(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 10_000)
-    rows = hours_of(2)
-    assert [row.hour for row in rows] == [1, 2]
-    last = rows[-1]
-    assert last.records > 20
-    assert last.znodes > 20
-    assert last.log_bytes > 1_000
-    assert min(last.raft_bytes, last.metadata_bytes, last.controller_bytes) > 1_000
-    assert last.node_bytes > last.migration_bytes > 1_000
-    assert last.broker_bytes > 10_000
-
-
-def test_the_command_prints_a_table(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("more", [[], ["--kraft"]])
+def test_the_command_prints_a_table_and_leaves_a_record(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    more: list[str],
 ) -> None:
-    monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 3_000)
-    assert main(["--hours", "1", "--seed", "2"]) == 0
+    record = tmp_path / "record.json"
+    monkeypatch.setenv("KRAFT_BRIDGE_RECORD", str(record))
+    monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 1_000)
+    monkeypatch.setattr("emulator.simulation.endurance.FAULTS", ("cut",))
+    assert main(["--hours", "1", "--seed", "2", *more]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("| hour | cpu_s | records |")
     assert lines[-1] == "no size has grown"
+    left = json.loads(record.read_text())
+    (proof,) = left["tests"]
+    assert (proof["ids"], proof["outcome"]) == (["F06" if more else "F03"], "passed")
+    assert not left["complete"], "one hour proves nothing of a duration"
+
+
+def test_what_has_grown_makes_the_record_one_of_a_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = tmp_path / "record.json"
+    monkeypatch.setenv("KRAFT_BRIDGE_RECORD", str(record))
+
+    def run(endurance: Endurance) -> None:
+        endurance.rows += [replace(ROW, notifications=100 * hour) for hour in range(12)]
+
+    monkeypatch.setattr(Endurance, "run", run)
+    assert main(["--hours", "12"]) == 1
+    left = json.loads(record.read_text())
+    assert left["complete"]
+    assert left["tests"][0]["outcome"] == "failed"
+    assert any(one.startswith("notifications: ") for one in left["wrong"])
 
 
 def test_no_hours_are_refused() -> None:

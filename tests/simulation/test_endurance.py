@@ -1,0 +1,84 @@
+"""A cluster in mixed mode, or with all brokers in KRaft mode, for a few short hours: nothing grows.
+
+An hour has 10 s here, and what is done by the hour or by its quarter is done as often. `make
+endurance` takes whole hours.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.migration.taking_over import purge
+from emulator.node.machine import Node
+from emulator.raft.replica import Replica
+from emulator.simulation import endurance
+from emulator.simulation.endurance import BROKERS, TO_KRAFT, Endurance, HourRow, grown
+
+HOURS = 5
+
+
+class Enough(Exception):  # noqa: N818  # nothing is wrong
+    """The last hour is over: how the cluster comes to rest is of no interest."""
+
+
+@pytest.fixture(autouse=True)
+def short_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endurance, "HOUR_MS", 10_000)
+    monkeypatch.setattr(endurance, "LATE_MS", 5_000)
+    monkeypatch.setattr(endurance, "CHANGE_EVERY_MS", 1_000)
+    monkeypatch.setattr(endurance, "OTHERS_EVERY_MS", 1_500)
+    monkeypatch.setattr(purge, "AGE_MS", 3_000)
+    monkeypatch.setattr(purge, "LOOK_MS_MIN", 1_000)
+
+
+def rows_of(to_kraft: range | tuple[int, ...]) -> list[HourRow]:
+    rows: list[HourRow] = []
+
+    def say(row: HourRow) -> None:
+        rows.append(row)
+        if len(rows) == HOURS:
+            raise Enough
+
+    with pytest.raises(Enough):
+        Endurance(1, HOURS, say, to_kraft).run()
+    return rows
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("simulator")
+@pytest.mark.parametrize(
+    "to_kraft",
+    [
+        pytest.param(TO_KRAFT, marks=pytest.mark.requirement("F03"), id="mixed"),
+        pytest.param(range(BROKERS), marks=pytest.mark.requirement("F06"), id="kraft"),
+    ],
+)
+def test_no_size_grows(to_kraft: range | tuple[int, ...]) -> None:
+    rows = rows_of(to_kraft)
+    assert grown(rows) == []
+    assert [row.hour for row in rows] == [1, 2, 3, 4, 5]
+    last = rows[-1]
+    assert last.records > 100
+    assert last.znodes > 20
+    assert last.log_bytes > 1_000
+    assert min(last.raft_bytes, last.metadata_bytes, last.controller_bytes) > 1_000
+    assert last.node_bytes > last.migration_bytes > 1_000
+    assert last.broker_bytes > 10_000
+
+
+@pytest.mark.slow
+def test_what_is_kept_for_ever_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records, notifications, and something of each step of a node."""
+    monkeypatch.setattr(Replica, "trim", lambda _: [])
+    monkeypatch.setattr(purge, "AGE_MS", 3_600_000)
+    # A process that ends forgets what it kept.
+    monkeypatch.setattr(endurance, "FAULTS", ("cut",))
+    step = Node.step
+
+    def leaking(self, events, now_ms):
+        self.__dict__.setdefault("kept", []).append(bytes(500))
+        return step(self, events, now_ms)
+
+    monkeypatch.setattr(Node, "step", leaking)
+    found = {line.partition(":")[0] for line in grown(rows_of(TO_KRAFT))}
+    assert {"log_age_s", "log_bytes", "notifications", "node_bytes"} <= found
