@@ -124,6 +124,14 @@ class _Attempt:
         return f"{self.broker or 'no broker'} {self.error.name} after {self.took_s():.1f} s"
 
 
+def _told(attempts: Sequence[_Attempt]) -> str:
+    """How often each error came, in the order in which it came first, and the longest attempts."""
+    errors = Counter(one.error.name for one in attempts)
+    counts = ", ".join(f"{count} {name}" for name, count in errors.items())
+    longest = sorted(attempts, key=_Attempt.took_s)[-_TOLD:]
+    return f"{counts}; longest: {', '.join(one.text() for one in attempts if one in longest)}"
+
+
 class AdminLoad:
     """Changes at a fixed rate for a time; each is sent at its scheduled time.
 
@@ -324,10 +332,8 @@ class AdminLoad:
         last = attempts[-1]
         waited_s = (time.monotonic_ns() - intended_ns) / 1e9
         if waited_s > SLOW_S:
-            longest = sorted(attempts, key=_Attempt.took_s)[-_TOLD:]
-            told = ", ".join(one.text() for one in attempts if one in longest)
             self._result.slow.append(
-                f"{change.api} {change.topic}: {waited_s:.1f} s, {len(attempts)} attempts: {told}"
+                f"{change.api} {change.topic}: {waited_s:.1f} s, {_told(attempts)}"
             )
         if done:
             assert self._begin_ns is not None
