@@ -45,7 +45,6 @@ def rows_of(to_kraft: range | tuple[int, ...]) -> list[HourRow]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("simulator")
 @pytest.mark.parametrize(
     "to_kraft",
     [
@@ -53,7 +52,8 @@ def rows_of(to_kraft: range | tuple[int, ...]) -> list[HourRow]:
         pytest.param(range(BROKERS), marks=pytest.mark.requirement("F06"), id="kraft"),
     ],
 )
-def test_no_size_grows(to_kraft: range | tuple[int, ...]) -> None:
+def test_no_size_grows(simulator: object, to_kraft: range | tuple[int, ...]) -> None:
+    assert simulator
     rows = rows_of(to_kraft)
     assert grown(rows) == []
     assert [row.hour for row in rows] == [1, 2, 3, 4, 5]
