@@ -31,9 +31,12 @@ RETRIABLE: Final = frozenset(
     }
 )
 """What Kafka's own admin client sends again. A topic just made may be unknown to the broker asked,
-which is why UNKNOWN_TOPIC_OR_PARTITION is treated apart, by what was asked."""
+which is why UNKNOWN_TOPIC_OR_PARTITION is treated apart: by what was asked, and for how long."""
 
-_AFTER_CREATION: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+UNKNOWN_S: Final = 15.0
+"""For how long a topic may be unknown to brokers that have not caught up. Longer, it is gone: a
+broker sends a deletion to a second controller if the first one does not answer, and passes on the
+second answer. Kafka's own client gives up at the first one."""
 _ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 _BACKOFF_S: Final = 0.1
 SLOW_S: Final = 20.0
@@ -42,7 +45,7 @@ _TOLD: Final = 4
 
 
 class GivenUp(NamedTuple):
-    """A change that failed, by its last attempt."""
+    """A change that failed: its last error, and the first attempt that was answered with it."""
 
     api: str
     error: str
@@ -252,7 +255,7 @@ class AdminLoad:
             error = attempt.error
             done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
             late = time.monotonic_ns() - intended_ns > self._give_up_s * 1e9
-            if done or late or not self._may_repeat(change, error):
+            if done or late or not self._may_repeat(change, attempts):
                 self._note(change, intended_ns, attempts, done=done)
                 return
             in_doubt |= error in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}
@@ -281,8 +284,13 @@ class AdminLoad:
             self._room.release()
 
     @staticmethod
-    def _may_repeat(change: Change, error: ErrorCode) -> bool:
-        return error in RETRIABLE or (change.api != "CreateTopics" and error in _AFTER_CREATION)
+    def _may_repeat(change: Change, attempts: Sequence[_Attempt]) -> bool:
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if attempts[-1].error is not unknown:
+            return attempts[-1].error in RETRIABLE
+        first = next(one for one in attempts if one.error is unknown)
+        since_s = (attempts[-1].answered_ns - first.answered_ns) / 1e9
+        return change.api != "CreateTopics" and since_s < UNKNOWN_S
 
     async def _attempt(self, change: Change, end_s: float) -> _Attempt:
         """Try once; a lost connection is NETWORK_EXCEPTION, as Kafka's clients have it.
@@ -341,12 +349,13 @@ class AdminLoad:
             self._result.answered_ns.append(time.monotonic_ns() - self._begin_ns)
         else:
             self._result.failed[change.api, last.error.name] += 1
+            first = next(one for one in attempts if one.error is last.error)
             self._result.given_up[change.topic] = GivenUp(
                 change.api,
                 last.error.name,
                 None if change.after is None else change.after.partitions,
-                last.sent_ns,
-                time.monotonic_ns(),
+                first.sent_ns,
+                first.answered_ns,
             )
         if self._record is not None:
             self._record(

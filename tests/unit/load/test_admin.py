@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.load import admin
 from bench.load.admin import AdminLoad
 from emulator.trace.rows import RequestRow, Row
 from tests.kit.served import served
@@ -141,6 +142,28 @@ async def test_of_a_change_that_failed_is_known_what_it_wanted_and_when_it_was_i
         one = found.given_up[topic]
         assert one[:3] == ("CreatePartitions", "INVALID_PARTITIONS", count)
         assert 0 < one.sent_ns < received_ns < one.answered_ns
+
+
+async def test_a_topic_that_stays_unknown_is_asked_for_only_until_brokers_must_know_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(request: Any) -> Any:
+        if not isinstance(request, m.DeleteTopicsRequest):
+            return result(request)
+        asked.setdefault(request.topics[0].name, []).append(time.monotonic_ns())
+        return result(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    monkeypatch.setattr(admin, "UNKNOWN_S", 0.25)
+    asked: dict[str, list[int]] = {}
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 60, [])
+    assert asked
+    assert found.failed.keys() == {("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION")}
+    assert found.given_up.keys() == asked.keys()
+    for topic, times in asked.items():
+        one = found.given_up[topic]
+        assert 2 <= len(times) <= 4, "asked again at first, and not for ever"
+        assert one.sent_ns < times[0] < one.answered_ns < times[1], "when it was in flight first"
 
 
 async def test_an_answer_of_garbage_ends_the_connection_not_the_load() -> None:
