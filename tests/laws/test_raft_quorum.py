@@ -256,8 +256,12 @@ class Chaos:
             for each in others
         )
         if have_all and self.may_forget(victim):
-            self.restored += 1
             self.stop(victim)
+            # What it had sent has arrived, and may have committed what only its disk held besides.
+            self.judge.look()
+            if not all(self.holds(each, set(self.judge.committed)) for each in others):
+                return
+            self.restored += 1
             victim.disk = Disk(self.copies[victim.id])
             self.lacking[victim.id] = set(self.judge.committed)
 
