@@ -127,6 +127,11 @@ class _Attempt:
         return f"{self.broker or 'no broker'} {self.error.name} after {self.took_s():.1f} s"
 
 
+def _first_as_last(attempts: Sequence[_Attempt]) -> _Attempt:
+    """The first attempt that was answered with the error of the last one."""
+    return next(one for one in attempts if one.error is attempts[-1].error)
+
+
 def _told(attempts: Sequence[_Attempt]) -> str:
     """How often each error came, in the order in which it came first, and the longest attempts."""
     errors = Counter(one.error.name for one in attempts)
@@ -288,8 +293,7 @@ class AdminLoad:
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if attempts[-1].error is not unknown:
             return attempts[-1].error in RETRIABLE
-        first = next(one for one in attempts if one.error is unknown)
-        since_s = (attempts[-1].answered_ns - first.answered_ns) / 1e9
+        since_s = (attempts[-1].answered_ns - _first_as_last(attempts).answered_ns) / 1e9
         return change.api != "CreateTopics" and since_s < UNKNOWN_S
 
     async def _attempt(self, change: Change, end_s: float) -> _Attempt:
@@ -349,7 +353,7 @@ class AdminLoad:
             self._result.answered_ns.append(time.monotonic_ns() - self._begin_ns)
         else:
             self._result.failed[change.api, last.error.name] += 1
-            first = next(one for one in attempts if one.error is last.error)
+            first = _first_as_last(attempts)
             self._result.given_up[change.topic] = GivenUp(
                 change.api,
                 last.error.name,
