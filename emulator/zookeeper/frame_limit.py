@@ -7,8 +7,8 @@ A server closes the connection, without an answer, when a request is longer than
 ZooKeeper's default. Two connections in a row that the server closes with a large request unanswered
 halve it: one may have another cause; four if such a request was answered before. After that one is
 enough, until a request of half the limit is answered. An answer to a request about as large as the
-suspected one ends the suspicion. A longer request that is answered raises the limit. It holds for
-all sessions of a process.
+suspected one ends the suspicion; so does a lost one that was applied, as a later read shows. A
+longer request that is answered raises the limit. It holds for all sessions of a process.
 
 The cause may be another one after all: a ZooKeeper whose disk is full ends at every write. So after
 :data:`PATIENCE` answers to requests of the order of the limit it is doubled; each time that this
@@ -68,7 +68,7 @@ class FrameLimit:
         return min(self._taken, self.in_time.bytes)
 
     def answered(self, size: int) -> None:
-        """A request of ``size`` bytes was answered."""
+        """A request of ``size`` bytes was answered, or was applied though its answer was lost."""
         self._proven = max(self._proven, size)
         if self._as_large_as_suspect(size):
             self._suspect = 0

@@ -276,6 +276,8 @@ class Pipeline:
         assert self.chain is not None
         closed = []
         for _ in range(applied):
+            # It took a request of this size: connections that end there have another cause.
+            self._zk.limit.answered(self._flights[0].size)
             unit = self._applied().closed
             if unit is not None:
                 closed.append(unit)

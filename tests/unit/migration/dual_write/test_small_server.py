@@ -7,7 +7,7 @@ import pytest
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from emulator.zookeeper import jute
-from emulator.zookeeper.ops import MultiRead, ReadFailed
+from emulator.zookeeper.ops import Multi, MultiRead, ReadFailed
 from tests.unit.migration.stories import restart
 from tests.unit.migration.test_write_behind import A, B, config
 from tests.unit.migration.world import World, differences, migration_offset
@@ -73,8 +73,8 @@ def test_one_change_that_is_too_large_is_left_out_if_so_configured() -> None:
     assert list(differences(world)) == ["/config/brokers/<default>"]
 
 
-def test_a_large_change_whose_answer_is_lost_twice_is_not_called_too_large() -> None:
-    """It was applied: the position that is read back says so."""
+def test_large_changes_whose_answers_are_lost_are_not_called_too_large() -> None:
+    """They were applied: the position that is read back says so each time."""
     world = World().dual_write()
     for value in ("x" * 30_000, "y" * 30_000, "z" * 30_000):
         world.dropping_replies = True
@@ -82,8 +82,36 @@ def test_a_large_change_whose_answer_is_lost_twice_is_not_called_too_large() -> 
         world.cut()
         world.dropping_replies = False
         world.advance(3_000)
-    assert world.zk.limit.halved_count == 2
+    assert world.zk.limit.halved_count == 0
+    assert not any("refuse" in line.event for line in world.logs)
+    assert differences(world) == {}
+
+
+def test_a_change_that_was_applied_is_not_called_too_large() -> None:
+    """Its size was refused before; this time only the answer is lost."""
+    world = World().dual_write()
+    world.model.frame_bytes_max = SMALL
+    world.append(config(BROKER, "", "k", "x" * 20_000))
+    world.advance(10_000)
+    assert world.driver.write_behind.mode is Mode.POISONED
+    world.model.frame_bytes_max = jute.FRAME_BYTES_MAX
+    submit = world.zk.submit
+
+    def losing(tag: object, request: object, now_ms: int) -> object:
+        world.dropping_replies = isinstance(request, Multi)
+        return submit(tag, request, now_ms)  # type: ignore[arg-type]
+
+    world.zk.submit = losing  # type: ignore[assignment]
+    while not world.dropping_replies:
+        world.advance(100)
+    world.zk.submit = submit  # type: ignore[method-assign]
+    assert differences(world) == {}
+    world.logs.clear()
+    world.cut()
+    world.advance(500)
     assert not any("refuses a znode" in line.event for line in world.logs)
+    world.advance(60_000)
+    assert world.driver.write_behind.mode is Mode.RUNNING
     assert differences(world) == {}
 
 
