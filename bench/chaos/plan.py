@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -31,6 +31,8 @@ LASTS_S: Final = (1.0, 9.0)
 """A strike has ended before the next one: a majority, and two of three replicas, are well."""
 SOFTER_S: Final = 4.0
 """Strikes come up to this much later than every 15 s."""
+FAILOVER_S: Final = 5.0
+"""The leader that every run kills stays away for at least so long: another one is elected."""
 CALM_S: Final = 10.0
 """Before the end nothing is struck."""
 LEADER: Final = -1
@@ -52,7 +54,7 @@ class Strike:
 
 
 def strikes(seed: int, seconds: float, sizes: dict[str, int]) -> Sequence[Strike]:
-    """The strikes of a run.
+    """The strikes of a run: one kills the leader, one strikes a broker, if there is room for two.
 
     Args:
         seed: decides all of them.
@@ -61,6 +63,8 @@ def strikes(seed: int, seconds: float, sizes: dict[str, int]) -> Sequence[Strike
 
     >>> [strike.kind for strike in strikes(1, 60, {"controller": 3})]
     ['controller', 'controller']
+    >>> [strike.fault.name for strike in strikes(1, 60, {"controller": 3})]
+    ['KILL', 'CUT']
     """
     draw = random.Random(f"chaos {seed}")
     kinds = [kind for kind, count in sizes.items() if count]
@@ -75,4 +79,36 @@ def strikes(seed: int, seconds: float, sizes: dict[str, int]) -> Sequence[Strike
         at_s = due + draw.uniform(0, SOFTER_S)
         found.append(Strike(at_s, draw.uniform(*LASTS_S), kind, which, fault))
         due += EVERY_S
+    _strike_broker(found, draw, sizes.get(BROKER, 0))
+    _kill_leader(found, draw)
     return found
+
+
+def _strike_broker(found: list[Strike], draw: random.Random, brokers: int) -> None:
+    """Turn one strike into one of a broker, if none is."""
+    if not brokers or len(found) < 2 or any(strike.kind == BROKER for strike in found):
+        return
+    place, fault = draw.randrange(len(found)), draw.choice(FAULTS[BROKER])
+    which = draw.randrange(brokers)
+    found[place] = replace(found[place], kind=BROKER, which=which, fault=fault)
+
+
+def _kill_leader(found: list[Strike], draw: random.Random) -> None:
+    """Turn one strike into one that kills the leader, if none does so for long enough."""
+    brokers = [place for place, strike in enumerate(found) if strike.kind == BROKER]
+    if not found or any(map(fails_over, found)):
+        return
+    # The only strike of a broker stays.
+    places = [place for place in range(len(found)) if brokers != [place]]
+    if not places:
+        return
+    place, lasts_s = draw.choice(places), draw.uniform(FAILOVER_S, LASTS_S[1])
+    found[place] = replace(
+        found[place], kind=CONTROLLER, which=LEADER, fault=Fault.KILL, lasts_s=lasts_s
+    )
+
+
+def fails_over(strike: Strike) -> bool:
+    """Whether it kills the leader until another one is elected."""
+    killed = (strike.kind, strike.which, strike.fault) == (CONTROLLER, LEADER, Fault.KILL)
+    return killed and strike.lasts_s >= FAILOVER_S

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import CommitFailedError, KafkaError
 
 _DELIVERY_MS = 60_000
 UNKNOWN_OFFSET = -1
@@ -194,6 +194,10 @@ class ConsumeLoad:
                 self._result.positions[where.topic, where.partition] = records[-1].offset + 1
             if fetched:
                 await consumer.commit()
+        except CommitFailedError as error:
+            # The group has put its member out meanwhile. It joins again by itself at the next call
+            # and reads again what was not committed, as the protocol of groups asks.
+            self._result.retried[type(error).__name__] += 1
         except KafkaError as error:
             kept = self._result.retried if error.retriable else self._result.failed
             kept[type(error).__name__] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,21 @@ from bench.demo.controllers import IDS
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
+@pytest.fixture
+def chaos_round(tmp_path: Path) -> tuple[int, list[dict[str, Any]]]:
+    """Exit code and events of seed 15: servers, load, strikes, verdict."""
+    code = run(Options(tmp_path / "out", seconds=90, seed=15, servers=1, rate=5))
+    lines = (tmp_path / "out" / "events.jsonl").read_text().splitlines()
+    return code, [json.loads(line) for line in lines]
+
+
+@pytest.mark.requirement("U02", "Z03")
 def test_nothing_acknowledged_is_lost_under_random_faults(
-    tmp_path: Path,
+    chaos_round: tuple[int, list[dict[str, Any]]],
 ) -> None:
     """Seed 15, in dual write: a broker paused, ZooKeeper killed, leaders cut off and killed."""
-    assert run(Options(tmp_path / "out", seconds=90, seed=15, servers=1, rate=5)) == 0
-    lines = (tmp_path / "out" / "events.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
+    code, events = chaos_round
+    assert code == 0
     struck = [event for event in events if event["what"] == "strike"]
     assert {event["kind"] for event in struck} == {"broker", "controller", "zookeeper"}
     led = [event for event in events if event["what"] == "leader"]

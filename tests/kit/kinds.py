@@ -7,6 +7,7 @@ KINDS: dict[str, frozenset[str]] = {
     "real broker": frozenset(
         {
             "brokers",
+            "chaos_round",
             "module_brokers",
             "shared_brokers",
             "cluster",

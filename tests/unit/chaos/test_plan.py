@@ -10,10 +10,13 @@ from bench.chaos.plan import (
     BROKER,
     CALM_S,
     CONTROLLER,
+    FAILOVER_S,
     FAULTS,
     LEADER,
     ZOOKEEPER,
+    Fault,
     Strike,
+    fails_over,
     strikes,
 )
 
@@ -45,6 +48,24 @@ def test_every_fault_of_every_kind_is_drawn_and_a_seed_draws_the_same_again() ->
     assert len({tuple(plan) for plan in plans}) == len(plans)
     drawn = {(strike.kind, strike.fault) for plan in plans for strike in plan}
     assert drawn == {(kind, fault) for kind, faults in FAULTS.items() for fault in faults}
+
+
+@pytest.mark.parametrize("seconds", [60, 110, 600])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_run_kills_its_leader_for_long_and_strikes_a_broker(
+    seed: int, seconds: float
+) -> None:
+    plan = list(strikes(seed, seconds, SIZES))
+    assert any(map(fails_over, plan))
+    assert any(strike.kind == BROKER for strike in plan)
+    assert not overlapping(plan)
+
+
+def test_a_leader_that_is_back_at_once_is_no_failover() -> None:
+    assert fails_over(Strike(0, FAILOVER_S, CONTROLLER, LEADER, Fault.KILL))
+    assert not fails_over(Strike(0, FAILOVER_S - 1, CONTROLLER, LEADER, Fault.KILL))
+    assert not fails_over(Strike(0, FAILOVER_S, CONTROLLER, 0, Fault.KILL))
+    assert not fails_over(Strike(0, FAILOVER_S, CONTROLLER, LEADER, Fault.PAUSE))
 
 
 def test_without_zookeeper_it_is_never_struck() -> None:

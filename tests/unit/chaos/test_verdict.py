@@ -48,7 +48,7 @@ def told(**changes: Any) -> AdminResult:
 
 def of_clients(admin: AdminResult, read: list[tuple[int, int]], **failed: Any) -> list[str]:
     produced = ProduceResult(SENT, failed.get("produced", Counter()))
-    consumed = ConsumeResult(failed=failed.get("consumed", Counter()))
+    consumed = ConsumeResult(failed.get("count", len(SENT)), failed.get("consumed", Counter()))
     judged = judge(SENT, {("r", 0): read})
     return verdict.clients(verdict.Found(admin, produced, consumed, judged, {}, 3))
 
@@ -73,6 +73,10 @@ def test_a_lost_record_is_found(gone: int) -> None:
 @pytest.mark.parametrize("read", [[*WHOLE, (3, 1)], [(0, 0), (1, 1), (2, 2), (3, 2)]])
 def test_a_record_that_is_there_twice_is_found(read: list[tuple[int, int]]) -> None:
     assert len(of_clients(told(), read)) == 1
+
+
+def test_a_group_that_stops_reading_is_found() -> None:
+    assert of_clients(told(), WHOLE, count=1) == ["the group read 1 records only"]
 
 
 @pytest.mark.parametrize("node", [3000, 3001, 3002])

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from bench.load.records import UNKNOWN_OFFSET, Acknowledged, judge
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import CommitFailedError, TopicAuthorizationFailedError
+
+from bench.load.records import UNKNOWN_OFFSET, Acknowledged, ConsumeLoad, ConsumeResult, judge
 
 _PROMISED = [Acknowledged("t", 0, offset, offset) for offset in range(3)]
 
@@ -43,3 +50,40 @@ def test_a_record_acknowledged_without_its_offset_must_be_there_somewhere() -> N
     assert judge([known], {("t", 0): [(4, 6), (5, 7)]}).held
     assert judge([known], {("t", 0): [(7, 6)]}).missing == (known,)
     assert judge([known], {("t", 1): [(5, 7)]}).missing == (known,)
+
+
+class PutOut:
+    """A consumer whose first commit is refused; the second ends the test."""
+
+    def __init__(self, error: Exception, stop: asyncio.Event) -> None:
+        self.error, self.stopped, self.commits = error, stop, 0
+
+    async def start(self) -> None:
+        pass
+
+    stop = start
+
+    async def getmany(self, **_: Any) -> dict[Any, Any]:
+        return {SimpleNamespace(topic="t", partition=0): [SimpleNamespace(offset=self.commits)]}
+
+    async def commit(self) -> None:
+        self.commits += 1
+        if self.commits == 1:
+            raise self.error
+        self.stopped.set()
+
+
+@pytest.mark.parametrize(
+    ("error", "fails"), [(CommitFailedError(), False), (TopicAuthorizationFailedError(), True)]
+)
+async def test_a_member_that_the_group_put_out_goes_on(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, fails: bool
+) -> None:
+    stop = asyncio.Event()
+    monkeypatch.setattr("bench.load.records.AIOKafkaConsumer", lambda *_, **__: PutOut(error, stop))
+    result: ConsumeResult = await ConsumeLoad("", ["t"]).run(stop)
+    assert result.consumed == 2
+    assert result.positions == {("t", 0): 2}
+    name = type(error).__name__
+    assert result.failed == ({name: 1} if fails else {})
+    assert result.retried == ({} if fails else {name: 1})
