@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, TopicAuthorizationFailedError
 
 from bench.load.records import UNKNOWN_OFFSET, Acknowledged, ConsumeLoad, ConsumeResult, judge
@@ -64,7 +65,7 @@ class PutOut:
     stop = start
 
     async def getmany(self, **_: Any) -> dict[Any, Any]:
-        return {SimpleNamespace(topic="t", partition=0): [SimpleNamespace(offset=self.commits)]}
+        return {TopicPartition("t", 0): [SimpleNamespace(offset=self.commits)]}
 
     async def commit(self) -> None:
         self.commits += 1
@@ -76,12 +77,12 @@ class PutOut:
 @pytest.mark.parametrize(
     ("error", "fails"), [(CommitFailedError(), False), (TopicAuthorizationFailedError(), True)]
 )
-async def test_a_member_that_the_group_put_out_goes_on(
+def test_a_member_that_the_group_put_out_goes_on(
     monkeypatch: pytest.MonkeyPatch, error: Exception, fails: bool
 ) -> None:
     stop = asyncio.Event()
     monkeypatch.setattr("bench.load.records.AIOKafkaConsumer", lambda *_, **__: PutOut(error, stop))
-    result: ConsumeResult = await ConsumeLoad("", ["t"]).run(stop)
+    result: ConsumeResult = asyncio.run(ConsumeLoad("", ["t"]).run(stop))
     assert result.consumed == 2
     assert result.positions == {("t", 0): 2}
     name = type(error).__name__
