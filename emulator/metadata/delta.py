@@ -74,9 +74,10 @@ class Touched(msgspec.Struct):
 
     @property
     def only_states(self) -> bool:
-        """Whether of topics, configs and what is rare only partitions that were there are touched.
+        """Whether of topics, configs and what is rare only partitions of old topics are touched.
 
-        Who creates or deletes something waits to see it; who shrinks an ISR does not.
+        They may be new partitions of such a topic. Who creates or deletes something else waits to
+        see it; who shrinks an ISR does not.
         """
         if self.created_topics or self.deleted_topics or self.configs:
             return False

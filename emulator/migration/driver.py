@@ -105,6 +105,7 @@ class MigrationDriver:
         self._zk_epoch = self._epoch_version = -1
         self.teller = Teller(self.propagator)
         self.bound = Bound(controller, settings.bounds)
+        self.write_behind.sending.hurried = lambda: self.bound.waits
         self.waits = Waits()
         self.why_not_ready: quorum.WhyNot = lambda _voter: ""
 

@@ -158,6 +158,11 @@ class Bound:
         )
 
     @property
+    def waits(self) -> bool:
+        """Whether callers wait, because a first bound is reached."""
+        return self._blocked[0]
+
+    @property
     def _blocked(self) -> tuple[bool, bool]:
         """Whether a first bound is reached, and a second."""
         first = self._records.reached or self._bytes.reached or self._age.reached

@@ -3,7 +3,7 @@
 A small unit waits while a multi is in flight, so that changes gather: each multi, and the requests
 to brokers that follow it, cost as much for one change as for many. What fills a multi does not wait
 (the same rule as Nagle's for TCP). Where ISRs change faster than that, a multi waits for more of
-them, as long as the last one was sent a moment ago.
+them, as long as the last one was sent a moment ago and no caller waits for ZooKeeper.
 
 A step plans for at most 5 ms; the next step continues, also while no multi may be sent: when an
 answer comes, the next multi is ready. Progress without changes is written rarely.
@@ -33,7 +33,7 @@ class Sending:
     """Fills the pipeline from the backlog while the write-behind runs.
 
     ``busy``: work was split and continues at once. ``draining``: progress is written without
-    waiting for more of it.
+    waiting for more of it. ``hurried``: whether callers wait at a bound, and nothing shall gather.
     """
 
     def __init__(self, pipeline: Pipeline, backlog: Backlog, stamp: Callable[[], int]) -> None:
@@ -42,14 +42,17 @@ class Sending:
         self._stamp = stamp
         self._last_write_ms = 0
         self.busy = self.draining = False
+        self.hurried: Callable[[], bool] = lambda: False
 
     def deadline_ms(self, now_ms: int) -> int | None:
-        """When progress without changes is to be written."""
+        """When what gathers, or progress without changes, is to be written."""
         if self._gathers(now_ms):
             return self._last_write_ms + GATHER_MS
         # While the pipeline is full, the next answer continues it.
         room = not self._pipeline.in_flight and self._pipeline.open_unit is None
         if room and self._backlog.waiting:
+            if self._backlog.changed:  # it gathered until callers began to wait
+                return now_ms
             return max(now_ms, self._last_write_ms + NO_OP_WRITE_MS)
         return None
 
@@ -97,7 +100,7 @@ class Sending:
     def _gathers(self, now_ms: int) -> bool:
         """Whether the next multi waits, with nothing in flight, for more changes of ISRs."""
         backlog = self._backlog
-        if self._pipeline.in_flight or self.draining or not backlog.waiting:
+        if self._pipeline.in_flight or self.draining or self.hurried() or not backlog.waiting:
             return False
         return now_ms - self._last_write_ms < GATHER_MS and backlog.many_states(GATHER_CHANGES)
 

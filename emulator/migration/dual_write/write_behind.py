@@ -75,7 +75,7 @@ class WriteBehind:
         self.confirmations = Confirmations(self._backlog)
         self.lag = self.confirmations.lag
         self.comparing = Comparing()
-        self._sending = Sending(self.pipeline, self._backlog, stamp)
+        self.sending = Sending(self.pipeline, self._backlog, stamp)
         self.verified = False
         self._reading: Reading | None = None
         self._reading_since_ns = self._reading_since_ms = 0
@@ -104,16 +104,16 @@ class WriteBehind:
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When :meth:`tick` wants to be called."""
-        if self._sending.busy or self.comparing.due(self.mode, self.pipeline):
+        if self.sending.busy or self.comparing.due(self.mode, self.pipeline):
             return now_ms
         if self.mode is Mode.POISONED:
             return self.poison.retry_ms
         if self.mode is not Mode.RUNNING:
             return None
         # While multis are in flight, the answer to the last one comes first; a stop waits for none.
-        later = self.pipeline.in_flight or self._sending.draining
+        later = self.pipeline.in_flight or self.sending.draining
         skipped_ms = None if later else self.poison.skipped_retry_ms
-        return earliest((self._sending.deadline_ms(now_ms), skipped_ms))
+        return earliest((self.sending.deadline_ms(now_ms), skipped_ms))
 
     @property
     def _kraft_epoch(self) -> int:
@@ -169,14 +169,14 @@ class WriteBehind:
         self._reading = None
         self._settling.forget()
         self.confirmations.restart(-1, -1)
-        self._sending.busy = False
+        self.sending.busy = False
         self.why = ""
         self.comparing.fail("this controller leads no more")
         self._enter(Mode.STOPPED)
 
     def drain(self, now_ms: int) -> list[Effect]:
         """Write the remaining changes without waiting for more; done when :attr:`idle`."""
-        self._sending.draining = True
+        self.sending.draining = True
         return self._pump(now_ms)
 
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
@@ -211,20 +211,20 @@ class WriteBehind:
         return self._pump(now_ms)
 
     def _pump(self, now_ms: int) -> list[Effect]:
-        self._sending.busy = False
+        self.sending.busy = False
         self._backlog.held = self.comparing.holds
         if self.mode is Mode.STARTING:
-            return self._sending.first(now_ms)
+            return self.sending.first(now_ms)
         if self.mode is not Mode.RUNNING:
             return []
         if self.comparing.step(self.pipeline):
             return self._begin_reconcile(now_ms)
-        if self.poison.skipped_due(now_ms) and not self._sending.draining:
+        if self.poison.skipped_due(now_ms) and not self.sending.draining:
             if self.pipeline.in_flight:
                 return []
             self.poison.try_skipped_again(now_ms)
             return self._begin_reconcile(now_ms)
-        effects, refusal = self._sending.fill(self._kraft_epoch, now_ms)
+        effects, refusal = self.sending.fill(self._kraft_epoch, now_ms)
         return effects if refusal is None else effects + self._refused(refusal, now_ms)
 
     def _multi_outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:

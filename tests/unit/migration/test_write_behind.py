@@ -123,9 +123,9 @@ def shrunk(world: World, partitions: range) -> None:
         world.append(r.PartitionChangeRecord(partition_id=number, topic_id=A, isr=(1,)))
 
 
-def with_one_in_flight() -> World:
+def with_one_in_flight(bound: int = 10_000) -> World:
     """A multi sent now, and its answer on its way."""
-    world = World().dual_write()
+    world = World(write_behind_max_records=bound).dual_write()
     world.append(*big_topic(world, "big", A, 64))
     world.advance(1_000)
     world.held = []
@@ -159,6 +159,20 @@ def test_nothing_else_waits(other: str) -> None:
         world.perform(world.driver.write_behind.drain(world.now_ms))
     world.release()
     assert len(chained(world, since)) == 1
+
+
+@pytest.mark.parametrize("partitions", [GATHER_CHANGES, GATHER_CHANGES + 4])
+def test_while_callers_wait_at_a_bound_nothing_gathers(partitions: int) -> None:
+    """Reached while a multi is in flight, or by what gathers."""
+    world = with_one_in_flight(GATHER_CHANGES + 4)
+    since = len(world.multis)
+    shrunk(world, range(partitions))
+    waits = world.driver.bound.waits
+    world.release()
+    assert len(chained(world, since)) == waits == (partitions > GATHER_CHANGES)
+    shrunk(world, range(partitions, GATHER_CHANGES + 4))
+    assert len(chained(world, since)) == 1
+    assert differences(world) == {}
 
 
 def test_what_fills_a_multi_does_not_wait() -> None:
