@@ -224,13 +224,6 @@ class History:
             before = segment.image
         return deltas
 
-    def trimmed(self, start_offset: int) -> None:
-        """The log begins at ``start_offset`` now: which records before it changed nothing is gone.
-
-        Without this the memory of a node in an idle cluster would grow with the time it is up.
-        """
-        self._idle.forget(start_offset - 1)
-
     def rewind(self) -> None:
         """Drop every record that is not committed, as a deposed leader does."""
         self._appended.clear()

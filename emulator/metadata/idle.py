@@ -21,7 +21,7 @@ class ChangeCount(NamedTuple):
 class IdleOffsets:
     """Offsets without a change, as runs; complete for offsets after ``since``.
 
-    The oldest runs are dropped in a long log, and when it is trimmed, which moves ``since``.
+    In a long log the oldest runs are dropped, which moves ``since``.
     """
 
     def __init__(self, since: int) -> None:
@@ -54,12 +54,6 @@ class IdleOffsets:
         if self._firsts and self._last > last:
             self._total -= self._last - last
             self._last = last
-
-    def forget(self, through: int) -> None:
-        """Drop the runs before the one at ``through`` or below it: nobody asks for those."""
-        runs = bisect_right(self._firsts, through) - 1
-        if runs > 0:
-            self._forget(runs)
 
     def changes(self, after: int, through: int) -> ChangeCount:
         """Count the records above offset ``after``, up to ``through``, the end of the log."""

@@ -13,7 +13,7 @@ from emulator.metadata.image import EMPTY
 from wire import records as r
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["idle", "idle", "change", "rewind", "forget"]), st.integers(1, 4)),
+    st.tuples(st.sampled_from(["idle", "idle", "change", "rewind"]), st.integers(1, 4)),
     max_size=30,
 )
 
@@ -27,15 +27,10 @@ def test_counts_are_those_of_a_set(steps: list[tuple[str, int]], since: int, ask
             known = {offset for offset in known if offset < end}
             offsets.rewind(end - 1)
             continue
-        if kind == "forget":
-            offsets.forget(end - count)
-            assert since <= offsets.since <= max(since, end - count)
-            continue
         if kind == "idle":
             offsets.add(end, end + count - 1)
             known |= set(range(end, end + count))
         end += count
-    since = offsets.since
     every = set(range(asked + 1, end))
     changes = len({offset for offset in every if offset > since} - known)
     unknown = max(0, since - asked)
@@ -54,17 +49,6 @@ def test_the_oldest_runs_are_forgotten_and_count_as_unknown(
     assert known + unknown >= 50
     assert offsets.changes(offsets.since, 99).unknown == 0
     assert offsets.changes(97, 99) == ChangeCount(1, 0)
-
-
-def test_what_is_forgotten_takes_no_memory() -> None:
-    offsets = IdleOffsets(-1)
-    for at in range(0, 1_000, 2):
-        offsets.add(at, at)
-    offsets.forget(989)
-    assert offsets._firsts == [988, 990, 992, 994, 996, 998]
-    assert len(offsets._before) == 6
-    assert offsets.changes(988, 999) == ChangeCount(6, 0)
-    assert sum(offsets.changes(500, 999)) == 6 + 487
 
 
 def test_no_ops_and_control_batches_are_no_changes() -> None:
