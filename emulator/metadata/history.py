@@ -102,6 +102,10 @@ class History:
         """Count the appended records above an offset, without those known to change nothing."""
         return self._idle.changes(offset, self._tip.offset)
 
+    def trimmed(self, log_start_offset: int) -> None:
+        """The log begins at that offset now: less is kept of what is below it."""
+        self._idle.thin(log_start_offset)
+
     def append(self, records: Sequence[object], base_offset: int, epoch: int) -> None:
         """Replay one batch onto the tip. An error leaves everything as it was.
 

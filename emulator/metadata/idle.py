@@ -1,11 +1,20 @@
-"""The offsets of a log that change no metadata: NoOp records and control batches."""
+"""The offsets of a log that change no metadata: NoOp records and control batches.
+
+They are kept exactly as far back as the log goes. Below it they are kept in blocks of :data:`BLOCK`
+offsets: a voter that follows may trim its log beyond the place at which ZooKeeper stands, and asks
+from there when it leads. Otherwise a process would keep a run for each change of its life.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 RUNS_MAX: Final = 65_536
+BLOCK: Final = 1_024
+"""A tenth of the first bound of records (``dual_write/bound.py``): the error of a count at most."""
+BLOCKS_MAX: Final = 512
+"""Half a million offsets before the log: three days of NoOps."""
 
 
 class ChangeCount(NamedTuple):
@@ -21,7 +30,7 @@ class ChangeCount(NamedTuple):
 class IdleOffsets:
     """Offsets without a change, as runs; complete for offsets after ``since``.
 
-    In a long log the oldest runs are dropped, which moves ``since``.
+    In a long log the oldest runs are dropped, which moves ``since``; see also :meth:`thin`.
     """
 
     def __init__(self, since: int) -> None:
@@ -54,6 +63,23 @@ class IdleOffsets:
         if self._firsts and self._last > last:
             self._total -= self._last - last
             self._last = last
+
+    def thin(self, log_start: int) -> None:
+        """The log begins at that offset now: keep no more than blocks of what is below it.
+
+        The idle offsets of a block count as the first of it: from then on, up to ``BLOCK`` changes
+        too many are counted above an offset inside one, and above its first none.
+        """
+        stop = min(bisect_left(self._firsts, log_start), len(self._firsts) - 1)
+        kept: list[int] = []
+        for at in range(stop):
+            if not kept or self._firsts[at] - self._firsts[kept[-1]] >= BLOCK:
+                kept.append(at)
+        # The length of a run is what the next one has before it: the first takes over all others.
+        self._firsts[: max(stop, 0)] = [self._firsts[at] for at in kept]
+        self._before[: max(stop, 0)] = [self._before[at] for at in kept]
+        if len(kept) > BLOCKS_MAX:
+            self._forget(len(kept) - BLOCKS_MAX)
 
     def changes(self, after: int, through: int) -> ChangeCount:
         """Count the records above offset ``after``, up to ``through``, the end of the log."""

@@ -79,7 +79,9 @@ class SnapshotSchedule:
         """The one that was begun is durable, or could not be written."""
         if isinstance(event, FileWritten):
             self.failure = None
-            return self._raft.snapshot_written()
+            effects = self._raft.snapshot_written()
+            self._history.trimmed(self._raft.log_start_offset)
+            return effects
         self._failed(event.why, now_ms)
         return self._raft.snapshot_failed(event.why)
 

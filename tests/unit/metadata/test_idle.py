@@ -37,6 +37,58 @@ def test_counts_are_those_of_a_set(steps: list[tuple[str, int]], since: int, ask
     assert offsets.changes(asked, end - 1) == ChangeCount(changes, unknown)
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["idle", "idle", "change", "change", "thin"]), st.integers(1, 4)),
+        max_size=60,
+    )
+)
+def test_above_the_start_of_the_log_counts_stay_exact_and_below_it_nearly(
+    steps: list[tuple[str, int]],
+) -> None:
+    offsets, end, start, known = IdleOffsets(-1), 0, 0, set[int]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(idle, "BLOCK", 5)
+        for kind, count in steps:
+            if kind == "thin":
+                start = min(end, start + 4 * count)
+                offsets.thin(start)
+                continue
+            if kind == "idle":
+                offsets.add(end, end + count - 1)
+                known |= set(range(end, end + count))
+            end += count
+    for asked in range(-1, end):
+        changes = len(set(range(asked + 1, end)) - known)
+        counted, unknown = offsets.changes(asked, end - 1)
+        assert unknown == 0
+        assert changes <= counted <= changes + (5 if asked < start - 1 else 0)
+
+
+def test_below_the_start_of_the_log_blocks_are_kept_and_no_more_than_so_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long the process lives: runs of the log, and blocks."""
+    monkeypatch.setattr(idle, "BLOCK", 10)
+    monkeypatch.setattr(idle, "BLOCKS_MAX", 4)
+    offsets = IdleOffsets(-1)
+    for at in range(0, 1_000, 2):
+        offsets.add(at, at)
+        offsets.thin(at - 19)
+        assert len(offsets._firsts) == len(offsets._before) <= 4 + 10
+    assert offsets.since == 939
+    assert offsets.changes(939, 999) == ChangeCount(30, 0)
+    assert offsets.changes(-1, 999) == ChangeCount(30, 940)
+    offsets.rewind(994)
+    assert offsets.changes(979, 994) == ChangeCount(7, 0)
+
+
+def test_without_idle_offsets_there_is_nothing_to_thin() -> None:
+    offsets = IdleOffsets(4)
+    offsets.thin(10)
+    assert offsets.changes(4, 9) == ChangeCount(5, 0)
+
+
 def test_the_oldest_runs_are_forgotten_and_count_as_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -37,6 +37,7 @@ from emulator.seam import (
     SyncFile,
     WriteFile,
 )
+from emulator.simulation.product_size import product_bytes
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper.ops import Create
 from wire import messages as m
@@ -253,6 +254,20 @@ def test_snapshots_come_however_often_the_node_is_restarted(due: dict[str, str])
     written = [line for line in logs if line.event == "snapshot written"]
     assert 3 <= len(written) <= 6
     assert world.node.raft.log_start_offset > 10
+
+
+def test_what_is_kept_of_metadata_does_not_grow_with_the_life_of_the_process() -> None:
+    """A change between two NoOps, again and again; two snapshots are kept, and the log of three."""
+    off = {"zookeeper.metadata.migration.enable": "false"}
+    world = World(metadata_log_max_snapshot_interval_ms="2000", **off)
+    change = r.FeatureLevelRecord(name="metadata.version", feature_level=21)
+    sizes = []
+    for _second in range(80):
+        world.advance(1_000)
+        world.node.controller.append([change], world.now_ms)
+        sizes.append(product_bytes(world.node.history))
+    assert world.node.raft.log_start_offset > 100
+    assert max(sizes[40:]) <= max(sizes[10:40]) + 200
 
 
 def test_a_clock_that_was_ahead_puts_no_snapshot_off() -> None:
