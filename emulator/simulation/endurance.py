@@ -22,6 +22,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Final
 
+from emulator.metadata.snapshot import from_records, to_records
 from emulator.raft import layout
 from emulator.simulation.host import Host
 from emulator.simulation.product_size import product_bytes
@@ -57,17 +58,28 @@ NOTIFICATIONS: Final = (
     "/log_dir_event_notification",
     "/admin/delete_topics",
 )
-SHOWN: Final = ("topics", "partitions")
-"""What clients decide, and the rest follows from."""
+SHOWN: Final = ("topics", "partitions", "metadata_bytes", "image_bytes")
+"""What clients decide, and the rest follows from. Of the bytes of metadata the rest has its own
+column: clients keep tokens, for one, as they like.
+"""
+LEAST: Final = ("beyond_bytes",)
+"""What a leader appends that reaches no other voter is held until it resigns, and is several
+images. What is kept for ever is there at each look.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class HourRow:
     """Sizes in one hour: the largest of all looks, and of all controllers or brokers.
 
+    Of those in ``LEAST`` it is the smallest of all looks.
+
     ``hour`` and ``cpu_s`` are the virtual time since the copy, and the CPU time of this process in
     the hour before, ``records`` their number at its end. ``log_age_s``: how old the oldest record
-    is in the log of a folder. Bytes of memory are those of the objects of the product.
+    is in the log of a folder. Bytes of memory are those of the objects of the product:
+    ``image_bytes`` what the stable image takes when it is read back from its own snapshot, which is
+    what clients decide; ``beyond_bytes`` what the metadata of a controller takes besides, at the
+    same instant.
     """
 
     hour: int
@@ -85,6 +97,8 @@ class HourRow:
     sessions: int
     raft_bytes: int
     metadata_bytes: int
+    image_bytes: int
+    beyond_bytes: int
     controller_bytes: int
     migration_bytes: int
     node_bytes: int
@@ -161,7 +175,7 @@ class Endurance:
         self._looked.append(_row(self._run.world, look // LOOKS, cpu_s - self._cpu_s))
         if look % LOOKS:
             return
-        self.rows.append(HourRow(*map(max, zip(*map(astuple, self._looked), strict=True))))
+        self.rows.append(_of_hour(self._looked))
         self._looked.clear()
         self._say(self.rows[-1])
         # What happened before takes no part in anything to come; nobody reads it here.
@@ -169,6 +183,11 @@ class Endurance:
         gc.collect()
         gc.freeze()
         self._cpu_s = time.process_time()
+
+
+def _of_hour(looks: Sequence[HourRow]) -> HourRow:
+    values = {one.name: [getattr(look, one.name) for look in looks] for one in fields(HourRow)}
+    return HourRow(**{name: (min if name in LEAST else max)(of) for name, of in values.items()})
 
 
 def grown(rows: Sequence[HourRow]) -> list[str]:
@@ -202,6 +221,7 @@ def _row(world: World, hour: int, cpu_s: float) -> HourRow:
     hosts = list(world.controllers.values())
     facts, nodes = world.facts, world.tree.nodes
     parts = [_parts(host) for host in hosts]
+    images = [_image_bytes(host) for host in hosts]
     return HourRow(
         hour=hour,
         cpu_s=round(cpu_s, 1),
@@ -218,6 +238,8 @@ def _row(world: World, hour: int, cpu_s: float) -> HourRow:
         sessions=len(list(world.zookeeper.model.session_ids)),
         raft_bytes=max(one[0] for one in parts),
         metadata_bytes=max(one[1] for one in parts),
+        image_bytes=max(images),
+        beyond_bytes=max(one[1] - image for one, image in zip(parts, images, strict=True)),
         controller_bytes=max(one[2] for one in parts),
         migration_bytes=max(one[3] for one in parts),
         node_bytes=max(map(sum, parts)),
@@ -232,6 +254,15 @@ def _parts(host: Host) -> tuple[int, ...]:
     node, seen = host.process.node, set[int]()
     machines = (node.raft, node.history, node.controller, node.migration, node)
     return tuple(product_bytes(one, seen) for one in machines)
+
+
+def _image_bytes(host: Host) -> int:
+    """Bytes of the stable image of a node, had it been read from a snapshot just now."""
+    if host.process is None or not host.process.alive:
+        return 0
+    image = host.process.node.history.stable
+    records = (record for record, _version in to_records(image))
+    return product_bytes(from_records(records, image.offset, image.epoch))
 
 
 def _segments(host: Host) -> list[bytes]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.metadata.idle import IdleOffsets
 from emulator.migration.taking_over import purge
 from emulator.node.machine import Node
 from emulator.raft.replica import Replica
 from emulator.simulation import endurance
 from emulator.simulation.endurance import BROKERS, TO_KRAFT, Endurance, HourRow, grown
 
-HOURS = 5
+HOURS = 7
+"""The log is as long as it gets in the fourth, which is in the first half of those that count."""
 
 
 class Enough(Exception):  # noqa: N818  # nothing is wrong
@@ -56,12 +58,13 @@ def test_no_size_grows(simulator: object, to_kraft: range | tuple[int, ...]) -> 
     assert simulator
     rows = rows_of(to_kraft)
     assert grown(rows) == []
-    assert [row.hour for row in rows] == [1, 2, 3, 4, 5]
+    assert [row.hour for row in rows] == list(range(1, HOURS + 1))
     last = rows[-1]
     assert last.records > 100
     assert last.znodes > 20
     assert last.log_bytes > 1_000
     assert min(last.raft_bytes, last.metadata_bytes, last.controller_bytes) > 1_000
+    assert 0 < last.beyond_bytes < last.image_bytes < last.metadata_bytes
     assert last.node_bytes > last.migration_bytes > 1_000
     assert last.broker_bytes > 10_000
 
@@ -82,3 +85,14 @@ def test_what_is_kept_for_ever_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(Node, "step", leaking)
     found = {line.partition(":")[0] for line in grown(rows_of(TO_KRAFT))}
     assert {"log_age_s", "log_bytes", "notifications", "node_bytes"} <= found
+
+
+@pytest.mark.slow
+def test_runs_that_are_kept_below_the_start_of_the_log_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A few bytes for each change, in a metadata that clients let grow and shrink as they like."""
+    monkeypatch.setattr(endurance, "FAULTS", ("cut",))
+    monkeypatch.setattr(IdleOffsets, "thin", lambda *_: None)
+    (found,) = grown(rows_of(TO_KRAFT))
+    assert found.startswith("beyond_bytes: ")

@@ -11,7 +11,15 @@ import msgspec
 import pytest
 
 from emulator.metadata.topics import Partition
-from emulator.simulation.endurance import FAULTS, Endurance, HourRow, endurance, grown, main
+from emulator.simulation.endurance import (
+    FAULTS,
+    Endurance,
+    HourRow,
+    _of_hour,
+    endurance,
+    grown,
+    main,
+)
 from emulator.simulation.product_size import product_bytes
 from emulator.simulation.scheduler import Scheduler
 
@@ -52,6 +60,24 @@ def test_a_size_that_grows_is_named_and_what_clients_decide_is_not() -> None:
     rising = [replace(row, node_bytes=1_000 + 100 * row.hour) for row in level]
     assert grown(rising) == ["node_bytes: 2100 at most in the first half, then 3300"]
     assert grown(rising[:4]) == [], "too few to tell"
+
+
+def test_of_the_metadata_what_clients_let_grow_is_not_named_and_what_is_kept_besides_is() -> None:
+    level = [
+        replace(ROW, metadata_bytes=9_000 * hour, image_bytes=9_000 * hour) for hour in range(24)
+    ]
+    assert grown(level) == []
+    rising = [replace(row, beyond_bytes=1_000 + 100 * hour) for hour, row in enumerate(level)]
+    assert grown(rising) == ["beyond_bytes: 2100 at most in the first half, then 3300"]
+
+
+def test_what_is_held_for_an_instant_is_not_in_the_row_of_an_hour() -> None:
+    looks = [
+        replace(ROW, beyond_bytes=size, metadata_bytes=size) for size in (900, 70_000, 800, 950)
+    ]
+    row = _of_hour(looks)
+    assert (row.beyond_bytes, row.metadata_bytes) == (800, 70_000)
+    assert row.hour == ROW.hour
 
 
 def test_notifications_that_are_never_purged_are_named() -> None:
