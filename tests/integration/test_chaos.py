@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,29 @@ from bench.demo.controllers import IDS
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
+@dataclass(frozen=True, slots=True)
+class ChaosRound:
+    """What a round with real servers gave."""
+
+    code: int
+    events: list[dict[str, Any]]
+
+
 @pytest.fixture
-def chaos_round(tmp_path: Path) -> tuple[int, list[dict[str, Any]]]:
-    """Exit code and events of seed 15: servers, load, strikes, verdict."""
+def chaos_round(tmp_path: Path) -> ChaosRound:
+    """Seed 15: servers, load, strikes, verdict."""
     code = run(Options(tmp_path / "out", seconds=90, seed=15, servers=1, rate=5))
     lines = (tmp_path / "out" / "events.jsonl").read_text().splitlines()
-    return code, [json.loads(line) for line in lines]
+    return ChaosRound(code, [json.loads(line) for line in lines])
 
 
 @pytest.mark.requirement("U02", "Z03")
 def test_nothing_acknowledged_is_lost_under_random_faults(
-    chaos_round: tuple[int, list[dict[str, Any]]],
+    chaos_round: ChaosRound,
 ) -> None:
     """Seed 15, in dual write: a broker paused, ZooKeeper killed, leaders cut off and killed."""
-    code, events = chaos_round
-    assert code == 0
+    assert chaos_round.code == 0
+    events = chaos_round.events
     struck = [event for event in events if event["what"] == "strike"]
     assert {event["kind"] for event in struck} == {"broker", "controller", "zookeeper"}
     led = [event for event in events if event["what"] == "leader"]
