@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from bench.chaos.stage import Controller, Stage
 from bench.demo.controllers import IDS
-from bench.demo.strain import kept_up
 from bench.demo.verdict import refused, undeleted, unlike
 from bench.judge.stores import Entities, differences, dump_log, from_dump, from_log
 from bench.load.admin import AdminResult
@@ -92,7 +91,7 @@ def clients(found: Found) -> list[str]:
         )
     if not found.read.acknowledged or not found.admin.done.total():
         lines.append("nothing was acknowledged: the run shows nothing")
-    if not kept_up(found.produced, found.consumed):
+    if not found.consumed.kept_up(len(found.produced.acknowledged)):
         lines.append(f"the group read {found.consumed.consumed} records only")
     for what, failed in (("record", found.produced.failed), ("consumer", found.consumed.failed)):
         lines += [f"{what}: {count} x {error}" for error, count in failed.items()]

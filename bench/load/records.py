@@ -13,12 +13,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaError
 
 _DELIVERY_MS = 60_000
+CONSUMED_MIN: Final = 0.5
+"""Part of the acknowledged records: the group is late by a rebalance, and by its last poll."""
 UNKNOWN_OFFSET = -1
 """Of a record whose second attempt was answered DUPLICATE_SEQUENCE_NUMBER."""
 
@@ -147,6 +149,14 @@ class ConsumeResult:
     retried: Counter[str] = field(default_factory=Counter)
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
     """(topic, partition) -> offset after the last record seen."""
+
+    def kept_up(self, acknowledged: int) -> bool:
+        """Whether the group has read most of what producers were acknowledged meanwhile.
+
+        >>> ConsumeResult(50).kept_up(100), ConsumeResult(49).kept_up(100)
+        (True, False)
+        """
+        return self.consumed >= CONSUMED_MIN * acknowledged > 0
 
 
 class ConsumeLoad:

@@ -58,10 +58,8 @@ NOTIFICATIONS: Final = (
     "/log_dir_event_notification",
     "/admin/delete_topics",
 )
-SHOWN: Final = ("topics", "partitions", "metadata_bytes", "image_bytes")
-"""What clients decide, and the rest follows from. Of the bytes of metadata the rest has its own
-column: clients keep tokens, for one, as they like.
-"""
+SHOWN: Final = ("topics", "partitions", "image_bytes")
+"""What clients decide, and the rest follows from."""
 LEAST: Final = ("beyond_bytes",)
 """What a leader appends that reaches no other voter is held until it resigns, and is several
 images. What is kept for ever is there at each look.

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from bench.demo.strain import kept_up, unled
+from bench.demo.strain import unled
 from bench.demo.verdict import undeleted, unlike
 from bench.judge.stores import differences, from_log, from_tree
 from bench.load.admin import AdminResult
@@ -138,8 +138,8 @@ def test_topics_are_not_as_they_were_left():
 @pytest.mark.parametrize(("consumed", "right"), [(0, False), (1, False), (2, True)])
 def test_a_group_that_reads_nothing_has_not_kept_up(consumed, right):
     produced = ProduceResult(acknowledged=[Acknowledged("t", 0, n, n) for n in range(4)])
-    assert kept_up(produced, ConsumeResult(consumed=consumed)) is right
-    assert not kept_up(ProduceResult(), ConsumeResult())
+    assert ConsumeResult(consumed=consumed).kept_up(len(produced.acknowledged)) is right
+    assert not ConsumeResult().kept_up(0)
 
 
 def test_what_nobody_took_over_from_a_killed_broker_is_named():

@@ -62,13 +62,13 @@ def test_a_size_that_grows_is_named_and_what_clients_decide_is_not() -> None:
     assert grown(rising[:4]) == [], "too few to tell"
 
 
-def test_of_the_metadata_what_clients_let_grow_is_not_named_and_what_is_kept_besides_is() -> None:
-    level = [
-        replace(ROW, metadata_bytes=9_000 * hour, image_bytes=9_000 * hour) for hour in range(24)
-    ]
-    assert grown(level) == []
-    rising = [replace(row, beyond_bytes=1_000 + 100 * hour) for hour, row in enumerate(level)]
+def test_of_the_metadata_the_whole_is_judged_and_what_is_kept_besides_its_image() -> None:
+    rows = [replace(ROW, image_bytes=9_000 * hour) for hour in range(24)]
+    assert grown(rows) == []
+    rising = [replace(row, beyond_bytes=1_000 + 100 * hour) for hour, row in enumerate(rows)]
     assert grown(rising) == ["beyond_bytes: 2100 at most in the first half, then 3300"]
+    whole = [replace(row, metadata_bytes=1_000 + 100 * hour) for hour, row in enumerate(rows)]
+    assert grown(whole) == ["metadata_bytes: 2100 at most in the first half, then 3300"]
 
 
 def test_what_is_held_for_an_instant_is_not_in_the_row_of_an_hour() -> None:

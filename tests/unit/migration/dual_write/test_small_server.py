@@ -29,6 +29,17 @@ def sent_bytes(world: World, since: int) -> list[int]:
     return [sum(map(world.zk.op_size, ops)) for ops in world.multis[since:]]
 
 
+def refused_until_now() -> World:
+    """A change was refused for its size, and from now on the server takes it."""
+    world = World().dual_write()
+    world.model.frame_bytes_max = SMALL
+    world.append(config(BROKER, "", "k", "x" * 20_000))
+    world.advance(10_000)
+    assert world.driver.write_behind.mode is Mode.POISONED
+    world.model.frame_bytes_max = jute.FRAME_BYTES_MAX
+    return world
+
+
 @pytest.mark.requirement("W04", "W07")
 def test_a_large_change_reaches_it_in_smaller_multis_and_the_size_is_kept() -> None:
     world = World().dual_write()
@@ -89,12 +100,7 @@ def test_large_changes_whose_answers_are_lost_are_not_called_too_large() -> None
 
 def test_a_change_that_was_applied_is_not_called_too_large() -> None:
     """Its size was refused before; this time only the answer is lost."""
-    world = World().dual_write()
-    world.model.frame_bytes_max = SMALL
-    world.append(config(BROKER, "", "k", "x" * 20_000))
-    world.advance(10_000)
-    assert world.driver.write_behind.mode is Mode.POISONED
-    world.model.frame_bytes_max = jute.FRAME_BYTES_MAX
+    world = refused_until_now()
     submit = world.zk.submit
 
     def losing(tag: object, request: object, now_ms: int) -> object:
@@ -116,12 +122,7 @@ def test_a_change_that_was_applied_is_not_called_too_large() -> None:
 
 
 def test_a_server_that_is_asked_to_take_more_again_is_noticed() -> None:
-    world = World().dual_write()
-    world.model.frame_bytes_max = SMALL
-    world.append(config(BROKER, "", "k", "x" * 20_000))
-    world.advance(10_000)
-    assert world.driver.write_behind.mode is Mode.POISONED
-    world.model.frame_bytes_max = jute.FRAME_BYTES_MAX
+    world = refused_until_now()
     world.advance(60_000)
     assert world.driver.write_behind.mode is Mode.RUNNING
     assert differences(world) == {}
