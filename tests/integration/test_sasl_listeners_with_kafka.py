@@ -82,10 +82,18 @@ class Clients:
         user = ("--entity-type", "users", "--entity-name", "scram")
         told = self.run("admin", CONFIGS, "--alter", "--add-config", password, *user)
         assert "Completed updating config for user scram" in told
-        assert "TopicAuthorizationException" in self.create("scram", "scrams", "SCRAM-SHA-256")
+        assert "TopicAuthorizationException" in wait_for("log-in", self.scram_logs_in)
         wrong = self.create("stranger", "strangers")
         assert "SaslAuthenticationException" in wrong
         assert "Invalid username or password" in wrong
+
+    def scram_logs_in(self) -> str:
+        """What the user of SCRAM is told; empty while the broker does not know it yet.
+
+        The controller answers when the user is committed, before the brokers have fetched it.
+        """
+        told = self.create("scram", "scrams", "SCRAM-SHA-256")
+        return "" if "due to invalid credentials" in told else told
 
 
 @pytest.mark.requirement("I09", "I10", "I11")
