@@ -169,7 +169,9 @@ def test_a_name_that_is_no_text_and_ctrl_c() -> None:
     assert ended.returncode == 2
     assert b"Traceback" not in ended.stderr
     assert b"No such file" in ended.stderr
-    program = "import signal; from emulator import cli; "
+    # Who runs the tests in the background may have had SIGINT ignored, which processes inherit.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program += "from emulator import cli; "
     program += "cli._asked = lambda: signal.raise_signal(signal.SIGINT); cli.main()"
     ended = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, timeout=30
