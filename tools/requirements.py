@@ -4,8 +4,9 @@ Prints a row for each: its id, the strongest kind of test that proved it, how ma
 below it the kind that it asks for, if that is a stronger one, and what the page says is not shown.
 Reads the records that ``tools.recorded`` keeps of ``make test``, ``make matrix`` and so on. One
 counts only if the run was complete and passed, of a commit that differs from what stands in the
-checkout now in ``*.md`` at most. Ends with 1 if a row that is due is unproven, or if there is no
-record of ``make test`` that counts.
+checkout now in ``*.md`` at most. A row is due if the run that the page names for it counts. Ends
+with 1 if a row that is due is unproven, or proven by a weaker kind than it asks for without a
+reason on the page, or if there is no record of ``make test`` that counts.
 
 ``python -m tools.requirements --collect`` runs nothing: it prints the rows that no test cites, and
 those that only tests of weaker kinds cite, as pytest collects them. What ``make matrix``, ``make
@@ -51,16 +52,27 @@ class Row:
 
     id: str
     title: str
+    seen: str
+    """What is to be seen if it holds."""
     asked: str
     """The kind of evidence it wants, of `KINDS`, or ``page``."""
-    due: bool
+    run: str
+    """The target of ``make`` that has to prove it."""
+
+    def due(self, records: Iterable[str]) -> bool:
+        """Whether its run is among these records; that of ``make chaos`` is several.
+
+        >>> Row("U12", "", "", "real broker", "chaos").due(["chaosone", "test"])
+        True
+        """
+        return any(name.startswith(self.run) for name in records)
 
     def weaker(self, kinds: Iterable[str]) -> bool:
         """Whether none of these kinds is as strong as what it asks for.
 
-        >>> Row("W01", "", "ZooKeeper", due=True).weaker(["unit", "simulation"])
+        >>> Row("W01", "", "", "ZooKeeper", "test").weaker(["unit", "simulation"])
         True
-        >>> Row("W01", "", "ZooKeeper", due=True).weaker(["real broker"])
+        >>> Row("W01", "", "", "ZooKeeper", "test").weaker(["real broker"])
         False
         """
         if self.asked not in KINDS:
@@ -70,9 +82,9 @@ class Row:
 
 def rows() -> list[Row]:
     """Every row, in the order of the page."""
-    line = r"^\| ([A-Z]\d\d) \| (.*) \| ([^|]+) \| (now)? ?\|$"
-    found = re.findall(line, ROWS.read_text(), re.MULTILINE)
-    return [Row(number, title, asked, bool(due)) for number, title, asked, due in found]
+    cell = r" ([^|]+) \|"
+    found = re.findall(rf"^\| ([A-Z]\d\d) \|{cell * 4}$", ROWS.read_text(), re.MULTILINE)
+    return [Row(*cells) for cells in found]
 
 
 def caveats() -> dict[str, str]:
@@ -191,7 +203,6 @@ def main() -> int:
         sys.stderr.write(f"No record of `make {NEEDED}` counts: run it on what is committed\n")
         return 1
     proven = proofs(good.values())
-    missing = []
     every, narrower = rows(), caveats()
     for row in every:
         kinds = proven.get(row.id, [])
@@ -201,18 +212,21 @@ def main() -> int:
             print(f"{'':25}weaker than asked: {row.asked}")
         if kinds and row.id in narrower:
             print(f"{'':25}not shown: {narrower[row.id]}")
-        if row.due and not kinds:
-            missing.append(row.id)
-    due = sum(row.due for row in every)
-    runs = ", ".join(f"make {name}" for name in good)
-    weak = [row.id for row in every if row.id in proven and row.weaker(proven[row.id])]
-    shown = due - len(missing)
+    weak = [row for row in every if row.id in proven and row.weaker(proven[row.id])]
+    due = [row for row in every if row.due(good)]
+    missing = [row.id for row in due if row.id not in proven]
+    unexplained = [row.id for row in weak if row in due and row.id not in narrower]
     print(f"\n{len(proven)} of {len(every)} proven, {len(weak)} weaker than asked; ", end="")
-    print(f"of the {due} due now, {shown}")
-    print(f"records that count: {runs}")
+    print(f"of the {len(due)} due in these runs, {len(due) - len(missing)}")
+    print(f"records that count: {', '.join(f'make {name}' for name in good)}")
+    for run in sorted({row.run for row in every} - {row.run for row in due}):
+        rest = [row.id for row in every if row.run == run and row.id not in proven]
+        print(f"not run: make {run}" + (f", which has to prove {' '.join(rest)}" if rest else ""))
     if missing:
         print(f"due and not proven: {' '.join(missing)}")
-    return 1 if missing else 0
+    if unexplained:
+        print(f"weaker than asked, and the page does not say why: {' '.join(unexplained)}")
+    return 1 if missing or unexplained else 0
 
 
 if __name__ == "__main__":

@@ -48,13 +48,13 @@ BUILDS_ON: Final = {
 """Step -> the step that it depends on."""
 PROVES: Final[dict[str, tuple[str, ...]]] = {
     "versions": ("I17",),
-    "register": ("N02",),
-    "copy": ("G05", "X03"),
+    "register": ("N02", "U15"),
+    "copy": ("G05", "U15", "X03"),
     "back from KRaft": ("B02", "F04"),
-    "roll": ("F05",),
+    "roll": ("F05", "U15"),
     "rollback": ("A05", "B01", "G03", "Y03"),
     "second attempt": ("B06",),
-    "finalise": ("F07",),
+    "finalise": ("F07", "U15"),
 }
 """Step -> the rows of docs/requirements.md that it proves for a release."""
 _FAILURES: Final = (

@@ -46,7 +46,7 @@ def proofs(cells: Sequence[Cell]) -> list[Proof]:
 
     >>> mine = Cell("3.4.1", "copy", OURS, GREEN)
     >>> [(one.test, one.ids, one.outcome) for one in proofs([mine])]
-    [('3.4.1: copy', ('G05', 'X03'), 'passed')]
+    [('3.4.1: copy', ('G05', 'U15', 'X03'), 'passed')]
     """
     outcomes = {GREEN: "passed", "RED": "failed"}
     return [

@@ -1,10 +1,16 @@
 """Which records prove requirements: complete, passed, and of what stands in the checkout."""
 
+import ast
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from bench.chaos import proofs as chaos
+from bench.life import table as life
+from bench.matrix import run as matrix
 from tools import recorded, requirements
 
 GOOD = {
@@ -13,9 +19,10 @@ GOOD = {
 }
 LEAVE = "import json, os; json.dump({document}, open(os.environ['KRAFT_BRIDGE_RECORD'], 'w'))"
 PAGE = """
-| W01 | the first | unit | now |
-| W02 | the second | real broker |  |
+| W01 | the first | it is seen | unit | test |
+| W02 | the second | it is seen too | real broker | matrix |
 """
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Checkout:
@@ -58,7 +65,9 @@ def checkout(tmp_path, monkeypatch):
 def test_a_complete_run_of_this_commit_counts(checkout, capsys):
     assert checkout.run("test", GOOD) == 0
     assert requirements.main() == 0
-    assert "1 of 2 proven, 0 weaker than asked; of the 1 due now, 1" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "1 of 2 proven, 0 weaker than asked; of the 1 due in these runs, 1" in printed
+    assert "not run: make matrix, which has to prove W02\n" in printed
 
 
 def test_pages_may_change_since(checkout):
@@ -140,6 +149,28 @@ def test_other_runs_add_to_it_and_their_failures_take_away(checkout, capsys):
     assert requirements.main() == 1
 
 
+def test_a_run_that_counts_has_to_prove_its_rows(checkout, capsys):
+    checkout.run("test", GOOD)
+    checkout.run("matrix", GOOD)
+    assert requirements.main() == 1
+    printed = capsys.readouterr().out
+    assert "of the 2 due in these runs, 1" in printed
+    assert "due and not proven: W02" in printed
+    assert "not run" not in printed
+
+
+def test_a_weaker_proof_needs_a_reason_on_the_page(checkout, capsys):
+    weak = [{"test": "m", "ids": ["W02"], "kind": "unit", "outcome": "passed"}]
+    checkout.run("test", GOOD)
+    checkout.run("matrix", GOOD | {"tests": weak})
+    assert requirements.main() == 1
+    assert "and the page does not say why: W02" in capsys.readouterr().out
+    reason = "\n## Proven more narrowly than asked\n\n| W02 | real brokers |\n"
+    checkout.write("page.md", PAGE + reason)
+    checkout.commit()
+    assert requirements.main() == 0
+
+
 def test_what_is_not_shown_of_a_row_is_printed_below_it(checkout, capsys):
     narrower = "\n## Proven more narrowly than asked\n\n| W01 | the rest |\n| W02 | all |\n"
     checkout.write("page.md", PAGE + narrower)
@@ -165,6 +196,31 @@ def test_every_row_asks_for_a_kind_there_is():
     every = requirements.rows()
     assert len(every) == 270
     assert {row.asked for row in every} <= {*requirements.KINDS, "page"}
+    assert all(row.seen.strip() for row in every)
+
+
+def cited():
+    """Ids that tests of the checkout cite."""
+    found = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text()
+        for call in ast.walk(ast.parse(text)) if "mark.requirement(" in text else ():
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.requirement":
+                found |= {one.value for one in call.args if isinstance(one, ast.Constant)}
+    return found
+
+
+def test_each_row_is_cited_in_the_run_that_has_to_prove_it():
+    """A row that nobody cites would be unproven after every run, and none of them would fail."""
+    by_run = {
+        "test": cited(),
+        "matrix": {one for ids in matrix.PROVES.values() for one in ids},
+        "life": {one for ids in life.PROVES.values() for one in ids},
+        "chaos": {*re.findall(r'"([A-Z]\d\d)"', Path(chaos.__file__).read_text())},
+    }
+    every = requirements.rows()
+    assert {row.run for row in every} == by_run.keys()
+    assert [row.id for row in every if row.id not in by_run[row.run]] == []
 
 
 def test_each_row_that_is_proven_more_narrowly_exists_once():
