@@ -80,18 +80,27 @@ class MigratingControllers:
     # ------------------------------------------------------------- beginning and end
     def start(self) -> int:
         """Up to dual write under one of ours; who leads."""
+        self.prepare()
+        self.launch(IDS)
+        self.until_leads(self.ours)
+        return self.in_dual_write()
+
+    def prepare(self) -> None:
+        """Seed ZooKeeper, format the folders of ours, start the brokers."""
         with connected(self.zookeeper.hosts) as client:
             seed(client, CLUSTER)
         for node in self.nodes.values():
             if isinstance(node, Bridge):
                 node.format(CLUSTER, new_quorum=True)
         self.brokers.begin()
-        for node in self.nodes.values():
+
+    def launch(self, among: Collection[int]) -> None:
+        """Start some of the controllers."""
+        nodes = [self.nodes[each] for each in among]
+        for node in nodes:
             node.start()
-        for node in self.nodes.values():
+        for node in nodes:
             node.wait_started()
-        self.until_leads(self.ours)
-        return self.in_dual_write()
 
     def close(self) -> None:
         """End everything but ZooKeeper."""
