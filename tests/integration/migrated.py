@@ -219,7 +219,9 @@ def tell(story: Story, folder: Path) -> None:
         story.bridge.wait_drained()
         story.seen["stores"] = story.stores()
         story.seen["equal_after_s"] = time.monotonic() - begin
+        begin = time.monotonic()
         story.seen["compared"] = compare(story.cluster.zk, story.bridge.data)[0]
+        story.seen["compare_s"] = time.monotonic() - begin
         story.seen["status_at_the_end"] = story.bridge.status()
         story.seen["metrics"] = story.bridge.page("/metrics")
         _roll_to_kraft(story)
@@ -363,6 +365,10 @@ def _change(story: Story) -> None:
             "topic on each broker", lambda: all("made" in story.shape(b).topics for b in range(3))
         )
         seen["shown_after_s"] = time.monotonic() - begin
+        begin = time.monotonic()
+        for broker in range(3):
+            story.shape(broker)
+        seen["look_s"] = time.monotonic() - begin
         kinds = m.CreatePartitionsRequest
         more = kinds.CreatePartitionsTopic(name="made", count=5, assignments=None)
         seen["more"] = asyncio.run(api.call(one, kinds(topics=[more], timeout_ms=20_000)))

@@ -24,6 +24,9 @@ BROKERS = (0, 1, 2)
 NODE = 3000
 IBP_LEVEL = 21
 EXISTS, GET_DATA = 3, 4
+CHECK_S = 5.0
+"""Whether the migration may begin is looked at again after that at most."""
+SESSION_S = 9.0
 WRITES = {CREATE, DELETE, SET_DATA, MULTI, 15, 19, 20, 21}
 
 
@@ -82,10 +85,10 @@ def test_while_it_waits_it_leaves_the_controller_znodes_alone(story):
     assert "/migration" in before
 
 
-@pytest.mark.requirement("P07", "R09")
-def test_it_claims_within_a_second_of_the_last_registration(story):
+@pytest.mark.requirement("P07", "P08", "R09", "T06")
+def test_it_claims_within_the_interval_of_its_checks_after_the_last_registration(story):
     registered = last_registration(story)
-    assert 0 < the_claim(story)[0][0] - registered < 1.0
+    assert 0 < the_claim(story)[0][0] - registered < CHECK_S
 
 
 @pytest.mark.requirement("S06")
@@ -262,8 +265,8 @@ def test_no_reason_to_wait_says_that_a_broker_is_fenced(story):
 def test_a_broker_that_stops_its_heartbeats_is_fenced_after_the_session(story):
     beats = {one.broker_id for one in story.controller_tap.of(m.BrokerHeartbeatRequest)}
     assert beats == set(BROKERS)
-    # Session 9 s, counted from the last heartbeat, of which there is one each 2 s.
-    assert 6.5 < story.seen["fenced_after_s"] < 14
+    # Counted from the last heartbeat, of which there is one each 2 s.
+    assert SESSION_S - 2.5 < story.seen["fenced_after_s"] < 2 * SESSION_S
     shape = story.seen["shape_while_paused"]
     assert shape.led()[PAUSED] == 0
     shared = [isr for _, replicas, isr in shape.partitions if len(replicas) > 1]
@@ -496,7 +499,7 @@ def test_changes_of_leader_isr_and_topics_work_on_the_brokers(story):
 
 @pytest.mark.requirement("L02")
 def test_clients_of_every_broker_see_a_change_soon(story):
-    assert story.seen["shown_after_s"] < 3
+    assert story.seen["shown_after_s"] < max(3, 30 * story.seen["look_s"])
     for tap in story.broker_taps:
         told = [
             topic.topic_name

@@ -194,6 +194,7 @@ def test_an_identity_that_owns_nothing_is_told_which_znode(stage: SecuredStage) 
     assert stage.client.get("/controller_epoch") == claimed
 
 
+@pytest.mark.requirement("C10")
 def test_digest_is_one_more_identity(stage: SecuredStage) -> None:
     """As the super user of addauth: no ACL stops it, and who it also is owns what it makes."""
     stage.restart({"kraftbridge.zookeeper.digest": "super:super"})
