@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import queue
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -89,6 +90,15 @@ def _answer(request: str | urllib.request.Request) -> bytes:
     if len(body) > ANSWER_BYTES_MAX:
         raise ValueError(f"{NOT_OURS}: it sends more than {ANSWER_BYTES_MAX} bytes")
     return body
+
+
+def without_login(url: str) -> str:
+    """An address as it may be shown: without a user and password.
+
+    >>> without_login("http://me:secret@host:1/status")
+    'http://host:1/status'
+    """
+    return re.sub(r"//[^/]*@", "//", url)
 
 
 def plain(text: object, length: int = SHOWN_MAX) -> str:

@@ -27,7 +27,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.WRONG: "the command line, the configuration or an input file is wrong",
         ExitCode.UNREACHABLE: "what is asked cannot be reached or read, so nothing is known",
         ExitCode.WARNED: "with --strict: warnings, and nothing worse",
-        ExitCode.NOT_YET: "with --wait: the time is over",
+        ExitCode.NOT_YET: "with status --wait, or finalise --yes: the time is over",
         ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
     }
 )

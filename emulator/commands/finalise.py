@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 import typer
 
-from emulator.commands.asking import AnswerError, ask
+from emulator.commands.asking import AnswerError, ask, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
@@ -74,7 +74,7 @@ def finalise(
     except TokenError as error:
         raise fail(str(error), ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
-        raise fail(f"{url}: {error}", ExitCode.UNREACHABLE) from error
+        raise fail(f"{without_login(url)}: {error}", ExitCode.UNREACHABLE) from error
     if as_json:
         body = stamped("finalise", {"said": found.lines, "only_held": found.held})
         typer.echo(msgspec.json.encode(body).decode())
@@ -148,7 +148,8 @@ def _release(url: str, log_dir: Path) -> bool:
         if error.code == HTTPStatus.CONFLICT:
             return False
         if error.code == HTTPStatus.FORBIDDEN:
-            raise TokenError(f"{path}: not the token of the controller at {url}") from error
+            why = f"not the token of the controller at {without_login(url)}"
+            raise TokenError(f"{path}: {why}") from error
         raise ValueError(f"/finalise was answered {error.code} {error.reason}") from error
     return True
 
@@ -159,7 +160,7 @@ def _otherwise(url: str) -> Judgement:
     if found.code is ExitCode.DONE and not found.held:
         return _awaited(url)
     text = "The hold was not ended: what is missing has changed since it was looked at."
-    return Judgement([text, *found.lines], ExitCode.NOT_YET if found.held else found.code)
+    return Judgement([text, *found.lines], ExitCode.FOUND if found.held else found.code)
 
 
 def _awaited(url: str) -> Judgement:

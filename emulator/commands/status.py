@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 import urllib.parse
 from typing import Annotated, Any, Final
@@ -12,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from emulator.commands.asking import NOT_OURS, ask, plain
+from emulator.commands.asking import NOT_OURS, ask, plain, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import ORDER, STUCK, option_of, phase_of, reached
@@ -62,7 +61,7 @@ def status(
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
-        raise fail(f"{_shown(url)}/status: {error}", ExitCode.UNREACHABLE) from error
+        raise fail(f"{without_login(url)}/status: {error}", ExitCode.UNREACHABLE) from error
     typer.echo(text, nl=False)
     raise typer.Exit(code)
 
@@ -125,7 +124,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
             if str(error) != told:
                 told = str(error)
                 again = f"asked again, for {left:.0f} s at most"
-                typer.echo(f"{_shown(url)}/status: {told}; {again}", err=True)
+                typer.echo(f"{without_login(url)}/status: {told}; {again}", err=True)
         else:
             if reached(phase, wanted):
                 return body, ExitCode.DONE
@@ -179,11 +178,6 @@ class OtherReleaseError(ValueError):
     """A node answers, in a form that is not known here."""
 
 
-def _shown(url: str) -> str:
-    """The address without a user and password."""
-    return re.sub(r"//[^/]*@", "//", url)
-
-
 def check_address(url: str) -> None:
     """Check the text of an option.
 
@@ -196,4 +190,4 @@ def check_address(url: str) -> None:
     except ValueError:
         good = False
     if not good or any(one.isspace() or not one.isprintable() for one in url):
-        raise AddressError(f"{_shown(url)!r} is not an http address")
+        raise AddressError(f"{without_login(url)!r} is not an http address")

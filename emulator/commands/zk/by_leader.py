@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import typer
 
-from emulator.commands.asking import NOT_OURS, AnswerError, ask, plain
+from emulator.commands.asking import NOT_OURS, AnswerError, ask, plain, without_login
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.status import AddressError
@@ -39,7 +39,7 @@ def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: boo
         outcome = _outcome(url, _token(folder), dry_run=dry_run, timeout_s=timeout_s)
     except (KeyError, TypeError, AttributeError) as error:
         why = "what it answers is not read by this release: use the kraft-bridge of its release"
-        raise fail(f"{url}/reconcile: {why}", ExitCode.UNREACHABLE) from error
+        raise fail(f"{without_login(url)}/reconcile: {why}", ExitCode.UNREACHABLE) from error
     tell(outcome, as_json=as_json)
 
 
@@ -95,6 +95,7 @@ def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
     where = f"{url.rstrip('/')}/reconcile"
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(where, data=body, headers=headers)  # noqa: S310 - http, see above
+    where = without_login(where)
     try:
         found = msgspec.json.decode(ask(request))
     except AnswerError as error:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from emulator.broker.introspection import STATUS_SCHEMA as BROKERS
-from emulator.commands import asking
+from emulator.commands import asking, finalise
 from emulator.commands.exits import ExitCode
 from emulator.commands.preflight.inputs import read_properties
 from emulator.commands.rollback.acting import LiveRollback
@@ -83,6 +83,26 @@ def test_another_machine_gets_no_token(folder: Path, url: str) -> None:
         code, _, err = call(*verb, "--url", url, "--log-dir", str(folder))
         assert code == ExitCode.WRONG
         assert "is not this machine" in err
+
+
+@pytest.mark.parametrize("verb", ["status", "finalise", "finalise --yes", "zk reconcile --dry-run"])
+def test_a_login_in_the_address_is_not_shown(folder: Path, verb: str) -> None:
+    order = [] if verb == "status" else ["--log-dir", str(folder)]
+    url = "http://me:secret-of-mine@localhost:1"
+    code, out, err = call(*verb.split(), "--url", url, *order)
+    assert code == ExitCode.UNREACHABLE
+    assert "//localhost:1" in err
+    assert "secret-of-mine" not in out + err
+
+
+def test_a_hold_that_stays_is_a_finding_and_not_a_time_that_is_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finalise, "_release", lambda *_: False)
+    with server([]) as url:
+        code, out, _ = call("finalise", "--yes", "--url", url, "--log-dir", str(folder))
+    assert code == ExitCode.FOUND
+    assert out.startswith("The hold was not ended")
 
 
 @pytest.mark.parametrize("url", ["http://[::1]:9404", "http://localhost:1", "http://127.8.0.1"])
