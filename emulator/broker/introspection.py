@@ -101,7 +101,7 @@ def metrics(node: BrokerNode, now_ms: int) -> dict[Metric, Any]:
         common.CONNECTIONS: one_label(node.connections.open_by_listener),
         common.CONNECTIONS_ACCEPTED: one_label(node.connections.accepted_total),
         common.CONNECTIONS_REFUSED: {
-            ("nonsense",): node.connections.refused_total,
+            ("invalid",): node.connections.refused_total,
             ("limit",): node.connections.turned_away_total,
             ("idle",): node.connections.idle_total,
         },

@@ -59,10 +59,11 @@ class Connections:
     """Every accepted connection of one node.
 
     ``requests_total`` (by API key), ``accepted_total`` (by listener), ``refused_total`` (closed for
-    nonsense), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being idle) are
-    for the metrics. ``entries_max``: API key -> most entries of all arrays in one request, set by
-    the owner; without one, any number. ``decoder``: reads bodies as :func:`decode_body` does, which
-    is used without one. ``logins``: of listeners with SASL; None: there are none.
+    what cannot be read), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being
+    idle) are for the metrics. ``entries_max``: API key -> most entries of all arrays in one
+    request, set by the owner; without one, any number. ``decoder``: reads bodies as
+    :func:`decode_body` does, which is used without one. ``logins``: of listeners with SASL; None:
+    there are none.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ class EndedBy(Enum):
     """The peer closed the connection, or did not accept it."""
     TIME = "time"
     """A deadline passed."""
-    NONSENSE = "nonsense"
+    NONSENSE = "invalid"
     """The peer sent an invalid answer."""
     REFUSAL = "refusal"
     """The peer refused ApiVersions or the login."""

@@ -214,7 +214,7 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         metric.CONNECTIONS: one_label(node.connections.open_by_listener),
         metric.CONNECTIONS_ACCEPTED: one_label(node.connections.accepted_total),
         metric.CONNECTIONS_REFUSED: {
-            ("nonsense",): node.connections.refused_total,
+            ("invalid",): node.connections.refused_total,
             ("limit",): node.connections.turned_away_total,
             ("idle",): node.connections.idle_total,
         },
