@@ -47,10 +47,12 @@ def check(paths: Iterable[Path]) -> Checked:
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: a line is not a recorded pair.
+        ValueError: a line is not a recorded pair, or the file is a device.
     """
     checked = Checked()
     for path in paths:
+        if path.is_char_device():
+            raise ValueError(f"{path}: it is a device, not a recording")
         with path.open(encoding="utf-8") as lines:
             check_lines(lines, checked, path.name)
     return checked

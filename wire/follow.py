@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -160,8 +161,10 @@ def follow(path: Path, wait: Callable[[], bool]) -> Iterator[str]:
         wait: called when nothing is left to read; False ends it.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is a device.
     """
+    if path.is_char_device():
+        raise OSError(errno.ENODEV, "it is a device, not a recording", str(path))
     position, identity, held = 0, None, b""
     while True:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from emulator.commands.input_file import whole
 from emulator.migration.zk_tree import dump
 from emulator.migration.zk_tree.reader import Tree
 
@@ -20,11 +21,13 @@ def load(path: Path) -> Tree:
     Raises:
         TreeFileError: no such file, not readable, no JSON, or no dump of a tree.
     """
-    if path.is_char_device():
-        raise TreeFileError(f"{path}: not a dump of a ZooKeeper tree: it is a device")
     try:
-        return dump.parse(path.read_bytes())
+        data = whole(path)
     except OSError as error:
         raise TreeFileError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise TreeFileError(f"{path}: {error}, not a dump of a ZooKeeper tree") from error
+    try:
+        return dump.parse(data)
     except dump.DumpError as error:
         raise TreeFileError(f"{path}: {error}") from error

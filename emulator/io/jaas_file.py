@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from emulator.config.zookeeper import JAAS
+
+BYTES_MAX: Final = 1 << 20
+"""No such file is longer; a device, such as /dev/zero, never ends."""
 
 
 def inlined(raw: Mapping[str, str]) -> dict[str, str]:
@@ -21,10 +25,18 @@ def inlined(raw: Mapping[str, str]) -> dict[str, str]:
     if not said or set(said) & set('{};="\n'):
         return dict(raw)
     try:
-        text = Path(said.removeprefix("file:")).read_text(encoding="utf-8")
+        text = _text(Path(said.removeprefix("file:")))
     except (OSError, ValueError) as error:
         # Shown only if it is surely a path, and no password where a path is expected.
         shown = said if said.startswith(("/", "./", "../", "file:")) else "the file that it names"
-        why = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "not text in UTF-8, or above 1 MiB"
         raise ValueError(f"{JAAS}: {shown}: {why}") from None
     return {**raw, JAAS: text}
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        data = file.read(BYTES_MAX + 1)
+    if len(data) > BYTES_MAX:
+        raise ValueError(f"more than {BYTES_MAX} bytes")
+    return data.decode()

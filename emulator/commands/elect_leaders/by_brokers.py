@@ -5,7 +5,8 @@ Source: KIP-183 "Proposed Changes", KIP-460; LeaderElectionCommand, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,12 +14,16 @@ from typing import Final
 import msgspec
 
 from emulator.commands.admin_client import TooOldError, ask_controller
+from emulator.commands.asking import plain
+from emulator.commands.input_file import whole
+from emulator.controller.topics import name_error
 from emulator.net.login import Login, LoginError
 from wire import messages as m
 from wire.errors import ErrorCode
 
 ELECTION_TYPES: Final = {"preferred": 0, "unclean": 1}
 TopicPartition = tuple[str, int]
+INDEX_MAX: Final = 2**31 - 1
 
 
 class ElectionError(Exception):
@@ -47,19 +52,36 @@ def read_partitions(path: Path) -> list[TopicPartition]:
     """Partitions of a file ``{"partitions": [{"topic": "foo", "partition": 1}, …]}``.
 
     Raises:
-        ValueError: not such a file, no partition in it, or one twice.
+        ValueError: not such a file, no partition in it, one twice, or one that cannot be.
         OSError: it cannot be read.
     """
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=_PartitionsFile)
-    except msgspec.DecodeError as error:
+        content = msgspec.json.decode(whole(path), type=_PartitionsFile)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a list of partitions: {error}") from error
     partitions = [(one.topic, one.partition) for one in content.partitions]
     if not partitions:
         raise ValueError(f"{path} names no partition")
-    if twice := sorted({one for one in partitions if partitions.count(one) > 1}):
+    if twice := sorted(one for one, times in Counter(partitions).items() if times > 1):
         raise ValueError(f"{path} names twice: {listed(twice)}")
+    try:
+        check(partitions)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     return partitions
+
+
+def check(partitions: Iterable[TopicPartition]) -> None:
+    """Check that there can be such partitions.
+
+    Raises:
+        ValueError: a request cannot hold the name, or no topic can have it or the number.
+    """
+    for topic, index in partitions:
+        if (why := name_error(topic)) is not None:
+            raise ValueError(plain(why))
+        if not 0 <= index <= INDEX_MAX:
+            raise ValueError(f"partition {index} of topic {topic}: no partition has that number")
 
 
 def listed(partitions: Collection[TopicPartition]) -> str:

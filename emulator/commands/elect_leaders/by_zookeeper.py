@@ -81,9 +81,15 @@ def _connected(zookeeper: str) -> Iterator[KazooClient]:
         raise UnreachableError(str(error)) from error
     try:
         client.start(CONNECT_TIMEOUT_S)
+    except KazooTimeoutError as error:
+        client.close()
+        raise UnreachableError(f"{zookeeper}: {error}") from error
+    try:
         yield client
     except (KazooException, KazooTimeoutError) as error:
         raise ElectionError(f"{zookeeper}: {error or type(error).__name__}") from error
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise ElectionError(f"{zookeeper}: a znode has not the form of Kafka's") from error
     finally:
         client.stop()
         client.close()
@@ -92,8 +98,8 @@ def _connected(zookeeper: str) -> Iterator[KazooClient]:
 def _json(client: KazooClient, path: str) -> Any:
     data, _ = client.get(path)
     try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+        return msgspec.json.decode(data or b"")
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ElectionError(f"{path} is not JSON: {error}") from error
 
 

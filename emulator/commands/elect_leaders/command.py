@@ -62,7 +62,9 @@ def elect_leaders(
             "sasl.mechanism PLAIN or SCRAM-SHA-…, sasl.jaas.config.",
         ),
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds.", min=0.1)] = 30.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Seconds.", min=0.1, max=100_000)
+    ] = 30.0,
     all_topic_partitions: Annotated[
         bool,
         typer.Option(
@@ -143,6 +145,10 @@ def _partitions(
         return None
     if topic is None or partition is None:
         raise _usage("--topic and --partition must be given together")
+    try:
+        work.check([(topic, partition)])
+    except ValueError as error:
+        raise _usage(str(error)) from error
     return [(topic, partition)]
 
 

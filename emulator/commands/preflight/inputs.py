@@ -14,6 +14,7 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from emulator.commands.configuration import text_of
+from emulator.commands.input_file import whole
 from emulator.commands.zk.client import Connector, settings
 from emulator.config import properties as properties_text
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, connect_string
@@ -101,7 +102,7 @@ def offline(path: Path, configs: Sequence[Path]) -> Survey:
     """
     files = [read_properties(one) for one in configs]
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        document = msgspec.json.decode(whole(path), type=dict[str, Any])
         return of_dump(document, files)
     except OSError as error:
         raise PreflightError(f"{path}: {error.strerror or error}") from error

@@ -258,6 +258,10 @@ def test_the_command_line_is_wrong(options: list[str], why: str) -> None:
         ("", "not a list of partitions"),
         ('{"partitions": [{"topic": "t"}]}', "partition"),
         ('{"partitions": []}', "names no partition"),
+        ('{"partitions": [{"topic": "t", "partition": 1099511627776}]}', "1099511627776"),
+        ('{"partitions": [{"topic": "t", "partition": -1}]}', "partition -1"),
+        ('{"partitions": [{"topic": "a b", "partition": 0}]}', "Topic name is invalid"),
+        ("[" * 100_000, "not a list of partitions"),
         ('{"partitions": [{"topic": "t", "partition": 1}, {"topic": "t", "partition": 1}]}', "t-1"),
     ],
 )
@@ -266,6 +270,16 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, content: str, why: str) -> N
     path.write_text(content)
     with pytest.raises(ValueError, match=why):
         read_partitions(path)
+
+
+def test_a_long_list_is_read_in_a_time_that_grows_with_it(tmp_path: Path) -> None:
+    """Each was counted in the whole list: for this one that takes minutes."""
+    path = tmp_path / "partitions.json"
+    wanted = [("t", number) for number in range(100_000)]
+    path.write_text(
+        json.dumps({"partitions": [{"topic": t, "partition": number} for t, number in wanted]})
+    )
+    assert read_partitions(path) == wanted
 
 
 @pytest.mark.requirement("K19")
