@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what was not answered."""
-        self._event(Closed, f"closed the connection: {exc}")
+        self._event(Closed, f"closed the connection: {exc}" if exc else "closed the connection")
 
     # ---------------------------------------------------------------- around the channel
     def _now_ms(self) -> int:

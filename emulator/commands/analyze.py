@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.common import Json, check_master, fail
+from emulator.commands.common import Json, check_master, check_name, fail
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
 
@@ -37,6 +37,7 @@ def analyze(
     as_json: Json = False,
 ) -> None:
     """Analyse a trace with Spark: how long ZooKeeper blocked KRaft (needs [spark] and Java)."""
+    check_name("--out", out)
     if master is not None:
         check_master("--master", master)
     if remote is not None:

@@ -43,6 +43,8 @@ def run(program: Callable[[], object]) -> int:
         code = _told(f"the package {error.name} is missing; {install(*extra)}")
     except OSError as error:
         code = ExitCode.FOUND if error.errno == errno.EPIPE else _told(sentence(error))
+        if error.errno == errno.ENAMETOOLONG:
+            code = ExitCode.WRONG  # a name that was given, and not yet looked at
     for stream, name in ((sys.stdout, "standard output"), (sys.stderr, "standard error")):
         code = _flushed(stream, name) or code
     return int(code)

@@ -42,6 +42,14 @@ def fail(problem: str, code: int = ExitCode.FOUND) -> typer.Exit:
     return typer.Exit(code)
 
 
+def check_name(option: str, path: Path) -> None:
+    """Exit with code 2 if a folder's name is no text: servers and pages are to name it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise fail(f"{option} {path}: not a name in UTF-8", ExitCode.WRONG) from None
+
+
 def load_config(path: Path, overrides: list[str] | None) -> config_module.Config:
     """Read a controller's properties file; see :func:`configured`."""
     return configured(path, overrides, config_module.load)

@@ -58,7 +58,9 @@ def read(
         config, warnings = load(inlined(raw))
     except ConfigError as error:
         return None, [f"{path}: {problem}" for problem in (*error.warnings, *error.problems)]
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        return None, [f"kraft-bridge: {path}: {error.strerror or error}"]
+    except ValueError as error:
         return None, [f"kraft-bridge: {path}: {error}"]
     warnings = (*(f"{key}: {_UTF8}" for key in properties.in_utf8(text)), *warnings)
     return config, [f"{path}: {warning}" for warning in warnings]

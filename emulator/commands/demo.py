@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.common import fail
+from emulator.commands.common import check_name, fail
 from emulator.config.extras import install
 
 
@@ -16,10 +16,13 @@ def demo(
         Path,
         typer.Option(help="Traces, logs and the report go to demo-<time> in this folder."),
     ] = Path("out"),
-    seconds: Annotated[float, typer.Option(min=30, help="Length of the load.")] = 60,
-    rate: Annotated[float, typer.Option(min=1, help="Administrative changes per second.")] = 25,
+    seconds: Annotated[float, typer.Option(min=30, max=86_400, help="Length of the load.")] = 60,
+    rate: Annotated[
+        float, typer.Option(min=1, max=100_000, help="Administrative changes per second.")
+    ] = 25,
 ) -> None:
     """Migrate a real cluster under load, check and measure it, write a report (needs Java 17+)."""
+    check_name("--out", out)
     try:
         from bench.demo.run import run
         from bench.demo.stage import Options, new_folder

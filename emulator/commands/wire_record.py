@@ -7,12 +7,15 @@ import contextlib
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.commands.common import fail
 from emulator.config.listeners import HostPort, host_port
+
+if TYPE_CHECKING:
+    from emulator.io.recorder import Route
 
 
 def record(
@@ -24,17 +27,9 @@ def record(
 
     A client follows the addresses that brokers advertise: they must be those of --listen.
     """
-    from emulator.io.recorder import Recorder, RecordingFolder, Route
+    from emulator.io.recorder import Recorder, RecordingFolder
 
-    if len(listen) != len(to):
-        raise fail("one --to for each --listen", 2)
-    try:
-        routes = [Route(host_port(a), host_port(b)) for a, b in zip(listen, to, strict=True)]
-    except ValueError as error:
-        raise fail(str(error), 2) from error
-    loop = next((a for a, b in routes if a in {to for _, to in routes}), None)
-    if loop is not None:
-        raise fail(f"{loop} is a --listen and a --to: it would connect to itself for ever", 2)
+    routes = _routes(listen, to)
     try:
         folder = RecordingFolder(out)
     except FileExistsError as error:
@@ -68,3 +63,24 @@ def record(
             if not folder.pairs:
                 (out / "wire.jsonl").unlink()
         raise fail(str(failure))
+
+
+def _routes(listen: list[str], to: list[str]) -> list[Route]:
+    """Where to listen and whom to pass it on to; what cannot be ends the command with code 2."""
+    from emulator.io.recorder import Route
+
+    if len(listen) != len(to):
+        raise fail("one --to for each --listen", 2)
+    try:
+        routes = [Route(host_port(a), host_port(b)) for a, b in zip(listen, to, strict=True)]
+    except ValueError as error:
+        raise fail(str(error), 2) from error
+    for one in (each for route in routes for each in route):
+        try:
+            one.host.encode("idna")
+        except UnicodeError:
+            raise fail(f"{one.host!r} is no name of a host", 2) from None
+    loop = next((a for a, b in routes if a in {to for _, to in routes}), None)
+    if loop is not None:
+        raise fail(f"{loop} is a --listen and a --to: it would connect to itself for ever", 2)
+    return routes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.common import fail
+from emulator.commands.common import check_name, fail
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
 
@@ -56,6 +56,7 @@ def run(  # noqa: PLR0917  # one option each
 
     Exit code 1: a row is void, or could not be taken. 2: a scenario is wrong.
     """
+    check_name("--out", out)
     try:
         from bench.runs import run as runner
         from bench.runs.scenario import planned

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.common import fail
+from emulator.commands.common import check_name, fail
 
 
 def start(
@@ -20,6 +20,7 @@ def start(
     """Run an embedded real ZooKeeper 3.9.5 (needs Java 17+) until interrupted."""
     from bench.rig.zookeeper import run_foreground
 
+    check_name("--data", data)
     with socket.socket() as taken:
         # As ZooKeeper itself does: a port whose last connections are still closing is free.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

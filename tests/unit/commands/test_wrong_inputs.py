@@ -20,6 +20,7 @@ SOON_S: Final = 30.0
 WRONG, FOUND, UNREACHABLE = ExitCode.WRONG, ExitCode.FOUND, ExitCode.UNREACHABLE
 CLOSED = "127.0.0.1:1"
 NOWHERE = "no-such-host.invalid:2181"
+LONG = "n" * 300
 
 Place = Callable[[Path], str]
 """Makes what is wrong in a folder; returns its path."""
@@ -335,6 +336,14 @@ OPTIONS: Final[list[tuple[str, int, str]]] = [
     ("demo --rate x", WRONG, "'--rate': Input should be a valid number"),
     ("demo --seconds 1", WRONG, "greater than or equal to 30"),
     ("demo --out /dev/null", FOUND, "/dev/null"),
+    ("demo --rate inf", WRONG, "'--rate'"),
+    ("demo --seconds inf", WRONG, "'--seconds'"),
+    ("demo --out \udcff", WRONG, "not a name in UTF-8"),
+    ("zk start --data \udcff", WRONG, "not a name in UTF-8"),
+    ("analyze x --out \udcff", WRONG, "not a name in UTF-8"),
+    (f"simulate --count 1 --record {LONG}", WRONG, "File name too long"),
+    (f"bench compare {LONG} x", WRONG, "File name too long"),
+    (f"rollback --zookeeper {CLOSED} --log-dir {LONG}", WRONG, "File name too long"),
     ("wire", WRONG, "Usage: kraft-bridge wire"),
     ("wire show Nonsense", WRONG, "Nonsense"),
     ("wire show FetchRequest --version 99", WRONG, "99"),
@@ -350,6 +359,9 @@ OPTIONS: Final[list[tuple[str, int, str]]] = [
     ("wire record --listen h:1 --out x", WRONG, "Missing option '--to'"),
     ("wire record --listen h --to h:1 --out x", WRONG, "'h' is not host:port"),
     ("wire record --listen h:1 --to h:1 --out x", WRONG, "for ever"),
+    (f"wire record --listen {LONG}:1 --to h:1 --out x", WRONG, "no name of a host"),
+    ("wire record --listen h:1 --to a..b:1 --out x", WRONG, "no name of a host"),
+    ("wire record --listen \udcff:1 --to h:1 --out x", WRONG, "no name of a host"),
     ("wire record --listen 127.0.0.1:0 --to h:1 --out /dev/null", WRONG, "/dev/null"),
 ]
 
