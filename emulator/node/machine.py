@@ -20,7 +20,6 @@ from emulator.controller.context import Call
 from emulator.controller.failures import failure_line
 from emulator.controller.machine import Controller
 from emulator.controller.supported import supported_features
-from emulator.deadlines import earliest
 from emulator.faults.script import FaultScript
 from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
@@ -32,6 +31,7 @@ from emulator.node.peers import peers_of
 from emulator.node.recovery import load_history
 from emulator.node.snapshots import SnapshotSchedule
 from emulator.node.stopping import OrderlyStop
+from emulator.node.timers import Timers
 from emulator.node.tracing import (
     Causes,
     NodeCounters,
@@ -43,7 +43,6 @@ from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
 from emulator.seam import (
     Accepted,
-    Close,
     Closed,
     Connected,
     DiskFailed,
@@ -125,6 +124,16 @@ class Node:
         self._seen_high_watermark = -1
         self.snapshots = SnapshotSchedule(config, self.raft, self.history, now_ms)
         self._stop = OrderlyStop(self.raft, self.controller, self.migration, self.peers)
+        self._timers = Timers(
+            self.raft,
+            self.controller,
+            self.connections,
+            self.migration,
+            self.peers,
+            self.office,
+            self._stop,
+            self._left.add,
+        )
         self._halted = False
 
     @property
@@ -147,10 +156,7 @@ class Node:
         """When ``step`` is due even if nothing happens."""
         if self._unfinished:
             return 0
-        machines = (self.raft, self.controller, self.connections, self.migration, self.peers)
-        times = [machine.deadline_ms for machine in machines]
-        times += [self._stop.deadline_ms, self.office.deadline_ms]
-        return earliest(times)
+        return self._timers.deadline_ms
 
     def blocked_union_ms(self, now_ms: int) -> int:
         """Time in which at least one operation waited for ZooKeeper."""
@@ -186,7 +192,7 @@ class Node:
             effects += self._event(event, now_ms)
         self._drop_left(now_ms)
         self.office.go_on()
-        effects += self._timers(now_ms)
+        effects += self._tick(now_ms)
         self._pause()
         effects += self._run_path(now_ms)
         self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
@@ -240,7 +246,8 @@ class Node:
     def _drop_left(self, now_ms: int) -> None:
         """Drop the waiting calls of all who hung up, in one look, as one may be long."""
         if self._left:
-            gone, self._left = self._left, set()
+            gone = self._left.copy()
+            self._left.clear()
             self.controller.left(lambda ticket: ticket.conn in gone, now_ms)
 
     def _pause(self) -> None:
@@ -276,24 +283,11 @@ class Node:
             self.office.follow(now_ms)
 
     # ---------------------------------------------------------------- the path, in order
-    def _timers(self, now_ms: int) -> list[Effect]:
-        effects: list[Effect] = []
+    def _tick(self, now_ms: int) -> list[Effect]:
         kept_from = self.migration.keep_from(self.controller.stable)
         self.raft.keep_from(kept_from)
         self.controller.kept_from(kept_from)
-        if _due(self.raft.deadline_ms, now_ms):
-            effects += self.raft.tick(now_ms)
-            self.office.follow(now_ms)
-        if _due(self.peers.deadline_ms, now_ms):
-            self.peers.tick(now_ms)
-        if _due(self.controller.deadline_ms, now_ms):
-            self.controller.tick(now_ms)
-        effects += self.migration.tick(now_ms)
-        if _due(self.connections.deadline_ms, now_ms):
-            for conn in self.connections.tick(now_ms):
-                self._left.add(conn)
-                effects.append(Close(conn))
-        return effects + self.snapshots.begin_if_due(now_ms)
+        return self._timers.tick(now_ms) + self.snapshots.begin_if_due(now_ms)
 
     def _run_path(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -392,7 +386,3 @@ class Node:
 
 def _is_synced(event: Event) -> bool:
     return isinstance(event, Synced)
-
-
-def _due(deadline_ms: int | None, now_ms: int) -> bool:
-    return deadline_ms is not None and deadline_ms <= now_ms

@@ -347,7 +347,7 @@ class NodeOffice:
         leads, before, was = self._led_epoch is not None, self._authority, self.office
         authority = self._migration.authority if leads else Authority.GRANTED
         committed, leaving = self._raft.high_watermark >= 0, self.leaving
-        passive = self._raft.is_leader and not leads
+        passive = not leads and self._raft.is_leader
         judged = leads, committed, authority, leaving, passive
         if judged == self._judged:
             return

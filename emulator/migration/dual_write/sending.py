@@ -46,15 +46,16 @@ class Sending:
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When what gathers, or progress without changes, is to be written."""
+        if not self._backlog.waiting:
+            return None
         if self._gathers(now_ms):
             return self._last_write_ms + GATHER_MS
         # While the pipeline is full, the next answer continues it.
-        room = not self._pipeline.in_flight and self._pipeline.open_unit is None
-        if room and self._backlog.waiting:
-            if self._backlog.changed:  # it gathered until callers began to wait
-                return now_ms
-            return max(now_ms, self._last_write_ms + NO_OP_WRITE_MS)
-        return None
+        if self._pipeline.in_flight or self._pipeline.open_unit is not None:
+            return None
+        if self._backlog.changed:  # it gathered until callers began to wait
+            return now_ms
+        return max(now_ms, self._last_write_ms + NO_OP_WRITE_MS)
 
     def first(self, now_ms: int) -> list[Effect]:
         """Send the first multi of a chain, which changes no data, unless it is in flight."""

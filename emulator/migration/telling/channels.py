@@ -167,9 +167,8 @@ class Channels:
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
-        lines = (*self._lines.values(), *self._leaving.values())
-        deadlines = (line.channel.deadline_ms for line in lines)
-        return earliest(deadlines)
+        lines = [*self._lines.values(), *self._leaving.values()]
+        return earliest([line.channel.deadline_ms for line in lines])
 
     def owns(self, conn: int) -> bool:
         """Whether an event of this connection is ours."""
@@ -304,7 +303,7 @@ class Channels:
             line.conn = line.channel.conn
             if line.conn is not None:
                 self._by_conn[line.conn] = line
-        if line.channel.state is ChannelState.READY:
+        if effects and line.channel.state is ChannelState.READY:
             # What is sent before is the login.
             self.sent_count += sum(isinstance(effect, Send) for effect in effects)
         return effects
