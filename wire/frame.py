@@ -25,6 +25,7 @@ __all__ = [
     "decode_body",
     "decode_request",
     "decode_response",
+    "encode_head",
     "encode_request",
     "encode_response",
     "framed",
@@ -277,9 +278,33 @@ def encode_request(header: RequestHeader, message: object) -> bytes:
     Raises:
         EncodeError: the version cannot carry the message.
     """
+    return encode_head(header) + codec.encode(message, header.api_version)
+
+
+def encode_head(header: RequestHeader) -> bytes:
+    """Write the header of a request, in the version that its API and version have.
+
+    Raises:
+        EncodeError: a value of it cannot be written.
+    """
     header_version = request_header_version(header.api_key, header.api_version)
-    head = codec.raw_encode(header, header_version)
-    return head + codec.encode(message, header.api_version)
+    plain = _plain_head(header, header_version)
+    return codec.raw_encode(header, header_version) if plain is None else plain
+
+
+def _plain_head(header: RequestHeader, header_version: int) -> bytes | None:
+    """A header with a client id and without tagged fields; None for any other, as of the codec."""
+    client_id = header.client_id
+    tags = header.unknown_tags  # type: ignore[attr-defined]  # every message has it
+    if header_version == 0 or not isinstance(client_id, str) or tags:
+        return None
+    try:
+        name = client_id.encode()
+        key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
+        numbers = _HEAD.pack(key, version, correlation_id, len(name))
+    except (UnicodeEncodeError, struct.error):
+        return None
+    return numbers + name + (b"\0" if header_version == 2 else b"")
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, message: object) -> bytes:
@@ -321,5 +346,16 @@ def split_response(api_key: int, api_version: int, frame: bytes) -> tuple[Respon
         DecodeError: the frame is shorter than a header.
     """
     header_version = response_header_version(api_key, api_version)
+    plain = _plain_response(frame, header_version)
+    if plain is not None:
+        return plain
     end = _tags_end(frame, 4) if header_version else 4
     return codec.raw_decode(ResponseHeader, header_version, frame[:end]), frame[end:]
+
+
+def _plain_response(frame: bytes, header_version: int) -> tuple[ResponseHeader, bytes] | None:
+    """A response without tagged fields in its header; None for any other, as of the codec."""
+    end = 4 + header_version
+    if len(frame) < end or (header_version and frame[4]):
+        return None
+    return ResponseHeader(correlation_id=int.from_bytes(frame[:4], "big", signed=True)), frame[end:]

@@ -11,7 +11,7 @@ import msgspec
 
 from emulator.net.control import EPOCH_BYTES, ControlRequest, broker_epoch_at, names_the_same
 from wire import codec
-from wire.frame import RequestHeader, request_header_version
+from wire.frame import RequestHeader, encode_head
 from wire.schema import replace
 
 BYTES_MAX: Final = 2 * 1024 * 1024
@@ -70,6 +70,4 @@ class Bodies:
             if at is not None and len(body) <= BYTES_MAX:
                 # A copy: the type of a request that is sent again may be changed.
                 self._newest[header.api_key] = _Encoded(replace(request), header.api_version, body)
-        head_version = request_header_version(header.api_key, header.api_version)
-        head = codec.raw_encode(header, head_version)
-        return head + body
+        return encode_head(header) + body

@@ -311,12 +311,16 @@ class _Changes(msgspec.Struct, frozen=True):
     def between(cls, before: Image, after: Image, touched: Touched) -> _Changes:
         changed = []
         dropped = []
+        topic: Topic | None = None
+        old_topic: Topic | None = None
+        looked_up: bytes | None = None
         for topic_id, partition_id in sorted(touched.partitions):
-            topic = after.topics.get(topic_id)
+            if topic_id != looked_up:
+                looked_up = topic_id
+                topic, old_topic = after.topics.get(topic_id), before.topics.get(topic_id)
             now = topic.partitions.get(partition_id) if topic is not None else None
             if topic is None or now is None:
                 continue
-            old_topic = before.topics.get(topic_id)
             old = old_topic.partitions.get(partition_id) if old_topic is not None else None
             if old == now:
                 continue

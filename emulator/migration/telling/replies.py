@@ -69,9 +69,12 @@ def told_errors(
 
     One line for each kind, with the first partition that has it: many may have one.
     """
+    errors = [*errors_of(response)]
+    if not errors:
+        return [], 0
     first: dict[int, PartitionError] = {}
     times: Counter[int] = Counter()
-    for error in errors_of(response):
+    for error in errors:
         times[error.error_code] += 1
         first.setdefault(error.error_code, error)
     about = {"broker": broker_id, "request": type(request).__name__}
@@ -89,4 +92,4 @@ def told_errors(
         )
         for code, count in times.most_common(KINDS_TOLD_MAX)
     ]
-    return logs, times.total()
+    return logs, len(errors)

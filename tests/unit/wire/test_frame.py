@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.laws.wire_values import made
 from wire import frame, messages
 from wire.codec import encode
-from wire.errors import DecodeError
+from wire.errors import DecodeError, EncodeError
 from wire.frame import FrameReader, RequestHeader, framed
+from wire.messages.headers import ResponseHeader
 from wire.schema import declared_messages, layout
 
 
@@ -157,5 +158,65 @@ def header_of(data: bytes, *, plain: bool) -> tuple[RequestHeader, bytes] | str:
             patch.setattr(frame, "_plain_request", lambda _: None)
         try:
             return frame.split_request(data)
+        except DecodeError as error:
+            return str(error)
+
+
+@given(
+    key=st.sampled_from(KEYS),
+    version=st.integers(0, 20),
+    correlation_id=st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31) - 1, 2**31]),
+    client_id=st.none() | st.text(max_size=20) | st.sampled_from(["\ud800", "x" * 40_000]),
+    tags=st.sampled_from([(), ((5, b"abc"),)]),
+)
+def test_a_plain_header_is_written_as_the_codec_writes_it(
+    key: int,
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+    tags: tuple[tuple[int, bytes], ...],
+) -> None:
+    """Also where it cannot be: a number or a client id too large, a text that is no UTF-8."""
+    header = RequestHeader(
+        api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
+    )
+    header.unknown_tags = tags  # type: ignore[attr-defined]
+    assert head_of(header, plain=True) == head_of(header, plain=False)
+
+
+def head_of(header: RequestHeader, *, plain: bool) -> bytes | str:
+    with pytest.MonkeyPatch.context() as patch:
+        if not plain:
+            patch.setattr(frame, "_plain_head", lambda *_: None)
+        try:
+            return frame.encode_head(header)
+        except EncodeError as error:
+            return str(error)
+
+
+RESPONSES = sorted((key, version) for key, version, _, _ in HEADERS)
+
+
+@given(
+    what=st.sampled_from(RESPONSES),
+    correlation_id=st.integers(-(2**31), 2**31 - 1),
+    rest=st.binary(max_size=12) | st.binary(max_size=12).map(lambda more: b"\0" + more),
+    cut=st.integers(0, 20),
+)
+def test_a_plain_response_is_split_as_the_codec_splits_it(
+    what: tuple[int, int], correlation_id: int, rest: bytes, cut: int
+) -> None:
+    data = (correlation_id.to_bytes(4, "big", signed=True) + rest)[:cut]
+    assert split_of(what, data, plain=True) == split_of(what, data, plain=False)
+
+
+def split_of(
+    what: tuple[int, int], data: bytes, *, plain: bool
+) -> tuple[ResponseHeader, bytes] | str:
+    with pytest.MonkeyPatch.context() as patch:
+        if not plain:
+            patch.setattr(frame, "_plain_response", lambda *_: None)
+        try:
+            return frame.split_response(*what, data)
         except DecodeError as error:
             return str(error)
