@@ -5,9 +5,9 @@ Source: QuorumController.ControllerWriteEvent, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 
-from emulator.controller.answers import Answers
+from emulator.controller.answers import Answers, EncodedReply
 from emulator.controller.batches import TOO_LARGE, BatchTooLargeError
 from emulator.controller.broker_changes import Moves
 from emulator.controller.context import Call
@@ -75,8 +75,13 @@ class Writes:
             return
         if not passing:
             self._surroundings.queue_ms.observe(max(0, now_ms - call.received_ms))
-        slices = self._taken(handler, call, leader_id, passing=passing)
-        self._begin(call, slices, now_ms)
+        self._now_ms = now_ms
+        result = self._decision(handler, call, leader_id)
+        if isinstance(result, Result) and not result.records:
+            # Most heartbeats: there is nothing to do in slices.
+            self._answer(handler, call, result, self._answers.made(call, result.response))
+            return
+        self._begin(call, self._taken(handler, call, result, passing=passing), now_ms)
 
     def go_on(self, now_ms: int) -> None:
         """Do the next slice of a long call."""
@@ -129,12 +134,16 @@ class Writes:
         self.turns.begin(call, slices)
 
     def _taken(
-        self, handler: Handler, call: Call, leader_id: int, *, passing: bool
+        self,
+        handler: Handler,
+        call: Call,
+        result: Result[object] | Slices[Result[object]],
+        *,
+        passing: bool,
     ) -> Slices[None]:
         """``passing``: others wait before it, so it may not append."""
         deadline_ms = deadline_of(call)
-        result = self._decision(handler, call, leader_id)
-        if isinstance(result, Generator):
+        if not isinstance(result, Result):
             if passing:
                 self.turns.hold(call)
                 return
@@ -154,7 +163,7 @@ class Writes:
         handler = handlers()[call.header.api_key]
         if not self._too_early(handler, call):
             result = self._decision(handler, call, leader_id)
-            if isinstance(result, Generator):
+            if not isinstance(result, Result):
                 result = yield from result
             yield from self._performed(handler, call, result, deadline_ms)
 
@@ -172,15 +181,27 @@ class Writes:
         reply = self._answers.made(call, result.response)
         if len(result.records) > RECORDS_PER_SLICE:
             yield
-        until = Until.COMMITTED if handler.pre_migration else Until.STABLE
-        offset: int | None
+        offset: int | None = None
         if result.records:
             try:
                 offset = yield from self._admitted(result.records, atomic=result.atomic, call=call)
             except BatchTooLargeError:
                 self._answers.refuse(call, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
                 return
-        else:
+        self._answer(handler, call, result, reply, offset, deadline_ms)
+
+    def _answer(  # noqa: PLR0917  # what was asked, what follows, and until when it may wait
+        self,
+        handler: Handler,
+        call: Call,
+        result: Result[object],
+        reply: EncodedReply,
+        offset: int | None = None,
+        deadline_ms: int | None = None,
+    ) -> None:
+        """Answer when ``offset``, of the last record of a call, is committed; None: it has none."""
+        until = Until.COMMITTED if handler.pre_migration else Until.STABLE
+        if offset is None:
             # The response may show records that are not committed yet, so it waits for those.
             offset = self.purgatory.highest_pending_offset(until)
             if offset is None and self._journal.committed_offset < self._term_begins:
@@ -191,6 +212,7 @@ class Writes:
         if offset is None:
             self._answers.give(reply)
         else:
+            deadline_ms = deadline_of(call) if deadline_ms is None else deadline_ms
             self.purgatory.add(until, offset, reply, deadline_ms)
 
     def _worked(self, moves: Moves) -> Slices[None]:
