@@ -7,7 +7,7 @@ see a part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from emulator.controller.partition_set import Block, PartitionKey, place
@@ -57,9 +57,13 @@ class IndexChange:
 
     def add(self, topic_id: bytes, number: int, partition: Partition) -> None:
         """One partition that is new."""
-        _put(self.added, partition.isr, *place(topic_id, number))
+        self.add_alike(*place(topic_id, number), 1, partition)
         _need(self.come, topic_id, number, partition)
-        self._lead(partition.leader, 1)
+
+    def add_alike(self, block: Block, bits: int, count: int, partition: Partition) -> None:
+        """So many new partitions of a block that are alike; what they need comes besides."""
+        _put(self.added, partition.isr, block, bits)
+        self._lead(partition.leader, count)
 
     def alter(self, topic_id: bytes, number: int, old: Partition, new: Partition) -> None:
         """One partition that was there before."""
@@ -99,24 +103,59 @@ def index_change(before: Image, after: Image, records: Sequence[Record]) -> Slic
             case _:
                 pass
     change.names += [(name, name in after.topic_ids) for name in names]
+    yield from _removed(change, removed.values())
     count = 0
-    for topic in removed.values():
-        for number, partition in topic.partitions.items():
-            change.remove(topic.id, number, partition)
-            count += 1
-            if count % RECORDS_PER_SLICE == 0:
-                yield
     for topic_id, numbers in partitions.items():
         new = after.topics.get(topic_id)
         if new is None:
             continue
         old = None if topic_id in removed else before.topics.get(topic_id)
+        if old is None and len(numbers) > 1:
+            if count + len(numbers) > RECORDS_PER_SLICE:
+                count = 0
+                yield
+            yield from _created(change, new)
+            count += len(numbers)
+            continue
         for number in numbers:
+            if count >= RECORDS_PER_SLICE:
+                count = 0
+                yield
             _compare(change, old, new, number)
+            count += 1
+    return change
+
+
+def _removed(change: IndexChange, topics: Iterable[Topic]) -> Slices[None]:
+    count = 0
+    for topic in topics:
+        for number, partition in topic.partitions.items():
+            change.remove(topic.id, number, partition)
             count += 1
             if count % RECORDS_PER_SLICE == 0:
                 yield
-    return change
+
+
+def _created(change: IndexChange, topic: Topic) -> Slices[None]:
+    """All partitions of a topic that is new; most are one object, and are put in together."""
+    alike: Partition | None = None
+    block: Block = topic.id
+    bits = count = 0
+    needs = False
+    for seen, (number, partition) in enumerate(topic.partitions.items(), 1):
+        if seen % RECORDS_PER_SLICE == 0:
+            yield
+        at, bit = place(topic.id, number)
+        if partition is not alike or at != block:
+            if alike is not None:
+                change.add_alike(block, bits, count, alike)
+            alike, block, bits, count = partition, at, 0, 0
+            needs = _needs(partition)
+        bits, count = bits | bit, count + 1
+        if needs:
+            _need(change.come, topic.id, number, partition)
+    if alike is not None:
+        change.add_alike(block, bits, count, alike)
 
 
 def _compare(change: IndexChange, old: Topic | None, new: Topic, number: int) -> None:
@@ -128,6 +167,13 @@ def _compare(change: IndexChange, old: Topic | None, new: Topic, number: int) ->
         change.add(new.id, number, partition)
     elif was is not partition:
         change.alter(new.id, number, was, partition)
+
+
+def _needs(partition: Partition) -> bool:
+    """Whether a partition needs anything."""
+    found: list[Need] = []
+    _need(found, b"", 0, partition)
+    return bool(found)
 
 
 def _need(needs: list[Need], topic_id: bytes, number: int, partition: Partition) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from emulator.controller.directories import directory_on
 from emulator.controller.result import ApiError
+from emulator.metadata.brokers import Brokers
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.topics import RECOVERED
@@ -18,6 +19,8 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 TOPIC_DENIED: Final = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 """Text of TOPIC_AUTHORIZATION_FAILED."""
 NAME_LENGTH_MAX: Final = 249
+LISTS_KEPT: Final = 10_000
+"""Replica lists after which what is known of them is found anew."""
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -45,8 +48,8 @@ def name_error(name: str) -> str | None:
     return f"Topic name is invalid: {why}"
 
 
-def replica_list_error(image: Image, replicas: Sequence[int]) -> ApiError | None:
-    """Why a replica list is invalid; None if it is valid.
+def replica_list_error(brokers: Brokers, replicas: Sequence[int]) -> ApiError | None:
+    """Why a replica list is invalid for these brokers; None if it is valid.
 
     Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
     """
@@ -55,7 +58,7 @@ def replica_list_error(image: Image, replicas: Sequence[int]) -> ApiError | None
         why = "The manual partition assignment includes an empty replica list."
     before: int | None = None
     for replica in sorted(replicas):
-        if replica not in image.brokers:
+        if replica not in brokers:
             why = (
                 f"The manual partition assignment includes broker {replica}, but no such broker "
                 "is registered."
@@ -69,19 +72,37 @@ def replica_list_error(image: Image, replicas: Sequence[int]) -> ApiError | None
 
 
 class NewPartitions:
-    """Checks replica lists and makes the records of new partitions, for one request.
+    """Checks replica lists and makes the records of new partitions.
 
-    What depends on the list alone is found once for each list; a large topic has few of them.
+    What depends on the list alone is found once for each list; a large topic has few of them, and
+    so have many small ones: see :meth:`of`.
 
     Args:
         image: has the registered brokers.
     """
 
     def __init__(self, image: Image) -> None:
-        self._image = image
+        self._brokers = image.brokers
+        self._features = image.features
+        self._with_directories = image.metadata_version.supports(Feature.DIRECTORIES)
         self._errors: dict[tuple[int, ...], ApiError | None] = {}
         self._placed: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[bytes, ...]]] = {}
         """Replicas -> ISR and directories."""
+
+    @classmethod
+    def of(cls, image: Image) -> NewPartitions:
+        """The one of the last request, as long as brokers and features are the same."""
+        # Nodes of one process may be in several threads: what was looked at is returned.
+        kept = _KEPT[0] if _KEPT else None
+        if kept is None or not kept.serves(image):
+            kept = cls(image)
+            _KEPT[:] = [kept]
+        return kept
+
+    def serves(self, image: Image) -> bool:
+        """Whether all that is known here is so in this image too, and is not too much to keep."""
+        same = self._brokers is image.brokers and self._features is image.features
+        return same and len(self._errors) + len(self._placed) <= LISTS_KEPT
 
     def error(
         self, partition_id: int, replicas: Sequence[int], replication_factor: int | None
@@ -97,7 +118,7 @@ class NewPartitions:
         """
         key = tuple(replicas)
         if key not in self._errors:
-            self._errors[key] = replica_list_error(self._image, replicas)
+            self._errors[key] = replica_list_error(self._brokers, replicas)
         error = self._errors[key]
         if error is not None:
             return error
@@ -145,8 +166,12 @@ class NewPartitions:
         return found
 
     def _found(self, replicas: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
-        brokers = [self._image.brokers.get(replica) for replica in replicas]
+        brokers = [self._brokers.get(replica) for replica in replicas]
         active = [broker.id for broker in brokers if broker is not None and broker.active]
-        if not self._image.metadata_version.supports(Feature.DIRECTORIES):
+        if not self._with_directories:
             return tuple(active), ()
         return tuple(active), tuple([directory_on(broker) for broker in brokers])
+
+
+_KEPT: Final[list[NewPartitions]] = []
+"""That of the last request, if there was one."""

@@ -123,7 +123,7 @@ def _begin(
     image: Image, ctx: Context, topic: Topic, wanted: Wanted, partition: Partition
 ) -> r.PartitionChangeRecord | ApiError | None:
     target = tuple(wanted.replicas or ())
-    error = replica_list_error(image, target)
+    error = replica_list_error(image.brokers, target)
     if error is not None:
         return error
     begun = reassignment.begin(partition, target)

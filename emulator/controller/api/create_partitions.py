@@ -140,7 +140,7 @@ def _grow(
 def _manual(
     image: Image, topic: Topic, assignments: list[Assignment]
 ) -> Slices[list[r.PartitionRecord] | ApiError]:
-    new = NewPartitions(image)
+    new = NewPartitions.of(image)
     partitions = []
     for index, assignment in enumerate(assignments, len(topic.partitions)):
         if (index + 1) % ENTRIES_PER_SLICE == 0:
@@ -163,7 +163,7 @@ def _automatic(
         placed = yield from place(usable_brokers(image, ctx), count, factor, ctx.rng)
     except PlacementError as refusal:
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
-    new = NewPartitions(image)
+    new = NewPartitions.of(image)
     partitions = []
     for index, replicas in enumerate(placed, len(topic.partitions)):
         if (index + 1) % ENTRIES_PER_SLICE == 0:

@@ -16,8 +16,9 @@ TOPIC_AUTHORIZATION_FAILED in place of its configs and size.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from typing import Final
 
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
 from emulator.controller.config_defs import (
@@ -28,7 +29,7 @@ from emulator.controller.config_defs import (
     validate_topic_configs,
 )
 from emulator.controller.config_types import ConfigRefusedError
-from emulator.controller.context import CLUSTER_NAME, Context
+from emulator.controller.context import CLUSTER_NAME, Context, ControllerConfig
 from emulator.controller.index import collision_key
 from emulator.controller.placement import PlacementError, UsableBroker, place, usable_brokers
 from emulator.controller.registry import handles
@@ -72,7 +73,7 @@ def create_topics(
     """Create the valid topics; with validate_only only check."""
     if sum(_count(topic, ctx) for topic in request.topics) > BATCH_RECORDS_MAX:
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
-    times = Counter(topic.name for topic in request.topics)
+    twice = _given_twice([topic.name for topic in request.topics])
     answers: list[Answer] = []
     records: list[Record] = []
     creation = _Creation(image, ctx)
@@ -83,7 +84,7 @@ def create_topics(
             topics = partitions = 0
             yield
         topics, partitions = topics + 1, partitions + _count(wanted, ctx)
-        if times[wanted.name] > 1:
+        if wanted.name in twice:
             continue
         if not (any_topic or wanted.name == METADATA_TOPIC or _may_create(image, wanted, ctx)):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -99,10 +100,17 @@ def create_topics(
             if len(records) > BATCH_RECORDS_MAX and not request.validate_only:
                 return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
     duplicate = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    answers.extend(_error(name, duplicate) for name, count in times.items() if count > 1)
+    answers.extend(_error(name, duplicate) for name in twice)
     response = Response(topics=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)
     kept = () if request.validate_only else tuple(records)
     return Result(response, kept, spent=ctx.mutation_quota.spent)
+
+
+def _given_twice(names: Sequence[str]) -> Collection[str]:
+    """The names that stand there more than once, each once, in their order."""
+    if len(set(names)) == len(names):
+        return ()
+    return dict.fromkeys(name for name, count in Counter(names).items() if count > 1)
 
 
 def _may_create(image: Image, wanted: Wanted, ctx: Context) -> bool:
@@ -126,8 +134,8 @@ class _Creation:
         self.ctx = ctx
         self.names: dict[str, str] = {}
         """Of the topics created so far, by collision key."""
-        self.partitions = NewPartitions(image)
-        self.configs: list[Entry] = _inherited(TopicConfigSources.of(image, ctx.config))
+        self.partitions = NewPartitions.of(image)
+        self.configs = _in_force(image, ctx.config)
         """Those in force for a topic without its own."""
         self._brokers: list[UsableBroker] | None = None
 
@@ -211,18 +219,20 @@ def _manual(
         return ApiError(ErrorCode.INVALID_REQUEST, f"{given} numPartitions was not set to -1.")
     partitions: dict[int, r.PartitionRecord] = {}
     replication_factor: int | None = None
+    accepted: Sequence[int] | None = None
     for number, assignment in enumerate(wanted.assignments, 1):
         if number % ENTRIES_PER_SLICE == 0:
             yield
-        index = assignment.partition_index
+        index, replicas = assignment.partition_index, assignment.broker_ids
         if index in partitions:
             text = f"Found multiple manual partition assignments for partition {index}"
             return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        error = new.error(index, assignment.broker_ids, replication_factor)
-        if error is not None:
-            return error
-        replication_factor = len(assignment.broker_ids)
-        record = new.record(topic_id, index, assignment.broker_ids)
+        if replicas != accepted:
+            error = new.error(index, replicas, replication_factor)
+            if error is not None:
+                return error
+            replication_factor, accepted = len(replicas), replicas
+        record = new.record(topic_id, index, replicas)
         assert record is not None, "an accepted assignment has an active replica"
         partitions[index] = record
     if sorted(partitions) != list(range(len(partitions))):
@@ -295,6 +305,19 @@ def _answer(
             else creation.configs
         ),
     )
+
+
+_IN_FORCE: Final[list[tuple[object, ControllerConfig, Constant[Entry]]]] = []
+"""The configs of the image of the last creation, those of the controller, and what follows."""
+
+
+def _in_force(image: Image, config: ControllerConfig) -> Constant[Entry]:
+    """The configs of a topic without its own: known, as long as no config of anything changes."""
+    known = _IN_FORCE[0] if _IN_FORCE else None
+    if known is None or known[0] is not image.configs or known[1] is not config:
+        known = (image.configs, config, _inherited(TopicConfigSources.of(image, config)))
+        _IN_FORCE[:] = [known]
+    return known[2]
 
 
 @lru_cache(maxsize=8)

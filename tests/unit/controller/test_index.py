@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.controller.index import TipIndex
-from emulator.controller.index_change import index_change
-from emulator.controller.partition_set import PartitionSet
+from emulator.controller.index_change import IndexChange, index_change
+from emulator.controller.partition_set import BLOCK, PartitionSet
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from emulator.slices import whole
@@ -81,6 +81,34 @@ def test_following_is_rebuilding(data: st.DataObject) -> None:
         offset += len(records)
         index.apply(whole(index_change(before, history.tip, records)))
         assert contents(index) == contents(TipIndex(history.tip))
+
+
+def test_partitions_of_a_new_topic_that_are_alike_are_put_in_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also beyond the numbers of one block; each that differs counts for itself."""
+    count = BLOCK + 6
+    odd: dict[int, dict[str, Any]] = {5: {"replicas": (2, 1, 0)}, 9: {"leader": -1}}
+    records: list[object] = [topic("c", 3)]
+    for number in range(count):
+        fields = {"leader_epoch": 0, "partition_epoch": 0, **odd.get(number, {})}
+        records.append(partition(3, number, **fields))
+    history = History()
+    index, before = TipIndex(history.tip), history.tip
+    history.append(records, 0, 1)
+    together: list[int] = []
+    real = IndexChange.add_alike
+
+    def add(self: IndexChange, block: Any, bits: int, count: int, one: Any) -> None:
+        together.append(count)
+        real(self, block, bits, count, one)
+
+    monkeypatch.setattr(IndexChange, "add_alike", add)
+    index.apply(whole(index_change(before, history.tip, records)))
+    assert together == [5, 1, 3, 1, BLOCK - 10, 6]
+    assert contents(index) == contents(TipIndex(history.tip))
+    assert len(list(index.in_isr(0))) == count
+    assert set(index.leaderless()) == {(uuid(3), 9)}
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"a", b"b"]), st.integers(0, 5_000)), max_size=40))

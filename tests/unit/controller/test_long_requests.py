@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import batches, broker_changes, registry
+from emulator.controller import batches, broker_changes, index_change, registry
 from emulator.controller.api import create_acls, create_topics, delete_acls, delete_topics
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.index import TipIndex
@@ -137,7 +137,9 @@ ENTRIES: list[tuple[list[object], object, Any, str]] = [
     ([creation(1)], growth(), NewPartitions, "record"),
     ([creation(MANY)], removal(), delete_topics._Deletion, "by_name"),
     ([creation(MANY)], removal(), IndexChange, "remove"),
-    ([], create("wide", MANY), IndexChange, "add"),
+    ([], create("wide", MANY), index_change, "place"),
+    ([], several(10, MANY // 10), index_change, "place"),
+    ([], creation(MANY), IndexChange, "add"),
     ([], acls(MANY), create_acls, "problem"),
     ([acls(MANY)], every_acl(), delete_acls, "_told"),
 ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from emulator.controller import topics
 from emulator.controller.turns import Turns
 from tests.unit.controller.world import create
 from tests.unit.node.test_no_request_ends_the_node import Peers
@@ -15,6 +16,41 @@ from wire import messages as m
 @pytest.fixture
 def peers() -> Peers:
     return Peers()
+
+
+def test_what_new_partitions_of_equal_replicas_get_is_found_once(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For all creations, until a broker or a level changes."""
+    found: list[tuple[int, ...]] = []
+    real = topics.replica_list_error
+
+    def error(brokers: Any, replicas: Any) -> Any:
+        found.append(tuple(replicas))
+        return real(brokers, replicas)
+
+    monkeypatch.setattr(topics, "replica_list_error", error)
+
+    def leaders(name: str, *lists: tuple[int, ...]) -> list[int]:
+        kind = m.CreateTopicsRequest.CreatableReplicaAssignment
+        assigned = [
+            kind(partition_index=index, broker_ids=replicas) for index, replicas in enumerate(lists)
+        ]
+        answer = peers.ask(create(name, -1, -1, assignments=assigned), 19, 7).topics[0]
+        assert answer.error_code == 0
+        made = peers.image.topic(name)
+        assert made is not None
+        return [one.leader for one in made.partitions.values()]
+
+    assert leaders("one", (0, 1), (0, 1), (1, 0), (0, 1)) == [0, 0, 1, 0]
+    assert leaders("two", (1, 0)) == [1]
+    assert found == [(0, 1), (1, 0)]
+    beat = m.BrokerHeartbeatRequest(
+        broker_id=1, broker_epoch=peers.image.brokers[1].epoch, want_fence=True
+    )
+    assert peers.ask(beat, 63, 1).is_fenced
+    assert leaders("three", (1, 0)) == [0], "broker 1 cannot lead now"
+    assert found == [(0, 1), (1, 0), (1, 0)]
 
 
 def test_what_appends_nothing_is_done_without_slices(
