@@ -87,7 +87,7 @@ class PartitionChange(msgspec.Struct):
             # An empty ISR would leave no replica with all records: the last member stays.
             new_isr = isr
         if new_leader == NO_LEADER_CHANGE and (
-            not set(was.replicas) <= set(replicas)
+            (replicas != was.replicas and not set(was.replicas) <= set(replicas))
             or self._shrinks(new_isr)
             or self._grows_unheard(replicas)
         ):
@@ -144,10 +144,11 @@ class PartitionChange(msgspec.Struct):
         return NO_LEADER, False
 
     def _shrinks(self, new_isr: tuple[int, ...] | None) -> bool:
-        bumps = self.migrating or not self.metadata_version.supports(
+        if new_isr is None or set(self.partition.isr) <= set(new_isr):
+            return False
+        return self.migrating or not self.metadata_version.supports(
             Feature.ISR_SHRINK_KEEPS_LEADER_EPOCH
         )
-        return bumps and new_isr is not None and not set(self.partition.isr) <= set(new_isr)
 
     def _grows_unheard(self, replicas: tuple[int, ...]) -> bool:
         """Whether a leader of Kafka 3.4 or 3.5 needs a higher epoch to learn of a new replica.
@@ -156,13 +157,16 @@ class PartitionChange(msgspec.Struct):
         the new replica never gets into the ISR. A ZooKeeper-mode controller raises the epoch here.
         Kafka's KRaft controller does not, and such a reassignment never ends.
         """
-        old = not self.metadata_version.supports(Feature.ISR_SHRINK_KEEPS_LEADER_EPOCH)
-        return self.migrating and old and not set(replicas) <= set(self.partition.replicas)
+        if not self.migrating or set(replicas) <= set(self.partition.replicas):
+            return False
+        return not self.metadata_version.supports(Feature.ISR_SHRINK_KEEPS_LEADER_EPOCH)
 
     def _directories(self, replicas: tuple[int, ...]) -> tuple[bytes, ...] | None:
+        was = self.partition
+        if replicas == was.replicas and not self.target_directories:
+            return None
         if not replicas or not self.metadata_version.supports(Feature.DIRECTORIES):
             return None
-        was = self.partition
         known_directories = was.directories or (MIGRATING,) * len(was.replicas)
         known = dict(zip(was.replicas, known_directories, strict=True))
         known.update(self.target_directories)

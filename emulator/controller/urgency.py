@@ -19,7 +19,7 @@ register again, ask to be fenced, and come back only ``PASSES_MAX`` times past t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Final
 
 from emulator.metadata.image import Image
@@ -27,8 +27,8 @@ from wire import messages as m
 from wire import records as r
 
 
-class Urgency(Enum):
-    """Which bound an operation waits at."""
+class Urgency(IntEnum):
+    """Which bound an operation waits at; a key of what is looked up for each operation."""
 
     ORDINARY = auto()
     """Waits at the first bound."""

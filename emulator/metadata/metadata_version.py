@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 from types import MappingProxyType
 from typing import Final
 
@@ -19,8 +19,11 @@ from wire import records as r
 FEATURE_NAME: Final = "metadata.version"
 
 
-class Feature(Enum):
-    """A feature that a level of metadata.version enables."""
+class Feature(IntEnum):
+    """A feature that a level of metadata.version enables; asked for in each change.
+
+    The hash of an ``Enum`` is a function in Python, of an ``IntEnum`` it is not.
+    """
 
     LEADER_RECOVERY_STATE = auto()
     NO_OP_RECORD = auto()
