@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -19,7 +20,10 @@ _STYLE: Final[Any] = {
     "grid.alpha": 0.25,
     "text.parse_math": False,  # names come from traces, where a $ is a $
 }
-COLOURS: Final = ("#2b87a8", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#8a8f94")
+COLOURS: Final = ("#2b87a8", "#d1495b", "#b97e0e", "#66a182", "#8d6a9f", "#8a8f94")
+
+_LEGEND_LETTERS: Final = 50
+"""As wide as the axes, about."""
 
 
 def _svg(figure: Figure, salt: str) -> str:
@@ -46,8 +50,12 @@ def _axes(title: str, x: str, y: str, height: float = 2.6) -> tuple[Figure, Any]
 
 
 def _legend(axes: Any) -> None:
-    """Below the axes, where it hides no line."""
-    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.18))
+    """Below the axes, where it hides no line; a long name would make all letters smaller."""
+    handles, names = axes.get_legend_handles_labels()
+    names = [textwrap.fill(name, _LEGEND_LETTERS) for name in names]
+    axes.legend(
+        handles, names, frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.18)
+    )
 
 
 def _logarithmic(axes: Any) -> None:

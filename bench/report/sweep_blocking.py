@@ -83,7 +83,7 @@ def blocking(found: Conclusions) -> Iterable[Block]:
         yield Note(
             "Utilisation: the time ZooKeeper would need for what was committed, as a share of the "
             "window, at the time a record took in that run. If blocking depends on nothing else, "
-            f"all lines fall on one. {collapse_says(found.collapsing)}."
+            f"all lines fall on one. Here {collapse_says(found.collapsing)}."
         )
         yield from table([fields(each) for each in found.collapsing.bins])
 

@@ -18,7 +18,7 @@ SHARE: Final = re.compile(r"var\(--hot\) calc\((\d+)% \+ (\d+)% \* var\(--share\
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    name = "kraft-bridge, 10 ms, bound 1,000, 10 a topic"
+    name = "isr-churn: kraft-bridge, 0 ms, 1 a topic, 1000 topics present, 100 connections"
     series = {name: [(1.0, 2.0), (2.0, 3.0)], "kafka": [(1.0, 4.0), (2.0, 9.0)]}
     blocks = [
         Note("x" * 500),
