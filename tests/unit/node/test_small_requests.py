@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -69,3 +72,51 @@ def test_what_appends_nothing_is_done_without_slices(
     assert not begun
     assert peers.ask(create("sliced", 1, 1), 19, 7).topics[0].error_code == 0
     assert len(begun) == 1
+
+
+def test_a_change_takes_as_many_calls_in_a_large_cluster() -> None:
+    """All functions of the whole node are counted, of Python and of C."""
+    found = []
+    for topics_present in (5, 600):
+        peers = Peers(topics=False)
+        wanted = [create(f"n{number}", 1, 2).topics[0] for number in range(topics_present)]
+        answers = peers.ask(m.CreateTopicsRequest(topics=wanted, timeout_ms=60_000), 19, 7).topics
+        assert {one.error_code for one in answers} == {0}
+        counts = []
+        for number in (0, 1, 2):
+            with calls() as counted:
+                shrink(peers, f"n{number}")
+            counts.append(counted[0])
+        # The first one may be the first of its kind: encoders are made then.
+        found.append(counts[-1])
+    assert found[0] == found[1]
+
+
+def shrink(peers: Peers, name: str) -> None:
+    """The leader is alone in the ISR of the first partition."""
+    topic = peers.image.topic(name)
+    assert topic is not None
+    leader, kinds = topic.partitions[0].leader, m.AlterPartitionRequest
+    member = kinds.BrokerState(broker_id=leader, broker_epoch=peers.image.brokers[leader].epoch)
+    wanted = kinds.PartitionData(new_isr_with_epochs=[member])
+    request = kinds(
+        broker_id=leader,
+        broker_epoch=member.broker_epoch,
+        topics=[kinds.TopicData(topic_id=topic.id, partitions=[wanted])],
+    )
+    assert peers.ask(request, 56, 3).topics[0].partitions[0].isr == (leader,)
+
+
+@contextlib.contextmanager
+def calls() -> Iterator[list[int]]:
+    """Counts the calls of functions meanwhile."""
+    counted, before = [0], sys.getprofile()
+
+    def count(_frame: object, event: str, _what: object) -> None:
+        counted[0] += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        yield counted
+    finally:
+        sys.setprofile(before)
