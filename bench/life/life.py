@@ -79,7 +79,7 @@ class Life:
             done = self.clients.changed()
             row.changes = done.done.total()
             for line in done.slow:
-                self.say(f"  waited long: {line}")
+                self.say(f"  waited long, or given up: {line}")
             row.seconds = time.monotonic() - begin
             self._judge()
         row.nobody_s = watch.nobody_s

@@ -38,10 +38,17 @@ UNKNOWN_S: Final = 15.0
 broker sends a deletion to a second controller if the first one does not answer, and passes on the
 second answer. Kafka's own client gives up at the first one."""
 _ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
+_IN_DOUBT: Final = frozenset(
+    {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER}
+)
+"""After these a change may have been carried out all the same. The last one too: a controller that
+is one no longer answers so whoever waits for a commit, and the next one may commit what it has
+appended (QuorumController.renounce; ``emulator/controller/machine.py``, ``suspend``)."""
 _BACKOFF_S: Final = 0.1
 SLOW_S: Final = 20.0
-"""A change that waited for longer is told, with its longest attempts."""
+"""A change that waited for longer is told, with its longest attempts, as one that was given up."""
 _TOLD: Final = 4
+_TOLD_CHANGES: Final = 200
 
 
 class GivenUp(NamedTuple):
@@ -74,7 +81,8 @@ class AdminResult:
     given_up: dict[str, GivenUp] = field(default_factory=dict)
     """Topic -> its change that failed."""
     slow: list[str] = field(default_factory=list)
-    """Changes that waited for longer than ``SLOW_S``: a line each, with its longest attempts."""
+    """Changes that waited for longer than ``SLOW_S``, or were given up, the first 200 of them: a
+    line each, with the errors in their order and its longest attempts."""
     prefix: str = "load-"
     """Of the names of all its topics."""
     elapsed_s: float = 0.0
@@ -263,7 +271,7 @@ class AdminLoad:
             if done or late or not self._may_repeat(change, attempts):
                 self._note(change, intended_ns, attempts, done=done)
                 return
-            in_doubt |= error in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}
+            in_doubt |= error in _IN_DOUBT
             self._result.retried[change.api, error.name] += 1
             await asyncio.sleep(_BACKOFF_S)
 
@@ -343,7 +351,7 @@ class AdminLoad:
     ) -> None:
         last = attempts[-1]
         waited_s = (time.monotonic_ns() - intended_ns) / 1e9
-        if waited_s > SLOW_S:
+        if (waited_s > SLOW_S or not done) and len(self._result.slow) < _TOLD_CHANGES:
             self._result.slow.append(
                 f"{change.api} {change.topic}: {waited_s:.1f} s, {_told(attempts)}"
             )

@@ -73,3 +73,25 @@ def test_asked_again_after_a_failover_it_is_as_it_was(simulated_world):
     config = json.loads(world.tree.get(f"/config/topics/{NAME}").data)
     assert config["config"] == {CLEANUP: "delete,compact"}
     assert world.tree.get(f"/brokers/topics/{NAME}")
+
+
+def test_a_broker_asks_again_and_the_client_is_told_of_a_deletion_that_nothing_is_there(
+    simulated_world,
+):
+    """Its only request: no error before, no doubt. Kafka's brokers do the same (``bench/load``)."""
+    world = begun(simulated_world(1, SMALL))
+    (topic,) = world.facts.topics.values()
+    request = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicsRequest.DeleteTopicState(name=topic.name)], timeout_ms=8_000
+    )
+    got = []
+    world.brokers[0].ask_as_client(request, 6, got.append)
+    until(world, lambda: world.facts.topic(topic.name) is None)
+    assert got == [], "void: it was answered"
+    world.process.crash()
+    until(world, lambda: bool(got))
+    (asked,) = got
+    assert asked.repeated
+    assert [one.error_code for one in asked.answer.responses] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ]

@@ -104,6 +104,39 @@ async def test_a_change_carried_out_before_the_connection_broke_counts_as_done()
     assert found.retried["CreateTopics", "NETWORK_EXCEPTION"] >= 1
 
 
+async def test_a_change_of_a_controller_that_is_none_any_more_may_be_done_already() -> None:
+    """Whoever waits for a commit is told NOT_CONTROLLER, and the next controller commits it."""
+    gone: set[str] = set()
+
+    async def answer(request: Any) -> Any:
+        if not isinstance(request, m.DeleteTopicsRequest):
+            return result(request)
+        name = request.topics[0].name
+        if name in gone:
+            return result(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        gone.add(name)
+        return result(request, ErrorCode.NOT_CONTROLLER)
+
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 60, [])
+    assert gone
+    assert found.failed == {}
+    assert found.done["DeleteTopics"] == len(gone)
+
+
+async def test_of_a_change_that_was_given_up_it_is_told_which_errors_came_in_which_order() -> None:
+    errors = iter([ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.POLICY_VIOLATION])
+
+    async def answer(request: Any) -> Any:
+        return result(request, next(errors))
+
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 1, [])
+    assert found.failed.total() == 1
+    (told,) = found.slow
+    assert "1 LEADER_NOT_AVAILABLE, 1 POLICY_VIOLATION; longest: " in told
+
+
 async def test_an_error_no_retry_mends_is_counted_and_its_topic_doubted() -> None:
     async def answer(request: Any) -> Any:
         return result(request, ErrorCode.POLICY_VIOLATION)
