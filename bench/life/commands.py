@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -43,6 +43,20 @@ class Form(StrEnum):
     RAISE_TO = (
         "kafka-features.sh --bootstrap-server BROKER upgrade --feature metadata.version=LEVEL"
     )
+
+
+BY_THE_RIG: Final = frozenset({Form.FORMAT, Form.CONTROLLER})
+"""Those that the rig types as it starts a quorum; a test holds its words against these."""
+
+
+def untyped(ran: Iterable[str]) -> list[Form]:
+    """Commands of the page that were not typed.
+
+    Args:
+        ran: names of those that were, such as ``STATUS``.
+    """
+    known = {*ran}
+    return [form for form in Form if form not in BY_THE_RIG and form.name not in known]
 
 
 def words(form: Form, **values: str | Sequence[str]) -> list[str]:
@@ -81,6 +95,7 @@ def run(stage: Stage, form: Form, *codes: int, **values: str | Sequence[str]) ->
         ProcessError: it ended with another code, or not in time.
     """
     name, *rest = words(form, **values)
+    stage.typed(form.name)
     code, printed = (_ours if name == _OURS else _kafkas)(stage, rest)
     if code not in (codes or (0,)):
         raise ProcessError(f"{name} {' '.join(rest)} ended with {code}:\n{printed}")

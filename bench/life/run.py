@@ -19,6 +19,7 @@ from bench import record
 from bench.life import phases
 from bench.life.book import Book
 from bench.life.clients import RECORDS, LifeClients
+from bench.life.commands import untyped
 from bench.life.life import Life
 from bench.life.phases import Phase
 from bench.life.stage import BROKERS, STATE, Stage
@@ -85,12 +86,20 @@ def run(options: Options) -> int:
         say("\n" + "\n".join(lines))
     wrong = [f"{row.release} {row.phase}: {line}" for row in rows for line in row.wrong]
     wrong += [f"left behind: {process.name} {process.pid}" for process in running()]
+    if options.whole and not wrong:
+        wrong += [f"no life typed: {form}" for form in untyped(_typed(options))]
     for line in wrong:
         say(f"WRONG: {line}")
     record.leave(proofs(rows), complete=options.whole)
     took = sum(row.seconds for row in rows)
     say(f"life {'FAILED' if wrong else 'OK'}: {len(rows)} phases, {took:.0f} s")
     return int(bool(wrong))
+
+
+def _typed(options: Options) -> set[str]:
+    """Names of the commands of the runbook that the lives typed, in all their runs."""
+    found = [Standing.load(options.out / release / STATE) for release in options.releases]
+    return {name for one in found if one is not None for name in one.typed}
 
 
 def say(line: str) -> None:

@@ -104,6 +104,12 @@ class Stage:
         """Keep ``standing``."""
         self.standing.save(self.state_file)
 
+    def typed(self, name: str) -> None:
+        """Note that a command of the runbook was typed."""
+        if name not in self.standing.typed:
+            self.standing.typed.append(name)
+            self.save()
+
     # ------------------------------------------------------------- controllers
     def _made(self) -> Controllers:
         standing = self.standing

@@ -62,6 +62,8 @@ class Standing:
     """The phase that has begun and not ended."""
     failed: bool = False
     """A check failed: the life is not continued."""
+    typed: list[str] = field(default_factory=list)
+    """Names of the commands of the runbook that were typed in this life."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     """One for each phase that ended."""
 

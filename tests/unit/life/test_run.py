@@ -89,3 +89,13 @@ def test_a_phase_in_which_a_check_failed_proves_nothing():
     rows = [PhaseRow("3.9.2", "roll", wrong=["lost"]), PhaseRow("3.4.1", "roll")]
     assert [one.outcome for one in table.proofs(rows)] == ["failed", "passed"]
     assert table.PROVES.keys() <= {one.name for one in phases.PHASES}
+
+
+def test_what_was_typed_is_kept_over_a_cut_and_asked_of_all_lives(tmp_path, code):
+    for release, names in (("3.9.2", ["STATUS", "CLEAR"]), ("3.4.1", ["STATUS", "RAISE"])):
+        standing = run._standing(tmp_path / release, release, again=False)
+        standing.typed = names
+        standing.save(tmp_path / release / "state.json")
+        assert run._standing(tmp_path / release, release, again=False).typed == names
+    options = run.Options(tmp_path, ["3.9.2", "3.4.1", "3.8.1"])
+    assert run._typed(options) == {"STATUS", "CLEAR", "RAISE"}

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from bench.life.commands import Form, words
+from bench.life.commands import BY_THE_RIG, Form, untyped, words
 from bench.life.stage import SAFE
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import Broker
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "runbook.md").read_text()
-PROGRAM = "".join(path.read_text() for path in sorted((ROOT / "bench" / "life").glob("*.py")))
-STARTED_BY_THE_RIG = {Form.FORMAT, Form.CONTROLLER}
+COMMAND = re.compile(r"(kraft-bridge|kafka-[a-z-]+\.sh|docker|python) ")
+"""How a text begins that somebody may type; ``zk diff`` and ``make life`` name something."""
 
 
 def blocks(kind):
@@ -29,9 +29,22 @@ def test_each_command_of_the_page_is_one_that_a_life_runs_and_none_is_left_out()
     assert set(typed) == {str(form) for form in Form}
 
 
-@pytest.mark.parametrize("form", [form for form in Form if form not in STARTED_BY_THE_RIG])
-def test_each_form_is_run_by_the_program(form):
-    assert f"run(stage, Form.{form.name}" in PROGRAM
+def test_no_command_stands_on_the_page_outside_the_blocks_that_are_compared():
+    fences = re.findall(r"^ *```(\w*)$", PAGE, re.MULTILINE)
+    assert set(fences[::2]) == {"sh", "properties"}
+    assert set(fences[1::2]) == {""}
+    prose = re.sub(r"^ *```\w+\n.*?^ *```$", "", PAGE, flags=re.DOTALL | re.MULTILINE)
+    named = re.findall(r"`([^`]+)`", prose)
+    assert named
+    forms = {str(form) for form in Form}
+    assert [one for one in named if COMMAND.match(one) and one not in forms] == []
+
+
+def test_a_command_that_nobody_has_typed_is_named():
+    names = [form.name for form in Form if form not in BY_THE_RIG]
+    assert untyped(names) == []
+    assert untyped(names[1:]) == [Form[names[0]]]
+    assert untyped([]) == [form for form in Form if form not in BY_THE_RIG]
 
 
 class Typed(Bridge):

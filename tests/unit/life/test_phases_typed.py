@@ -1,0 +1,164 @@
+"""The phases of both lives type every command of the runbook, with a value for each of its words.
+
+The servers are not started: what phases do to them is noted, and what they ask of them is made up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from bench.demo.controllers import IDS, Controllers
+from bench.life import commands, phases
+from bench.life import life as lives
+from bench.life.commands import Form, untyped, words
+from bench.life.life import Life
+from bench.life.stage import Stage
+from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
+from bench.life.waits import Ruling
+
+LEADER = IDS[1]
+SAID = {
+    Form.PREFLIGHT: "0 blockers",
+    Form.ROLLBACK: "rollback from: copying: a KRaft controller holds it",
+    Form.RAISE_TO: "Could not upgrade to 22: Local controller 3001 only supports 1 to 21",
+}
+"""What a command prints, where a phase looks at it."""
+
+
+class DryLife(Life):
+    """A life whose servers are changed on paper."""
+
+    def restart(self, broker, mode, release=None, *, while_stopped=None, when_started=None):
+        standing = self.stage.standing
+        before = standing.brokers[broker.id]
+        standing.brokers[broker.id] = BrokerStanding(mode, release or before.release)
+        if when_started is not None:
+            when_started()
+
+    def restart_controller(self, number, change, while_stopped=lambda: None):
+        while_stopped()
+
+    def same_metadata(self):
+        """Nobody can be asked."""
+
+
+@pytest.fixture
+def dry(monkeypatch, tmp_path):
+    """Makes a life of a release; the second: the forms that were typed, in order."""
+    typed = []
+
+    def note(stage, form, *codes, **values):
+        words(form, **values)
+        typed.append(form)
+        return SAID.get(form, "")
+
+    @contextlib.contextmanager
+    def held(stage):
+        stage.start_quorum()
+        yield lambda: None
+
+    monkeypatch.setattr(commands, "run", note)
+    monkeypatch.setattr(phases, "held_copy", held)
+    monkeypatch.setattr(Controllers, "start", lambda *_: None)
+    znode = {"id": "abc", "brokerid": 0, "kraftControllerEpoch": -1}
+    monkeypatch.setattr(Stage, "znode", lambda *_: znode)
+    monkeypatch.setattr(Stage, "ruling", lambda _: Ruling(someone=True))
+    monkeypatch.setattr(Stage, "leader", lambda self: self.controllers.nodes[LEADER])
+    monkeypatch.setattr(Stage, "end_zookeeper", lambda _: None)
+    monkeypatch.setattr(
+        Stage,
+        "status",
+        lambda _: {
+            "node_id": LEADER,
+            "finalisation": {"state": "held"},
+            "metadata_version": {"level": phases.LEVEL},
+        },
+    )
+
+    def made(release):
+        brokers = {each: BrokerStanding(Mode.ZOOKEEPER, release) for each in range(3)}
+        folder = tmp_path / release
+        folder.mkdir()
+        stage = Stage(folder, Standing(release, "code", brokers))
+        return DryLife(stage, None, None, None, lambda _line: None)
+
+    return made, typed
+
+
+def played(dry, release):
+    """The phases of a life, with what was typed in each."""
+    made, typed = dry
+    life, found = made(release), {}
+    for phase in phases.of(release):
+        before = len(typed)
+        phase.act(life)
+        found[phase.name] = typed[before:]
+    assert life.row.wrong == []
+    return found
+
+
+def test_both_lives_together_type_every_command_of_the_page(dry):
+    for release in (phases.NEWEST, phases.OLDEST):
+        played(dry, release)
+    assert untyped(form.name for form in dry[1]) == [Form.COMPARE], "typed where it is judged"
+
+
+def test_each_command_is_typed_where_the_page_has_it(dry):
+    found = played(dry, phases.OLDEST)
+    assert found["dual-write"] == [Form.PREFLIGHT, Form.WAIT_HYBRID, Form.STATUS]
+    assert found["rollback"] == [Form.PLAN_ROLLBACK, Form.ROLLBACK]
+    assert found["copying"] == [Form.CLEAR, Form.PLAN_ROLLBACK, Form.ROLLBACK]
+    assert found["again"][0] is Form.CLEAR
+    assert found["finalise"] == [Form.MISSING, Form.WAIT_FINALISED]
+    assert found["upgrade"] == [Form.RAISE]
+    assert found["4.3.0"] == [Form.RAISE_TO]
+    held = played(dry, phases.NEWEST)["finalise"]
+    assert held == [Form.MISSING, Form.FINALISE, Form.WAIT_FINALISED]
+
+
+def test_the_leading_controller_restarts_last(dry, monkeypatch):
+    order = []
+    restart = DryLife.restart_controller
+
+    def noting(self, number, change, while_stopped=lambda: None):
+        order.append(number)
+        restart(self, number, change, while_stopped)
+
+    monkeypatch.setattr(DryLife, "restart_controller", noting)
+    played(dry, phases.NEWEST)
+    assert sorted(order) == sorted(IDS)
+    assert order[-1] == LEADER
+
+
+def test_the_stores_are_compared_by_the_command_while_there_are_two(dry, monkeypatch):
+    made, typed = dry
+    life = made(phases.NEWEST)
+    life.stage.standing.quorum = Quorum.MIGRATING
+    seen = SimpleNamespace(plain=SimpleNamespace(topics={"a": 1}))
+    monkeypatch.setattr(Life, "_migrated", lambda _: True)
+    monkeypatch.setattr(Life, "_gauge", lambda _: None)
+    monkeypatch.setattr(lives.stores, "agree", lambda _: (seen, []))
+    monkeypatch.setattr(lives.stores, "log", lambda _: seen)
+    monkeypatch.setattr(lives.books, "unlike", lambda *_: [])
+    monkeypatch.setattr(lives.people, "wrong", lambda *_: [])
+    life.book = SimpleNamespace(topics={"a": 1}, loads=[])
+    read = SimpleNamespace(
+        held=True, acknowledged=1, read=1, missing=[], duplicated=[], out_of_order=[]
+    )
+    life.clients = SimpleNamespace(read_back=lambda: read)
+    life._judge()
+    assert typed == [Form.COMPARE]
+    assert life.row.wrong == []
+
+
+def test_a_command_is_noted_when_it_is_typed(monkeypatch, tmp_path):
+    monkeypatch.setattr(commands, "_ours", lambda _stage, rest: (0, " ".join(rest)))
+    brokers = {each: BrokerStanding(Mode.KRAFT, phases.NEWEST) for each in range(3)}
+    stage = Stage(tmp_path, Standing(phases.NEWEST, "code", brokers))
+    for _ in range(2):
+        assert commands.run(stage, Form.STATUS, URL="http://h:1") == "status --url http://h:1"
+    assert stage.standing.typed == ["STATUS"]
+    assert Standing.load(stage.state_file).typed == ["STATUS"]
