@@ -13,6 +13,7 @@ import msgspec
 from emulator.config.passwords import is_password
 from emulator.metadata.configs import BROKER
 from emulator.metadata.image import Image
+from emulator.metadata.topics import Partition
 from emulator.migration.plan import Group, compare
 from emulator.migration.zk_tree import configs, controller, migration, own, topics
 from emulator.migration.zk_tree.entities import ENTITIES
@@ -23,12 +24,12 @@ from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One znode. ``kind``: missing, extra, differs, malformed, recreated, version, unjudged.
+    """One znode. ``kind``: missing, extra, differs, malformed, recreated, version, unjudged, ahead.
 
     ``unjudged``: the config of a broker of which the image has passwords alone, which cannot be
     compared without ``password.encoder.secret``.
     ``version``: the state of a partition is right, but its version is below the partition epoch;
-    where the image is known both numbers are told.
+    where the image is known both numbers are told. ``ahead``: see :func:`ahead`.
     """
 
     path: str
@@ -71,6 +72,28 @@ def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Diffe
         yield msgspec.structs.replace(one, kind="unjudged") if unjudged else one
     if claim is not None:
         yield from _claim_differences(tree, claim)
+
+
+def ahead(tree: Tree, image: Image) -> Iterator[Difference]:
+    """List the states of partitions that are as the image has them, with a version above its epoch.
+
+    Nobody planned such a version, and no comparison changes it: brokers take a higher epoch than
+    they know. But the leader keeps the one of the image, and a ZooKeeper-mode controller that takes
+    the version for it refuses the leader's changes.
+    """
+    for topic in image.topics.values():
+        for index, partition in topic.partitions.items():
+            path = topics.state_path(topic.name, index)
+            node, epoch = tree.node(path), partition.partition_epoch
+            if node is not None and node.version > epoch and _holds(path, node.data, partition):
+                yield Difference(path, "ahead", node.data, node.data, node.version, epoch)
+
+
+def _holds(path: str, data: bytes | None, partition: Partition) -> bool:
+    try:
+        return topics.is_state(path, data, partition)
+    except ZnodeError:
+        return False
 
 
 def _with_passwords(image: Image) -> set[str]:

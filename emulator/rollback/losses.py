@@ -18,6 +18,8 @@ LOSSES: Final = frozenset({"R05", "R06"})
 NAMED_MAX: Final = 20
 """Differing znodes that are named one by one; ``zk diff`` names all."""
 
+_AHEAD: Final = "ahead"
+"""The kind of a difference that loses nothing: ``tree_diff.ahead``."""
 ALL_AT_ONCE: Final = "stop all brokers, then start all: a broker that starts knows no epochs"
 
 
@@ -54,8 +56,11 @@ def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             )
     if phase is RollbackPhase.ROLLED_BACK and seen.freed_by_others:
         yield from _freed(seen)
-    if phase in {RollbackPhase.RELEASED, RollbackPhase.ROLLED_BACK}:
+    back = phase in {RollbackPhase.RELEASED, RollbackPhase.ROLLED_BACK}
+    if back:
         yield from _too_low(seen)
+    if back or (phase is RollbackPhase.DUAL_WRITE and not seen.running):
+        yield from _too_high(seen)
     if phase is RollbackPhase.FINALISED or (phase is RollbackPhase.DUAL_WRITE and not seen.running):
         yield from _different(seen, phase)
 
@@ -123,6 +128,27 @@ def _too_low(seen: Situation) -> Iterator[Finding]:
     if len(found) > NAMED_MAX:
         more = f"{len(found) - NAMED_MAX} more versions are too low, {len(found)} in all"
         yield finding("R06", "/", more, "", ALL_AT_ONCE, "", Severity.WARNING)
+
+
+def _too_high(seen: Situation) -> Iterator[Finding]:
+    """Versions above the partition epoch; the state itself is as the log has it."""
+    found = [one for one in seen.differences or () if one.kind == _AHEAD]
+    for one in found[:NAMED_MAX]:
+        leader = seen.survey.json(one.path).get("leader")
+        yield finding(
+            "R06",
+            one.path,
+            f"its version, {one.version}, is above the partition epoch of the log, {one.epoch}",
+            "in ZooKeeper mode the leader of this partition gets INVALID_UPDATE_VERSION for each "
+            "change of its ISR, until another leader epoch begins",
+            f"once a broker is the controller, restart broker {leader}, which leads it",
+            "",
+            Severity.WARNING,
+        )
+    if len(found) > NAMED_MAX:
+        more = f"{len(found) - NAMED_MAX} more versions are too high, {len(found)} in all"
+        each = "restart the brokers that lead them, one by one"
+        yield finding("R06", "/", more, "", each, "", Severity.WARNING)
 
 
 def not_here(seen: Situation) -> str:
@@ -221,7 +247,7 @@ def _lag(seen: Situation) -> Iterator[Finding]:
 
 
 def _different(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
-    found = seen.differences or ()
+    found = [one for one in seen.differences or () if one.kind != _AHEAD]
     final = phase is RollbackPhase.FINALISED
     for one in found[:NAMED_MAX]:
         unjudged = one.kind == "unjudged"

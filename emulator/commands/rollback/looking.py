@@ -22,7 +22,7 @@ from emulator.config.listeners import HostPort
 from emulator.config.properties import parse
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.tree_diff import Difference, differences
+from emulator.migration.tree_diff import Difference, ahead, differences
 from emulator.migration.zk_tree.migration import MigrationZnode
 from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.preflight.controller_folder import ControllerFolder
@@ -250,7 +250,7 @@ def _differences(dump: Mapping[str, Any], image: Image) -> list[Difference]:
     tree.nodes = {path: TreeNode(one.data, one.version) for path, one in survey.nodes.items()}
     lists = {path: survey.children(path) for path in survey.nodes}
     tree.lists = {path: names for path, names in lists.items() if names}
-    return list(differences(tree, image, None))
+    return [*differences(tree, image, None), *ahead(tree, image)]
 
 
 def _meta(folder: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ from bench.judge.stores import Entities, from_log
 from bench.judge.stores import differences as judged
 from emulator.metadata import Image
 from emulator.migration.plan import changes, compare
-from emulator.migration.tree_diff import differences
+from emulator.migration.tree_diff import ahead, differences
 from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import Create, SetData, ZkOp
 from tests.laws.zk_trees import (
@@ -211,3 +211,20 @@ def test_the_judge_of_the_stores_sees_it_too() -> None:
     assert "partition epoch 5" in line
     assert judged(Entities(topics=log.topics, versions={STATE: 5}), log) == []
     assert judged(Entities(topics=log.topics), log) == []
+
+
+def test_a_version_above_the_epoch_is_told_as_long_as_the_state_is_the_one_of_the_log() -> None:
+    image = image_of(2)
+    tree = tree_with(image)
+    assert list(ahead(read(tree), image)) == []
+    for _ in range(3):
+        write(tree, [SetData(STATE, tree.nodes[STATE].data)])
+    (told,) = ahead(read(tree), image)
+    assert (told.path, told.kind, told.version, told.epoch) == (STATE, "ahead", 5, 2)
+    assert differing(tree, image) == [], "a comparison leaves it"
+    for other in (
+        b'{"leader":2,"leader_epoch":4,"isr":[2],"controller_epoch":9,"version":1}',
+        b"{",
+    ):
+        write(tree, [SetData(STATE, other)])
+        assert list(ahead(read(tree), image)) == [], "it has another leader epoch, or none"

@@ -280,6 +280,29 @@ def test_a_version_that_is_too_low_is_told_once_a_rollback_of_a_cluster_that_ran
     assert "stop all brokers" in told.remedy
 
 
+@pytest.mark.parametrize("up", [[3000], []])
+def test_a_version_that_is_too_high_is_told_with_the_broker_to_restart_and_keeps_nobody(
+    up: list[int],
+) -> None:
+    path = "/brokers/topics/orders/partitions/0/state"
+    world = dual_write(up=up, differences=[Difference(path, "ahead", b"{}", b"{}", 9, 7)])
+    course = go(world, Wanted())
+    assert (course.refused, course.failed) == ([], "")
+    is_back(world)
+    (told,) = [one for one in course.findings if one.code == "R06"]
+    assert (told.severity, told.znode) == (Severity.WARNING, path)
+    assert "its version, 9, is above the partition epoch of the log, 7" in told.fact
+    assert told.remedy == "once a broker is the controller, restart broker 0, which leads it"
+
+
+def test_of_many_versions_that_are_too_high_their_number_is_told() -> None:
+    many = [Difference(f"/t{at}/state", "ahead", b"{}", b"{}", 9, 7) for at in range(25)]
+    course = go(dual_write(up=[], differences=many), Wanted())
+    told = [one for one in course.findings if one.code == "R06"]
+    assert len(told) == 21
+    assert told[20].fact == "5 more versions are too high, 25 in all"
+
+
 def test_before_a_migration_there_is_nothing_to_do() -> None:
     world = zookeeper_mode()
     course = go(world, Wanted(clear=True))
