@@ -5,17 +5,14 @@ Nothing is written; the controller may be running.
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 from emulator.metadata.image import Image
-from emulator.node.recovery import load_history
+from emulator.node import recovery
 from emulator.raft import layout
-from emulator.raft.config import RaftConfig
 from emulator.raft.errors import RecoveryError
-from emulator.raft.format import MetaProperties, parse_meta_properties
+from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
-from emulator.raft.quorum_state import voters_in
 
 
 class FolderUnreadableError(Exception):
@@ -37,12 +34,9 @@ def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
         ) from None
     except OSError as error:
         raise FolderUnreadableError(f"{error.filename}: {error.strerror}") from error
-    files.pop(layout.CONTRADICTED, None)
+    files[layout.META_PROPERTIES] = data
     try:
-        meta = parse_meta_properties(data)
-        voters = {meta.node_id} | voters_in(files.get(layout.QUORUM_STATE, b""))
-        config = RaftConfig(meta.node_id, meta.cluster_id, dict.fromkeys(voters, ("", 0)))
-        return meta, Raft(config, files, random.Random(0), 0)  # noqa: S311 - it draws nothing
+        return recovery.opened(files)
     except RecoveryError as error:
         raise FolderUnreadableError(f"{folder}: {error}") from error
 
@@ -64,23 +58,12 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def committed_image(raft: Raft, folder: Path, elsewhere: int = 0) -> Image:
-    """The image of what is committed in the folder's log, as far as the folder tells.
-
-    In a quorum of one that is all of it. The end of the log of one of several voters may be
-    truncated; it has written down what it knew to be committed, a few seconds ago if it was killed.
-
-    Args:
-        raft: the log.
-        folder: where it is.
-        elsewhere: below that offset something else than the folder shows it to be committed.
+    """See :func:`recovery.committed_image`; ``folder``: where the log is.
 
     Raises:
         FolderUnreadableError: a record does not fit.
     """
     try:
-        history = load_history(raft)
+        return recovery.committed_image(raft, elsewhere)
     except RecoveryError as error:
         raise FolderUnreadableError(f"{folder}: {error}") from error
-    alone = len(raft.config.voters) == 1
-    history.advance(raft.log_end_offset if alone else max(raft.committed_end, elsewhere))
-    return history.stable

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 5
 """Seeds a process takes at a time."""
-KINDS = ("quick", "long", "swarm", "aimed", "quorum", "failover")
+KINDS = ("quick", "long", "swarm", "aimed", "quorum", "failover", "attempts")
 OF_THREE = ("quorum", "failover")
 """Kinds with three controllers: without a migration, and with one."""
 SEEDS_MIN = 1_000
@@ -39,7 +39,7 @@ def simulate(  # noqa: PLR0917  # one option each
     ] = None,
     kind: Annotated[
         str,
-        typer.Option(help="How clusters are drawn: quick, long, swarm, aimed, quorum, failover."),
+        typer.Option(help=f"How clusters are drawn: {', '.join(KINDS)}."),
     ] = "",
     controllers: Annotated[
         int, typer.Option(help="Voters of the quorum: 1, or 3 (kind quorum; failover migrates).")
@@ -107,7 +107,8 @@ def _kind(kind: str, controllers: int, *, migration: bool) -> str:
     if chosen not in KINDS:
         raise _refused(f"--kind is one of {', '.join(KINDS)}, not {chosen}")
     if controllers == 3 and chosen not in OF_THREE:
-        raise _refused(f"--controllers 3: clusters of kind {chosen} have one controller")
+        drawn = "draw how many" if chosen == "attempts" else "have one controller"
+        raise _refused(f"--controllers 3: clusters of kind {chosen} {drawn}")
     if migration and chosen == "quorum":
         raise _refused("--migration: clusters of kind quorum do not migrate; failover does")
     return chosen

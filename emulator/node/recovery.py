@@ -7,6 +7,7 @@ transaction.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Mapping
 
 from emulator.config.load import Config
@@ -15,9 +16,11 @@ from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.snapshot import read_back
 from emulator.raft import layout
+from emulator.raft.config import RaftConfig
 from emulator.raft.errors import RecoveryError
 from emulator.raft.format import MetaProperties, parse_meta_properties
 from emulator.raft.machine import Raft
+from emulator.raft.quorum_state import voters_in
 from emulator.slices import RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 from wire.errors import DecodeError
@@ -84,6 +87,41 @@ def snapshot_image(raft: Raft, supported: Supported | None) -> Slices[Image]:
         return (yield from read_back(records, snapshot.end_offset - 1, snapshot.epoch))
     except ReplayError as error:
         raise RecoveryError(f"snapshot {snapshot}", None, str(error)) from error
+
+
+def opened(files: Mapping[str, bytes]) -> tuple[MetaProperties, Raft]:
+    """A folder as one reads it who is not its node: also one on which no node may start.
+
+    Args:
+        files: by path below the folder, ``meta.properties`` among them.
+
+    Raises:
+        RecoveryError: it is damaged.
+    """
+    meta = parse_meta_properties(files[layout.META_PROPERTIES])
+    read = {path: data for path, data in files.items() if path != layout.CONTRADICTED}
+    voters = {meta.node_id} | voters_in(files.get(layout.QUORUM_STATE, b""))
+    config = RaftConfig(meta.node_id, meta.cluster_id, dict.fromkeys(voters, ("", 0)))
+    return meta, Raft(config, read, random.Random(0), 0)  # noqa: S311 - it draws nothing
+
+
+def committed_image(raft: Raft, elsewhere: int = 0) -> Image:
+    """The image of what is committed in the folder's log, as far as the folder tells.
+
+    In a quorum of one that is all of it. The end of the log of one of several voters may be
+    truncated; it has written down what it knew to be committed, a few seconds ago if it was killed.
+
+    Args:
+        raft: the log.
+        elsewhere: below that offset something else than the folder shows it to be committed.
+
+    Raises:
+        RecoveryError: a record does not fit.
+    """
+    history = load_history(raft)
+    alone = len(raft.config.voters) == 1
+    history.advance(raft.log_end_offset if alone else max(raft.committed_end, elsewhere))
+    return history.stable
 
 
 def _decoded(values: Iterable[bytes], supported: Supported | None) -> Iterator[object]:

@@ -84,6 +84,17 @@ class BrokerLives:
         self._kraft ^= {broker_id}
         return "KRaft" if broker_id in self._kraft else "ZooKeeper"
 
+    def to_zookeeper_mode(self) -> list[int]:
+        """Every next life is in ZooKeeper mode; brokers of which that is a change."""
+        changed, self._kraft = sorted(self._kraft), set()
+        return changed
+
+    def end(self) -> None:
+        """Every broker is gone, and its clients wait no more."""
+        for broker in self.now.values():
+            if broker.alive:
+                broker.die()
+
     def kill(self, broker: SimulatedBroker) -> None:
         """SIGKILL; its znode goes with its session, and it starts again, perhaps before that."""
         self._scheduler.tell(broker.name, "killed")

@@ -52,6 +52,8 @@ class _Thing:
     maybe: TopicState | None = None
     """Set when an answer was lost: one of the two."""
     busy: bool = False
+    asked: TopicState | None = None
+    """What was asked for last."""
 
 
 class Load:
@@ -79,8 +81,16 @@ class Load:
         self.acknowledged = 0
         self.timed_out = 0
 
+    def inherit(self, before: Load) -> None:
+        """Hold what clients were promised in an earlier migration of the cluster; none waits."""
+        self._topics = {name: _inherited(one) for name, one in before._topics.items()}
+        self._configs = {name: _inherited(one) for name, one in before._configs.items()}
+        self._blocks = [*before._blocks]
+        self._made, self.acknowledged = before._made, before.acknowledged
+
     def begin(self) -> None:
-        """Take what the migration has copied as known."""
+        """Take what the migration has copied as known; what was promised earlier is among it."""
+        self.compare()
         facts = self._facts()
         for topic in facts.topics.values():
             self._topics.setdefault(topic.name, _Thing(_topic_state(facts, topic.name)))
@@ -147,7 +157,7 @@ class Load:
     def _change(
         self, broker: SimulatedBroker, what: str, thing: _Thing, after: TopicState, request: object
     ) -> None:
-        thing.busy = True
+        thing.busy, thing.asked = True, after
 
         def answered(error: int | None, *, through: BrokerAsked | None = None) -> None:
             thing.busy = False
@@ -238,6 +248,11 @@ class Load:
         if found not in (thing.now, thing.maybe):
             text = f"{what} is {found}, was answered {thing.now}, may be {thing.maybe}"
             raise Violated("answered-is-committed", text)
+
+
+def _inherited(thing: _Thing) -> _Thing:
+    """Who still waited waits no more, and is in doubt."""
+    return replace(thing, busy=False, maybe=thing.asked if thing.busy else thing.maybe)
 
 
 def _topic_state(facts: Facts, name: str) -> TopicState:

@@ -15,6 +15,7 @@ from emulator.simulation import checkers
 from emulator.simulation import scenario as scenarios
 from emulator.simulation.aftermath import Struck
 from emulator.simulation.aimed import aimed
+from emulator.simulation.attempts import Operator, attempts
 from emulator.simulation.awaited import ELECTED, ELECTED_AGAIN
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.chain import EpochsGrow
@@ -39,6 +40,7 @@ KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
     "aimed": aimed,
     "quorum": quorum,
     "failover": failover,
+    "attempts": attempts,
 }
 STATES: Final = frozenset(state.value for state in State)
 LAST_LINES: Final = 40
@@ -50,16 +52,26 @@ QUIET_MS_MAX: Final = 120_000
 """Time after the last fault within which everything must have come to rest."""
 LOOK_US: Final = 20 * MS
 """How often a run looks whether everything is at rest."""
+ATTEMPT: Final = 1_000_000_007
+"""From the seed of one attempt to that of the next one."""
 AT_REST_MS: Final = 600
 """So long it must stay so: a NoOp is appended and written meanwhile."""
 CheckerT = TypeVar("CheckerT", bound=Checker)
 
 
 class Run:
-    """One world, its faults and its checkers, from the first connection to rest."""
+    """One world, its faults and its checkers, from the first connection to rest.
 
-    def __init__(self, seed: int, scenario: Scenario) -> None:
-        self.world = World(seed, scenario)
+    Args:
+        seed, scenario: see :class:`World`.
+        before: the run of an earlier attempt to migrate the same cluster, from which an operator
+            has gone back.
+    """
+
+    def __init__(self, seed: int, scenario: Scenario, before: Run | None = None) -> None:
+        self.world: World = World(seed, scenario, None if before is None else before.world)
+        if before is not None:
+            self.world.inherit(before.world)
         self.checkers = [kind(self.world) for kind in checkers.of(scenario)]
         self.world.onlookers += self.checkers
         self.refusal = ""
@@ -100,6 +112,23 @@ class Run:
         world.scheduler.tell("run", self.refusal or "everything is at rest")
         for checker in self.checkers:
             checker.ended()
+
+    def go_back(self, number: int) -> Run:
+        """From the first connection to a point from which an operator goes back.
+
+        Args:
+            number: of this attempt, from 1 on.
+
+        Returns:
+            The next attempt, with faults of its own.
+
+        Raises:
+            Violated: an invariant does not hold.
+        """
+        self.world.begin()
+        Operator(self.world, number).go_back()
+        self.world.scheduler.tell("run", f"attempt {number + 1}")
+        return Run(self.world.seed + ATTEMPT, self.world.scenario, self)
 
     # ---------------------------------------------------------------- faults
     def _plan(self, plan: Planned) -> None:
@@ -279,12 +308,14 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
     Args:
         seed: decides everything that chance decides.
         scenario: the cluster and its faults; drawn from the seed when not given.
-        kind: how it is drawn: quick, long, swarm, aimed, quorum or failover.
+        kind: how it is drawn: a key of ``KINDS``.
     """
     chosen = KINDS[kind](seed) if scenario is None else scenario
     run = Run(seed, chosen)
     failure = ""
     try:
+        for number in range(1, chosen.attempts):
+            run = run.go_back(number)
         run.run()
     except Violated as violated:
         failure = str(violated)

@@ -85,6 +85,11 @@ class Scenario:
     """Share of Envelopes that the controller refuses with CLUSTER_AUTHORIZATION_FAILED."""
     rolls: int = 0
     """Restarts of a broker in the other mode, ZooKeeper's or KRaft."""
+    attempts: int = 1
+    """Migrations of the one cluster: from all but the last an operator goes back."""
+    back_at: str = ""
+    """When an operator goes back the first time: ``STATE`` or ``STATE+ms``, as a fault begins; "":
+    drawn, as the later times are."""
     zookeeper_frame_bytes: int = 0
     """Longest request that ZooKeeper takes (its ``jute.maxbuffer``); 0: its default."""
 

@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Protocol
 
-from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.net.control import ControlRequest
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Effect
-from emulator.simulation import settings, tree_check, zookeeper_mode
+from emulator.simulation import beginnings, settings, tree_check
 from emulator.simulation.aftermath import Aftermath
 from emulator.simulation.awaited import Awaited
 from emulator.simulation.broker import BrokerAsked, SimulatedBroker
@@ -28,7 +27,7 @@ from emulator.simulation.network import Network
 from emulator.simulation.process import Process
 from emulator.simulation.rolls import Rolls
 from emulator.simulation.scenario import Scenario
-from emulator.simulation.scheduler import EPOCH_MS, MS, Scheduler
+from emulator.simulation.scheduler import MS, Scheduler
 from emulator.simulation.traffic import Traffic
 from emulator.simulation.violation import ensure
 from emulator.simulation.zookeeper_server import ZooKeeperServer
@@ -68,9 +67,16 @@ class Onlooker(Protocol):
 
 
 class World:
-    """See the module's docstring."""
+    """See the module's docstring.
 
-    def __init__(self, seed: int, scenario: Scenario) -> None:
+    Args:
+        seed: decides everything that chance decides.
+        scenario: sizes, loads and faults.
+        before: that of an earlier migration of the same cluster, from which everything has gone
+            back to ZooKeeper mode, and whose processes run no more: its ZooKeeper is this one's.
+    """
+
+    def __init__(self, seed: int, scenario: Scenario, before: World | None = None) -> None:
         self.seed = seed
         self.scenario = scenario
         self.scheduler = Scheduler()
@@ -86,7 +92,7 @@ class World:
         model = WatchedZooKeeper(Random(f"zookeeper {seed}"))
         model.frame_bytes_max = scenario.zookeeper_frame_bytes or model.frame_bytes_max
         self.tree = model.tree
-        self._fill_tree()
+        beginnings.fill(self.tree, seed, scenario, None if before is None else before.tree)
         self.tree.changed.clear()
         self.before = {
             path: tree_check.meaning(path, node.data)
@@ -138,18 +144,11 @@ class World:
         self.rolls = Rolls(self)
         self.traffic = Traffic(seed, scenario, lambda: self.facts, self.lives.able, self.scheduler)
 
-    def _fill_tree(self) -> None:
-        scenario = self.scenario
-        zookeeper_mode.fill(
-            self.tree,
-            Random(f"tree {self.seed}"),
-            brokers=scenario.brokers,
-            topics=scenario.topics,
-            now_ms=EPOCH_MS,
-        )
-        if scenario.client_changes_every_ms:
-            scram = MetadataVersion.from_ibp(scenario.metadata_version).supports(Feature.SCRAM)
-            zookeeper_mode.fill_client_entities(self.tree, scram=scram)
+    def inherit(self, before: World) -> None:
+        """Go on where an earlier one is: its time, its lines, what its clients were promised."""
+        self.scheduler.go_on(before.scheduler)
+        self.traffic.load.inherit(before.traffic.load)
+        self.foreign |= before.foreign
 
     def begin(self) -> None:
         """Start the controllers and the brokers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
@@ -58,7 +59,7 @@ def fill(tree: ServerTree, rng: Random, *, brokers: int, topics: int, now_ms: in
     if rng.random() < 0.5:
         put("/config/brokers/<default>", {"version": 1, "config": {"log.cleaner.threads": "2"}})
     for number in range(topics):
-        _topic(put, rng, f"t{number}", brokers)
+        _topic(put, rng, f"t{number}", range(brokers))
     if topics and rng.random() < 0.3:
         put(f"/admin/delete_topics/t{topics - 1}")
 
@@ -79,10 +80,12 @@ def fill_client_entities(tree: ServerTree, *, scram: bool) -> None:
         tree.write(Create(f"/config/{name}", data), 1, 0)
 
 
-def _topic(put: object, rng: Random, name: str, brokers: int) -> None:
+def _topic(
+    put: object, rng: Random, name: str, brokers: Sequence[int], epoch: int = FIRST_EPOCH
+) -> None:
     assert callable(put)
-    copies = rng.randint(1, brokers)
-    replicas = {index: rng.sample(range(brokers), copies) for index in range(rng.randint(1, 4))}
+    copies = rng.randint(1, len(brokers))
+    replicas = {index: rng.sample(brokers, copies) for index in range(rng.randint(1, 4))}
     put(
         f"/brokers/topics/{name}",
         {
@@ -97,7 +100,7 @@ def _topic(put: object, rng: Random, name: str, brokers: int) -> None:
     for index, ids in replicas.items():
         put(f"/brokers/topics/{name}/partitions/{index}")
         state = {
-            "controller_epoch": FIRST_EPOCH,
+            "controller_epoch": epoch,
             "leader": ids[0],
             "version": 1,
             "leader_epoch": rng.randint(0, 5),
@@ -108,10 +111,33 @@ def _topic(put: object, rng: Random, name: str, brokers: int) -> None:
     put(f"/config/topics/{name}", {"version": 1, "config": config})
 
 
-def elect(tree: ServerTree, rng: Random) -> list[ZkOp]:
-    """What a broker writes that is elected in ZooKeeper mode, and the first change it makes.
+def claim(tree: ServerTree, broker_id: int) -> list[ZkOp]:
+    """What a broker writes that is elected in ZooKeeper mode.
 
     Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch, Kafka 3.9.
+    """
+    epoch = int(tree.nodes["/controller_epoch"].data or b"0")
+    said = {"version": 2, "brokerid": broker_id, "timestamp": "2", "kraftControllerEpoch": -1}
+    return [
+        Create("/controller", json.dumps(said).encode()),
+        SetData("/controller_epoch", b"%d" % (epoch + 1)),
+    ]
+
+
+def new_topic(tree: ServerTree, rng: Random, name: str, broker_ids: Sequence[int]) -> list[ZkOp]:
+    """What a ZooKeeper-mode controller writes for a topic that it is asked for."""
+    ops: list[ZkOp] = []
+
+    def put(path: str, data: object = None) -> None:
+        text = None if data is None else json.dumps(data, separators=(",", ":")).encode()
+        ops.append(Create(path, text))
+
+    _topic(put, rng, name, broker_ids, int(tree.nodes["/controller_epoch"].data or b"0"))
+    return ops
+
+
+def elect(tree: ServerTree, rng: Random) -> list[ZkOp]:
+    """What a broker writes that is elected in ZooKeeper mode, and the first change it makes.
 
     Args:
         tree: what it finds; ``/controller`` is deleted first, as an operator does.
@@ -119,14 +145,12 @@ def elect(tree: ServerTree, rng: Random) -> list[ZkOp]:
     """
     epoch = int(tree.nodes["/controller_epoch"].data or b"0")
     held: list[ZkOp] = [Delete("/controller")] if "/controller" in tree.nodes else []
-    claim = {"version": 2, "brokerid": 0, "timestamp": "2", "kraftControllerEpoch": -1}
     topics = sorted(tree.nodes["/config/topics"].children)
     config = json.dumps({"version": 1, "config": {"retention.ms": str(10_000 + epoch)}}).encode()
     topic = rng.choice([*topics, ""])
     path = f"/config/topics/{topic or 'theirs'}"
     return [
         *held,
-        Create("/controller", json.dumps(claim).encode()),
-        SetData("/controller_epoch", b"%d" % (epoch + 1)),
+        *claim(tree, 0),
         SetData(path, config) if topic else Create(path, config),
     ]
