@@ -6,6 +6,7 @@ A phase may be begun again after it was cut: it does what is left of it.
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ TWICE: Final = frozenset(f"{api} {error}" for api, error in ALREADY.items())
 """A broker that passes a change on does so again if the controller is gone, and a client whose
 change was written while nobody ruled asks again: the change is there, and refused. That it is there
 is a check of its own."""
+_FREED: Final = re.compile(r"([\d,]+) ms until /controller was free")
+_FREED_MS_MAX: Final = 1_000
+"""From the end of the last controller to a free ``/controller``: the part that is ours."""
 _ELECTED_S: Final = 30.0
 _HELD_S: Final = 60.0
 _COPY: Final = "__cluster_metadata-0"
@@ -101,6 +105,11 @@ def _give_back(life: Life) -> str:
     stage = life.stage
     said = commands.rollback(stage)
     life.say(said)
+    freed = _FREED.search(said)
+    took_ms = None if freed is None else int(freed[1].replace(",", ""))
+    if took_ms is not None or not life.row.cut:  # one that was cut has measured nothing
+        held = took_ms is not None and took_ms <= _FREED_MS_MAX
+        life.check("/controller was free within a second", held, f"{took_ms} ms")
     stage.standing.quorum = Quorum.ABSENT
     stage.save()
     return said

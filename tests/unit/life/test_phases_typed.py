@@ -22,7 +22,9 @@ from bench.life.waits import Ruling
 LEADER = IDS[1]
 SAID = {
     Form.PREFLIGHT: "0 blockers",
-    Form.ROLLBACK: "rollback from: copying: a KRaft controller holds it",
+    Form.ROLLBACK: "rollback from: copying: a KRaft controller holds it\n"
+    "without a controller: 1,310 ms from the end of the last controller on: 58 ms until "
+    "/controller was free, 1,252 ms that the brokers took to elect one",
     Form.RAISE_TO: "Could not upgrade to 22: Local controller 3001 only supports 1 to 21",
 }
 """What a command prints, where a phase looks at it."""
@@ -117,6 +119,25 @@ def test_each_command_is_typed_where_the_page_has_it(dry):
     assert found["4.3.0"] == [Form.RAISE_TO]
     held = played(dry, phases.NEWEST)["finalise"]
     assert held == [Form.MISSING, Form.FINALISE, Form.WAIT_FINALISED]
+
+
+@pytest.mark.parametrize(
+    ("said", "cut", "wrong"),
+    [
+        ("1,000 ms until /controller was free", 0, []),
+        ("1,001 ms until /controller was free", 0, ["1001 ms"]),
+        ("1,001 ms until /controller was free", 1, ["1001 ms"]),
+        ("rollback from: rolled back", 0, ["None ms"]),
+        ("rollback from: rolled back", 1, []),
+    ],
+)
+def test_a_release_that_takes_longer_than_a_second_is_an_error(dry, monkeypatch, said, cut, wrong):
+    life = dry[0](phases.NEWEST)
+    life.row.cut = cut
+    monkeypatch.setitem(SAID, Form.ROLLBACK, said)
+    phases._give_back(life)
+    what = "/controller was free within a second"
+    assert life.row.wrong == [f"{what} ({one})" for one in wrong]
 
 
 def test_the_leading_controller_restarts_last(dry, monkeypatch):
