@@ -6,7 +6,9 @@ The way back is the product's own course, cut off before any effect and run agai
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
+from emulator.cli import app
 from emulator.rollback import course, missing
 from emulator.simulation.attempts import NAME, STATES, attempts
 from emulator.simulation.going_back import SimulatedRollback
@@ -56,6 +58,17 @@ def test_the_seeds_do_what_they_are_for(simulate):
 
 def test_a_seed_tells_the_same_story_twice(simulate):
     assert simulate(1, OF_ONE).digest == simulate(1, OF_ONE).digest
+
+
+@pytest.mark.slow
+def test_the_verb_draws_them_whatever_the_number_of_controllers():
+    done = CliRunner().invoke(app, ["simulate", "--kind", "attempts", "--seed", "0"])
+    assert done.exit_code == 0, done.output
+    assert "1 seed of kind attempts from 0" in done.output
+    three = ["simulate", "--kind", "attempts", "--controllers", "3", "--seed", "0"]
+    refused = CliRunner().invoke(app, three)
+    assert refused.exit_code == 2
+    assert "--controllers 3: clusters of kind attempts draw how many" in refused.output
 
 
 LATE = Scenario(
