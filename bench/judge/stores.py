@@ -47,6 +47,8 @@ class Entities:
     lower; None: not looked at."""
     offset: int = -1
     """Position of the store, as an offset of the metadata log."""
+    gone: set[str] = field(default_factory=set)
+    """Names of topics that a log had and has deleted; a tree does not tell."""
 
 
 def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
@@ -118,6 +120,7 @@ def from_log(  # noqa: C901, PLR0912 - one arm per record type
             case "REMOVE_TOPIC_RECORD":
                 gone = topics.pop(data["topicId"])
                 configs.pop((_TOPIC, gone["name"]), None)
+                shown.gone.add(gone["name"])
             case "PARTITION_RECORD":
                 topics[data["topicId"]]["partitions"][data["partitionId"]] = _partition(data)
             case "PARTITION_CHANGE_RECORD":

@@ -146,6 +146,28 @@ def _not_already(load: AdminResult, store: Entities) -> list[str]:
     ]
 
 
+def never_there(load: AdminResult, log: Entities, ruled_s: float | None) -> list[str]:
+    """Topics whose creation was answered, and that no record ever spoke of when they were deleted.
+
+    A deletion that is refused as carried out already has taken something away: the log says so, if
+    the deletion was asked for when the controllers of this log ruled. Else the creation was lost.
+
+    Args:
+        load: of the phase that the log was written in.
+        log: all of it.
+        ruled_s: since when they rule, by the monotonic clock; None: they do not.
+    """
+    error = verdict.ALREADY["DeleteTopics"]
+    return [
+        f"topic {topic} could not be deleted ({error}), and the log never had it"
+        for topic, change in sorted(load.given_up.items())
+        if (change.api, change.error) == ("DeleteTopics", error)
+        and ruled_s is not None
+        and change.sent_ns > ruled_s * 1e9
+        and topic not in log.gone | log.topics.keys()
+    ]
+
+
 def _partitions(store: Entities, topic: str) -> int:
     found = store.topics.get(topic)
     return 0 if found is None else len(found["partitions"])

@@ -81,7 +81,7 @@ class Life:
             for line in done.slow:
                 self.say(f"  waited long, or given up: {line}")
             row.seconds = time.monotonic() - begin
-            self._judge()
+            self._judge(watch.quorum_s)
         row.nobody_s = watch.nobody_s
         row.lag_records, row.lag_ms = watch.lag_records, watch.lag_ms
         row.record_s = self.waits.longest(RECORD, begin) or 0.0
@@ -166,8 +166,8 @@ class Life:
         )
 
     # ------------------------------------------------------------- checks
-    def _judge(self) -> None:
-        """What holds at the end of every phase."""
+    def _judge(self, ruled_s: float | None = None) -> None:
+        """What holds at the end of every phase; ``ruled_s``: since when our controllers rule."""
         dual = self.stage.standing.quorum is Quorum.MIGRATING and self._migrated()
         if dual:
             log, wrong = stores.agree(self.stage)
@@ -183,6 +183,8 @@ class Life:
         def as_answered() -> bool:
             store = (stores.log if dual or final else stores.tree)(self.stage)
             lost[:] = books.unlike(self.book, store.plain)
+            if dual or final:
+                lost.extend(books.never_there(self.book.loads[-1], store.plain, ruled_s))
             return not lost
 
         # A broker in ZooKeeper mode answers a deletion when its own metadata lacks the topic; the

@@ -71,6 +71,8 @@ class RulingWatch:
         self.lag_records = 0
         """Longest lag seen."""
         self.lag_ms = 0
+        self.quorum_s: float | None = None
+        """When controllers of ours were first seen to rule while ZooKeeper is written."""
 
     def take(self, seen: Ruling, now_s: float) -> None:
         """Enter what was seen; ``now_s``: when the look began."""
@@ -78,6 +80,8 @@ class RulingWatch:
             self.nobody_s += now_s - self._last_s
         self._absent = not seen.someone
         self._last_s = now_s
+        if self.quorum_s is None and seen.someone and seen.lag_records is not None:
+            self.quorum_s = now_s
         self.lag_records = max(self.lag_records, seen.lag_records or 0)
         self.lag_ms = max(self.lag_ms, seen.lag_ms or 0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.judge.stores import Entities
-from bench.life.book import Book, first_sequence, unlike
+from bench.judge.stores import Entities, from_log
+from bench.life.book import Book, first_sequence, never_there, unlike
 from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
 from bench.load.records import Acknowledged, judge
@@ -111,3 +111,32 @@ def test_what_was_refused_as_done_already_must_be_done(tmp_path, change, there, 
         named = unlike(book, entities(life_1_0_9=there))
     why = f"{change.api} of topic life-1-0-9 was answered with {change.error}, and it has {said}"
     assert named == ([] if said is None else [f"{why} partitions"])
+
+
+@pytest.mark.parametrize(
+    ("change", "gone", "ruled_s", "lost"),
+    [
+        (GivenUp("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", None, 5, 7), set(), 4e-9, True),
+        (GivenUp("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", None, 5, 7), {"t"}, 4e-9, False),
+        (GivenUp("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", None, 5, 7), set(), 6e-9, False),
+        (GivenUp("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", None, 5, 7), set(), None, False),
+        (GivenUp("DeleteTopics", "REQUEST_TIMED_OUT", None, 5, 7), set(), 4e-9, False),
+        (GivenUp("CreateTopics", "TOPIC_ALREADY_EXISTS", 2, 5, 7), set(), 4e-9, False),
+    ],
+)
+def test_a_topic_that_was_made_and_is_in_no_record_when_it_is_deleted_was_lost(
+    change, gone, ruled_s, lost
+):
+    found = never_there(load(given_up={"t": change}), Entities(gone=gone), ruled_s)
+    told = "topic t could not be deleted (UNKNOWN_TOPIC_OR_PARTITION), and the log never had it"
+    assert found == [told] * lost
+
+
+def test_topics_that_a_log_has_deleted_are_known_by_name():
+    records = [
+        {"type": "TOPIC_RECORD", "data": {"topicId": "a", "name": "here"}, "offset": 0},
+        {"type": "TOPIC_RECORD", "data": {"topicId": "b", "name": "gone"}, "offset": 1},
+        {"type": "REMOVE_TOPIC_RECORD", "data": {"topicId": "b"}, "offset": 2},
+    ]
+    log = from_log(records)
+    assert (set(log.topics), log.gone) == ({"here"}, {"gone"})

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.demo.controllers import IDS, Controllers
+from bench.judge.stores import Entities
 from bench.life import commands, phases
 from bench.life import life as lives
 from bench.life.commands import Form, untyped, words
@@ -18,6 +19,7 @@ from bench.life.life import Life
 from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
+from bench.load.admin import AdminResult
 
 LEADER = IDS[1]
 SAID = {
@@ -158,14 +160,14 @@ def test_the_stores_are_compared_by_the_command_while_there_are_two(dry, monkeyp
     made, typed = dry
     life = made(phases.NEWEST)
     life.stage.standing.quorum = Quorum.MIGRATING
-    seen = SimpleNamespace(plain=SimpleNamespace(topics={"a": 1}))
+    seen = SimpleNamespace(plain=Entities(topics={"a": {}}))
     monkeypatch.setattr(Life, "_migrated", lambda _: True)
     monkeypatch.setattr(Life, "_gauge", lambda _: None)
     monkeypatch.setattr(lives.stores, "agree", lambda _: (seen, []))
     monkeypatch.setattr(lives.stores, "log", lambda _: seen)
     monkeypatch.setattr(lives.books, "unlike", lambda *_: [])
     monkeypatch.setattr(lives.people, "wrong", lambda *_: [])
-    life.book = SimpleNamespace(topics={"a": 1}, loads=[])
+    life.book = SimpleNamespace(topics={"a": 1}, loads=[AdminResult()])
     read = SimpleNamespace(
         held=True, acknowledged=1, read=1, missing=[], duplicated=[], out_of_order=[]
     )

@@ -31,6 +31,18 @@ def test_the_longest_lag_is_kept():
     assert (watch.lag_records, watch.lag_ms) == (7, 7)
 
 
+def test_the_first_look_that_saw_our_controllers_rule_is_kept():
+    watch = RulingWatch(lambda: Ruling(someone=True), lambda: 0.0)
+    for seen, now_s in (
+        (Ruling(someone=True), 1.0),
+        (Ruling(someone=False), 2.0),
+        (Ruling(someone=True, lag_records=0), 3.0),
+        (Ruling(someone=True, lag_records=5), 4.0),
+    ):
+        watch.take(seen, now_s)
+    assert watch.quorum_s == 3.0
+
+
 def test_it_looks_in_a_thread_until_the_block_ends():
     seen = []
 
