@@ -92,7 +92,7 @@ def cost(image: Image, found: Status, leader_epoch: int) -> str:
         return "Not possible: the migration is finalised."
     if image.migration_state != MigrationState.MIGRATION:
         return (
-            "Nothing was copied: stop the controller, and restart the brokers without the keys of "
+            "Nothing was copied: stop every controller, and restart brokers without the keys of "
             f"the migration, at any time. {COMMAND}"
         )
     steps = []
@@ -107,7 +107,7 @@ def cost(image: Image, found: Status, leader_epoch: int) -> str:
         steps.append(
             f"{brokers} in KRaft mode: restart each in ZooKeeper mode, with the migration on."
         )
-    steps.append("Then stop the controller.")
+    steps.append("Then stop every controller." if steps else "Stop every controller.")
     if (epoch_headroom(found, leader_epoch) or 0) < 0:
         steps.append(
             f"Before the next step, write at least {leader_epoch} into /controller_epoch: else "

@@ -220,6 +220,9 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
     hybrid = cost(MigrationState.MIGRATION, zk_epoch=-1, lag_known=False)
     assert hybrid.startswith("It is not known what ZooKeeper lacks")
     assert "KRaft mode" not in hybrid
+    assert hybrid.index("compared. Then stop every controller.")
+    nothing = cost(MigrationState.MIGRATION, lag_changed_records=0)
+    assert nothing.startswith("Stop every controller. Delete /controller")
     low = cost(MigrationState.MIGRATION, zk_epoch=node.raft.leader_epoch - 1)
     assert f"write at least {node.raft.leader_epoch} into /controller_epoch" in low
     assert "finalised" in cost(MigrationState.POST_MIGRATION, may_roll_back=False)
