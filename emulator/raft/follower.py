@@ -205,7 +205,8 @@ class Following:
             return self._truncate(LogEnd(diverging.epoch, diverging.end_offset), now_ms)
         if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
             self._election.leader_committed(found.high_watermark)
-            return self._load(SnapshotId(snapshot.end_offset, snapshot.epoch), now_ms)
+            named = SnapshotId(snapshot.end_offset, snapshot.epoch)
+            return self._load(named, found.high_watermark, now_ms)
         self._loading = None
         replica, committed = self._replica, self._replica.high_watermark
         batches = self._batches(found.records or b"")
@@ -278,7 +279,8 @@ class Following:
         return contradicted(self._replica, lacks)
 
     # ---------------------------------------------------------------- FetchSnapshot
-    def _load(self, snapshot: SnapshotId, now_ms: int) -> list[Effect]:
+    def _load(self, snapshot: SnapshotId, committed: int, now_ms: int) -> list[Effect]:
+        """Begin to load what the leader names; ``committed``: its high watermark, -1 if unknown."""
         replica, loading = self._replica, self._loading
         leader_id, known = replica.quorum.leader_id, replica.snapshots.latest
         if known == snapshot and snapshot.end_offset == replica.committed_end:
@@ -290,6 +292,7 @@ class Following:
         if snapshot.end_offset < replica.committed_end or other:
             which = f" of epoch {snapshot.epoch}" if other else ""
             return self._stop(f"and wants us to load a snapshot up to {snapshot.end_offset}{which}")
+        self._check_possible(snapshot, committed)
         fields: dict[str, object] = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch}
         if loading is not None and (loading.snapshot, loading.node_id) == (snapshot, leader_id):
             loading.offered = True
@@ -297,6 +300,23 @@ class Following:
             return [Log("info", "loading a snapshot from the leader goes on", fields)]
         self._loading = _Loading(snapshot, leader_id)
         return [Log("info", "loading a snapshot from the leader", fields)]
+
+    def _check_possible(self, snapshot: SnapshotId, committed: int) -> None:
+        """Refuse a name that no snapshot can have: the log would go on from there.
+
+        Raises:
+            DecodeError: its epoch is after the leader's, or before that of what is committed here;
+                or it ends where the leader itself has committed nothing.
+        """
+        replica = self._replica
+        known, last = replica.snapshots.latest, replica.quorum.epoch
+        first = replica.log.epochs.epoch_at(replica.committed_end - 1)
+        if first is None:
+            first = 0 if known is None else known.epoch
+        if not first <= snapshot.epoch <= last:
+            raise _nonsense(f"a snapshot of epoch {snapshot.epoch}, outside {first} to {last}")
+        if 0 <= committed < snapshot.end_offset:
+            raise _nonsense(f"a snapshot up to {snapshot.end_offset} of {committed} records")
 
     def _downloaded(
         self, piece: m.FetchSnapshotResponse.PartitionSnapshot, now_ms: int

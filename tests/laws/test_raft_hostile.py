@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.raft.asking import Ask
-from emulator.raft.layout import TOPIC, TOPIC_ID
-from tests.unit.raft.test_following import Follower, batch
+from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
+from emulator.raft.snapshots import render
+from emulator.raft.verify import read_back
+from tests.unit.raft.test_following import NOW, Follower, batch
 from tests.unit.raft.trio import Trio
 from tests.unit.raft.world import topic
 from wire import messages as m
@@ -57,12 +59,31 @@ def fetch(epoch: int, node: int, last: int, offset: int) -> tuple[str, Any]:
     )
 
 
+def fetch_snapshot(epoch: int, node: int, end_offset: int, of: int, at: int) -> tuple[str, Any]:
+    kind = m.FetchSnapshotRequest
+    one = kind.PartitionSnapshot(
+        current_leader_epoch=epoch,
+        snapshot_id=kind.SnapshotId(end_offset=end_offset, epoch=of),
+        position=at,
+    )
+    topics = [kind.TopicSnapshot(name=TOPIC, partitions=[one])]
+    return "fetch_snapshot", kind(replica_id=node, max_bytes=at % 2**31, topics=topics)
+
+
 REQUESTS = st.one_of(
     st.builds(vote, INT32, INT32, INT32, INT64),
     st.builds(begin, INT32, INT32),
     st.builds(end, INT32, INT32, st.lists(INT32, max_size=40)),
     st.builds(fetch, INT32, INT32, INT32, INT64),
+    st.builds(fetch_snapshot, INT32, INT32, INT64, INT32, INT64),
 )
+KEYS = {
+    m.FetchResponse: (1, 17),
+    m.VoteResponse: (52, 1),
+    m.BeginQuorumEpochResponse: (53, 1),
+    m.EndQuorumEpochResponse: (54, 1),
+    m.FetchSnapshotResponse: (59, 1),
+}
 
 
 @given(st.lists(REQUESTS, max_size=12), st.booleans())
@@ -77,8 +98,7 @@ def test_no_request_ends_a_voter(requests, leads):
         one.raft.request(request, 1 if name != "fetch" else 17, one.now, ticket)
         one.disk.apply(one.raft.take_effects())
         for reply in one.raft.take_replies():
-            version = 17 if isinstance(reply.message, m.FetchResponse) else 1
-            key = {"vote": 52, "begin_quorum_epoch": 53, "end_quorum_epoch": 54, "fetch": 1}[name]
+            key, version = KEYS[type(reply.message)]
             assert encode_response(key, version, 1, reply.message)
         go_on(one)
     assert one.raft.committed_end >= 2
@@ -177,10 +197,57 @@ FETCHED = st.builds(
 )
 
 
-@given(st.lists(FETCHED, max_size=8))
+def snapshot_of(end_offset: int, epoch: int) -> bytes:
+    return render(SnapshotId(end_offset, epoch), [b"no record", b""], NOW, lambda _: None)
+
+
+WHOLE = render(SnapshotId(9, 3), [], NOW, read_back)
+OFFERED = st.builds(
+    lambda end_offset, epoch, mark: fetched((0, mark, 2, 3, -1, -1, end_offset, epoch), b""),
+    st.just(9) | INT64,
+    st.just(3) | INT32,
+    st.sampled_from([-1, 9, 2, 2**62]),
+)
+"""What has the voter load a snapshot, if there can be one of that name."""
+
+
+def piece_of(
+    fields: tuple[int, int], lies: tuple[int | None, int | None, int | None], data: bytes
+) -> Any:
+    error, leader_epoch = fields
+
+    def answer(asked: Any) -> m.FetchSnapshotResponse:
+        kind = m.FetchSnapshotResponse
+        at, size, end_offset = lies
+        name = asked.snapshot_id
+        one = kind.PartitionSnapshot(
+            error_code=error,
+            snapshot_id=kind.SnapshotId(
+                end_offset=name.end_offset if end_offset is None else end_offset, epoch=name.epoch
+            ),
+            current_leader=kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=leader_epoch),
+            position=asked.position if at is None else at,
+            size=len(data) if size is None else size,
+            unaligned_records=data[max(0, asked.position) :],
+        )
+        return kind(topics=[kind.TopicSnapshot(name=TOPIC, partitions=[one])])
+
+    return answer
+
+
+PIECES = st.builds(
+    piece_of,
+    st.tuples(ERRORS, st.sampled_from([3, 3, 3, 0, 4])),
+    st.tuples(st.none() | INT64, st.none() | INT64, st.none() | INT64),
+    st.sampled_from([WHOLE, WHOLE[:-1], WHOLE[:61], snapshot_of(9, 2), b"", b"\0" * 200])
+    | st.binary(max_size=80),
+)
+
+
+@given(st.lists(st.tuples(FETCHED | OFFERED, PIECES), max_size=10))
 def test_no_answer_to_a_fetch_ends_a_voter_but_one_that_takes_back_what_was_committed(answers):
     one = Follower()
-    for answer in answers:
+    for answer, piece in answers:
         asks = one.raft.take_asks()
         deadline_ms = one.raft.deadline_ms
         if not asks and deadline_ms is not None:
@@ -188,14 +255,20 @@ def test_no_answer_to_a_fetch_ends_a_voter_but_one_that_takes_back_what_was_comm
             one.disk.apply(one.raft.tick(one.now))
             asks = one.raft.take_asks()
         for ask in asks:
-            if isinstance(ask.message, m.FetchRequest):
-                before = one.raft.committed_end
+            before, message = one.raft.committed_end, ask.message
+            if isinstance(message, m.FetchRequest):
                 one.disk.apply(one.raft.answered(ask, answer, one.now))
-                if one.disk.halt is not None:
-                    assert before > 0
-                    return
+            elif isinstance(message, m.FetchSnapshotRequest):
+                asked = message.topics[0].partitions[0]
+                one.disk.apply(one.raft.answered(ask, piece(asked), one.now))
             else:
                 one.disk.apply(one.raft.unanswered(ask, one.now))
+            if one.disk.halt is not None:
+                assert before > 0
+                return
         while one.disk.tokens:
             one.sync()
     assert one.raft.log_end_offset >= one.raft.committed_end
+    again = Follower(one.disk.files)
+    assert again.raft.log_end_offset == one.raft.log_end_offset
+    assert again.raft.leader_epoch == one.raft.leader_epoch < 2**31 - 10

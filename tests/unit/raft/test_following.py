@@ -447,6 +447,25 @@ def test_a_snapshot_of_another_epoch_where_ours_ends_is_a_contradiction():
     assert "wants us to load a snapshot up to 10 of epoch 3" in one.disk.halt.why
 
 
+@pytest.mark.parametrize(
+    ("end_offset", "epoch", "committed"),
+    [(10, 4, -1), (10, 2**31 - 1, 10), (10, 0, -1), (10, 3, 9), (2**63 - 1, 3, 10)],
+)
+def test_a_snapshot_that_no_leader_can_have_is_not_loaded(end_offset, epoch, committed):
+    """The log would go on from its epoch and offset, and this voter could never be elected."""
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1, "ab"), high_watermark=2)
+    one.sync()
+    one.answer(one.fetch(), high_watermark=2)
+    told = m.FetchResponse.SnapshotId(end_offset=end_offset, epoch=epoch)
+    one.answer(one.fetch(), snapshot_id=told, high_watermark=committed)
+    at = one.now
+    assert asked_at(one.fetch()) == (3, 1, 2)
+    assert one.now == at + REFUSED_MS
+    assert one.disk.halt is None
+    assert one.disk.log[-1].event == "the leader sent an invalid answer"
+
+
 def test_an_answer_that_names_no_difference_is_not_asked_for_in_a_loop():
     one = with_log(batch(0, 1, "ab"), batch(2, 2, "cd"))
     before = (dict(one.disk.files), one.raft.rewritten)

@@ -174,8 +174,11 @@ def test_what_is_not_on_the_own_disk_is_not_called_committed_there():
 
 
 def loading(epoch: int = 2) -> tuple[Follower, Any, m.FetchSnapshotResponse]:
-    """A log of four that ends in epoch 2, and the last answer of a download up to 10."""
-    one = grown(4)
+    """A log of four that ends in epoch 2, and the last answer of a download up to 10.
+
+    All of it is committed, or, if the snapshot is of epoch 1, the half that is of that epoch.
+    """
+    one = grown(4) if epoch > 1 else half_committed()
     told = m.FetchResponse.SnapshotId(end_offset=10, epoch=epoch)
     one.answer(one.fetch(), snapshot_id=told)
     ask = one.fetch()
@@ -192,6 +195,15 @@ def loading(epoch: int = 2) -> tuple[Follower, Any, m.FetchSnapshotResponse]:
         ask,
         kind(topics=[kind.TopicSnapshot(name="__cluster_metadata", partitions=[piece])]),
     )
+
+
+def half_committed() -> Follower:
+    one = Follower()
+    for offset in range(4):
+        one.answer(asked(one), records=batch(offset, 1 + offset // 2), high_watermark=1)
+        one.sync()
+    one.answer(asked(one), records=b"", high_watermark=2)
+    return one
 
 
 @pytest.mark.parametrize("epoch", [2, 3])
