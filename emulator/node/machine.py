@@ -229,9 +229,11 @@ class Node:
                 return self.migration.handle(conn, event, now_ms)
             case Synced(token=token):
                 return self.raft.synced(token, now_ms)
-            case FileWritten() | FileNotWritten():
+            case FileNotWritten(path=path) if self.raft.writes(path):
                 return self.snapshots.ended(event, now_ms)
-            case DiskFailed(why=why):
+            case FileWritten():
+                return self.snapshots.ended(event, now_ms)
+            case DiskFailed(why=why) | FileNotWritten(why=why):  # the leader's snapshot
                 return self._stop.failed(why) + self._halt(f"the disk failed: {why}", 1)
 
     def _requests(self, conn: int, data: bytes, now_ms: int) -> list[Effect]:

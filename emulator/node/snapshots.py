@@ -76,11 +76,13 @@ class SnapshotSchedule:
         return raft.snapshot(image.offset + 1, image.epoch, values, last.base_timestamp)
 
     def ended(self, event: FileWritten | FileNotWritten, now_ms: int) -> list[Effect]:
-        """The one that was begun is durable, or could not be written."""
+        """The one that was begun, or the leader's, is durable; or ours could not be written."""
         if isinstance(event, FileWritten):
-            self.failure = None
-            effects = self._raft.snapshot_written()
-            self._history.trimmed(self._raft.log_start_offset)
+            own = self._raft.writes(event.path)
+            effects = self._raft.written(event.path, now_ms)
+            if own:
+                self.failure = None
+                self._history.trimmed(self._raft.log_start_offset)
             return effects
         self._failed(event.why, now_ms)
         return self._raft.snapshot_failed(event.why)

@@ -23,7 +23,7 @@ from emulator.raft.layout import SnapshotId
 from emulator.raft.log import LogBatch
 from emulator.raft.quorum_state import NONE, VoterState
 from emulator.raft.replica import Replica
-from emulator.seam import Effect, Log, ReplaceFile
+from emulator.seam import Effect, Log, WriteFile
 from wire import messages as m
 from wire.batch import HEADER_BYTES, batch_crc_holds, batch_header
 from wire.errors import DecodeError, ErrorCode, named
@@ -86,6 +86,8 @@ class Following:
         self._asked_ms = 0
         self._due_ms = 0
         self._loading: _Loading | None = None
+        self._loaded = b""
+        """The snapshot that is on its way to the disk (``Replica.installing``)."""
         self._others = sorted(set(replica.config.voters) - {replica.config.node_id})
 
     @property
@@ -97,8 +99,9 @@ class Following:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``poll`` has something to ask; None while it waits for an answer or a sync."""
-        waits = self._asked is not None or self._replica.log.dirty or not self._asks
+        """When ``poll`` has something to ask; None while it waits for an answer or the disk."""
+        disk = self._replica.log.dirty or self._replica.installing is not None
+        waits = disk or self._asked is not None or not self._asks
         return None if waits else self._due_ms
 
     def changed(self, now_ms: int) -> None:
@@ -336,10 +339,13 @@ class Following:
         data += more
         if len(data) > piece.size or (not more and len(data) < piece.size):
             raise _nonsense(f"{len(data)} bytes of a snapshot of {piece.size}")
-        return [] if len(data) < piece.size else self._loaded(snapshot, bytes(data))
+        return [] if len(data) < piece.size else self._install(snapshot, bytes(data))
 
-    def _loaded(self, snapshot: SnapshotId, data: bytes) -> list[Effect]:
-        """The snapshot is complete: it replaces the log."""
+    def _install(self, snapshot: SnapshotId, data: bytes) -> list[Effect]:
+        """The snapshot is complete: write it, outside the event loop; nothing is asked meanwhile.
+
+        This voter goes on to answer, and does not stand: its log is about to be another.
+        """
         self._loading = None
         path = layout.snapshot_path(snapshot)
         snapshots.check(path, data, snapshot)
@@ -347,13 +353,19 @@ class Following:
         known = replica.snapshots.latest
         if known is not None and snapshot.end_offset <= known.end_offset:
             raise _nonsense(f"{snapshot} is not above {known}")
+        replica.installing, self._loaded = snapshot, data
+        point = replica.recovery_point.replacing(snapshot, replica.committed_end)
+        return [*point, WriteFile(path, data)]
+
+    def written(self) -> list[Effect]:
+        """The snapshot that was loaded is durable: it replaces the log."""
+        replica = self._replica
+        snapshot, data = replica.installing, self._loaded
+        assert snapshot is not None, "a snapshot was handed to the disk"
+        replica.installing, self._loaded = None, b""
         self.rewritten += 1
         replica.snapshots.add(snapshot, data)
-        effects: list[Effect] = [
-            *replica.recovery_point.replacing(snapshot, replica.committed_end),
-            ReplaceFile(path, data),
-            *replica.log.restart_at(snapshot.end_offset, snapshot.epoch),
-        ]
+        effects: list[Effect] = replica.log.restart_at(snapshot.end_offset, snapshot.epoch)
         replica.loaded(snapshot.end_offset)
         effects += replica.recovery_point.write(replica.committed_end)
         fields: dict[str, object] = {"end_offset": snapshot.end_offset, "bytes": len(data)}

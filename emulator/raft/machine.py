@@ -200,7 +200,7 @@ class Raft:
     @property
     def snapshotting(self) -> bool:
         """Whether a snapshot is being encoded, a slice per ``tick``, or written."""
-        return self._snapshotting.busy
+        return self._snapshotting.busy or self._replica.installing is not None
 
     @property
     def deadline_ms(self) -> int | None:
@@ -307,9 +307,15 @@ class Raft:
         self._answering.moved = self._member.advance() or not self._member.alone
         return [*self._settle(now_ms), *self.flush(now_ms), *self._replica.grown(now_ms)]
 
-    def snapshot_written(self) -> list[Effect]:
-        """The file that :meth:`snapshot` began is durable: the snapshot counts, the log is cut."""
-        return self._snapshotting.written()
+    def writes(self, path: str) -> bool:
+        """Whether a file on its way to the disk is what :meth:`snapshot` began, not a leader's."""
+        return self._snapshotting.writes(path)
+
+    def written(self, path: str, now_ms: int) -> list[Effect]:
+        """A large file is durable: the snapshot counts, and the log is cut, or begins with it."""
+        if self.writes(path):
+            return self._snapshotting.written()
+        return self._member.following.written() + self._settle(now_ms)
 
     def snapshot_failed(self, why: str) -> list[Effect]:
         """The file that :meth:`snapshot` began could not be written: nothing has changed."""
@@ -369,7 +375,7 @@ class Raft:
     ) -> list[Effect]:
         """Begin a snapshot of everything below ``end_offset``; ``tick`` encodes the rest in slices.
 
-        Then it is written outside the event loop; ``snapshot_written`` says that this is done.
+        Then it is written outside the event loop; ``written`` says that this is done.
 
         Args:
             end_offset: exclusive; committed, on a batch boundary, above the last snapshot's.

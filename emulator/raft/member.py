@@ -112,9 +112,9 @@ class Member:
         return [ReplaceFile(layout.VOTER_STATE, wanted)]
 
     def _syncing_since(self, now_ms: int) -> int | None:
-        """Since when the log waits for the sync that is under way; None if it does not."""
+        """Since when the log waits for the disk, for a sync or a snapshot; None if it does not."""
         log = self.replica.log
-        if self.alone or not log.dirty:
+        if self.alone or not (log.dirty or self.replica.installing is not None):
             self._syncing = None
             return None
         if self._syncing is None or self._syncing[0] != log.durable_end:

@@ -43,6 +43,8 @@ class Replica:
     epoch_start_offset: int = UNKNOWN
     shutting_down: bool = False
     serving: Serving = Serving.ALL
+    installing: SnapshotId | None = None
+    """The leader's snapshot that is on its way to the disk, and then replaces the log."""
     keep_from: int | None = None
     """The log is kept from this offset on, even if snapshots cover it; None: no such limit."""
     high_watermark: int = UNKNOWN
@@ -198,6 +200,8 @@ class Replica:
     def grown(self, now_ms: int) -> list[Effect]:
         """More may be durable: write ``recovery-point`` if it is old, or if this is the end."""
         point = self.recovery_point
+        if self.installing is not None:
+            return []  # the file says what is about to replace the log
         if self.shutting_down:
             return [] if self.log.dirty else point.write(self.committed_end)
         return [] if now_ms < point.due_ms else point.renew(self.committed_end, now_ms)

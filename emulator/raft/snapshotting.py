@@ -33,6 +33,10 @@ class Snapshotting:
         """Whether one is being encoded or written."""
         return self.encoding or self._encoded is not None
 
+    def writes(self, path: str) -> bool:
+        """Whether one is on its way to that file."""
+        return self._encoded is not None and layout.snapshot_path(self._encoded[0]) == path
+
     @property
     def encoding(self) -> bool:
         """Whether :meth:`go_on` has work."""
@@ -72,7 +76,8 @@ class Snapshotting:
         replica = self._replica
         if self._overtaken(snapshot):
             here = replica.snapshots.data(snapshot) is not None
-            return [] if here else [DeleteFile(layout.snapshot_path(snapshot))]
+            kept = here or snapshot == replica.installing
+            return [] if kept else [DeleteFile(layout.snapshot_path(snapshot))]
         replica.snapshots.add(snapshot, data)
         fields: dict[str, object] = {
             "end_offset": snapshot.end_offset,
@@ -94,14 +99,15 @@ class Snapshotting:
         said = Log(
             "warning", "snapshot not written: the log is kept, and it is tried again", fields
         )
-        if self._replica.snapshots.data(snapshot) is not None:
+        replica = self._replica
+        if replica.snapshots.data(snapshot) is not None or snapshot == replica.installing:
             return [said]  # the leader's, loaded meanwhile
         return [said, DeleteFile(layout.snapshot_path(snapshot))]
 
     def _overtaken(self, snapshot: SnapshotId) -> bool:
         """Whether the leader's snapshot was loaded meanwhile, and goes as far or further."""
-        latest = self._replica.snapshots.latest
-        return latest is not None and latest.end_offset >= snapshot.end_offset
+        known = (self._replica.snapshots.latest, self._replica.installing)
+        return any(one is not None and one.end_offset >= snapshot.end_offset for one in known)
 
     def _check(self, snapshot: SnapshotId) -> None:
         replica = self._replica

@@ -314,6 +314,8 @@ class Process:
         try:
             self.disk.finish(effect)
         except OSError as error:
+            # Without the leader's snapshot it must end; without its own it goes on.
+            self.disk_failed |= not self.node.raft.writes(effect.path)
             self._happened("refused", "disk")
             self._scheduler.tell(self.name, f"disk failed: {error}")
             self._event(FileNotWritten(effect.path, str(error)))

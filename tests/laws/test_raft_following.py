@@ -129,6 +129,7 @@ def next_ask(one: Follower, leader: Leader) -> Ask:
     while True:
         while one.disk.tokens:
             one.sync()
+        one.written()
         for ask in one.raft.take_asks():
             if isinstance(ask.message, m.FetchRequest | m.FetchSnapshotRequest):
                 return ask

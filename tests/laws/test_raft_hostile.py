@@ -268,6 +268,7 @@ def test_no_answer_to_a_fetch_ends_a_voter_but_one_that_takes_back_what_was_comm
                 return
         while one.disk.tokens:
             one.sync()
+        one.written()
     assert one.raft.log_end_offset >= one.raft.committed_end
     again = Follower(one.disk.files)
     assert again.raft.log_end_offset == one.raft.log_end_offset

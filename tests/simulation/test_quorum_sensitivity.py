@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.raft import layout
 from emulator.raft.asking import LogEnd
 from emulator.raft.election import QuorumElection
 from emulator.raft.follower import Following
 from emulator.raft.progress import Progress
 from emulator.raft.quorum_state import QuorumState, VoterState
 from emulator.raft.voter_state import Held
-from emulator.seam import ReplaceFile
 from emulator.simulation.process import Process
 from emulator.simulation.scenario import Scenario
 
@@ -115,16 +113,12 @@ def test_a_voter_whose_disk_was_lost_and_that_elects_as_before(simulate, monkeyp
 
 
 def test_a_log_that_is_deleted_before_its_snapshot_is_written(simulate, monkeypatch):
-    real = Following._loaded
+    real = Following._install
 
-    def loaded(self, *args):
-        effects = real(self, *args)
-        late = [one for one in effects if isinstance(one, ReplaceFile) and _is_snapshot(one)]
-        return [one for one in effects if one not in late] + late
+    def install(self, snapshot, data):
+        *before, write = real(self, snapshot, data)
+        cut = self._replica.log.restart_at(snapshot.end_offset, snapshot.epoch)
+        return [*before, *cut, write]
 
-    monkeypatch.setattr(Following, "_loaded", loaded)
+    monkeypatch.setattr(Following, "_install", install)
     assert found(simulate, 4, SNAPSHOTS) == "committed-survives"
-
-
-def _is_snapshot(effect):
-    return layout.snapshot_id(effect.path) is not None

@@ -9,8 +9,19 @@ from typing import Any, TypeGuard, cast
 import pytest
 
 from emulator.node.stopping import DRAIN_MS_MAX
+from emulator.raft.layout import SnapshotId, snapshot_path
 from emulator.raft.machine import Raft
-from emulator.seam import AppendFile, DiskFailed, Effect, Event, Halt, Log, Synced, SyncFile
+from emulator.seam import (
+    AppendFile,
+    DiskFailed,
+    Effect,
+    Event,
+    FileNotWritten,
+    Halt,
+    Log,
+    Synced,
+    SyncFile,
+)
 from tests.unit.node.test_machine import World, dual_writing
 
 
@@ -23,6 +34,14 @@ def test_a_disk_that_fails_ends_the_node() -> None:
     effects = world.node.step([DiskFailed("no space")], world.now_ms)
     assert effects[-1] == Halt(1, "the disk failed: no space")
     assert world.node.step([], world.now_ms) == []
+
+
+def test_a_leaders_snapshot_that_cannot_be_written_ends_the_node() -> None:
+    """Its log cannot go on without; its own it can do without."""
+    world = plain()
+    path = snapshot_path(SnapshotId(10, 2))
+    effects = world.node.step([FileNotWritten(path, "no space")], world.now_ms)
+    assert effects[-1] == Halt(1, "the disk failed: no space")
 
 
 def test_a_file_that_cannot_be_written_in_the_last_step_does_not_keep_the_node_alive() -> None:

@@ -23,7 +23,7 @@ from emulator.raft.recovery import scan
 from emulator.raft.recovery_point import RECOVERY_POINT_MS
 from emulator.raft.snapshots import render as render_snapshot
 from emulator.raft.verify import read_back
-from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, TruncateFile
+from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, TruncateFile, WriteFile
 from emulator.simulation.disk import SimulatedDisk
 from tests.unit.raft.test_following import Follower, batch
 from tests.unit.raft.trio import Trio
@@ -206,6 +206,14 @@ def half_committed() -> Follower:
     return one
 
 
+def on_the_disk(one: Follower, ask: Ask, answer: object) -> list[Effect]:
+    """What the disk gets until the log begins at the snapshot, in this order."""
+    effects = one.raft.answered(ask, answer, one.now)
+    (write,) = [each for each in effects if isinstance(each, WriteFile)]
+    effects[effects.index(write)] = ReplaceFile(write.path, write.data)
+    return effects + one.raft.written(write.path, one.now)
+
+
 @pytest.mark.parametrize("epoch", [2, 3])
 def test_a_download_that_was_cut_goes_on_from_every_point(epoch):
     every_cut_of_a_download(epoch)
@@ -219,7 +227,7 @@ def test_a_download_over_a_log_of_a_later_epoch_goes_on_too():
 def every_cut_of_a_download(epoch: int) -> None:
     one, ask, answer = loading(epoch)
     before = dict(one.disk.files)
-    effects = one.raft.answered(ask, answer, one.now)
+    effects = on_the_disk(one, ask, answer)
     ends = []
     for count in range(len(effects) + 1):
         disk = Disk(before)
@@ -238,7 +246,7 @@ def test_what_is_left_of_the_log_need_not_be_sound_when_a_snapshot_replaces_it()
     one, ask, answer = loading()
     files = damaged(one.disk.files, 1)
     disk = Disk(files)
-    disk.apply(one.raft.answered(ask, answer, one.now)[:2])
+    disk.apply(on_the_disk(one, ask, answer)[:2])
     assert point_of(disk.files).replacing == SnapshotId(10, 2)
     assert recovered(disk.files).log_end_offset == 10
 
@@ -247,7 +255,7 @@ def test_a_download_that_never_ended_takes_nothing_away():
     """Its snapshot is not there, an older one is."""
     one, ask, answer = loading()
     disk = Disk(with_snapshot(3, one.disk.files))
-    disk.apply(one.raft.answered(ask, answer, one.now)[:1])
+    disk.apply(on_the_disk(one, ask, answer)[:1])
     again = recovered(disk.files)
     assert again.log_end_offset == 4
     disk.apply(again.start(0))
@@ -258,6 +266,7 @@ def test_a_download_that_never_ended_takes_nothing_away():
 def test_after_a_download_the_new_segment_takes_what_comes():
     one, ask, answer = loading()
     one.disk.apply(one.raft.answered(ask, answer, one.now))
+    one.written()
     assert [each for each in one.disk.files if segment_base(each) is not None] == [segment_path(10)]
     one.answer(one.fetch(), records=batch(10, 3), high_watermark=10)
     one.sync()

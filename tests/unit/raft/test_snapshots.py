@@ -202,7 +202,7 @@ def test_a_crash_between_the_deletions_loses_nothing():
         world.snapshot(world.raft.log_end_offset, [topic(name)])
     world.append(no_op())
     (write,) = world.raft.snapshot(world.raft.log_end_offset, 1, [topic("c")], NOW)
-    effects = [ReplaceFile(write.path, write.data), *world.raft.snapshot_written()]
+    effects = [ReplaceFile(write.path, write.data), *world.raft.written(write.path, NOW)]
     assert sum(isinstance(one, DeleteFile) for one in effects) > 1
     for count in range(len(effects) + 1):
         cut = World(world.disk.files)

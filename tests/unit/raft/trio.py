@@ -201,8 +201,7 @@ class Trio:
         """The oldest large file is done, unless that is known."""
         if node.raft is not None and node.life == life and node.disk.writing:
             node.pending_writes -= 1
-            node.disk.write()
-            self.perform(node, node.raft.snapshot_written())
+            self.perform(node, node.raft.written(node.disk.write(), self.now))
 
     def send(self, node: Node, ask: Ask) -> None:
         life = node.life

@@ -53,7 +53,7 @@ class Disk:
 
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, AppendFile | ReplaceFile | TruncateFile | DeleteFile):
+            if isinstance(effect, AppendFile | ReplaceFile | WriteFile | TruncateFile | DeleteFile):
                 self._first(effect.path)
             match effect:
                 case AppendFile(path, data):
@@ -83,11 +83,12 @@ class Disk:
         self.synced[path] = max(self.synced.get(path, 0), size)
         return token
 
-    def write(self) -> None:
-        """Complete the oldest large file."""
+    def write(self) -> str:
+        """Complete the oldest large file; returns its path."""
         path = self.writing[0].path
         self._first(path)
         del self.writing[0]
+        return path
 
     def _first(self, path: str) -> None:
         """Effects on one path are done in order: a large file on its way there is done now."""
@@ -131,8 +132,7 @@ class World:
     def written(self) -> None:
         """All large files are done."""
         while self.disk.writing:
-            self.disk.write()
-            self.disk.apply(self.raft.snapshot_written())
+            self.disk.apply(self.raft.written(self.disk.write(), self.now))
 
     def tick(self, ms: int = 0) -> None:
         self.now += ms
