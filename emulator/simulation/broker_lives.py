@@ -95,6 +95,10 @@ class BrokerLives:
             if broker.alive:
                 broker.die()
 
+    def to_kraft(self, broker_id: int) -> None:
+        """The next life of a broker is in KRaft mode, whatever was to come."""
+        self._kraft.add(broker_id)
+
     def kill(self, broker: SimulatedBroker) -> None:
         """SIGKILL; its znode goes with its session, and it starts again, perhaps before that."""
         self._scheduler.tell(broker.name, "killed")

@@ -2,6 +2,7 @@
 
 The first fault ends, or may end, the term of a leader in one state of its driver; consecutive seeds
 go through all states and such faults. Others strike at random, or at later leaders in any state.
+In some seeds an operator finalises the migration meanwhile.
 Clients ask for changes for a minute of virtual time from the end of the copy on.
 """
 
@@ -43,6 +44,8 @@ OTHERS: Final = (
 )
 SHARE: Final = 0.07
 """How often a seed has one of those."""
+FINALISED_SHARE: Final = 0.25
+"""How often an operator finalises."""
 AFTER_MS: Final = (0, 0, 1, 5, 20, 200)
 DELAYS_US: Final = ((100, 500), (100, 3 * MS), (100, 3 * MS), (1 * MS, 60 * MS))
 LEVELS: Final = ("3.4-IV0", "3.6-IV1", "3.7-IV0", "3.7-IV4", "3.9-IV0")
@@ -56,13 +59,14 @@ def failover(seed: int) -> Scenario:
     faults += [f"{one}{_place(rng)}" for one in rng.choices(ENDS, k=rng.randint(0, 4))]
     faults += [f"{one}{_place(rng)}" for one in OTHERS if rng.random() < SHARE]
     change_every_ms = rng.choice((400, 1_000, 2_000))
+    named = tuple(f"{one}/{index}" for index, one in enumerate(faults))
 
     def pace(chance: float, *every_ms: int) -> int:
         return rng.choice(every_ms) if rng.random() < chance else 0
 
     return Scenario(
         controllers=3,
-        faults=tuple(f"{one}/{index}" for index, one in enumerate(faults)),
+        faults=named + _finalised(Random(f"failover finalise {seed}")),
         brokers=rng.randint(3, 6),
         topics=rng.choice((0, 2, 3, 9)),
         partitions_max=rng.choice((1, 4, 12)),
@@ -83,6 +87,11 @@ def failover(seed: int) -> Scenario:
         token_changes_every_ms=pace(0.2, 1_000, 3_000),
         rolls=rng.choice((0, 0, 0, 1, 3)),
     )
+
+
+def _finalised(rng: Random) -> tuple[str, ...]:
+    """An operator; from a stream of its own, so that a seed has the other faults that it had."""
+    return (f"finalise{_place(rng)}/f",) if rng.random() < FINALISED_SHARE else ()
 
 
 def _place(rng: Random) -> str:

@@ -100,6 +100,8 @@ class Process:
         self._events: list[Event] = []
         self._turn_us: int | None = None
         self._crash_in: int | None = None
+        self._asked_to_stop = False
+        """SIGTERM came while the process did not run."""
         self.node = Node(
             config,
             identity,
@@ -123,7 +125,9 @@ class Process:
         self._scheduler.after(0, self._shut_down)
 
     def _shut_down(self) -> None:
-        if self.alive:
+        if self.alive and self.frozen:
+            self._asked_to_stop = True
+        elif self.alive:
             self._after(self.node.shutdown(self._scheduler.now_ms))
 
     def crash_after(self, effects: int) -> None:
@@ -185,6 +189,8 @@ class Process:
         self._turn_us = None
         self._scheduler.tell(self.name, "thawed")
         self._due(TURN_US)
+        if self._asked_to_stop:
+            self.shutdown()
 
     # ---------------------------------------------------------------- a network party
     def accepted(self, conn: int) -> None:

@@ -123,6 +123,8 @@ class World:
         """Times that somebody else has raised ``/controller_epoch`` since the last claim."""
         self.controller_deleted = False
         """Somebody else has deleted ``/controller`` since the last claim."""
+        self.finalising = False
+        """An operator has begun to finalise, and goes on until it is done."""
         self.rolled_back = False
         """A ZooKeeper-mode controller rules, and has changed what our logs do not know."""
         self._lives = Random(f"lives {seed}")

@@ -127,3 +127,27 @@ def test_a_migration_is_finalised_whatever_happens_meanwhile(simulator, fault):
     run.run()
     assert run.checker(FinalIsFinal).final
     assert run.world.traffic.load.acknowledged > 10
+
+
+def test_the_seeds_of_make_test_finalise():
+    """Each among the faults that its seed has without it."""
+    drawn = [
+        seed for seed in range(160) if planned(failover(seed).faults[-1], 0).name == "finalise"
+    ]
+    assert 30 <= len(drawn) <= 50
+
+
+@pytest.mark.slow
+def test_who_finalises_comes_to_the_end_whatever_else_there_is(simulator):
+    """Seeds in which brokers leave for good, controllers are stopped, or disks are lost."""
+    seen = set()
+    for seed in (42, 52):
+        run = simulator(seed, short(seed))
+        run.run()
+        world = run.world
+        assert world.finalising
+        assert run.checker(FinalIsFinal).final
+        there = world.brokers.keys() - world.departed
+        assert all(world.brokers[one].in_kraft_mode for one in there)
+        seen |= {planned(one, 0).name for one in world.scenario.faults}
+    assert {"voter-pause", "voter-disk-lost", "broker-leaves"} <= seen

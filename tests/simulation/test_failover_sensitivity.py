@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from emulator.controller.api import broker_registration
+from emulator.controller.finalisation import HELD
 from emulator.controller.writes import Writes
 from emulator.metadata.history import History
 from emulator.migration import plan
@@ -15,7 +16,9 @@ from emulator.node import finalising
 from emulator.node.finalising import Finalising
 from emulator.raft.election import QuorumElection
 from emulator.raft.progress import Progress
+from emulator.simulation.checkers.finalised import FinalIsFinal
 from emulator.simulation.scenario import Scenario
+from emulator.simulation.violation import Violated
 from emulator.zookeeper.ops import Multi
 from tests.kit.shares import rest_slow
 
@@ -32,6 +35,8 @@ PARTED = replace(
     faults=("voters-parted@DUAL_WRITE+200/a", "voters-parted@DUAL_WRITE+300/b"),
     zookeeper_delay_us=(5_000, 60_000),
 )
+
+VIRTUAL_MS = 60_000
 
 
 def found(simulate, scenario, seeds=3):
@@ -104,6 +109,18 @@ def test_a_leader_that_counts_only_itself(simulate, monkeypatch):
 def test_a_candidate_that_needs_no_vote_but_its_own(simulate, monkeypatch):
     monkeypatch.setattr(QuorumElection, "majority", property(lambda _: 1))
     assert found(simulate, STILL) == "one-vote"
+
+
+@pytest.mark.slow
+def test_a_migration_that_an_operator_finalises_in_vain(simulator, monkeypatch):
+    run = simulator(0, replace(STILL, faults=("finalise@DUAL_WRITE/f",)))
+    run.run(VIRTUAL_MS)
+    assert run.checker(FinalIsFinal).final, "nothing is planted"
+    monkeypatch.setattr(finalising, "lacking", lambda *_: [HELD])
+    again = simulator(0, run.world.scenario)
+    with pytest.raises(Violated, match="comes-to-rest"):
+        again.run(VIRTUAL_MS)
+    assert again.checker(FinalIsFinal).unrest() == "the migration is not final"
 
 
 @pytest.mark.slow

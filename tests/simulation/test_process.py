@@ -54,6 +54,22 @@ def test_a_process_that_ends_before_the_first_effect_of_a_step_performs_none(end
     assert world.process is seen.process
 
 
+def test_a_process_that_is_stopped_takes_sigterm_when_it_goes_on():
+    world, seen = begun(Connect, Process.freeze)
+    process = seen.process
+    assert process is not None
+    process.shutdown()
+    for _ in range(100):
+        world.scheduler.step()
+    assert process.alive
+    assert not any("stopping: " in line for line in world.scheduler.lines)
+    world.active.may_halt = "it was asked to stop"
+    process.thaw()
+    while process.alive:
+        world.scheduler.step()
+    assert any("stopping: " in line for line in world.scheduler.lines)
+
+
 def test_a_dead_process_opens_no_connection():
     world, _ = begun(Connect, Process.crash)
     assert not world.network.between("controller", "zookeeper")

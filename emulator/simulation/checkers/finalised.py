@@ -60,10 +60,11 @@ class FinalIsFinal(Checker):
 
     def unrest(self) -> str:
         """Whoever finalises comes to the end; then every broker is in KRaft mode."""
-        scenario, facts = self.world.scenario, self.world.facts
-        if not any(fault.startswith("finalise") for fault in scenario.faults):
+        world = self.world
+        if not world.finalising:
             return ""
-        if facts.migration_state != FINALISED:
+        if world.facts.migration_state != FINALISED:
             return "the migration is not final"
-        left = [one.name for one in self.world.brokers.values() if not one.in_kraft_mode]
+        there = [one for one in world.brokers.values() if one.id not in world.departed]
+        left = [one.name for one in there if not one.in_kraft_mode]
         return f"in ZooKeeper mode: {left}" if left else ""

@@ -45,14 +45,10 @@ def broker_leaves(strike: Strike) -> None:
         world.lives.kill(broker)
 
     def unregister(tries: int) -> None:
-        others = world.lives.able()
         registered = world.facts.brokers.get(broker.id)
         if registered is None or broker.id not in world.departed or not tries:
             return
-        world.lives.unregistered.add(broker.id)
-        if others:
-            request = m.UnregisterBrokerRequest(broker_id=broker.id)
-            strike.rng.choice(others).ask(request, 0, lambda _: None)
+        ask_to_unregister(strike, broker.id)
         strike.after_ms(500, lambda: unregister(tries - 1))
 
     def come_back() -> None:
@@ -63,6 +59,15 @@ def broker_leaves(strike: Strike) -> None:
     strike.after_ms(strike.rng.randint(6_000, 15_000), come_back)
     if strike.rng.random() < 0.7:
         strike.after_ms(strike.rng.randint(10, 3_000), lambda: unregister(40))
+
+
+def ask_to_unregister(strike: Strike, broker_id: int) -> None:
+    """Ask once, through another broker, if there is one that may answer."""
+    lives = strike.world.lives
+    lives.unregistered.add(broker_id)
+    if others := lives.able():
+        request = m.UnregisterBrokerRequest(broker_id=broker_id)
+        strike.rng.choice(others).ask(request, 0, lambda _: None)
 
 
 def _one(strike: Strike) -> SimulatedBroker:

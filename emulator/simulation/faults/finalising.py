@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from emulator.simulation.faults.brokers import ask_to_unregister
 from emulator.simulation.faults.strike import Recipe, Strike
 from emulator.simulation.host import Host
 from emulator.simulation.world import FINALISED, MIGRATION
@@ -15,8 +16,9 @@ PATIENCE_MS: Final = 15_000
 """How long a stop in order, or the final record, is waited for."""
 BETWEEN_MS: Final = (0, 0, 500, 3_000)
 """From one restart to the next: controllers need not be back yet."""
-TRIES: Final = 6
-"""How often a controller gets the flag again, because something is missing."""
+TRIES: Final = 20
+"""How often a controller gets the flag again, because something is missing: among faults that end
+leaders one after the other the operator does not give up before a run does."""
 TOO_EARLY: Final = 0.3
 """How often controllers are restarted without waiting for brokers."""
 TOO_LATE: Final = 0.3
@@ -27,14 +29,20 @@ def finalise(strike: Strike) -> None:
     """Brokers are restarted in KRaft mode, then controllers without the flag, by SIGTERM.
 
     While something is missing, as the mark of a leader that was killed meanwhile, a controller gets
-    the flag again, and is stopped in order when it, or another one, writes both stores.
+    the flag again, and is stopped in order when it, or another one, writes both stores. A broker
+    that has left for good is unregistered.
     """
     world = strike.world
+
+    def begin() -> None:
+        if not world.finalising:
+            world.finalising = True
+            _finish(strike, TRIES)
 
     def copied() -> bool:
         return world.facts.migration_state == MIGRATION and world.kraft_offset > 0
 
-    strike.when(copied, lambda: _finish(strike, TRIES), within_ms=60_000)
+    strike.when(copied, begin, within_ms=60_000)
 
 
 def is_final(strike: Strike) -> bool:
@@ -50,9 +58,7 @@ def _finish(strike: Strike, tries: int) -> None:
         strike.tell("gives up")
         return
     steps: list[Callable[[], None]] = [
-        partial(_in_kraft_mode, strike, broker_id)
-        for broker_id in strike.world.brokers
-        if not strike.world.brokers[broker_id].in_kraft_mode
+        partial(_in_kraft_mode, strike, broker_id) for broker_id in strike.world.brokers
     ]
     hosts = list(strike.world.controllers.values())
     strike.rng.shuffle(hosts)
@@ -62,7 +68,9 @@ def _finish(strike: Strike, tries: int) -> None:
         if too_early:
             wait()
             return
-        strike.when(
+        _await(
+            strike,
+            PATIENCE_MS,
             lambda: is_final(strike) or not _brokers_in_zookeeper_mode(strike),
             lambda: _one_by_one(strike, stops, wait),
         )
@@ -112,11 +120,18 @@ def _await(
 
 
 def _in_kraft_mode(strike: Strike, broker_id: int) -> None:
-    lives = strike.world.lives
-    lives.turn(broker_id)
+    """Restart a broker that is in ZooKeeper mode; unregister one that will not come back."""
+    world, lives = strike.world, strike.world.lives
+    if broker_id in world.departed:
+        registered = world.facts.brokers.get(broker_id)
+        if registered is not None and registered.is_migrating_zk_broker and lives.able():
+            strike.tell(f"broker {broker_id} is unregistered")
+            ask_to_unregister(strike, broker_id)
+        return
+    lives.to_kraft(broker_id)
     broker = lives.now[broker_id]
-    strike.tell(f"{broker.name} is restarted in KRaft mode")
-    if broker.alive:
+    if broker.alive and not broker.in_kraft_mode:
+        strike.tell(f"{broker.name} is restarted in KRaft mode")
         lives.kill(broker)
 
 
@@ -151,7 +166,10 @@ def _come_too_late(strike: Strike) -> None:
     if strike.rng.random() >= TOO_LATE:
         return
     lives = strike.world.lives
-    broker_id = strike.rng.choice(sorted(lives.now))
+    left = sorted(lives.now.keys() - strike.world.departed)
+    if not left:
+        return
+    broker_id = strike.rng.choice(left)
     strike.tell(f"broker {broker_id} is started in ZooKeeper mode, too late")
     for after_ms in (0, 6_000):
         strike.after_ms(after_ms, partial(_turn, strike, broker_id))
