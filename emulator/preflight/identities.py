@@ -65,7 +65,7 @@ def _owner(files: list[Properties], meta: Mapping[str, str]) -> Properties | Non
 def _directory(
     one: Properties, folder: str, directory: str, directories: dict[str, str]
 ) -> Iterator[Outcome]:
-    if not _is_uuid(directory):
+    if not is_uuid(directory):
         yield _B18(
             one.at("meta.properties"),
             f"directory.id {directory} in {folder} is no UUID",
@@ -85,7 +85,7 @@ def _cluster_id(survey: Survey) -> Iterator[Outcome]:
     told = survey.json("/cluster/id").get("id")
     if not isinstance(told, str) or not told:
         return
-    if not _is_uuid(told):
+    if not is_uuid(told):
         yield finding(
             "B18",
             "/cluster/id",
@@ -109,17 +109,25 @@ def _cluster_id(survey: Survey) -> Iterator[Outcome]:
 
 
 def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Outcome]:
-    if "version" not in meta:
-        return
-    version, where = meta["version"], folder
+    version, where = meta.get("version", ""), folder
     if version not in {"0", "1"}:
         yield _B18(
             one.at("meta.properties"),
-            f"meta.properties in {where} has version {version}",
+            f"meta.properties in {where} has version {version}"
+            if version
+            else f"meta.properties in {where} has no version",
             "the node does not start: 0 and 1 are known",
             "restore the file",
         )
         return
+    lacking = [x for x in ("node.id", "cluster.id") if version == "1" and not meta.get(x)]
+    if lacking:
+        yield _B18(
+            one.at("meta.properties"),
+            f"meta.properties in {where} has no {' and no '.join(lacking)}",
+            "the node does not start",
+            "restore the file",
+        )
     key = "broker.id" if version == "0" else "node.id"
     told, mine = number(meta.get(key, "")), one.node_id
     if mine is not None and told is not None and told != mine:
@@ -157,7 +165,12 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
         )
 
 
-def _is_uuid(text: str) -> bool:
+def is_uuid(text: str) -> bool:
+    """Whether a text is a UUID as Kafka writes it, in base64.
+
+    >>> is_uuid("AAAAAAAAAAAAAAAAAAAAAw"), is_uuid("mine")
+    (True, False)
+    """
     try:
         return len(uuid_from_text(text)) == 16
     except ValueError:
@@ -174,6 +187,8 @@ def _is_uuid(text: str) -> bool:
 def principals(survey: Survey) -> Iterator[Outcome]:
     """ClusterAction or super.users for each broker's principal, on the controllers."""
     callers = [*survey.brokers, *survey.kraft_brokers]
+    # A controller's votes, fetches and registration need it as well as a broker's.
+    callers += [one for one in survey.all_files if one.is_controller]
     callers = [one for one in callers if one.names(NAMES)]
     guarded = [
         one for one in survey.all_files if one.is_controller and one.get(AUTHORIZER) == STANDARD
@@ -216,6 +231,15 @@ def _no_subject(one: Properties, users: frozenset[str]) -> bool:
 
 def _refused(survey: Survey, controller: Properties, one: Properties, principal: str) -> Outcome:
     granted = granted_cluster_action(survey, principal)
+    if one.is_controller:
+        return _B19(
+            controller.at(SUPER_USERS),
+            f"does not name {principal}, as which {one.name} is seen by the controllers",
+            "votes, fetches and registrations of controllers are refused with "
+            "CLUSTER_AUTHORIZATION_FAILED: several elect no leader, and even one alone never "
+            "registers, so the migration does not begin",
+            "add the controllers' principal to super.users of every controller",
+        )
     return _B19(
         controller.at(SUPER_USERS),
         f"does not name {principal}, as which {one.name} is seen"

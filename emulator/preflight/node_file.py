@@ -29,6 +29,15 @@ BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 NAMES: Final = "controller.listener.names"
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
 AUTHORIZER: Final = "authorizer.class.name"
+CONNECT: Final = "zookeeper.connect"
+ROLES: Final = "process.roles"
+PLACEHOLDER: Final = "${"
+"""In a value that a config provider fills in, as ``${file:PATH:KEY}``."""
+BETWEEN: Final = "inter.broker.listener.name"
+BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
+MECHANISMS: Final = "sasl.enabled.mechanisms"
+BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+DEFAULT_MECHANISM: Final = "GSSAPI"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"})
 
 
@@ -63,17 +72,17 @@ class Properties:
     @property
     def is_controller(self) -> bool:
         """Whether it is a KRaft controller's."""
-        return "controller" in self.names("process.roles")
+        return "controller" in self.names(ROLES)
 
     @property
     def is_kraft_broker(self) -> bool:
         """Whether it is a KRaft broker's, and no controller's."""
-        return "broker" in self.names("process.roles") and not self.is_controller
+        return "broker" in self.names(ROLES) and not self.is_controller
 
     @property
     def is_zookeeper_broker(self) -> bool:
         """Whether it is a ZooKeeper-mode broker's."""
-        return not self.get("process.roles")
+        return not self.get(ROLES)
 
     @property
     def is_untouched(self) -> bool:
@@ -114,7 +123,7 @@ class Properties:
     def bootstrap_servers(self) -> tuple[HostPort, ...] | None:
         """``controller.quorum.bootstrap.servers``; None if it cannot be read."""
         try:
-            return tuple(host_port(one) for one in self.names(BOOTSTRAP))
+            return tuple(host_port(one.rpartition("@")[2]) for one in self.names(BOOTSTRAP))
         except ValueError:
             return None
 
@@ -124,6 +133,15 @@ class Properties:
         return bool(self.get(VOTERS) or self.get(BOOTSTRAP))
 
     @property
+    def written_protocols(self) -> Mapping[str, str]:
+        """Entries of ``listener.security.protocol.map`` as written, protocols in upper case."""
+        parts = (one.rpartition(":") for one in self.names(PROTOCOL_MAP))
+        return {
+            (name if colon else protocol).strip(): protocol.strip().upper() if colon else ""
+            for name, colon, protocol in parts
+        }
+
+    @property
     def protocols(self) -> Mapping[str, str]:
         """Security protocol of each listener, as Kafka maps them: by the map, or by the name.
 
@@ -131,19 +149,25 @@ class Properties:
         if there is no map at all and no listener is of another protocol (KafkaConfig,
         effectiveListenerSecurityProtocolMap).
         """
-        written = {
-            name.strip(): protocol.strip().upper()
-            for name, _, protocol in (one.partition(":") for one in self.names(PROTOCOL_MAP))
-        }
-        if written:
+        written = self.written_protocols
+        if PROTOCOL_MAP in self.values:
             # Kafka's names of listeners are in upper case, whatever the file says (ListenerName).
             return {**written, **{name.upper(): told for name, told in written.items()}}
         controllers = self.names(NAMES)
-        used = {*controllers, *(one.partition("://")[0] for one in self.names("listeners"))}
+        named = (one.partition("://")[0].upper() for one in self.names("listeners"))
+        used = {*controllers, *named}
         known = {name: name for name in SECURITY_PROTOCOLS}
         if self.is_zookeeper_broker or used & (set(SECURITY_PROTOCOLS) - {"PLAINTEXT"}):
             return known
         return {**dict.fromkeys(controllers, "PLAINTEXT"), **known}
+
+    def mechanisms(self, *listeners: str) -> list[str]:
+        """SASL mechanisms that it accepts on listeners."""
+        found: dict[str, None] = {}
+        for name in listeners:
+            own = self.names(f"listener.name.{name.lower()}.{MECHANISMS}")
+            found.update(dict.fromkeys(own or self.names(MECHANISMS) or (DEFAULT_MECHANISM,)))
+        return list(found)
 
     def listeners(self, key: str = "listeners") -> tuple[Listener, ...]:
         """``listeners``, or the advertised ones; empty if unset or unreadable."""
@@ -155,11 +179,14 @@ class Properties:
     @property
     def inter_broker_listener(self) -> str:
         """The listener between brokers, in upper case: named, or else as its security protocol."""
-        return (
-            self.get("inter.broker.listener.name")
-            or self.get("security.inter.broker.protocol")
-            or "PLAINTEXT"
-        ).upper()
+        return (self.get(BETWEEN) or self.get(BETWEEN_PROTOCOL) or "PLAINTEXT").upper()
+
+    @property
+    def inter_broker_protocol(self) -> str:
+        """The security protocol between brokers; empty if no map has the listener's name."""
+        if name := self.get(BETWEEN).upper():
+            return self.protocols.get(name, "")
+        return (self.get(BETWEEN_PROTOCOL) or "PLAINTEXT").upper()
 
     @property
     def controller_addresses(self) -> tuple[HostPort, ...]:

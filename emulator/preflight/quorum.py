@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Final
@@ -11,13 +12,25 @@ from emulator.metadata.metadata_version import VERSIONS
 from emulator.metadata.migration_state import MigrationState
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
-from emulator.preflight.node_file import BOOTSTRAP, IBP, NAMES, VOTERS, Properties, same_host
+from emulator.preflight.identities import is_uuid
+from emulator.preflight.node_file import (
+    BOOTSTRAP,
+    IBP,
+    NAMES,
+    PLACEHOLDER,
+    VOTERS,
+    Properties,
+    same_host,
+)
 from emulator.preflight.stage import standing
 from emulator.preflight.survey import Survey
+from emulator.preflight.words import listed
 
 MIGRATION_LEVEL: Final = 8
 TRANSACTION_LEVEL: Final = 13
 KRAFT_META: Final = "1"
+_ADDRESS: Final = re.compile(r"[^@]*?\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+")
+"""An address as Kafka finds its host and its port (Utils.HOST_PORT_PATTERN)."""
 _B15: Final = FindingOf("B15", "KIP-866, Preparing the Cluster")
 _B16: Final = FindingOf("B16", "KIP-866, Configurations")
 
@@ -69,6 +82,14 @@ def folders(survey: Survey) -> Iterator[Outcome]:
                 "the controller does not start",
                 "format an empty folder: kraft-bridge format",
             )
+        directory = one.meta.get("directory.id", "")
+        if "directory.id" in one.meta and not is_uuid(directory):
+            yield _B15(
+                one.name,
+                f"directory.id {directory} in meta.properties is no UUID",
+                "the controller does not start",
+                "restore the file, or format an empty folder",
+            )
         yield from _identity(survey, one, seen)
         yield from _levels(survey, one)
         yield from _state(one)
@@ -112,6 +133,14 @@ def _identity(survey: Survey, one: ControllerFolder, seen: dict[int, str]) -> It
             f"{sorted(file.voters)}",
             "the controller does not start",
             f"write the voters of the folder into {VOTERS}, or format all controllers anew",
+        )
+    if file is not None and file.get(BOOTSTRAP) and not file.get(VOTERS) and not one.dynamic:
+        yield _B15(
+            one.name,
+            f"formatted for the voters of {VOTERS}, and {file.name} has {BOOTSTRAP} only",
+            "the quorum has no voter: nobody is elected, and the controller serves nobody",
+            f"write {VOTERS} into the file, or format the folder with --standalone or "
+            "--initial-controllers",
         )
     if one.dynamic:
         yield _B15(
@@ -189,20 +218,24 @@ def addresses(survey: Survey) -> Iterator[Outcome]:
     """Voters and bootstrap servers of every file against the controllers' own files."""
     controllers = [one for one in survey.all_files if one.is_controller]
     for one in survey.all_files:
-        if one.voter_addresses is None:
+        if doubled := _doubled(one):
+            yield from doubled
+        elif one.voter_addresses is None or _malformed(one, VOTERS, "@"):
             yield _B16(
                 one.at(VOTERS),
-                f"{one.get(VOTERS)}: not a list of id@host:port with one entry for each id",
+                f"{one.get(VOTERS)}: not a list of id@host:port",
                 "the node does not start",
                 "write it as id@host:port,…",
             )
-        if one.bootstrap_servers is None:
+        if one.bootstrap_servers is None or _malformed(one, BOOTSTRAP):
             yield _B16(
                 one.at(BOOTSTRAP),
                 f"{one.get(BOOTSTRAP)}: not a list of host:port",
                 "the node does not start",
                 "write it as host:port,…",
             )
+    for one in survey.all_files:
+        yield from _one_address(one)
     if not controllers:
         if any(one.finds_controllers for one in survey.all_files):
             yield NotRun("B16", "no controller's server.properties given: use -c")
@@ -215,6 +248,51 @@ def addresses(survey: Survey) -> Iterator[Outcome]:
     for one in survey.all_files:
         yield from _voters(one, controllers, reachable)
         yield from _servers(one, reachable)
+
+
+def _doubled(one: Properties) -> list[Outcome]:
+    """Ids that stand in the voters twice: of them Kafka takes the last."""
+    told: dict[str, list[str]] = {}
+    for entry in one.names(VOTERS):
+        node_id, at, address = entry.partition("@")
+        if not at or not node_id.isdigit() or not _ADDRESS.fullmatch(address):
+            return []
+        told.setdefault(node_id, []).append(address)
+    return [
+        _B16(
+            one.at(VOTERS),
+            f"{node_id} is named {len(some)} times: {listed(some)}",
+            f"Kafka takes {some[-1]}, the last, and no other; kraft-bridge does not start",
+            "name each controller once",
+            None if len(set(some)) > 1 else Severity.WARNING,
+        )
+        for node_id, some in told.items()
+        if len(some) > 1
+    ]
+
+
+def _malformed(one: Properties, key: str, at: str = "") -> bool:
+    """Whether Kafka refuses an entry that we could read: an empty one, or two without a comma."""
+    text = one.get(key)
+    if not text or PLACEHOLDER in text:
+        return False
+    entries = [part.strip() for part in text.split(",")]
+    # Of a server Kafka takes what is behind the last odd character.
+    addresses = [part.partition(at)[2] if at else part.rpartition("@")[2] for part in entries]
+    return not all(_ADDRESS.fullmatch(there) for there in addresses)
+
+
+def _one_address(one: Properties) -> Iterator[Outcome]:
+    seen: dict[tuple[str, int], int] = {}
+    for node_id, there in sorted((one.voter_addresses or {}).items()):
+        other = seen.setdefault((there.host.lower(), there.port), node_id)
+        if other != node_id:
+            yield _B16(
+                one.at(VOTERS),
+                f"{node_id} and {other} are both at {there}",
+                "one of the two is not there: its votes are lost, and nobody finds it",
+                "write the address of each controller",
+            )
 
 
 def _own_port(one: Properties) -> Iterator[Outcome]:

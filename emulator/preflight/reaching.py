@@ -7,20 +7,25 @@ from typing import Final
 
 from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
 from emulator.config.zookeeper import connect_string
+from emulator.preflight.endpoints import between
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
-from emulator.preflight.node_file import ENABLE, NAMES, PROTOCOL_MAP, Properties, same_host
+from emulator.preflight.node_file import (
+    BETWEEN,
+    BROKER_MECHANISM,
+    CONNECT,
+    DEFAULT_MECHANISM,
+    ENABLE,
+    MECHANISMS,
+    NAMES,
+    PLACEHOLDER,
+    PROTOCOL_MAP,
+    Properties,
+    same_host,
+)
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed, named
 
-CONNECT: Final = "zookeeper.connect"
-PLACEHOLDER: Final = "${"
-"""In a value that a config provider fills in, as ``${file:PATH:KEY}``."""
-BETWEEN: Final = "inter.broker.listener.name"
-BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
-MECHANISMS: Final = "sasl.enabled.mechanisms"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
-BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
-DEFAULT_MECHANISM: Final = "GSSAPI"
 _B20, _B21, _B22, _W10 = (
     FindingOf(code, "KIP-866, Configurations") for code in ("B20", "B21", "B22", "W10")
 )
@@ -122,7 +127,8 @@ def between_brokers(survey: Survey) -> Iterator[Outcome]:
         return
     for one in survey.properties:
         if not one.is_kraft_broker:  # B17 looks at those
-            yield from _own_listener(one)
+            for found in between(one):
+                yield _B21(one.at(found.key), found.fact, "the node does not start", found.remedy)
     if not survey.controllers:
         yield NotRun("B21", "no controller's server.properties given: use -c")
     for one in survey.controllers:
@@ -131,35 +137,6 @@ def between_brokers(survey: Survey) -> Iterator[Outcome]:
             continue
         yield from _to_brokers(survey, one)
         yield from _as_brokers(survey, one)
-
-
-def _own_listener(one: Properties) -> Iterator[Outcome]:
-    """What a node refuses of its own listener between brokers when it starts."""
-    name = one.get(BETWEEN).upper()
-    if name and one.get(BETWEEN_PROTOCOL):
-        yield _B21(
-            one.at(BETWEEN_PROTOCOL),
-            f"set beside {BETWEEN}",
-            "the node does not start: only one of the two may be set",
-            "remove it",
-        )
-    if name and one.protocols.get(name) not in SECURITY_PROTOCOLS:
-        yield _B21(
-            one.at(PROTOCOL_MAP),
-            f"has no entry for {name}, which {BETWEEN} names",
-            "the node does not start",
-            f"add {name} with its protocol, as on the brokers",
-        )
-        return
-    advertised = [x.name.upper() for x in one.listeners("advertised.listeners") or one.listeners()]
-    if one.is_zookeeper_broker and advertised and one.inter_broker_listener not in advertised:
-        yield _B21(
-            one.at(BETWEEN),
-            f"{one.inter_broker_listener} is not among the advertised listeners "
-            f"{listed(sorted(advertised))}",
-            "the broker does not start",
-            "name one of them",
-        )
 
 
 def _to_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
@@ -223,7 +200,7 @@ def _brokers(ids: Sequence[int | None]) -> str:
 def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
     """Whether a controller speaks the protocol of that listener, and its login is accepted."""
     name = one.inter_broker_listener
-    mine = _between_protocol(one)
+    mine = one.inter_broker_protocol
     if mine not in SECURITY_PROTOCOLS:
         return
     for other in survey.brokers:
@@ -239,7 +216,7 @@ def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
             )
             return
         mechanism = one.get(BROKER_MECHANISM) or DEFAULT_MECHANISM
-        if mine.startswith("SASL_") and mechanism not in _accepted(other, [name]):
+        if mine.startswith("SASL_") and mechanism not in other.mechanisms(name):
             yield _B21(
                 one.at(BROKER_MECHANISM),
                 _not_accepted(one, BROKER_MECHANISM, other, [name]),
@@ -247,13 +224,6 @@ def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
                 "write the mechanism that the brokers use between each other",
             )
             return
-
-
-def _between_protocol(one: Properties) -> str:
-    """The protocol on the listener between brokers, as the file of this node has it."""
-    if name := one.get(BETWEEN).upper():
-        return one.protocols.get(name, "")
-    return (one.get(BETWEEN_PROTOCOL) or "PLAINTEXT").upper()
 
 
 @rule(
@@ -287,6 +257,15 @@ def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
     theirs = {x: controller.protocols.get(x, "") for x in controller.names(NAMES)}
     if not {protocol, *theirs.values()} <= set(SECURITY_PROTOCOLS) or not theirs:
         return  # B11, B12 or B17 say so
+    if not one.voters and name not in theirs:
+        yield _B22(
+            one.at(NAMES),
+            f"{name}; {controller.name} has {listed(theirs)}",
+            "without voters in its file the node finds the controllers by that name, and there is "
+            "none: it never registers",
+            "write the name that the controllers have",
+        )
+        return
     cannot = (
         "the voters do not reach each other, and elect nobody"
         if one.is_controller
@@ -303,7 +282,7 @@ def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
         return
     alike = [x for x, its in theirs.items() if its == protocol]
     mechanism = one.get(CONTROLLER_MECHANISM) or DEFAULT_MECHANISM
-    if protocol.startswith("SASL_") and mechanism not in _accepted(controller, alike):
+    if protocol.startswith("SASL_") and mechanism not in controller.mechanisms(*alike):
         yield _B22(
             one.at(CONTROLLER_MECHANISM),
             _not_accepted(one, CONTROLLER_MECHANISM, controller, alike),
@@ -312,21 +291,12 @@ def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
         )
 
 
-def _accepted(one: Properties, listeners: Sequence[str]) -> list[str]:
-    """SASL mechanisms that a node accepts on listeners."""
-    found: dict[str, None] = {}
-    for name in listeners:
-        own = one.names(f"listener.name.{name.lower()}.{MECHANISMS}")
-        found.update(dict.fromkeys(own or one.names(MECHANISMS) or (DEFAULT_MECHANISM,)))
-    return list(found)
-
-
 def _not_accepted(one: Properties, key: str, other: Properties, listeners: Sequence[str]) -> str:
     mine = one.get(key) or f"not set, so {DEFAULT_MECHANISM}"
     set_there = any(
         other.names(f"listener.name.{x.lower()}.{MECHANISMS}") or other.names(MECHANISMS)
         for x in listeners
     )
-    accepted = listed(_accepted(other, listeners))
+    accepted = listed(other.mechanisms(*listeners))
     because = "" if set_there else f", as {MECHANISMS} is not set there"
     return f"{mine}; {other.name} accepts {accepted}{because}"

@@ -16,6 +16,7 @@ from emulator.preflight import (
     release4,
     settings,
     stage,
+    starting,
     targets,
     topics,
 )
@@ -30,6 +31,7 @@ MODULES = (
     contents,
     callers,
     settings,
+    starting,
     quorum,
     reaching,
     identities,

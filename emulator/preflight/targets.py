@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Final
 
 from emulator.config.authorizer import STANDARD
-from emulator.config.listeners import SECURITY_PROTOCOLS, Listener
+from emulator.config.listeners import Listener
+from emulator.preflight.endpoints import (
+    ADVERTISED,
+    LISTENERS,
+    between,
+    controller_names,
+    hidden,
+    listening,
+    parsed,
+    problems,
+    unmapped,
+)
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.node_file import (
     AUTHORIZER,
@@ -16,18 +25,15 @@ from emulator.preflight.node_file import (
     ENABLE,
     IBP,
     NAMES,
-    PROTOCOL_MAP,
+    PLACEHOLDER,
     VOTERS,
     Properties,
 )
 from emulator.preflight.survey import Survey
+from emulator.preflight.words import listed
 
-ACL_AUTHORIZERS: Final = frozenset(
-    {
-        "kafka.security.authorizer.AclAuthorizer",
-        "kafka.security.auth.SimpleAclAuthorizer",
-    }
-)
+ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+ACL_AUTHORIZERS: Final = frozenset({ACL_AUTHORIZER, "kafka.security.auth.SimpleAclAuthorizer"})
 """Kafka's authorizers that keep ACLs in ZooKeeper."""
 _B17: Final = FindingOf("B17", "KIP-866, Migrating Brokers to KRaft")
 _KEEP: Final = "none, if it is meant; else write what the node has now"
@@ -59,21 +65,20 @@ def target_files(survey: Survey) -> Iterator[Outcome]:
         yield from _quorum(one)
         yield from _listeners(one)
         yield from _authorizer(survey, one)
+        yield from _metadata_folder(survey, one)
         yield from _left(one)
     yield from _ids(survey)
 
 
 def _role(one: Properties) -> Iterator[Outcome]:
-    if strange := sorted(set(one.names("process.roles")) - {"broker", "controller"}):
+    if PLACEHOLDER in one.get("node.id") or PLACEHOLDER in one.get("broker.id"):
+        yield NotRun("B17", f"{one.name} takes its id from a config provider")
+    elif one.node_id is None:
         yield _B17(
-            one.at("process.roles"),
-            f"{', '.join(strange)}: unknown",
+            one.at("node.id"),
+            f"{one.get('node.id')!r} is no id" if one.get("node.id") else "missing",
             "the node does not start",
-            "set process.roles=broker",
-        )
-    if one.node_id is None:
-        yield _B17(
-            one.at("node.id"), "missing", "the node does not start", "set it to its broker.id"
+            "set it to its broker.id",
         )
     elif one.get("broker.id") and one.get("node.id") and one.get("broker.id") != one.get("node.id"):
         yield _B17(
@@ -109,82 +114,31 @@ def _quorum(one: Properties) -> Iterator[Outcome]:
 
 
 def _listeners(one: Properties) -> Iterator[Outcome]:
-    controllers, listening = one.names(NAMES), {x.name for x in one.listeners()}
-    if one.get("listeners") and not listening:
+    for found in (*problems(one), *between(one), *unmapped(one)):
+        yield _B17(one.at(found.key), found.fact, "the node does not start", found.remedy)
+    names, told = set(controller_names(one)), parsed(one.get(ADVERTISED))[0]
+    for name in sorted(names & {end.name for end in listening(one)}):
         yield _B17(
-            one.at("listeners"),
-            f"{one.get('listeners')}: not a list of NAME://host:port",
-            "the node does not start",
-            "write it as NAME://host:port,…",
-        )
-    for name in sorted(listening & set(controllers)):
-        yield _B17(
-            one.at("listeners"),
+            one.at(LISTENERS),
             f"{name} is a listener of controllers",
             "the node does not start: it has process.roles=broker only",
-            f"remove {name} from listeners",
+            f"remove {name} from {LISTENERS}",
         )
-    advertised = {x.name for x in one.listeners("advertised.listeners")}
-    for name in sorted(advertised - listening if listening else ()):
+    for name in sorted(names & {end.name for end in told}):
         yield _B17(
-            one.at("advertised.listeners"),
-            f"{name} is not in listeners",
-            "the node does not start",
-            f"add {name} to listeners",
+            one.at(ADVERTISED),
+            f"{name} is a listener of controllers",
+            "a node before 3.9 does not start with it; since 3.9 it has no effect",
+            f"remove {name} from {ADVERTISED}",
+            Severity.WARNING,
         )
-    yield from _ports(one)
-    if one.get("inter.broker.listener.name") and one.get("security.inter.broker.protocol"):
-        yield _B17(
-            one.at("security.inter.broker.protocol"),
-            "set beside inter.broker.listener.name",
-            "the node does not start: only one of the two may be set",
-            "remove it",
-        )
-    inter = one.inter_broker_listener
-    reached = advertised or listening
-    if reached and inter not in {x.upper() for x in reached}:
-        yield _B17(
-            one.at("inter.broker.listener.name"),
-            f"{inter} is not among the advertised listeners {', '.join(sorted(reached))}",
-            "the node does not start",
-            "name one of them",
-        )
-    protocols = one.protocols
-    for name in sorted({*listening, *controllers}):
-        if protocols.get(name) not in SECURITY_PROTOCOLS:
-            yield _B17(
-                one.at(PROTOCOL_MAP),
-                f"has no security protocol for {name}",
-                "the node does not start",
-                f"add {name}:PLAINTEXT, or its real protocol",
-            )
-    if one.get("control.plane.listener.name"):
+    if "control.plane.listener.name" in one.values:
         yield _B17(
             one.at("control.plane.listener.name"),
             one.get("control.plane.listener.name"),
             "the node does not start: KRaft has no such listener",
             "remove it",
         )
-
-
-def _ports(one: Properties) -> Iterator[Outcome]:
-    ports = Counter(x.port for x in one.listeners() if x.port)
-    for port in sorted(port for port, count in ports.items() if count > 1):
-        if len({_family(x.host) for x in one.listeners() if x.port == port}) < ports[port]:
-            yield _B17(
-                one.at("listeners"),
-                f"port {port} is named {ports[port]} times",
-                "the node does not start: each listener needs a port of its own",
-                "give each listener another port",
-            )
-
-
-def _family(host: str) -> str:
-    """Of an address: Kafka lets one of IPv4 and one of IPv6 share a port."""
-    try:
-        return f"IPv{ip_address(host).version}"
-    except ValueError:
-        return "name"
 
 
 def _authorizer(survey: Survey, one: Properties) -> Iterator[Outcome]:
@@ -204,6 +158,27 @@ def _authorizer(survey: Survey, one: Properties) -> Iterator[Outcome]:
             "the broker lets everybody do everything: no ACL is looked at",
             f"set {AUTHORIZER}={STANDARD} and super.users",
         )
+
+
+def _metadata_folder(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Whether the metadata log of before lies in a folder where Kafka expects none."""
+    before = next((x for x in survey.brokers if x.node_id == one.node_id is not None), None)
+    if before is None:
+        return
+    old, new = _metadata_log(before), _metadata_log(one)
+    if old and new and old != new and old in one.names("log.dirs"):
+        yield _B17(
+            one.at("metadata.log.dir" if one.get("metadata.log.dir") else "log.dirs"),
+            f"the metadata log is to be in {new}, and {before.name} has it in {old}",
+            f"the node does not start: it finds __cluster_metadata-0 in {old}, where none may be",
+            f"write metadata.log.dir={old}, or name {old} first in log.dirs",
+        )
+
+
+def _metadata_log(one: Properties) -> str:
+    """The folder of a node's metadata log; empty if its file does not say."""
+    folders = one.names("log.dirs") or one.names("log.dir")
+    return one.get("metadata.log.dir") or next(iter(folders), "")
 
 
 def _left(one: Properties) -> Iterator[Outcome]:
@@ -269,27 +244,7 @@ def kept_addresses(survey: Survey) -> Iterator[Outcome]:
         before = now.get(one.node_id) if one.node_id is not None else None
         if before is None:
             continue
-        old = {x.name: x for x in _advertised(before)}
-        new = {x.name: x for x in _advertised(one)}
-        for name in sorted(old):
-            if name in new and (new[name].host, new[name].port, new[name].security_protocol) == (
-                old[name].host,
-                old[name].port,
-                old[name].security_protocol,
-            ):
-                continue
-            what = (
-                "is gone"
-                if name not in new
-                else (f"is {new[name].security_protocol} at {new[name].host}:{new[name].port}")
-            )
-            yield _W15(
-                one.at("advertised.listeners"),
-                f"{name} {what}; {before.name} has {old[name].security_protocol} at "
-                f"{old[name].host}:{old[name].port}",
-                "clients and brokers that know the old address cannot reach the node",
-                _KEEP,
-            )
+        yield from _addresses(before, one)
         if one.get("broker.rack") != before.get("broker.rack"):
             yield _W15(
                 one.at("broker.rack"),
@@ -309,7 +264,35 @@ def kept_addresses(survey: Survey) -> Iterator[Outcome]:
             )
 
 
+def _addresses(before: Properties, one: Properties) -> Iterator[Outcome]:
+    if keys := {*hidden(before), *hidden(one)}:
+        names = f"{before.name} and {one.name}"
+        yield NotRun("W15", f"{listed(sorted(keys))} of {names}: a config provider is not asked")
+        return
+    old = {x.name.upper(): x for x in _advertised(before)}
+    new = {x.name.upper(): x for x in _advertised(one)}
+    for name in sorted(old):
+        if name in new and (new[name].host, new[name].port, new[name].security_protocol) == (
+            old[name].host,
+            old[name].port,
+            old[name].security_protocol,
+        ):
+            continue
+        what = (
+            "is gone"
+            if name not in new
+            else (f"is {new[name].security_protocol} at {new[name].host}:{new[name].port}")
+        )
+        yield _W15(
+            one.at("advertised.listeners"),
+            f"{name} {what}; {before.name} has {old[name].security_protocol} at "
+            f"{old[name].host}:{old[name].port}",
+            "clients and brokers that know the old address cannot reach the node",
+            _KEEP,
+        )
+
+
 def _advertised(one: Properties) -> list[Listener]:
-    names = {*one.names(NAMES), one.get("control.plane.listener.name")}
+    names = {*one.names(NAMES), one.get("control.plane.listener.name").upper()}
     told = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
-    return [x for x in told.values() if x.name not in names]
+    return [x for x in told.values() if x.name.upper() not in names]

@@ -157,7 +157,7 @@ def test_a_formatted_folder_of_another_level_is_a_blocker(tmp_path: Path, proper
 def test_a_latin_1_comment_does_not_make_a_file_unreadable(tmp_path: Path) -> None:
     dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
     file = tmp_path / "b.properties"
-    file.write_bytes("# Größe\nbroker.id=0\n".encode("latin-1"))
+    file.write_bytes("# Größe\nbroker.id=0\nzookeeper.connect=zk:2181\n".encode("latin-1"))
     assert run("preflight", "--dump", dump, "-c", file)[0] == 0
 
 

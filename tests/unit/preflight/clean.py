@@ -366,11 +366,19 @@ def operated() -> Survey:
         "control.plane.listener.name": "CONTROLPLANE-9090",
     }
     present = [
-        replace(one, values={**one.values, **plane}) if one.is_zookeeper_broker else one
+        replace(one, values={**one.values, **plane, **_plane_of(one)})
+        if one.is_zookeeper_broker
+        else one
         for one in present
     ]
     nodes = tree(ids, ",".join(names))
     return Survey(nodes, present, targets, tuple(folder(one) for one in (3, 4, 5)))
+
+
+def _plane_of(one: Properties) -> dict[str, str]:
+    told = one.get("advertised.listeners")
+    host = told.partition("://")[2].partition(":")[0]
+    return {"advertised.listeners": f"CONTROLPLANE-9090://{host}:9090,{told}"}
 
 
 CLEAN: Mapping[str, Callable[[], Survey]] = {

@@ -6,8 +6,10 @@ import pytest
 
 from emulator.preflight.engine import RULES, Finding, Severity
 from emulator.preflight.report import PreflightReport, run
-from tests.unit.preflight.changes import CHANGES, Change
+from tests.unit.preflight.changes import Change
 from tests.unit.preflight.clean import CLEAN, clean
+from tests.unit.preflight.every_change import EVERY_CHANGE
+from tests.unit.preflight.harmless import HARMLESS
 
 SEVERITIES = list(Severity)
 
@@ -24,7 +26,14 @@ def test_a_clean_cluster_passes_strict(name: str) -> None:
     assert report.exit_code(strict=True) == 0
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda one: f"{one.code} {one.name}")
+@pytest.mark.parametrize("change", HARMLESS)
+@pytest.mark.parametrize("name", CLEAN)
+def test_what_spoils_nothing_passes_strict(name: str, change: str) -> None:
+    report = run(HARMLESS[change](clean(name)))
+    assert not told(report)
+
+
+@pytest.mark.parametrize("change", EVERY_CHANGE, ids=lambda one: f"{one.code} {one.name}")
 @pytest.mark.parametrize("name", CLEAN)
 def test_each_bad_change_is_found_in_each_clean_cluster(name: str, change: Change) -> None:
     report = run(change.apply(clean(name)))
@@ -35,5 +44,5 @@ def test_each_bad_change_is_found_in_each_clean_cluster(name: str, change: Chang
 
 def test_every_rule_has_a_bad_change_and_an_incident() -> None:
     judged = {code for code in RULES if not code.startswith("I")}
-    assert {one.code for one in CHANGES} == judged
+    assert {one.code for one in EVERY_CHANGE} == judged
     assert all(RULES[code].incident for code in judged)

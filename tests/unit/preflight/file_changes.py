@@ -1,0 +1,375 @@
+"""Changes of properties files with which Kafka does not start, or which two nodes cannot share.
+
+``tests/conformance/test_files_that_kafka_refuses.py`` asks Kafka whether each of B23 is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from emulator.preflight.endpoints import advertised, listening
+from emulator.preflight.node_file import Properties
+from emulator.preflight.survey import Survey
+from tests.unit.preflight.changes import (
+    AUTHORIZER,
+    BETWEEN,
+    CONNECT,
+    MAP,
+    MIGRATE,
+    SERVERS,
+    VOTERS,
+    Apply,
+    Change,
+    W,
+    broker,
+    controller,
+    edited,
+    target,
+    then,
+)
+from tests.unit.preflight.clean import ACL
+
+ROLES, LISTENERS, ADVERTISED = "process.roles", "listeners", "advertised.listeners"
+NAMES, EARLY = "controller.listener.names", "early.start.listeners"
+PLANE = "control.plane.listener.name"
+Edit = Callable[[Properties], Mapping[str, str | None]]
+
+
+def rewritten(files: str, chosen: Callable[[Properties], bool], edit: Edit) -> Apply:
+    """Changes of the first file for which ``chosen`` holds, made from what it has."""
+
+    def apply(one: Survey) -> Survey:
+        file = next(file for file in getattr(one, files) if chosen(file))
+        return edited(files, lambda other: other is file, edit(file))(one)
+
+    return apply
+
+
+def of_broker(edit: Edit) -> Apply:
+    return rewritten("properties", lambda one: one.is_zookeeper_broker, edit)
+
+
+def of_controller(edit: Edit) -> Apply:
+    return rewritten("properties", lambda one: one.is_controller, edit)
+
+
+def of_target(edit: Edit) -> Apply:
+    return rewritten("targets", lambda one: one.is_kraft_broker, edit)
+
+
+def entries(one: Properties, key: str = LISTENERS) -> list[str]:
+    return one.get(key).split(",")
+
+
+def told(one: Properties) -> str:
+    """What it advertises, written out."""
+    return ",".join(f"{end.name}://{end.host or 'kafka'}:{end.port}" for end in advertised(one))
+
+
+def listener_twice(one: Properties) -> Mapping[str, str]:
+    return {LISTENERS: f"{one.get(LISTENERS)},{listening(one)[-1].name}://:7"}
+
+
+def advertised_twice(one: Properties) -> Mapping[str, str]:
+    return {ADVERTISED: f"{told(one)},{advertised(one)[-1].name}://elsewhere:7"}
+
+
+def same_port(one: Properties) -> Mapping[str, str]:
+    port = listening(one)[0].port
+    return {LISTENERS: f"{one.get(LISTENERS)},SECOND://:{port}", **mapped(one, "SECOND")}
+
+
+def mapped(one: Properties, *names: str) -> dict[str, str]:
+    """The map of protocols, with more names."""
+    told = {**one.protocols, **dict.fromkeys(names, "PLAINTEXT")}
+    return {MAP: ",".join(f"{name}:{protocol}" for name, protocol in told.items())}
+
+
+def at_zeros(one: Properties) -> Mapping[str, str]:
+    """Every listener is advertised at 0.0.0.0."""
+    ends = advertised(one)
+    return {ADVERTISED: ",".join(f"{end.name}://0.0.0.0:{end.port}" for end in ends)}
+
+
+def listens_at_zeros(one: Properties) -> Mapping[str, str | None]:
+    """It listens on 0.0.0.0 and advertises nothing else."""
+    ends = advertised(one)
+    listeners = ",".join(f"{end.name}://0.0.0.0:{end.port}" for end in ends)
+    return {LISTENERS: listeners, ADVERTISED: None, PLANE: None}
+
+
+def another_listener(one: Properties) -> Mapping[str, str]:
+    return {LISTENERS: f"{one.get(LISTENERS)},PLAINTEXT://:19092", **mapped(one, "PLAINTEXT")}
+
+
+def lower(key: str) -> Edit:
+    return lambda one: {key: one.get(key).lower()}
+
+
+def as_another(one: Survey) -> Survey:
+    """The second broker advertises what the first does."""
+    first, second, *_ = (x for x in one.properties if x.is_zookeeper_broker)
+    return edited("properties", lambda x: x is second, {ADVERTISED: told(first)})(one)
+
+
+def on_one_machine(key: str, value: str) -> Apply:
+    """Two brokers listen on loopback addresses, and both have the value."""
+
+    def apply(one: Survey) -> Survey:
+        first, second, *_ = (x for x in one.properties if x.is_zookeeper_broker)
+        for file, port in ((first, 17_001), (second, 17_002)):
+            local = {
+                LISTENERS: f"{file.inter_broker_listener}://127.0.0.1:{port}",
+                ADVERTISED: None,
+                PLANE: None,
+                key: value.replace("{inter}", file.inter_broker_listener),
+            }
+            name = file.name
+            one = edited("properties", lambda x, name=name: x.name == name, local)(one)
+        return one
+
+    return apply
+
+
+def all_brokers(changes: Mapping[str, str | None]) -> Apply:
+    def apply(one: Survey) -> Survey:
+        files = [
+            replace(x, values={**x.values, **changes}) if x.is_zookeeper_broker else x
+            for x in one.properties
+        ]
+        return replace(one, properties=files)
+
+    return apply
+
+
+def untouched(one: Survey) -> Survey:
+    """The first broker is as it was before the migration, and the others are not."""
+    others = all_brokers({MIGRATE: "true", NAMES: "CONTROLLER", VOTERS: voters(one)})(one)
+    return broker({MIGRATE: None, NAMES: None, VOTERS: None, SERVERS: None})(others)
+
+
+def voters(one: Survey) -> str:
+    return ",".join(f"{x}@c{x}.example.com:9093" for x in sorted(one.controller_ids))
+
+
+def guarded_controllers(one: Survey) -> Survey:
+    """The controllers' listener has a login of its own, which no authorizer lets in."""
+
+    def changed(x: Properties) -> Properties:
+        login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}";'
+        name = x.names(NAMES)[0]
+        user = "quorum" if x.is_controller else "node"
+        names = {**x.protocols, name: "SASL_PLAINTEXT"}
+        own = {
+            MAP: ",".join(f"{k}:{v}" for k, v in names.items()),
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            f"listener.name.{name.lower()}.sasl.enabled.mechanisms": "PLAIN",
+            f"listener.name.{name.lower()}.plain.sasl.jaas.config": login.format(user),
+        }
+        own |= {AUTHORIZER: ACL, "super.users": "User:node"} if x.is_controller else {}
+        return replace(x, values={**x.values, **own})
+
+    touched = [x if x.is_untouched else changed(x) for x in one.properties]
+    return replace(one, properties=touched, targets=[changed(x) for x in one.targets])
+
+
+def moved_metadata(one: Survey) -> Survey:
+    """The target's first folder is the second of the broker's, so its metadata log is elsewhere."""
+    before = broker({"log.dirs": "/one,/two"})(one)
+    (mine, *_) = (x for x in before.properties if x.is_zookeeper_broker)
+    files = [
+        replace(x, values={**x.values, "log.dirs": "/two,/one"}) if x.node_id == mine.node_id else x
+        for x in before.targets
+    ]
+    return replace(before, targets=files)
+
+
+FILE_CHANGES: tuple[Change, ...] = (
+    Change("B23", "a misspelt role", controller({ROLES: "contoller"})),
+    Change("B23", "a role in capitals", controller({ROLES: "Controller"})),
+    Change("B23", "a role with a comment", target({ROLES: "broker # soon"})),
+    Change("B23", "an unknown role", target({ROLES: "observer"})),
+    Change("B23", "a role twice", controller({ROLES: "controller,controller"})),
+    Change("B23", "a controller without an id", controller({"node.id": None})),
+    Change("B23", "a controller's id in words", controller({"node.id": "first"})),
+    Change("B23", "two ids of a controller", controller({"broker.id": "77"})),
+    Change("B23", "two ids of a broker", broker({"node.id": "77"})),
+    Change("B23", "the listener of no controller", controller({LISTENERS: "PLAINTEXT://:9092"})),
+    Change("B23", "no listeners of a controller", controller({LISTENERS: None})),
+    Change("B23", "another listener of a controller", of_controller(another_listener)),
+    Change("B12", "a name in small letters", of_controller(lower(NAMES))),
+    Change("B23", "a controller's listener twice", of_controller(listener_twice)),
+    Change("B23", "a controller's port twice", of_controller(same_port)),
+    Change(
+        "B21",
+        "between brokers on the controllers' listener",
+        of_controller(
+            lambda one: {BETWEEN: one.names(NAMES)[0], "security.inter.broker.protocol": None}
+        ),
+    ),
+    Change("B23", "a control plane on a controller", controller({PLANE: "CONTROLLER"})),
+    Change("B23", "a broker's listener twice", of_broker(listener_twice)),
+    Change("B23", "an advertised name twice", of_broker(advertised_twice)),
+    Change("B23", "a broker's port twice", of_broker(same_port)),
+    Change("B23", "advertised at zeros", of_broker(at_zeros)),
+    Change("B23", "listens at zeros, advertises nothing", of_broker(listens_at_zeros)),
+    Change(
+        "B23", "no port", of_broker(lambda one: {LISTENERS: entries(one)[0].rpartition(":")[0]})
+    ),
+    Change("B23", "a port too high", of_broker(lambda one: {LISTENERS: f"{entries(one)[0]}0"})),
+    Change(
+        "B23",
+        "advertised, not listened",
+        of_broker(
+            lambda one: {ADVERTISED: f"{told(one)},MORE://elsewhere:7", **mapped(one, "MORE")}
+        ),
+    ),
+    Change(
+        "B23",
+        "no protocol",
+        of_broker(
+            lambda one: {LISTENERS: f"{one.get(LISTENERS)},MORE://:7", MAP: mapped(one)[MAP]}
+        ),
+    ),
+    Change(
+        "B23",
+        "a misspelt protocol",
+        of_broker(lambda one: {MAP: f"{mapped(one)[MAP]},MORE:PLAINTXT"}),
+    ),
+    Change("B23", "an unknown early listener", broker({EARLY: "NONE"})),
+    Change(
+        "B23",
+        "an early listener in small letters",
+        of_controller(lambda one: {EARLY: one.names(NAMES)[0].lower()}),
+    ),
+    Change("B23", "no ZooKeeper", broker({CONNECT: None})),
+    Change("B23", "an empty ZooKeeper", broker({CONNECT: ""})),
+    Change("B23", "a chroot after each server", broker({CONNECT: "zk1:2181/k,zk2:2181/k"})),
+    Change("B23", "a chroot with a slash at its end", controller({CONNECT: "zk1:2181/kafka/"})),
+    Change("B23", "servers with a semicolon", controller({CONNECT: "zk1:2181;zk2:2181"})),
+    Change("B23", "a ZooKeeper without a port number", broker({CONNECT: "zk1:port"})),
+    Change("B23", "a control plane that nobody advertises", broker({PLANE: "NONE"})),
+    Change(
+        "B23",
+        "the control plane between brokers",
+        of_broker(lambda one: {PLANE: one.inter_broker_listener}),
+    ),
+    Change("B23", "no folder", broker({"log.dirs": ""})),
+    Change(
+        "B23",
+        "a super user without a type",
+        controller({AUTHORIZER: ACL, "super.users": "admin;User:broker;User:ANONYMOUS"}),
+    ),
+    Change("B17", "a target's listener twice", of_target(listener_twice)),
+    Change("B17", "a target advertised at zeros", of_target(at_zeros)),
+    Change("B17", "a target that listens at zeros", of_target(listens_at_zeros)),
+    Change("B17", "a target's unknown early listener", target({EARLY: "NONE"})),
+    Change(
+        "B17",
+        "a target advertises a controllers' listener",
+        of_target(lambda one: {ADVERTISED: f"{told(one)},{one.names(NAMES)[0]}://x:1"}),
+        W,
+    ),
+    Change(
+        "B17",
+        "a target's mechanism",
+        of_target(
+            lambda one: {
+                MAP: ",".join(
+                    f"{k}:{v}"
+                    for k, v in {
+                        **one.protocols,
+                        one.inter_broker_listener: "SASL_PLAINTEXT",
+                    }.items()
+                ),
+                BETWEEN: one.inter_broker_listener,
+                "security.inter.broker.protocol": None,
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+                "sasl.enabled.mechanisms": "GSSAPI",
+            }
+        ),
+    ),
+    Change("B17", "the metadata log elsewhere", moved_metadata),
+    Change(
+        "B21",
+        "a default listener between brokers",
+        broker(
+            {
+                LISTENERS: None,
+                ADVERTISED: None,
+                BETWEEN: None,
+                "security.inter.broker.protocol": "SASL_SSL",
+            }
+        ),
+    ),
+    Change("B11", "a StandardAuthorizer", broker({AUTHORIZER: ACL})),
+    Change("B11", "an id above the reserved ones", broker({"broker.id": "1001", "node.id": None})),
+    Change(
+        "B11",
+        "no id, and none generated",
+        broker({"broker.id": None, "node.id": None, "broker.id.generation.enable": "false"}),
+    ),
+    Change("B11", "one broker left out", untouched, W),
+    Change(
+        "B11",
+        "a name in small letters",
+        of_broker(lambda one: {NAMES: "controller", MIGRATE: "true", **mapped(one, "CONTROLLER")}),
+    ),
+    Change(
+        "B12",
+        "SimpleAclAuthorizer",
+        controller({AUTHORIZER: "kafka.security.auth.SimpleAclAuthorizer"}),
+    ),
+    Change(
+        "B16",
+        "two voters at one address",
+        controller({VOTERS: "3000@c3000.example.com:9093,9@c3000.example.com:9093", SERVERS: None}),
+    ),
+    Change("B19", "the controllers themselves", guarded_controllers),
+    Change(
+        "B15",
+        "no voter anywhere",
+        lambda one: then(controller({VOTERS: None, SERVERS: "c3000.example.com:9093"}))(
+            replace(one, folders=tuple(replace(x, dynamic=False) for x in one.folders))
+        ),
+    ),
+    Change(
+        "B18",
+        "meta.properties without a version",
+        lambda one: replace(
+            one,
+            properties=[
+                replace(x, meta={k: v for k, v in x.meta.items() if k != "version"})
+                for x in one.properties
+            ],
+        ),
+    ),
+    Change(
+        "B18",
+        "a controller's meta.properties without an id",
+        lambda one: replace(
+            one,
+            properties=[
+                replace(x, meta={k: v for k, v in x.meta.items() if k != "node.id"})
+                if x.is_controller
+                else x
+                for x in one.properties
+            ],
+        ),
+    ),
+    Change(
+        "B22",
+        "another name of the controllers' listener",
+        lambda one: edited(
+            "targets",
+            lambda x: x.is_kraft_broker,
+            {
+                VOTERS: None,
+                SERVERS: "c3000.example.com:9093",
+                NAMES: "QUORUM",
+                **mapped(one.targets[0], "QUORUM"),
+            },
+        )(one),
+    ),
+)
