@@ -158,7 +158,10 @@ def _in_zookeeper(
 def emptied(survey: Survey) -> bool:
     """Whether there were topics, and there is none."""
     root = survey.nodes.get("/brokers/topics")
-    if root is None or survey.children("/brokers/topics"):
+    if root is None:
+        # A broker makes it when it starts, and nothing of Kafka removes it.
+        return bool(survey.live_brokers)
+    if survey.children("/brokers/topics"):
         return False
     changes = (survey.json(path) for path, _ in survey.below("/config/changes"))
     told = any(str(one.get("entity_path", "")).startswith("topics/") for one in changes)
@@ -325,18 +328,22 @@ def not_emptied(survey: Survey) -> Iterator[Outcome]:
     if not emptied(survey):
         return
     now = standing(survey)
-    root = survey.nodes["/brokers/topics"]
+    root = survey.nodes.get("/brokers/topics")
     left = len(survey.children("/config/topics"))
+    told = "missing, and brokers are alive" if root is None else ""
     yield finding(
         "B14",
         "/brokers/topics",
         # Whoever deletes a topic by Kafka deletes its config too.
-        f"empty, and {left} topics still have a config in /config/topics"
-        if left
-        else f"empty, after {root.child_changes} changes of its children",
+        told
+        or (
+            f"empty, and {left} topics still have a config in /config/topics"
+            if left
+            else f"empty, after {root.child_changes if root else 0} changes of its children"
+        ),
         "if topics should be here, their metadata was deleted; migrating now makes that final, and "
         "brokers then delete or rename the folders of partitions that they still hold",
         "stop the controllers and the brokers; restore ZooKeeper from a backup that has the topics",
         "KAFKA-17146",
-        None if now.complete or now.in_kraft or left else Severity.INFO,
+        None if told or now.complete or now.in_kraft or left else Severity.INFO,
     )

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from emulator.controller.config_defs import TopicConfig, parse
 from emulator.controller.config_defs import topic_configs as known_topic_configs
+from emulator.controller.config_types import ConfigRefusedError
 from emulator.preflight.engine import Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed, named, several
 
 ROOT: Final = "/brokers/topics"
 ADVERTISED: Final = "advertised.listeners"
+LONG: Final = 200
+"""Characters of a value that is not shown any more."""
+METADATA_LOG: Final = "__cluster_metadata"
 DEPRECATED: Final = {
     "message.format.version": "KIP-724: ignored since inter.broker.protocol.version 3.0",
     "message.timestamp.difference.max.ms": "KIP-937: replaced by message.timestamp.before/after",
@@ -151,13 +156,24 @@ def reassigning(survey: Survey) -> Iterator[Outcome]:
     "the value in server.properties again, and clients could not reach it.",
 )
 def topic_configs(survey: Survey) -> Iterator[Outcome]:
-    """Topic configs unknown to 3.9 or deprecated; dynamic configs of brokers."""
+    """Topic configs unknown to 3.9, refused or deprecated; dynamic configs of brokers."""
     known = known_topic_configs("3.9")
     for name in survey.children("/config/topics"):
         if name in survey.pending:
             continue
         path = f"/config/topics/{name}"
-        for key in sorted(survey.config(path)):
+        config = survey.config(path)
+        for key in sorted(config):
+            if why := _refused(known.get(key), config[key]):
+                yield finding(
+                    "W07",
+                    path,
+                    why,
+                    "copied as it is; a broker cannot load the topic's configs, and no change of "
+                    "them is accepted",
+                    f"kafka-configs --alter --topic {name} --delete-config {key}",
+                    "LogConfig",
+                )
             if key in DEPRECATED:
                 yield finding(
                     "W07",
@@ -178,6 +194,17 @@ def topic_configs(survey: Survey) -> Iterator[Outcome]:
                 )
     for name in survey.children("/config/brokers"):
         yield from _dynamic(survey, name)
+
+
+def _refused(known: TopicConfig | None, value: object) -> str:
+    """Why Kafka 3.9 takes no such value of a topic config; empty if it does."""
+    if known is None or not isinstance(value, str):
+        return ""
+    try:
+        parse(known, value)
+    except ConfigRefusedError as error:
+        return str(error) if len(value) < LONG else f"{known.name}: a value that Kafka refuses"
+    return ""
 
 
 def _dynamic(survey: Survey, name: str) -> Iterator[Outcome]:
@@ -249,7 +276,18 @@ def orphans(survey: Survey) -> Iterator[Outcome]:
     "controller creates no second one beside the first: once deleted it cannot be made again.",
 )
 def collisions(survey: Survey) -> Iterator[Outcome]:
-    """Names that differ by ``.`` and ``_`` alone share their metrics."""
+    """Names that differ by ``.`` and ``_`` alone share their metrics; the metadata log's name."""
+    if METADATA_LOG in survey.children(ROOT):
+        yield finding(
+            "W09",
+            f"{ROOT}/{METADATA_LOG}",
+            "has the name of KRaft's own log",
+            "brokers keep the metadata log in the folder of its partition 0, and delete what is "
+            "there when they start for the migration",
+            "copy its records to a topic of another name, and delete it",
+            "KafkaRaftManager.maybeDeleteMetadataLogDir",
+            Severity.BLOCKER,
+        )
     seen: dict[str, str] = {}
     for name in _copied(survey):
         other = seen.setdefault(name.replace(".", "_"), name)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from emulator.preflight.endpoints import advertised, listening
+from emulator.preflight.engine import Severity
 from emulator.preflight.node_file import Properties
 from emulator.preflight.survey import Survey
 from tests.unit.preflight.changes import (
@@ -22,13 +23,17 @@ from tests.unit.preflight.changes import (
     Apply,
     Change,
     W,
+    a_topic,
+    at_config,
     broker,
     controller,
+    drop,
     edited,
+    put,
     target,
     then,
 )
-from tests.unit.preflight.clean import ACL
+from tests.unit.preflight.clean import ACL, config, js
 
 ROLES, LISTENERS, ADVERTISED = "process.roles", "listeners", "advertised.listeners"
 NAMES, EARLY = "controller.listener.names", "early.start.listeners"
@@ -357,6 +362,22 @@ FILE_CHANGES: tuple[Change, ...] = (
                 for x in one.properties
             ],
         ),
+    ),
+    Change(
+        "B14",
+        "no /brokers/topics",
+        drop("/brokers/topics", "/config/topics"),
+    ),
+    Change("W07", "a value of another type", at_config(config({"retention.ms": "7d"})), W),
+    Change("W07", "an unknown policy", at_config(config({"cleanup.policy": "remove"})), W),
+    Change(
+        "W09",
+        "the metadata log's name",
+        lambda one: put(
+            "/brokers/topics/__cluster_metadata",
+            js({**one.json(a_topic(one)), "topic_id": "D" * 21 + "Q"}),
+        )(one),
+        Severity.BLOCKER,
     ),
     Change(
         "B22",
