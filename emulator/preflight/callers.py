@@ -169,6 +169,17 @@ def entities(survey: Survey) -> Iterator[Outcome]:
 )
 def secrets(survey: Survey) -> Iterator[Outcome]:
     """The secrets of tokens and of encoded passwords, in the files of brokers and controllers."""
+    if not survey.brokers and survey.children("/delegation_token/tokens"):
+        for one in survey.controllers:
+            if not any(one.get(key) for key in SECRETS[0][:2]):
+                yield finding(
+                    "W19",
+                    f"{one.name}: {SECRETS[0][0]}",
+                    "not set, and there are tokens in /delegation_token/tokens",
+                    "tokens of before cannot be used, and no new ones can be asked for",
+                    "set it as on the brokers",
+                    "KIP-866, Configurations",
+                )
     for key, older, needed in SECRETS:
         told = [(one, one.get(key) or one.get(older)) for one in survey.brokers]
         known = next(((one, secret) for one, secret in told if secret), None)

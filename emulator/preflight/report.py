@@ -18,6 +18,7 @@ from emulator.preflight import (
     stage,
     starting,
     targets,
+    together,
     topics,
 )
 from emulator.preflight.engine import RULES, Finding, NotRun, Rule, Severity
@@ -36,6 +37,7 @@ MODULES = (
     reaching,
     identities,
     targets,
+    together,
     leftovers,
     release4,
     counts,

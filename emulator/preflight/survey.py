@@ -153,6 +153,11 @@ class Survey:
         found = self.json(f"/brokers/ids/{broker_id}").get("listener_security_protocol_map")
         return frozenset(found) if isinstance(found, dict) else frozenset()
 
+    def endpoints(self, broker_id: int) -> list[str]:
+        """Where a live broker is registered, as ``NAME://host:port``; empty if it says none."""
+        found = self.json(f"/brokers/ids/{broker_id}").get("endpoints")
+        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
     @property
     def controllers(self) -> tuple[Properties, ...]:
         """Properties of KRaft controllers: as they are, else those to come."""

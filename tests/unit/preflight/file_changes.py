@@ -363,6 +363,20 @@ FILE_CHANGES: tuple[Change, ...] = (
             ],
         ),
     ),
+    Change("B24", "another's advertised address", as_another),
+    Change("B24", "one folder on one machine", on_one_machine("log.dirs", "/var/kafka")),
+    Change("B24", "one port on one machine", on_one_machine(LISTENERS, "{inter}://127.0.0.1:7")),
+    Change(
+        "B24",
+        "the address of a live broker",
+        lambda one: of_broker(
+            lambda file: {
+                ADVERTISED: next(
+                    x for y in sorted(one.live_brokers - {file.node_id}) for x in one.endpoints(y)
+                )
+            }
+        )(one),
+    ),
     Change(
         "B14",
         "no /brokers/topics",
@@ -392,5 +406,38 @@ FILE_CHANGES: tuple[Change, ...] = (
                 **mapped(one.targets[0], "QUORUM"),
             },
         )(one),
+    ),
+    Change(
+        "W21",
+        "fewer replicas",
+        then(
+            all_brokers({"default.replication.factor": "3"}),
+            controller({"default.replication.factor": "1"}),
+        ),
+        W,
+    ),
+    Change(
+        "W21",
+        "unclean elections",
+        then(
+            all_brokers({"unclean.leader.election.enable": "false"}),
+            controller({"unclean.leader.election.enable": "true"}),
+        ),
+        W,
+    ),
+    Change(
+        "W22",
+        "no TLS to ZooKeeper",
+        then(
+            all_brokers({"zookeeper.ssl.client.enable": "true", CONNECT: "zk1:2182"}),
+            controller({"zookeeper.ssl.client.enable": None, CONNECT: "zk1:2182"}),
+        ),
+        Severity.BLOCKER,
+    ),
+    Change(
+        "W22",
+        "open znodes",
+        then(all_brokers({"zookeeper.set.acl": "true"}), controller({"zookeeper.set.acl": None})),
+        W,
     ),
 )

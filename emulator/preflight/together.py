@@ -1,0 +1,248 @@
+"""Rules on files beside each other: what two nodes cannot both have, and what all should have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Final
+
+from emulator.config.zookeeper import connect_string
+from emulator.preflight.endpoints import (
+    ListenerAddress,
+    advertised,
+    controller_names,
+    listening,
+    parsed,
+)
+from emulator.preflight.engine import Finding, FindingOf, NotRun, Outcome, Severity, rule
+from emulator.preflight.node_file import CONNECT, ENABLE, Properties, same_host
+from emulator.preflight.survey import Survey
+
+LOOPBACK: Final = "localhost"
+_B24: Final = FindingOf("B24", "KafkaServer.createBrokerInfo, LogManager.lockLogDirs")
+_W21: Final = FindingOf("W21", "KIP-500")
+_W22: Final = FindingOf("W22", "KIP-515")
+
+
+@rule(
+    "B24",
+    "each node has an address and folders of its own",
+    "The file of one broker was copied for the next, and its advertised address was forgotten: "
+    "Kafka refused to start the second one. On a machine with several nodes two of them had one "
+    "folder, or one port.",
+)
+def own_places(survey: Survey) -> Iterator[Outcome]:
+    """Advertised addresses, and the folders and ports of nodes that run on one machine."""
+    if not survey.all_files:
+        yield NotRun("B24", "no server.properties given: use -c")
+        return
+    replaced = {one.node_id for one in survey.targets}
+    later = [one for one in survey.properties if one.node_id not in replaced]
+    told: set[tuple[str, str, str]] = set()
+    for files in (survey.properties, [*survey.targets, *later]):
+        for first, second in combinations(files, 2):
+            if first.node_id == second.node_id and first.node_id is not None:
+                continue  # B05 and B17 say so
+            for found in (*_addresses(first, second), *_machine(first, second)):
+                if (key := (found.znode, found.fact, found.consequence)) not in told:
+                    told.add(key)
+                    yield found
+    yield from _registered(survey)
+
+
+def _addresses(first: Properties, second: Properties) -> Iterator[Finding]:
+    if first.is_controller or second.is_controller:
+        return
+    theirs = {(end.host.lower(), end.port): end for end in advertised(first) if not end.wildcard}
+    for end in advertised(second):
+        if end.port and (end.host.lower(), end.port) in theirs:
+            yield _B24(
+                second.at("advertised.listeners"),
+                f"{end.host}:{end.port}, as {first.name} has",
+                "clients reach one of the two brokers at the address of both; in ZooKeeper mode "
+                "the second does not start",
+                "advertise each broker at an address of its own",
+            )
+
+
+def _machine(first: Properties, second: Properties) -> Iterator[Finding]:
+    """Nodes of one machine, as far as their files say that they are."""
+    if not _hosts(first) & _hosts(second):
+        return
+    for port in sorted({x.port for x in _bound(first) for y in _bound(second) if _clash(x, y)}):
+        yield _B24(
+            second.at("listeners"),
+            f"port {port}, as {first.name} has, on the same machine",
+            "the second node does not start",
+            "give each node a port of its own",
+        )
+    for folder in sorted(_folders(first) & _folders(second)):
+        yield _B24(
+            second.at("log.dirs"),
+            f"{folder}, as {first.name} has, on the same machine",
+            "the second node does not start: the folder is locked, or is another node's",
+            "give each node folders of its own",
+        )
+
+
+def _hosts(one: Properties) -> frozenset[str]:
+    """Machines on which a node certainly runs: addresses that it binds.
+
+    Loopback is one if the other nodes are to reach it there. What it advertises else may be a
+    proxy of many machines, and each machine has a loopback address of its own.
+    """
+    found = {end.host.lower() for end in _bound(one) if not end.wildcard}
+    found = {host for host in found if not same_host(host, LOOPBACK)}
+    if any(same_host(host, LOOPBACK) for host in _reached(one)):
+        found.add(LOOPBACK)
+    return frozenset(found)
+
+
+def _reached(one: Properties) -> list[str]:
+    """Hosts at which other nodes reach it."""
+    if one.is_controller:
+        own = (one.voter_addresses or {}).get(-1 if one.node_id is None else one.node_id)
+        return [own.host] if own is not None else []
+    return [end.host for end in advertised(one) if end.name == one.inter_broker_listener]
+
+
+def _bound(one: Properties) -> list[ListenerAddress]:
+    """Where it listens, if its file says so."""
+    ends = listening(one) if one.get("listeners") else []
+    names = () if one.is_controller else controller_names(one)
+    return [end for end in ends if end.name not in names]
+
+
+def _clash(one: ListenerAddress, other: ListenerAddress) -> bool:
+    same = one.wildcard or other.wildcard or same_host(one.host, other.host)
+    return one.port == other.port != 0 and same
+
+
+def _folders(one: Properties) -> frozenset[str]:
+    told = (*one.names("log.dirs"), *one.names("log.dir"), *one.names("metadata.log.dir"))
+    return frozenset(path.rstrip("/") or "/" for path in told)
+
+
+def _registered(survey: Survey) -> Iterator[Outcome]:
+    """Addresses of other brokers that are alive; a broker refuses to start with one of them."""
+    live: dict[tuple[str, int], int] = {}
+    for broker_id in sorted(survey.live_brokers):
+        for text in survey.endpoints(broker_id):
+            for end in parsed(text)[0]:
+                live.setdefault((end.host.lower(), end.port), broker_id)
+    for one in survey.brokers:
+        for end in advertised(one):
+            other = live.get((end.host.lower(), end.port))
+            if one.node_id is None or other is None or other == one.node_id or end.wildcard:
+                continue
+            yield _B24(
+                one.at("advertised.listeners"),
+                f"{end.host}:{end.port}, at which broker {other} is registered",
+                "the broker does not start in ZooKeeper mode",
+                "advertise each broker at an address of its own",
+            )
+
+
+_DECIDED: Final = (
+    ("default.replication.factor", "1", "topics made without a number of replicas get"),
+    ("num.partitions", "1", "topics made without a number of partitions get"),
+    ("delete.topic.enable", "true", "the deletion of topics is allowed:"),
+    ("unclean.leader.election.enable", "false", "unclean elections are allowed:"),
+    ("auto.leader.rebalance.enable", "true", "preferred leaders are restored:"),
+)
+"""Properties of the node that is the controller: the key, its default, what it decides."""
+_GRAVE: Final = frozenset({"default.replication.factor", "unclean.leader.election.enable"})
+"""Those with which records can be lost."""
+
+
+@rule(
+    "W21",
+    "the controllers decide as the brokers did",
+    "default.replication.factor stood in the brokers' files only. Once the controllers created the "
+    "topics, those that were created automatically had one replica, and a lost disk lost them.",
+)
+def decided(survey: Survey) -> Iterator[Outcome]:
+    """Properties that a controller reads in KRaft mode, and a broker read before."""
+    for key, default, what in _DECIDED:
+        said = {one.get(key).lower() for one in survey.brokers if one.get(key)}
+        if len(said) != 1:
+            continue
+        (before,) = said
+        for one in survey.controllers:
+            after = one.get(key).lower() or default
+            if after == before:
+                continue
+            less = after.isdigit() and before.isdigit() and int(after) < int(before)
+            grave = key in _GRAVE and (less or after == "true")
+            yield _W21(
+                one.at(key),
+                f"{after if one.get(key) else f'not set, so {default}'}; the brokers have {before}",
+                f"in KRaft mode the controller decides: {what} {after}",
+                "set it on the controllers as on the brokers, unless the change is meant",
+                None if grave else Severity.INFO,
+            )
+
+
+@rule(
+    "W22",
+    "all nodes log in to ZooKeeper in one way",
+    "The controllers' files lacked the brokers' settings for ZooKeeper: they did not get a "
+    "connection to its TLS port, or created znodes that everybody could change.",
+)
+def one_login(survey: Survey) -> Iterator[Outcome]:
+    """TLS towards ZooKeeper, and whether the znodes that a node creates are closed to others."""
+    for one in survey.controllers:
+        if not one.flag(ENABLE):
+            continue
+        found = next((x for x in (_login(one, y) for y in survey.brokers) if x is not None), None)
+        if found is not None:
+            yield found
+        else:
+            yield from _socket(survey, one)
+
+
+def _login(one: Properties, other: Properties) -> Outcome | None:
+    tls, acl = "zookeeper.ssl.client.enable", "zookeeper.set.acl"
+    if one.flag(tls) != other.flag(tls) and _one_port(one, other):
+        return _W22(
+            one.at(tls),
+            f"{_flag(one, tls)}; {other.name} has {_flag(other, tls)}, for the same servers",
+            "a port of ZooKeeper speaks TLS or does not: the controller gets no connection",
+            "set zookeeper.ssl.* as on the brokers",
+            Severity.BLOCKER,
+        )
+    if one.flag(acl) != other.flag(acl):
+        return _W22(
+            one.at(acl),
+            f"{_flag(one, acl)}; {other.name} has {_flag(other, acl)}",
+            "the controller creates znodes that everybody may change"
+            if other.flag(acl)
+            else "the controller creates znodes that the brokers may not be able to change",
+            "set it as on the brokers",
+        )
+    return None
+
+
+def _flag(one: Properties, key: str) -> str:
+    return one.get(key) or "not set"
+
+
+def _one_port(one: Properties, other: Properties) -> bool:
+    try:
+        mine, theirs = (connect_string(x.get(CONNECT))[0] for x in (one, other))
+    except ValueError:
+        return False
+    return any(x.port == y.port and same_host(x.host, y.host) for x in mine for y in theirs)
+
+
+def _socket(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    key = "zookeeper.clientCnxnSocket"
+    if one.flag("zookeeper.ssl.client.enable") and not one.get(key):
+        yield _W22(
+            one.at(key),
+            "not set, and zookeeper.ssl.client.enable is true",
+            "Kafka's controllers speak TLS to ZooKeeper with the Netty client only, and get no "
+            "connection; kraft-bridge does not need it",
+            f"set {key}=org.apache.zookeeper.ClientCnxnSocketNetty",
+            None if any(other.get(key) for other in survey.brokers) else Severity.INFO,
+        )
