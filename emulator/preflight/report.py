@@ -20,6 +20,7 @@ from emulator.preflight import (
     targets,
     together,
     topics,
+    values,
 )
 from emulator.preflight.engine import RULES, Finding, NotRun, Rule, Severity
 from emulator.preflight.stage import StageFound, standing
@@ -38,6 +39,7 @@ MODULES = (
     identities,
     targets,
     together,
+    values,
     leftovers,
     release4,
     counts,

@@ -377,6 +377,14 @@ FILE_CHANGES: tuple[Change, ...] = (
             }
         )(one),
     ),
+    Change("B25", "a comment behind a number", broker({"num.partitions": "3 # as before"})),
+    Change("B25", "a unit", target({"log.retention.hours": "7d"})),
+    Change("B25", "a boolean in words", controller({"delete.topic.enable": "yes"})),
+    Change("B25", "a misspelt boolean", controller({MIGRATE: "ture"})),
+    Change("B25", "a number too low", target({"log.segment.bytes": "1"})),
+    Change("B25", "no number", broker({"log.retention.ms": ""})),
+    Change("B25", "an unknown policy", broker({"log.cleanup.policy": "remove"})),
+    Change("B25", "an unknown version", target({"inter.broker.protocol.version": "3.10"})),
     Change(
         "B14",
         "no /brokers/topics",
@@ -407,6 +415,14 @@ FILE_CHANGES: tuple[Change, ...] = (
             },
         )(one),
     ),
+    Change(
+        "W20",
+        "a misspelt flag",
+        then(controller({MIGRATE: None}), controller({f"{MIGRATE}d": "true"})),
+        W,
+    ),
+    Change("W20", "a misspelt key", target({"log.retention.hour": "7"}), W),
+    Change("W20", "a key in capitals", broker({"Num.partitions": "1"}), W),
     Change(
         "W21",
         "fewer replicas",

@@ -493,8 +493,8 @@ def test_what_cannot_be_looked_at_is_listed() -> None:
     nodes = {k: v for k, v in nodes.items() if not k.startswith("/brokers/ids/")}
     blind = replace(survey(nodes), properties=(), targets=(), folders=())
     listed = {one.code for one in run(blind).not_run}
-    by_file = {"B04", "B05", "B11", "B12", "B15", "B17", "B20", "B21", "B22", "B23", "B24"}
-    by_file |= {"W11", "W13", "W14"}
+    by_file = {"B04", "B05", "B11", "B12", "B15", "B17", "B20", "B21", "B22", "B23", "B24", "B25"}
+    by_file |= {"W11", "W13", "W14", "W20"}
     assert listed == {*by_file, "B07", "B08", "B10", "I02"}
 
 
