@@ -186,6 +186,18 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
         for broker_id in {one for some in survey.replicas(name) for one in some}:
             held.setdefault(broker_id, []).append(name)
     known = {one.node_id for one in survey.brokers}
+    for one in survey.brokers:
+        if one.node_id is None or one.node_id in held.keys() | survey.live_brokers:
+            continue
+        yield finding(
+            "B10",
+            one.at("node.id" if one.get("node.id") else "broker.id"),
+            f"{one.node_id}, and no such broker is alive or holds replicas",
+            "the node joins as a new broker, or does not start on a folder that is another one's",
+            "none, if it is a new broker; else write the id that the broker has now",
+            "KIP-866, Preparing the Cluster",
+            Severity.WARNING,
+        )
     for broker_id in sorted(held.keys() - survey.live_brokers):
         yield finding(
             "B10",

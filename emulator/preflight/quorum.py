@@ -1,13 +1,10 @@
-"""Rules on the quorum: the controllers' folders, and where the other nodes look for it."""
+"""Rules on the quorum: what the controllers' folders hold."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
+from collections.abc import Iterator
 from typing import Final
 
-from emulator.config.listeners import ANY_ADDRESS, HostPort
 from emulator.metadata.metadata_version import VERSIONS
 from emulator.metadata.migration_state import MigrationState
 from emulator.preflight.controller_folder import ControllerFolder
@@ -16,23 +13,15 @@ from emulator.preflight.identities import is_uuid
 from emulator.preflight.node_file import (
     BOOTSTRAP,
     IBP,
-    NAMES,
-    PLACEHOLDER,
     VOTERS,
-    Properties,
-    same_host,
 )
 from emulator.preflight.stage import standing
 from emulator.preflight.survey import Survey
-from emulator.preflight.words import listed
 
 MIGRATION_LEVEL: Final = 8
 TRANSACTION_LEVEL: Final = 13
 KRAFT_META: Final = "1"
-_ADDRESS: Final = re.compile(r"[^@]*?\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+")
-"""An address as Kafka finds its host and its port (Utils.HOST_PORT_PATTERN)."""
 _B15: Final = FindingOf("B15", "KIP-866, Preparing the Cluster")
-_B16: Final = FindingOf("B16", "KIP-866, Configurations")
 
 
 def level_name(level: int) -> str:
@@ -206,176 +195,3 @@ def _migrated(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
             "lost",
             "after a rollback format the controllers anew, and delete /migration and /kraft_bridge",
         )
-
-
-@rule(
-    "B16",
-    "every node looks for the controllers where they are",
-    "The brokers' controller.quorum.voters named another port than the controllers listened on. "
-    "The brokers ran on, never registered, and nothing but their logs said why.",
-)
-def addresses(survey: Survey) -> Iterator[Outcome]:
-    """Voters and bootstrap servers of every file against the controllers' own files."""
-    controllers = [one for one in survey.all_files if one.is_controller]
-    for one in survey.all_files:
-        if doubled := _doubled(one):
-            yield from doubled
-        elif one.voter_addresses is None or _malformed(one, VOTERS, "@"):
-            yield _B16(
-                one.at(VOTERS),
-                f"{one.get(VOTERS)}: not a list of id@host:port",
-                "the node does not start",
-                "write it as id@host:port,…",
-            )
-        if one.bootstrap_servers is None or _malformed(one, BOOTSTRAP):
-            yield _B16(
-                one.at(BOOTSTRAP),
-                f"{one.get(BOOTSTRAP)}: not a list of host:port",
-                "the node does not start",
-                "write it as host:port,…",
-            )
-    for one in survey.all_files:
-        yield from _one_address(one)
-    if not controllers:
-        if any(one.finds_controllers for one in survey.all_files):
-            yield NotRun("B16", "no controller's server.properties given: use -c")
-        return
-    for one in controllers:
-        yield from _own_port(one)
-    reachable = {
-        one.node_id: one.controller_addresses for one in controllers if one.node_id is not None
-    }
-    for one in survey.all_files:
-        yield from _voters(one, controllers, reachable)
-        yield from _servers(one, reachable)
-
-
-def _doubled(one: Properties) -> list[Outcome]:
-    """Ids that stand in the voters twice: of them Kafka takes the last."""
-    told: dict[str, list[str]] = {}
-    for entry in one.names(VOTERS):
-        node_id, at, address = entry.partition("@")
-        if not at or not node_id.isdigit() or not _ADDRESS.fullmatch(address):
-            return []
-        told.setdefault(node_id, []).append(address)
-    return [
-        _B16(
-            one.at(VOTERS),
-            f"{node_id} is named {len(some)} times: {listed(some)}",
-            f"Kafka takes {some[-1]}, the last, and no other; kraft-bridge does not start",
-            "name each controller once",
-            None if len(set(some)) > 1 else Severity.WARNING,
-        )
-        for node_id, some in told.items()
-        if len(some) > 1
-    ]
-
-
-def _malformed(one: Properties, key: str, at: str = "") -> bool:
-    """Whether Kafka refuses an entry that we could read: an empty one, or two without a comma."""
-    text = one.get(key)
-    if not text or PLACEHOLDER in text:
-        return False
-    entries = [part.strip() for part in text.split(",")]
-    # Of a server Kafka takes what is behind the last odd character.
-    addresses = [part.partition(at)[2] if at else part.rpartition("@")[2] for part in entries]
-    return not all(_ADDRESS.fullmatch(there) for there in addresses)
-
-
-def _one_address(one: Properties) -> Iterator[Outcome]:
-    seen: dict[tuple[str, int], int] = {}
-    for node_id, there in sorted((one.voter_addresses or {}).items()):
-        other = seen.setdefault((there.host.lower(), there.port), node_id)
-        if other != node_id:
-            yield _B16(
-                one.at(VOTERS),
-                f"{node_id} and {other} are both at {there}",
-                "one of the two is not there: its votes are lost, and nobody finds it",
-                "write the address of each controller",
-            )
-
-
-def _own_port(one: Properties) -> Iterator[Outcome]:
-    own = (one.voter_addresses or {}).get(-1 if one.node_id is None else one.node_id)
-    names = one.names(NAMES)
-    told = [*one.listeners(), *one.listeners("advertised.listeners")]
-    ports = {listener.port for listener in told if listener.name in names}
-    if own is not None and ports and own.port not in ports:
-        yield _B16(
-            one.at(VOTERS),
-            f"{one.node_id}@{own}, and this controller listens on port "
-            f"{', '.join(map(str, sorted(ports)))}",
-            "no other node reaches it there",
-            "write the port of its controller listener",
-        )
-
-
-def _voters(
-    one: Properties,
-    controllers: list[Properties],
-    reachable: Mapping[int, tuple[HostPort, ...]],
-) -> Iterator[Outcome]:
-    mine = one.voter_addresses
-    if not mine:
-        return
-    for other in controllers:
-        theirs = other.voter_addresses
-        if theirs and other is not one and set(theirs) != set(mine):
-            yield _B16(
-                one.at(VOTERS),
-                f"names {_ids(mine)}, and {other.name} names {_ids(theirs)}",
-                "the node follows another quorum, or cannot find its leader",
-                "write the same voters into every file",
-            )
-            return
-    for node_id, address in sorted(mine.items()):
-        known = reachable.get(node_id)
-        if not known or any(_same(address, there) for there in known):
-            continue
-        maybe = any(_may_be_same(address, there) for there in known)
-        yield _B16(
-            one.at(VOTERS),
-            f"{node_id}@{address}, and controller {node_id} says that it is at "
-            f"{', '.join(dict.fromkeys(map(str, known)))}",
-            "the node does not find this controller: it never registers, or the quorum has no "
-            "majority",
-            "write the same voters into every file",
-            Severity.WARNING if maybe else None,
-        )
-
-
-def _servers(one: Properties, reachable: Mapping[int, tuple[HostPort, ...]]) -> Iterator[Outcome]:
-    known = [there for some in reachable.values() for there in some]
-    for server in one.bootstrap_servers or ():
-        if known and not any(_same(server, there) for there in known):
-            yield _B16(
-                one.at(BOOTSTRAP),
-                f"{server}, and the controllers say that they are at "
-                f"{', '.join(dict.fromkeys(map(str, known)))}",
-                "if no server of the list is a controller the node never finds the quorum",
-                "write the addresses of the controllers",
-            )
-
-
-def _same(one: HostPort, other: HostPort) -> bool:
-    """One address; a controller that binds every address has no host to compare."""
-    if one.port != other.port:
-        return False
-    return other.host in ANY_ADDRESS or same_host(one.host, other.host)
-
-
-def _may_be_same(one: HostPort, other: HostPort) -> bool:
-    """Whether one is a name and the other an address, on one port: only DNS knows."""
-    return one.port == other.port and _is_address(one.host) != _is_address(other.host)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _ids(voters: Mapping[int, HostPort]) -> str:
-    return ", ".join(map(str, sorted(voters)))

@@ -21,6 +21,7 @@ from emulator.preflight import (
     together,
     topics,
     values,
+    voters,
 )
 from emulator.preflight.engine import RULES, Finding, NotRun, Rule, Severity
 from emulator.preflight.stage import StageFound, standing
@@ -35,6 +36,7 @@ MODULES = (
     settings,
     starting,
     quorum,
+    voters,
     reaching,
     identities,
     targets,

@@ -190,6 +190,20 @@ def moved_metadata(one: Survey) -> Survey:
     return replace(before, targets=files)
 
 
+def exchanged(one: Survey) -> Survey:
+    """A second controller listens where the voters say that the first is."""
+    first = next(x for x in one.properties if x.is_controller)
+    second = replace(first, name="second", values={**first.values, "node.id": "9999"})
+    names = first.names(NAMES)[0]
+    told = {VOTERS: f"{first.node_id}@10.0.0.1:9093,9999@10.0.0.2:9093", SERVERS: None}
+    files = [x for x in one.properties if x is not first]
+    for file, host in ((first, "10.0.0.2"), (second, "10.0.0.1")):
+        values = {**file.values, **told, LISTENERS: f"{names}://{host}:9093"}
+        kept = {key: value for key, value in values.items() if value is not None}
+        files.append(replace(file, values=kept))
+    return replace(one, properties=files)
+
+
 FILE_CHANGES: tuple[Change, ...] = (
     Change("B23", "a misspelt role", controller({ROLES: "contoller"})),
     Change("B23", "a role in capitals", controller({ROLES: "Controller"})),
@@ -363,6 +377,8 @@ FILE_CHANGES: tuple[Change, ...] = (
             ],
         ),
     ),
+    Change("B10", "an id of no broker", broker({"broker.id": "77", "node.id": None}), W),
+    Change("B16", "addresses of voters exchanged", exchanged),
     Change("B24", "another's advertised address", as_another),
     Change("B24", "one folder on one machine", on_one_machine("log.dirs", "/var/kafka")),
     Change("B24", "one port on one machine", on_one_machine(LISTENERS, "{inter}://127.0.0.1:7")),
