@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
@@ -40,8 +41,9 @@ def own_places(survey: Survey) -> Iterator[Outcome]:
     later = [one for one in survey.properties if one.node_id not in replaced]
     told: set[tuple[str, str, str]] = set()
     for files in (survey.properties, [*survey.targets, *later]):
-        for first, second in combinations(files, 2):
-            if first.node_id == second.node_id and first.node_id is not None:
+        for first, second in combinations([_place(one) for one in files], 2):
+            mine = first.file.node_id
+            if mine is not None and mine == second.file.node_id:
                 continue  # B05 and B17 say so
             for found in (*_addresses(first, second), *_machine(first, second)):
                 if (key := (found.znode, found.fact, found.consequence)) not in told:
@@ -50,36 +52,51 @@ def own_places(survey: Survey) -> Iterator[Outcome]:
     yield from _registered(survey)
 
 
-def _addresses(first: Properties, second: Properties) -> Iterator[Finding]:
-    if first.is_controller or second.is_controller:
-        return
-    theirs = {(end.host.lower(), end.port): end for end in advertised(first) if not end.wildcard}
-    for end in advertised(second):
-        if end.port and (end.host.lower(), end.port) in theirs:
-            yield _B24(
-                second.at("advertised.listeners"),
-                f"{end.host}:{end.port}, as {first.name} has",
-                "clients reach one of the two brokers at the address of both; in ZooKeeper mode "
-                "the second does not start",
-                "advertise each broker at an address of its own",
-            )
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a node needs for itself: where it is told to be, the machine, its ports and folders."""
+
+    file: Properties
+    told: Mapping[tuple[str, int], ListenerAddress]
+    hosts: frozenset[str]
+    bound: tuple[ListenerAddress, ...]
+    folders: frozenset[str]
 
 
-def _machine(first: Properties, second: Properties) -> Iterator[Finding]:
-    """Nodes of one machine, as far as their files say that they are."""
-    if not _hosts(first) & _hosts(second):
-        return
-    for port in sorted({x.port for x in _bound(first) for y in _bound(second) if _clash(x, y)}):
+def _place(one: Properties) -> _Place:
+    told = [] if one.is_controller else advertised(one)
+    known = {(end.host.lower(), end.port): end for end in told if end.port and not end.wildcard}
+    folders = (*one.names("log.dirs"), *one.names("log.dir"), *one.names("metadata.log.dir"))
+    paths = frozenset(path.rstrip("/") or "/" for path in folders)
+    return _Place(one, known, _hosts(one), tuple(_bound(one)), paths)
+
+
+def _addresses(first: _Place, second: _Place) -> Iterator[Finding]:
+    for key in sorted(first.told.keys() & second.told.keys()):
         yield _B24(
-            second.at("listeners"),
-            f"port {port}, as {first.name} has, on the same machine",
+            second.file.at("advertised.listeners"),
+            f"{second.told[key].host}:{key[1]}, as {first.file.name} has",
+            "clients reach one of the two brokers at the address of both; in ZooKeeper mode the "
+            "second does not start",
+            "advertise each broker at an address of its own",
+        )
+
+
+def _machine(first: _Place, second: _Place) -> Iterator[Finding]:
+    """Nodes of one machine, as far as their files say that they are."""
+    if not first.hosts & second.hosts:
+        return
+    for port in sorted({x.port for x in first.bound for y in second.bound if _clash(x, y)}):
+        yield _B24(
+            second.file.at("listeners"),
+            f"port {port}, as {first.file.name} has, on the same machine",
             "the second node does not start",
             "give each node a port of its own",
         )
-    for folder in sorted(_folders(first) & _folders(second)):
+    for folder in sorted(first.folders & second.folders):
         yield _B24(
-            second.at("log.dirs"),
-            f"{folder}, as {first.name} has, on the same machine",
+            second.file.at("log.dirs"),
+            f"{folder}, as {first.file.name} has, on the same machine",
             "the second node does not start: the folder is locked, or is another node's",
             "give each node folders of its own",
         )
@@ -116,11 +133,6 @@ def _bound(one: Properties) -> list[ListenerAddress]:
 def _clash(one: ListenerAddress, other: ListenerAddress) -> bool:
     same = one.wildcard or other.wildcard or same_host(one.host, other.host)
     return one.port == other.port != 0 and same
-
-
-def _folders(one: Properties) -> frozenset[str]:
-    told = (*one.names("log.dirs"), *one.names("log.dir"), *one.names("metadata.log.dir"))
-    return frozenset(path.rstrip("/") or "/" for path in told)
 
 
 def _registered(survey: Survey) -> Iterator[Outcome]:
