@@ -9,8 +9,9 @@ from emulator.config.confidential import is_name, value_of
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.unknown import OWN_PREFIX, nearest
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
+from emulator.preflight.kafka_relations import contradictions
 from emulator.preflight.kafka_values import why_refused
-from emulator.preflight.node_file import IBP, PLACEHOLDER
+from emulator.preflight.node_file import IBP, PLACEHOLDER, Properties
 from emulator.preflight.survey import Survey
 
 _B25: Final = FindingOf("B25", "KafkaConfig.configDef")
@@ -28,27 +29,32 @@ _JUDGED_MAX: Final = 100
     "number was none, and the node did not start.",
 )
 def typed(survey: Survey) -> Iterator[Outcome]:
-    """Numbers, their bounds, booleans and names from a fixed list, in every file."""
+    """Numbers, their bounds alone and beside others, booleans, and names from a fixed list."""
     if not survey.all_files:
         yield NotRun("B25", "no server.properties given: use -c")
     for one in survey.all_files:
-        for key in sorted(one.values):
+        wrong = {key: why for key, text in one.values.items() if (why := _why(one, key, text))}
+        for key, why in contradictions(one.values):
+            wrong.setdefault(key, why)
+        for key in sorted(wrong):
             text = one.values[key].strip()
-            if PLACEHOLDER in text:
-                continue
-            why = why_refused(key, text)
-            judged = not one.is_zookeeper_broker or not text
-            if key == IBP and judged and one.protocol is None:
-                why = "no version that Kafka 3.9 knows"  # B11 says so of ZooKeeper-mode brokers
-            if why:
-                yield _B25(
-                    one.at(key),
-                    f"{value_of(key, text)!r}: {why}",
-                    "the node does not start",
-                    "write such a value; a comment needs a line of its own"
-                    if "#" in text
-                    else "write such a value",
-                )
+            yield _B25(
+                one.at(key),
+                f"{value_of(key, text)!r}: {wrong[key]}",
+                "the node does not start",
+                "write such a value; a comment needs a line of its own"
+                if "#" in text
+                else "write such a value",
+            )
+
+
+def _why(one: Properties, key: str, text: str) -> str:
+    if PLACEHOLDER in text:
+        return ""
+    judged = not one.is_zookeeper_broker or not text.strip()
+    if key == IBP and judged and one.protocol is None:
+        return "no version that Kafka 3.9 knows"  # B11 says so of ZooKeeper-mode brokers
+    return why_refused(key, text.strip())
 
 
 @rule(

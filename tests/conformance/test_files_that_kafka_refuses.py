@@ -82,6 +82,7 @@ VALUES = (
     "/a,/b",
     "PLAIN,SCRAM-SHA-256",
 )
+NUMERALS = ("-2", "-1", "0", "1", "13", "1000", "2147483647", str(2**63 - 1), "1.5", "x", "")
 SPOILT: Mapping[str, Callable[[str], str]] = {
     "small": str.lower,
     "capitals": str.upper,
@@ -199,6 +200,25 @@ def test_kafka_refuses_each_bad_change_of_a_file(name: str, oracle: Oracle) -> N
         change.name for (change, _), told in zip(bad, answers, strict=True) if told == "ok"
     ] == []
     assert all(run(change.apply(clean(name))).count(Severity.BLOCKER) for change, _ in bad)
+
+
+def test_each_number_is_blocked_as_kafka_refuses_it(oracle: Oracle) -> None:
+    """Alone and beside the defaults of the others, in a file of each kind."""
+    files = files_of("plain")
+    kinds = {(one.is_controller, one.is_kraft_broker): one for one in files}
+    cases = [
+        (f"{one.name} {key}={text}", changed(one, {key: text}))
+        for one in kinds.values()
+        for key in sorted(NUMBERS.keys() - {"broker.id", "node.id"})
+        for text in NUMERALS
+    ]
+    answers = oracle([one.values for _, one in cases])
+    wrong = [
+        (how, answer, refused(one))
+        for (how, one), answer in zip(cases, answers, strict=True)
+        if bool(refused(one)) != answer.startswith("!")
+    ]
+    assert not wrong, f"{len(wrong)} of {len(cases)}: {wrong[:20]}"
 
 
 def test_types_and_bounds_are_those_of_kafka(compile_java: Callable[..., Path]) -> None:

@@ -399,6 +399,8 @@ FILE_CHANGES: tuple[Change, ...] = (
     Change("B25", "a misspelt boolean", controller({MIGRATE: "ture"})),
     Change("B25", "a number too low", target({"log.segment.bytes": "1"})),
     Change("B25", "no number", broker({"log.retention.ms": ""})),
+    Change("B25", "no time at all", broker({"log.retention.hours": "0"})),
+    Change("B25", "a wait longer than the lag", target({"replica.lag.time.max.ms": "100"})),
     Change("B25", "an unknown policy", broker({"log.cleanup.policy": "remove"})),
     Change("B25", "an unknown version", target({"inter.broker.protocol.version": "3.10"})),
     Change(
