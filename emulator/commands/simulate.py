@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -145,11 +147,29 @@ def _batches(
             if end is not None and time.monotonic() >= end:
                 return
         return
-    with ProcessPoolExecutor(jobs) as pool:
-        while wave := [some for _ in range(jobs * 4) if (some := list(islice(seeds, AT_ONCE)))]:
-            yield from pool.map(_run, wave, [kind] * len(wave))
-            if end is not None and time.monotonic() >= end:
-                return
+    with ProcessPoolExecutor(jobs, initializer=_end_with_parent) as pool:
+        try:
+            while wave := [some for _ in range(jobs * 4) if (some := list(islice(seeds, AT_ONCE)))]:
+                yield from pool.map(_run, wave, [kind] * len(wave))
+                if end is not None and time.monotonic() >= end:
+                    return
+        except BaseException:
+            # Interrupted, here or by whoever takes the reports: nobody waits for the rest.
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
+
+
+def _end_with_parent() -> None:
+    """Have a worker end when the process that gives it seeds has, however that ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _show_failure(report: Report, *, small: bool) -> None:
