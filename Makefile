@@ -91,10 +91,10 @@ matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, eve
 	  $(PY) -m tools.recorded readers $(PY) -m bench.matrix.readers || code=1; \
 	  $(PY) -m tools.recorded clients $(PY) -m bench.matrix.clients && exit $$code
 
-life: $(ENV) $(JARS) $(LIFE) ## 40 minutes: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, and back once; goes on if cut
+life: $(ENV) $(JARS) $(LIFE) ## 17 minutes and more: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, with each way back; goes on if cut
 	$(PY) -m tools.recorded life $(PY) -m bench.life
 
-compose: $(ENV) ## an image, a migration and an analysis in containers, by Docker or podman (about 8 minutes)
+compose: $(ENV) ## an image, a migration and an analysis in containers, by Docker or podman (8 to 21 minutes)
 	$(PY) -m bench.compose.story
 
 requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test

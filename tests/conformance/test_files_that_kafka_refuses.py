@@ -1,7 +1,7 @@
 """Preflight blocks the files with which Kafka does not start, and only those.
 
-Kafka 3.9.2 itself is asked: ``KafkaConfig``, and ZooKeeper's reading of the connect string. Each
-file of each clean cluster is spoilt in many ways that a hand can spoil it.
+Kafka 3.9.2 itself is asked: ``KafkaConfig``, and ZooKeeper's reading of the connect string. One
+file of each kind, of four clean clusters, is spoilt in many ways that a hand can spoil it.
 """
 
 from __future__ import annotations
