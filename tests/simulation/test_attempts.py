@@ -116,6 +116,7 @@ def test_a_release_while_controllers_run(simulate, monkeypatch):
 def test_counters_that_are_left_behind(simulate, monkeypatch):
     """The second attempt takes ZooKeeper for one that follows its log, or is refused by it."""
     monkeypatch.setattr("emulator.simulation.attempts.Operator._until", _once)
+    assert broken(simulate, seeds=1) == set(), "only what follows is planted"
     monkeypatch.setattr(course.release, "forgotten", lambda _found: None)
     assert broken(simulate, seeds=1)
 
