@@ -85,7 +85,8 @@ class NewPartitions:
         self._brokers = image.brokers
         self._features = image.features
         self._with_directories = image.metadata_version.supports(Feature.DIRECTORIES)
-        self._errors: dict[tuple[int, ...], ApiError | None] = {}
+        self._valid: set[tuple[int, ...]] = set()
+        """Not those that are refused: callers may name any number of lists, each of any length."""
         self._placed: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[bytes, ...]]] = {}
         """Replicas -> ISR and directories."""
 
@@ -102,7 +103,7 @@ class NewPartitions:
     def serves(self, image: Image) -> bool:
         """Whether all that is known here is so in this image too, and is not too much to keep."""
         same = self._brokers is image.brokers and self._features is image.features
-        return same and len(self._errors) + len(self._placed) <= LISTS_KEPT
+        return same and len(self._valid) + len(self._placed) <= LISTS_KEPT
 
     def error(
         self, partition_id: int, replicas: Sequence[int], replication_factor: int | None
@@ -117,11 +118,11 @@ class NewPartitions:
         Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
         """
         key = tuple(replicas)
-        if key not in self._errors:
-            self._errors[key] = replica_list_error(self._brokers, replicas)
-        error = self._errors[key]
-        if error is not None:
-            return error
+        if key not in self._valid:
+            error = replica_list_error(self._brokers, replicas)
+            if error is not None:
+                return error
+            self._valid.add(key)
         why = None
         if replication_factor is not None and len(replicas) != replication_factor:
             why = (

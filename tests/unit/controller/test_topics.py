@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from emulator.controller.api import create_topics
 from emulator.controller.context import Context
+from emulator.controller.topics import NewPartitions
 from tests.unit.controller.world import (
     broker,
     create,
@@ -375,3 +377,11 @@ def test_more_records_than_one_batch_holds_are_not_made(monkeypatch: pytest.Monk
     assert not result.records
     checked = handle(image_of(broker(0)), kinds(topics=topics, validate_only=True))
     assert {one.error_code for one in checked.response.topics} == {ErrorCode.NONE}
+
+
+def test_a_list_of_replicas_that_is_refused_is_not_kept() -> None:
+    """What is kept outlives the request, and a caller may name any number, each of any length."""
+    new, replicas = NewPartitions(IMAGE), tuple(range(100))
+    held = sys.getrefcount(replicas)
+    assert new.error(0, replicas, None) is not None
+    assert sys.getrefcount(replicas) == held
