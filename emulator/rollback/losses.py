@@ -132,7 +132,8 @@ def _too_low(seen: Situation) -> Iterator[Finding]:
 
 def _too_high(seen: Situation) -> Iterator[Finding]:
     """Versions above the partition epoch; the state itself is as the log has it."""
-    found = [one for one in seen.differences or () if one.kind == _AHEAD]
+    told = [one for one in seen.differences or () if one.kind == _AHEAD]
+    found = [one for one in told if not _written_since(seen, one.path)]
     for one in found[:NAMED_MAX]:
         leader = seen.survey.json(one.path).get("leader")
         yield finding(
@@ -149,6 +150,15 @@ def _too_high(seen: Situation) -> Iterator[Finding]:
         more = f"{len(found) - NAMED_MAX} more versions are too high, {len(found)} in all"
         each = "restart the brokers that lead them, one by one"
         yield finding("R06", "/", more, "", each, "", Severity.WARNING)
+
+
+def _written_since(seen: Situation, path: str) -> bool:
+    """Whether a broker that is the controller wrote a state: its leader knows the version then.
+
+    An ISR that shrinks and grows again is as the log has it, two versions later.
+    """
+    epoch, last = seen.survey.json(path).get("controller_epoch"), seen.stage.mark
+    return isinstance(epoch, int) and epoch > last.kraft_controller_epoch >= 0
 
 
 def not_here(seen: Situation) -> str:

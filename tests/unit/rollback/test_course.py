@@ -295,6 +295,19 @@ def test_a_version_that_is_too_high_is_told_with_the_broker_to_restart_and_keeps
     assert told.remedy == "once a broker is the controller, restart broker 0, which leads it"
 
 
+def test_a_version_that_a_broker_wrote_as_the_controller_is_not_too_high() -> None:
+    """Its ISR shrank and grew again since the way back, and the leader knows the version."""
+    path = "/brokers/topics/orders/partitions/0/state"
+    world = dual_write(up=[], differences=[Difference(path, "ahead", b"{}", b"{}", 9, 7)])
+    assert go(world, Wanted()).failed == ""
+    state = msgspec.json.decode(world.data(path) or b"")
+    later = msgspec.json.encode({**state, "controller_epoch": EPOCH + 1})
+    world.tree.write(SetData(path, later), 7, 1)
+    course = go(world, Wanted())
+    assert course.phase is RollbackPhase.ROLLED_BACK
+    assert "R06" not in {one.code for one in course.findings}
+
+
 def test_of_many_versions_that_are_too_high_their_number_is_told() -> None:
     many = [Difference(f"/t{at}/state", "ahead", b"{}", b"{}", 9, 7) for at in range(25)]
     course = go(dual_write(up=[], differences=many), Wanted())
