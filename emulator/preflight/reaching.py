@@ -19,6 +19,7 @@ from emulator.preflight.node_file import (
     NAMES,
     PLACEHOLDER,
     PROTOCOL_MAP,
+    VOTERS,
     Properties,
     same_host,
 )
@@ -257,7 +258,7 @@ def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
     theirs = {x: controller.protocols.get(x, "") for x in controller.names(NAMES)}
     if not {protocol, *theirs.values()} <= set(SECURITY_PROTOCOLS) or not theirs:
         return  # B11, B12 or B17 say so
-    if not one.voters and name not in theirs:
+    if not one.get(VOTERS) and name not in theirs:
         yield _B22(
             one.at(NAMES),
             f"{name}; {controller.name} has {listed(theirs)}",

@@ -86,6 +86,10 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
 def _versions(one: Properties) -> Iterator[Outcome]:
     """What inter.broker.protocol.version allows."""
     level = _level(one)
+    if PLACEHOLDER in one.get(IBP):
+        why = f"{one.name} takes {IBP} from a config provider, which is not asked here"
+        yield NotRun("B11", why)
+        return
     if one.get(IBP) and (level is None or level < MIGRATION_LEVEL):
         yield _B11(
             one.at(IBP),

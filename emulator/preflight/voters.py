@@ -35,16 +35,20 @@ def addresses(survey: Survey) -> Iterator[Outcome]:
     """Voters and bootstrap servers of every file against the controllers' own files."""
     controllers = [one for one in survey.all_files if one.is_controller]
     for one in survey.all_files:
+        filled_in = [key for key in (VOTERS, BOOTSTRAP) if PLACEHOLDER in one.get(key)]
+        for key in filled_in:
+            why = f"{one.name} takes {key} from a config provider, which is not asked here"
+            yield NotRun("B16", why)
         if doubled := _doubled(one):
             yield from doubled
-        elif one.voter_addresses is None or _malformed(one, VOTERS, "@"):
+        elif VOTERS not in filled_in and _malformed(one, VOTERS):
             yield _B16(
                 one.at(VOTERS),
                 f"{one.get(VOTERS)}: not a list of id@host:port",
                 "the node does not start",
                 "write it as id@host:port,…",
             )
-        if one.bootstrap_servers is None or _malformed(one, BOOTSTRAP):
+        if BOOTSTRAP not in filled_in and _malformed(one, BOOTSTRAP):
             yield _B16(
                 one.at(BOOTSTRAP),
                 f"{one.get(BOOTSTRAP)}: not a list of host:port",
@@ -89,14 +93,14 @@ def _doubled(one: Properties) -> list[Outcome]:
     ]
 
 
-def _malformed(one: Properties, key: str, at: str = "") -> bool:
-    """Whether Kafka refuses an entry that we could read: an empty one, or two without a comma."""
-    text = one.get(key)
-    if not text or PLACEHOLDER in text:
-        return False
-    entries = [part.strip() for part in text.split(",")]
+def _malformed(one: Properties, key: str) -> bool:
+    """Whether Kafka refuses an entry; also one that we can read: two without a comma between."""
+    voters, text = key == VOTERS, one.get(key)
+    if (one.voter_addresses if voters else one.bootstrap_servers) is None:
+        return True
+    entries = [part.strip() for part in text.split(",")] if text else []
     # Of a server Kafka takes what is behind the last odd character.
-    addresses = [part.partition(at)[2] if at else part.rpartition("@")[2] for part in entries]
+    addresses = [part.partition("@")[2] if voters else part.rpartition("@")[2] for part in entries]
     return not all(_ADDRESS.fullmatch(there) for there in addresses)
 
 

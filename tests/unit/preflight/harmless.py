@@ -131,6 +131,10 @@ HARMLESS: Mapping[str, Apply] = {
         lambda one: {MAP: mapped(one)[MAP].replace("PLAINTEXT,", "plaintext,")}
     ),
     "values of a config provider": every(filled_in, lambda one: one.is_zookeeper_broker),
+    "a folder that log.dirs replaces": every(
+        lambda one: {"log.dir": "/a/of-before", "log.dirs": f"/a/{one.node_id}"}, is_broker
+    ),
+    "folders of the environment": every(lambda _one: {"log.dirs": "${env:FOLDERS}"}, is_broker),
     "both ids, alike": every(
         lambda one: {"node.id": str(one.node_id), "broker.id": str(one.node_id)}
     ),

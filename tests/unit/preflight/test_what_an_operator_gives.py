@@ -207,6 +207,21 @@ def test_a_connect_string_of_a_config_provider_is_said_not_to_be_compared() -> N
     assert told in [one.why for one in report.not_run if one.code == "B20"]
 
 
+@pytest.mark.parametrize(
+    ("code", "key"),
+    [
+        ("B16", "controller.quorum.voters"),
+        ("B16", "controller.quorum.bootstrap.servers"),
+        ("B11", "inter.broker.protocol.version"),
+    ],
+)
+def test_what_a_config_provider_fills_in_is_said_not_to_be_judged(code: str, key: str) -> None:
+    report = run(survey(broker={key: "${file:/etc/kafka/own.properties:told}"}))
+    assert not found(report, code), report.findings
+    told = f"b takes {key} from a config provider, which is not asked here"
+    assert told in [one.why for one in report.not_run if one.code == code]
+
+
 def test_a_broker_that_is_not_restarted_yet_may_have_the_listener_in_its_file_only() -> None:
     registered = {"version": 5, "listener_security_protocol_map": {"OLD": "PLAINTEXT"}}
     report = run(survey({**good_nodes(), "/brokers/ids/1": js(registered)}))
