@@ -13,6 +13,7 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.config.listeners import HostPort, host_port
+from emulator.net.hosts import host_fault
 
 if TYPE_CHECKING:
     from emulator.io.recorder import Route
@@ -76,10 +77,8 @@ def _routes(listen: list[str], to: list[str]) -> list[Route]:
     except ValueError as error:
         raise fail(str(error), 2) from error
     for one in (each for route in routes for each in route):
-        try:
-            one.host.encode("idna")
-        except UnicodeError:
-            raise fail(f"{one.host!r} is no name of a host", 2) from None
+        if host_fault(one.host) is not None:
+            raise fail(f"{one.host!r} is no name of a host", 2)
     loop = next((a for a, b in routes if a in {to for _, to in routes}), None)
     if loop is not None:
         raise fail(f"{loop} is a --listen and a --to: it would connect to itself for ever", 2)
