@@ -327,7 +327,10 @@ class Stage:
             migration = status["migration"]
             if status["active"] and (migration is None or migration["migration_state"] in _RULING):
                 lag = {} if migration is None else migration["lag"]
-                return Ruling(True, lag.get("records_without_no_ops"), lag.get("ms"))
+                records = lag.get("records_without_no_ops")
+                dual = migration is not None and migration["migration_state"] == "MIGRATION"
+                by_log = records is not None or not dual
+                return Ruling(True, records, lag.get("ms"), by_log=by_log)
         alive = {broker.id for broker in self.cluster.brokers if broker.alive}
         holder = None
         if self.standing.zookeeper and self.zk.alive:

@@ -50,6 +50,8 @@ class Ruling:
     lag_records: int | None = None
     """Committed records that ZooKeeper lacks; None where that is not known, or not asked for."""
     lag_ms: int | None = None
+    by_log: bool = False
+    """It is a controller of ours; while ZooKeeper is written, one that ZooKeeper has confirmed."""
 
 
 class RulingWatch:
@@ -72,7 +74,7 @@ class RulingWatch:
         """Longest lag seen."""
         self.lag_ms = 0
         self.quorum_s: float | None = None
-        """When controllers of ours were first seen to rule while ZooKeeper is written."""
+        """When a controller of ours was first seen to rule."""
 
     def take(self, seen: Ruling, now_s: float) -> None:
         """Enter what was seen; ``now_s``: when the look began."""
@@ -80,7 +82,7 @@ class RulingWatch:
             self.nobody_s += now_s - self._last_s
         self._absent = not seen.someone
         self._last_s = now_s
-        if self.quorum_s is None and seen.someone and seen.lag_records is not None:
+        if self.quorum_s is None and seen.by_log:
             self.quorum_s = now_s
         self.lag_records = max(self.lag_records, seen.lag_records or 0)
         self.lag_ms = max(self.lag_ms, seen.lag_ms or 0)

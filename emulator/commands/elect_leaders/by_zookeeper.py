@@ -81,9 +81,10 @@ def _connected(zookeeper: str) -> Iterator[KazooClient]:
         raise UnreachableError(str(error)) from error
     try:
         client.start(CONNECT_TIMEOUT_S)
-    except KazooTimeoutError as error:
+    except (KazooException, KazooTimeoutError) as error:
+        client.stop()
         client.close()
-        raise UnreachableError(f"{zookeeper}: {error}") from error
+        raise UnreachableError(f"{zookeeper}: {error or type(error).__name__}") from error
     try:
         yield client
     except (KazooException, KazooTimeoutError) as error:

@@ -36,8 +36,8 @@ def test_the_first_look_that_saw_our_controllers_rule_is_kept():
     for seen, now_s in (
         (Ruling(someone=True), 1.0),
         (Ruling(someone=False), 2.0),
-        (Ruling(someone=True, lag_records=0), 3.0),
-        (Ruling(someone=True, lag_records=5), 4.0),
+        (Ruling(someone=True, by_log=True), 3.0),
+        (Ruling(someone=True, by_log=True), 4.0),
     ):
         watch.take(seen, now_s)
     assert watch.quorum_s == 3.0
