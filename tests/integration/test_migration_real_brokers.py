@@ -88,7 +88,10 @@ def test_while_it_waits_it_leaves_the_controller_znodes_alone(story):
 @pytest.mark.requirement("P07", "P08", "R09", "T06")
 def test_it_claims_within_the_interval_of_its_checks_after_the_last_registration(story):
     registered = last_registration(story)
-    assert 0 < the_claim(story)[0][0] - registered < CHECK_S
+    # At once, by the registration: within the second of a quiet machine, and within the interval
+    # on any.
+    soon_s = max(1.0, 10 * story.seen["look_s"])
+    assert 0 < the_claim(story)[0][0] - registered < min(CHECK_S, soon_s)
 
 
 @pytest.mark.requirement("S06")

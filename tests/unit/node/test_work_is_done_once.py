@@ -22,6 +22,7 @@ from emulator.slices import RECORDS_PER_SLICE
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.world import create
 from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, IDENTITY, Peers, header
+from tests.unit.node.test_small_requests import shrink
 from tests.unit.raft.world import fetch
 from wire import codec
 from wire import messages as m
@@ -264,18 +265,7 @@ def test_a_change_of_an_isr_is_computed_twice(
             return real(*parts)
 
         monkeypatch.setattr(owner, "changed_partition", change)
-    topic = peers.image.topic("t")
-    assert topic is not None
-    leader = topic.partitions[0].leader
-    kinds = m.AlterPartitionRequest
-    member = kinds.BrokerState(broker_id=leader, broker_epoch=peers.image.brokers[leader].epoch)
-    wanted = kinds.PartitionData(new_isr_with_epochs=[member])
-    request = kinds(
-        broker_id=leader,
-        broker_epoch=member.broker_epoch,
-        topics=[kinds.TopicData(topic_id=topic.id, partitions=[wanted])],
-    )
-    assert peers.ask(request, 56, 3).topics[0].partitions[0].isr == (leader,)
+    shrink(peers, "t")
     assert len(changed) == 2
 
 
