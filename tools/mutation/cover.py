@@ -138,7 +138,8 @@ class Recorded:
             for name in merged.measured_files()
             if before.get(inside := _inside(name)) != now.get(inside, before.get(inside))
         }
-        merged.purge_files(list(changed))
+        if changed:  # coverage refuses to take anything from where there is nothing
+            merged.purge_files(list(changed))
         for name, contexts in changed.items():
             for context, lines in _turned(contexts).items():
                 merged.set_context(context)

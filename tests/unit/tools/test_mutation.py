@@ -196,6 +196,13 @@ def put_down(checkout, folder, ran):
     (folder / "quick/files.json").write_text(json.dumps(done))
 
 
+def test_the_first_recording_begins_with_nothing(checkout, tmp_path):
+    first = Recorded(checkout, tmp_path / "recorded")
+    first.record(["tests"])
+    found = [test.function for test in first.touching(FILE, range(2, 3))]
+    assert sorted(found) == ["tests/test_one.py::test_edge", "tests/test_one.py::test_f"]
+
+
 def test_what_was_recorded_in_two_places_counts_together(checkout, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     ran = [(elsewhere, "f", 2), (checkout, "edge", 2), (elsewhere, "edge", 6)]
