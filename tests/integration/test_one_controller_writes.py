@@ -51,6 +51,13 @@ def held_back(stage: MigratingControllers, leader: int) -> list[str]:
     before = len(stage.seen[leader])
     limited(stage, 2e6, leader)
     wait_for("a write of these quotas", lambda: sent(stage, leader, before, "/config/users/"))
+    return topics_held_back(stage, leader)
+
+
+def topics_held_back(stage: MigratingControllers, leader: int) -> list[str]:
+    """Topics alone; at least one write of them is on its way."""
+    stage.proxies[leader].freeze()
+    before = len(stage.seen[leader])
     names = stage.create("held-back", leader, count=COUNT)
     wait_for("a write of these topics", lambda: sent(stage, leader, before, "/brokers/topics/held"))
     return names
@@ -145,12 +152,11 @@ def test_a_leader_that_was_paused_writes_nothing_beside_the_next_one(
 def arrived(stage: MigratingControllers) -> list[Transaction]:
     """What of the old leader has arrived in ZooKeeper behind the claim of the next."""
     transactions = stage.transactions()
-    return late(transactions, claims(transactions))
+    return late(transactions, *claims(transactions)[:2])
 
 
-def late(transactions: list[Transaction], made: list[Claim]) -> list[Transaction]:
-    """What the session of the first claim sent and ZooKeeper took behind the second claim."""
-    first, second = made[:2]
+def late(transactions: list[Transaction], first: Claim, second: Claim) -> list[Transaction]:
+    """What the session of one claim sent and ZooKeeper took behind the next claim."""
     behind = [one for one in transactions if one.zxid > second.zxid]
     return [one for one in behind if one.session == first.session]
 
@@ -161,30 +167,46 @@ def judged(transactions: list[Transaction], old: int, leader: int, names: list[s
     made = claims(transactions)
     assert len(made) >= 2
     assert (made[0].node_id, made[-1].node_id) == (old, leader)
-    for one, other in itertools.pairwise(made):
-        assert other.kraft_epoch > one.kraft_epoch
-        assert other.zk_epoch > one.zk_epoch
-        assert other.epoch_version == one.epoch_version + 1
+    each_by_one(made)
     of_claims = [one for one in transactions if one.zxid in {claim.zxid for claim in made}]
     for one in of_claims:
         assert {EPOCH, CONTROLLER} <= {write.path for write in one.writes}
 
-    came_late = late(transactions, made)
+    came_late = late(transactions, *made[:2])
     assert came_late, "what was held back has not arrived"
     if old not in {claim.node_id for claim in made[1:]}:
         assert {one.error for one in came_late} == {BAD_VERSION}
     taken_up(transactions, made, names)
 
 
+def each_by_one(made: list[Claim]) -> None:
+    """Each claim raises the version of ``/controller_epoch`` by one, and the epoch in it.
+
+    That too by one, but for elections that nobody won or after which nobody claimed.
+    """
+    first = made[0]
+    for one, other in itertools.pairwise(made):
+        assert other.kraft_epoch > one.kraft_epoch
+        assert other.epoch_version == one.epoch_version + 1
+        assert other.zk_epoch > one.zk_epoch
+        assert other.zk_epoch - first.zk_epoch <= other.kraft_epoch - first.kraft_epoch
+
+
+def said_of_the_migration(transactions: list[Transaction], since: int) -> list[dict[str, int]]:
+    """What was written to ``/migration`` behind a zxid, in order."""
+    return [
+        json.loads(write.data)
+        for one in transactions
+        if not one.error and one.zxid > since
+        for write in one.writes
+        if write.path == MIGRATION and write.kind != "check"
+    ]
+
+
 def taken_up(transactions: list[Transaction], made: list[Claim], names: list[str]) -> None:
     """Each next leader goes on behind the offset of ``/migration``, and writes nothing twice."""
-    offsets = [
-        json.loads(write.data)["kraft_metadata_offset"]
-        for one in transactions
-        if not one.error and one.zxid > made[0].zxid
-        for write in one.writes
-        if write.path == MIGRATION
-    ]
+    said = said_of_the_migration(transactions, made[0].zxid)
+    offsets = [one["kraft_metadata_offset"] for one in said]
     assert offsets == sorted(offsets)
     created = paths(transactions, "create")
     for name in names:
