@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from tests.integration.zookeeper_frames import MULTI, SET_DATA, decode
+from bench.rig.waiting import wait_for
+from tests.integration.zookeeper_frames import (
+    CREATE,
+    DELETE,
+    GET_DATA,
+    MULTI,
+    SET_DATA,
+    decode,
+    operation,
+)
 from wire import messages as m
 from wire.frame import decode_request
+
+CLAIMED = ("/controller", "/controller_epoch")
+"""What a claim writes."""
+WRITES = {CREATE, DELETE, SET_DATA, MULTI, 15, 19, 20, 21}
 
 
 def zk_ops(tap):
@@ -35,3 +48,39 @@ def envelopes(story):
     for envelope in story.controller_tap.of(m.EnvelopeRequest):
         header, message = decode_request(envelope.request_data)
         yield header, message, envelope
+
+
+def written(requests):
+    """Paths that requests to ZooKeeper, as of ``zk_ops``, ask it to write."""
+    return {
+        op.path
+        for _, code, ops in requests
+        if code in WRITES
+        for op in ops
+        if op.code in (CREATE, DELETE, SET_DATA)
+    }
+
+
+def a_new_session(look, tap, broker_id):
+    """A broker's session ends, and it gets the next one; when it looked at /controller with it."""
+    registered = f"/brokers/ids/{broker_id}"
+    before = look.get(registered)[1].czxid
+    tap.proxy.freeze()
+    wait_for("the end of its session", lambda: look.exists(registered) is None, 30)
+    since = len(tap.kept)
+    tap.proxy.thaw()
+
+    def back():
+        stat = look.exists(registered)
+        return stat is not None and stat.czxid != before
+
+    wait_for("its next session", back, 30)
+    return wait_for(
+        "its look at /controller",
+        lambda: [
+            at
+            for at, frame in tap.kept[since:]
+            if operation(frame) == GET_DATA and decode(frame)[1][0].path == CLAIMED[0]
+        ],
+        30,
+    )

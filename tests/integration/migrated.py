@@ -32,8 +32,9 @@ from bench.rig.waiting import wait_for
 from bench.rig.zk_dump import contents, dump
 from emulator.commands.zk.compare import compare
 from tests.integration import client_entities, elections
+from tests.integration.looking import CLAIMED, a_new_session
 from tests.integration.taps import Confluent, Tap, java_producer, key_of, last_offset
-from tests.integration.zookeeper_frames import GET_DATA, MULTI, decode, operation
+from tests.integration.zookeeper_frames import MULTI, operation
 from wire import messages as m
 from wire.frame import decode_request
 from wire.schema import spec
@@ -46,7 +47,6 @@ OLD_EPOCH = 40
 ZK_DELAY_MS = 200
 PAUSED = 2
 ALONE = 1
-CONTROLLER = ("/controller", "/controller_epoch")
 ROLLED = 2
 
 
@@ -481,27 +481,7 @@ def _without_a_controller(story: Story) -> None:
 
     A broker in ZooKeeper mode tries to become the controller when it has a new session.
     """
-    seen, tap = story.seen, story.broker_zk_taps[ALONE]
-    seen["controller_left"] = [story.look.get(path) for path in CONTROLLER]
-    registered = f"/brokers/ids/{ALONE}"
-    before = story.look.get(registered)[1].czxid
-    tap.proxy.freeze()
-    wait_for("the end of its session", lambda: story.look.exists(registered) is None, 30)
-    since = len(tap.kept)
-    tap.proxy.thaw()
-
-    def back() -> bool:
-        stat = story.look.exists(registered)
-        return stat is not None and stat.czxid != before
-
-    wait_for("its next session", back, 30)
-    seen["asked_alone"] = wait_for(
-        "its look at /controller",
-        lambda: [
-            at
-            for at, frame in tap.kept[since:]
-            if operation(frame) == GET_DATA and decode(frame)[1][0].path == CONTROLLER[0]
-        ],
-        30,
-    )
-    seen["controller_later"] = [story.look.get(path) for path in CONTROLLER]
+    seen = story.seen
+    seen["controller_left"] = [story.look.get(path) for path in CLAIMED]
+    seen["asked_alone"] = a_new_session(story.look, story.broker_zk_taps[ALONE], ALONE)
+    seen["controller_later"] = [story.look.get(path) for path in CLAIMED]

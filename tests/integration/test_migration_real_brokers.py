@@ -10,9 +10,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.judge.stores import from_log, from_tree
 from emulator.trace.metrics import METRICS
-from tests.integration.looking import envelopes, last_registration, the_claim, zk_ops
+from tests.integration.looking import (
+    CLAIMED,
+    envelopes,
+    last_registration,
+    the_claim,
+    written,
+    zk_ops,
+)
 from tests.integration.migrated import LIFE, OLD_EPOCH, PAUSED, ROLLED, folders
-from tests.integration.zookeeper_frames import CREATE, DELETE, MULTI, SET_DATA, decode
+from tests.integration.zookeeper_frames import CREATE, SET_DATA, decode
 from wire import messages as m
 from wire.codec import decode as decode_message
 from wire.errors import ErrorCode
@@ -27,7 +34,6 @@ EXISTS, GET_DATA = 3, 4
 CHECK_S = 5.0
 """Whether the migration may begin is looked at again after that at most."""
 SESSION_S = 9.0
-WRITES = {CREATE, DELETE, SET_DATA, MULTI, 15, 19, 20, 21}
 
 
 def waiting(status):
@@ -74,14 +80,8 @@ def test_a_broker_that_only_assignments_know_blocks_the_start_by_name(story):
 @pytest.mark.requirement("T07")
 def test_while_it_waits_it_leaves_the_controller_znodes_alone(story):
     registered = last_registration(story)
-    before = {
-        op.path
-        for at, code, ops in zk_ops(story.zk_tap)
-        if at < registered and code in WRITES
-        for op in ops
-        if op.code in (CREATE, DELETE, SET_DATA)
-    }
-    assert not before & {"/controller", "/controller_epoch"}
+    before = written(one for one in zk_ops(story.zk_tap) if one[0] < registered)
+    assert not before & {*CLAIMED}
     assert "/migration" in before
 
 
@@ -160,14 +160,8 @@ def test_no_broker_claims_it_while_there_is_no_controller(story):
     assert json.loads(controller[0])["brokerid"] == NODE
     [(claimed, _)] = the_claim(story)
     for broker, tap in zip(story.cluster.brokers, story.broker_zk_taps, strict=True):
-        wrote = {
-            op.path
-            for at, code, ops in zk_ops(tap)
-            if at > claimed and code in WRITES
-            for op in ops
-            if op.code in (CREATE, DELETE, SET_DATA)
-        }
-        assert not wrote & {"/controller", "/controller_epoch"}, broker.id
+        wrote = written(one for one in zk_ops(tap) if one[0] > claimed)
+        assert not wrote & {*CLAIMED}, broker.id
 
 
 @pytest.mark.requirement("E06", "E08")
