@@ -50,6 +50,19 @@ def envelopes(story):
         yield header, message, envelope
 
 
+def dual_writing(status, brokers):
+    """Assert that a controller's status says so, with as many brokers in ZooKeeper mode."""
+    migration = status["migration"]
+    assert (migration["driver_state"], migration["migration_state"]) == ("DUAL_WRITE", "MIGRATION")
+    assert [one["kind"] for one in status["brokers"]] == ["zookeeper"] * brokers
+
+
+def prepared(brokers, controller):
+    """Who runs, and which brokers run with the flag of the migration."""
+    flags = [broker.migration for broker in brokers if broker.alive]
+    return {"brokers": flags, "controller": controller.alive}
+
+
 def written(requests):
     """Paths that requests to ZooKeeper, as of ``zk_ops``, ask it to write."""
     return {

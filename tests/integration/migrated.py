@@ -32,7 +32,7 @@ from bench.rig.waiting import wait_for
 from bench.rig.zk_dump import contents, dump
 from emulator.commands.zk.compare import compare
 from tests.integration import client_entities, elections
-from tests.integration.looking import CLAIMED, a_new_session
+from tests.integration.looking import CLAIMED, a_new_session, prepared
 from tests.integration.taps import Confluent, Tap, java_producer, key_of, last_offset
 from tests.integration.zookeeper_frames import MULTI, operation
 from wire import messages as m
@@ -268,6 +268,7 @@ def _migrate(story: Story, tools: ToolHost) -> None:
     seen["waiting_for_all"] = bridge.wait_status(
         "three missing brokers", lambda status: len(status["migration"]["waiting"]) == 3
     )
+    seen["prepared_first"] = prepared(cluster.brokers, bridge)
     _ask_for_a_level(story, tools, "bootstrap-controller", f"127.0.0.1:{bridge.port}")
     *first, last = cluster.brokers
     for broker in first:

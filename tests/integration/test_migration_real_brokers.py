@@ -12,6 +12,7 @@ from bench.judge.stores import from_log, from_tree
 from emulator.trace.metrics import METRICS
 from tests.integration.looking import (
     CLAIMED,
+    dual_writing,
     envelopes,
     last_registration,
     the_claim,
@@ -85,7 +86,19 @@ def test_while_it_waits_it_leaves_the_controller_znodes_alone(story):
     assert "/migration" in before
 
 
-@pytest.mark.requirement("P07", "P08", "R09", "T06")
+@pytest.mark.requirement("T06", "P08")
+def test_controllers_that_were_prepared_first_migrate_when_the_brokers_come(story):
+    """The other order is in test_migration_3_4.py."""
+    assert story.seen["prepared_first"] == {"brokers": [False] * 3, "controller": True}
+    alone = story.seen["waiting_for_all"]
+    assert alone["brokers"] == []
+    assert alone["migration"]["driver_state"] != "DUAL_WRITE"
+    dual_writing(story.seen["dual_write"], brokers=3)
+    for store in story.seen["stores"]:
+        assert "made" in store.topics, "a change of afterwards is in both"
+
+
+@pytest.mark.requirement("P07", "R09")
 def test_it_claims_within_the_interval_of_its_checks_after_the_last_registration(story):
     registered = last_registration(story)
     # At once, by the registration: within the second of a quiet machine, and within the interval
