@@ -46,6 +46,8 @@ class Bridge(Process):
         self.data = self.folder / f"{self.name}-data"
         self.config = self.folder / f"{self.name}.properties"
         self.extra = dict(properties or {})
+        self.command = COMMAND
+        """What Python runs; a test may change it."""
 
     @property
     def url(self) -> str:
@@ -103,7 +105,9 @@ class Bridge(Process):
 
     def _run(self, verb: str, *arguments: str) -> Self:
         self.write_properties()
-        return self.launch([sys.executable, "-c", COMMAND, verb, "-c", self.config, *arguments])
+        return self.launch(
+            [sys.executable, "-c", self.command, verb, "-c", self.config, *arguments]
+        )
 
     def page(self, path: str) -> str | None:
         """A page of its HTTP server, such as ``/metrics``; None while it does not answer."""

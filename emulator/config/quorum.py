@@ -41,6 +41,11 @@ class QuorumTimes:
         """A leader that no majority fetched from for so long resigns (LeaderState, Kafka 3.9)."""
         return self.fetch_ms * 3 // 2
 
+    @property
+    def sign_ms(self) -> int:
+        """How often a voter that can take no records meanwhile says that it is here."""
+        return max(1, self.fetch_ms // 4)
+
     @classmethod
     def read(cls, reader: PropertyReader) -> QuorumTimes:
         """Read the properties; problems are collected in the reader.

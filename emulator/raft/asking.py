@@ -106,7 +106,13 @@ def fetch(config: RaftConfig, node_id: int, epoch: int, end: LogEnd) -> Ask:
 
 
 def fetch_snapshot(
-    config: RaftConfig, node_id: int, epoch: int, snapshot: SnapshotId, position: int
+    config: RaftConfig,
+    node_id: int,
+    epoch: int,
+    snapshot: SnapshotId,
+    position: int,
+    *,
+    bytes_max: int = FETCH_BYTES_MAX,
 ) -> Ask:
     """FetchSnapshot (59): the bytes of a snapshot from ``position`` on."""
     kind = m.FetchSnapshotRequest
@@ -119,7 +125,19 @@ def fetch_snapshot(
     message = kind(
         cluster_id=config.cluster_id,
         replica_id=config.node_id,
-        max_bytes=FETCH_BYTES_MAX,
+        max_bytes=bytes_max,
         topics=[kind.TopicSnapshot(name=TOPIC, partitions=[partition])],
     )
     return Ask(node_id, epoch, message)
+
+
+def sign_of_life(
+    config: RaftConfig, node_id: int, epoch: int, end: LogEnd, snapshot: SnapshotId | None
+) -> Ask:
+    """What a voter asks that can take nothing: the leader counts it as in contact.
+
+    The first byte of a snapshot that the leader has; None: a Fetch, which names it.
+    """
+    if snapshot is None:
+        return fetch(config, node_id, epoch, end)
+    return fetch_snapshot(config, node_id, epoch, snapshot, 0, bytes_max=1)

@@ -142,7 +142,7 @@ class QuorumElection:
             case VoterState.CANDIDATE if not self._backing_off:
                 self._back_off(now_ms)
             case VoterState.FOLLOWER if self._syncing_since_ms is not None:
-                # This voter asks for nothing meanwhile, so the leader had nothing to answer.
+                # This voter asks for no records meanwhile, and its log is about to be another.
                 self._timer_ms = now_ms + self._times.fetch_ms
             case VoterState.FOLLOWER if self._late(now_ms):
                 self._timer_ms = now_ms + self._times.fetch_ms // 4

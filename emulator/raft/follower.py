@@ -4,6 +4,10 @@ One request at a time, and only when everything appended is durable: the offset 
 the leader what is durable here. While no leader is known any voter is asked, whose answer names the
 leader. An answer counts only while the epoch and the leader are those that were asked.
 
+While a snapshot of the leader is on its way to the disk nothing can be taken, for minutes perhaps.
+A leader whose other voters are down would resign meanwhile, as it hears of no majority. So this
+voter asks for one byte of a snapshot now and then: FetchSnapshot counts for that, as in Kafka.
+
 Source: KafkaRaftClient.handleFetchResponse, handleFetchSnapshotResponse, Kafka 3.9; KIP-595,
 KIP-630.
 """
@@ -88,6 +92,8 @@ class Following:
         self._loading: _Loading | None = None
         self._loaded = b""
         """The snapshot that is on its way to the disk (``Replica.installing``)."""
+        self._named: SnapshotId | None = None
+        """One that the leader has, as far as is known, while that is so."""
         self._others = sorted(set(replica.config.voters) - {replica.config.node_id})
 
     @property
@@ -100,8 +106,7 @@ class Following:
     @property
     def deadline_ms(self) -> int | None:
         """When ``poll`` has something to ask; None while it waits for an answer or the disk."""
-        disk = self._replica.log.dirty or self._replica.installing is not None
-        waits = disk or self._asked is not None or not self._asks
+        waits = self._replica.log.dirty or self._asked is not None or not self._asks
         return None if waits else self._due_ms
 
     def changed(self, now_ms: int) -> None:
@@ -125,13 +130,13 @@ class Following:
         quorum, config = replica.quorum, replica.config
         leader_id = quorum.leader_id
         node_id = self._rng.choice(self._others) if leader_id == NONE else leader_id
-        loading = self._loading
-        if loading is not None and loading.offered:
-            self._asked = asking.fetch_snapshot(
-                config, node_id, quorum.epoch, loading.snapshot, len(loading.data)
-            )
+        loading, to = self._loading, (config, node_id, quorum.epoch)
+        if replica.installing is not None:
+            self._asked = asking.sign_of_life(*to, replica.log_end, self._named)
+        elif loading is not None and loading.offered:
+            self._asked = asking.fetch_snapshot(*to, loading.snapshot, len(loading.data))
         else:
-            self._asked = asking.fetch(config, node_id, quorum.epoch, replica.log_end)
+            self._asked = asking.fetch(*to, replica.log_end)
         self._asked_ms = now_ms
         return self._asked
 
@@ -161,7 +166,7 @@ class Following:
                 case m.FetchSnapshotResponse(error_code=0, topics=[topic]) if topic.partitions:
                     piece = topic.partitions[0]
                     if piece.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
-                        self._loading = None
+                        self._loading = self._named = None
                         self._due_ms = now_ms + self._replica.config.times.retry_ms
                     elif not self._refused(piece.error_code, now_ms, leads=leads):
                         return self._downloaded(piece, now_ms)
@@ -202,8 +207,12 @@ class Following:
     # ---------------------------------------------------------------- Fetch
     def _fetched(self, found: m.FetchResponse.PartitionData, now_ms: int) -> list[Effect]:
         self._election.fetched(now_ms)
-        self._told = True
         diverging, snapshot = found.diverging_epoch, found.snapshot_id
+        if self._replica.installing is not None:
+            if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
+                self._named = SnapshotId(snapshot.end_offset, snapshot.epoch)
+            return self._in_contact(now_ms)
+        self._told = True
         if diverging.epoch >= 0 and diverging.end_offset >= 0:
             return self._truncate(LogEnd(diverging.epoch, diverging.end_offset), now_ms)
         if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
@@ -309,22 +318,27 @@ class Following:
 
         Raises:
             DecodeError: its epoch is after the leader's, or before that of what is committed here;
-                or it ends where the leader itself has committed nothing.
+                or it ends where the leader itself has committed nothing; or records here behind it
+                are not older than its last one, so the leader may have them, and count on ours.
         """
-        replica = self._replica
+        replica, log = self._replica, self._replica.log
         known, last = replica.snapshots.latest, replica.quorum.epoch
-        first = replica.log.epochs.epoch_at(replica.committed_end - 1)
+        first = log.epochs.epoch_at(replica.committed_end - 1)
         if first is None:
             first = 0 if known is None else known.epoch
         if not first <= snapshot.epoch <= last:
             raise _nonsense(f"a snapshot of epoch {snapshot.epoch}, outside {first} to {last}")
         if 0 <= committed < snapshot.end_offset:
             raise _nonsense(f"a snapshot up to {snapshot.end_offset} of {committed} records")
+        if log.end_offset > snapshot.end_offset and log.last_epoch >= snapshot.epoch:
+            raise _nonsense(f"{snapshot}, and the log goes on here in epoch {log.last_epoch}")
 
     def _downloaded(
         self, piece: m.FetchSnapshotResponse.PartitionSnapshot, now_ms: int
     ) -> list[Effect]:
         self._election.fetched(now_ms)
+        if self._replica.installing is not None:
+            return self._in_contact(now_ms)
         loading = self._loading
         assert loading is not None, "a snapshot was asked for"
         snapshot, data = loading.snapshot, loading.data
@@ -339,10 +353,10 @@ class Following:
         data += more
         if len(data) > piece.size or (not more and len(data) < piece.size):
             raise _nonsense(f"{len(data)} bytes of a snapshot of {piece.size}")
-        return [] if len(data) < piece.size else self._install(snapshot, bytes(data))
+        return [] if len(data) < piece.size else self._install(snapshot, bytes(data), now_ms)
 
-    def _install(self, snapshot: SnapshotId, data: bytes) -> list[Effect]:
-        """The snapshot is complete: write it, outside the event loop; nothing is asked meanwhile.
+    def _install(self, snapshot: SnapshotId, data: bytes, now_ms: int) -> list[Effect]:
+        """The snapshot is complete: write it, outside the event loop; nothing is taken meanwhile.
 
         This voter goes on to answer, and does not stand: its log is about to be another.
         """
@@ -353,9 +367,15 @@ class Following:
         known = replica.snapshots.latest
         if known is not None and snapshot.end_offset <= known.end_offset:
             raise _nonsense(f"{snapshot} is not above {known}")
-        replica.installing, self._loaded = snapshot, data
+        replica.installing, self._loaded, self._named = snapshot, data, snapshot
+        self._in_contact(now_ms)
         point = replica.recovery_point.replacing(snapshot, replica.committed_end)
         return [*point, WriteFile(path, data)]
+
+    def _in_contact(self, now_ms: int) -> list[Effect]:
+        """The leader has answered while its snapshot is being written: nothing of it is taken."""
+        self._due_ms = now_ms + self._replica.config.times.sign_ms
+        return []
 
     def written(self) -> list[Effect]:
         """The snapshot that was loaded is durable: it replaces the log."""
@@ -363,6 +383,8 @@ class Following:
         snapshot, data = replica.installing, self._loaded
         assert snapshot is not None, "a snapshot was handed to the disk"
         replica.installing, self._loaded = None, b""
+        # The answer to a sign of life is not waited for.
+        self._asked, self._due_ms = None, 0
         self.rewritten += 1
         replica.snapshots.add(snapshot, data)
         effects: list[Effect] = replica.log.restart_at(snapshot.end_offset, snapshot.epoch)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from bench.chaos.quorum import described
+from bench.rig.bridge import COMMAND, Bridge
 from bench.rig.waiting import wait_for
 from tests.integration.mixed_quorum import OURS, RELEASE, MixedQuorum
 
@@ -19,6 +22,19 @@ ROUNDS_MAX = 20
 CHANGES = 60
 RECORDS = 500
 """At least so many are replicated."""
+CHECK_QUORUM_S = 3
+"""After which a leader that hears of no majority resigns."""
+SLOW = f"""
+import threading
+from emulator.io.large_file import Writing
+sync = Writing._sync
+def slow(self, fd):
+    threading.Event().wait(2 * {CHECK_QUORUM_S})
+    sync(self, fd)
+Writing._sync = slow
+{COMMAND}
+"""
+"""A controller of ours whose disk takes long for a large file."""
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +129,31 @@ def shared(quorum: MixedQuorum, source: int, target: int) -> bool:
     """Whether the target holds a snapshot of the source, byte for byte."""
     ours, theirs = quorum.snapshots(source), quorum.snapshots(target)
     return any(ours.get(name) == data for name, data in theirs.items())
+
+
+def test_kafkas_leader_goes_on_while_the_only_other_voter_writes_its_snapshot(quorum):
+    """Ours asks for nothing but signs that it is here; Kafka's leader counts them."""
+    leader = until_leads(quorum, {3000, 3002})
+    [third] = quorum.nodes.keys() - {leader, OURS}
+    quorum.change(leader, CHANGES)
+    wait_for("a snapshot of Kafka's", lambda: quorum.snapshots(leader))
+    ours = quorum.nodes[OURS]
+    assert isinstance(ours, Bridge)
+    ours.kill()
+    quorum.empty(OURS)
+    epoch = described(quorum.ports[leader]).leader_epoch
+    ours.command = SLOW
+    quorum.start(OURS)
+    wait_for("it on its way", lambda: [*quorum.folder(OURS).glob("*.checkpoint.part")])
+    begin = time.monotonic()
+    quorum.nodes[third].kill()
+    wait_for("it on the disk", lambda: quorum.snapshots(OURS), 60)
+    assert time.monotonic() - begin > CHECK_QUORUM_S, "void: it was no long time"
+    assert described(quorum.ports[leader]).leader_epoch == epoch
+    quorum.change(leader, 1)
+    assert described(quorum.ports[leader]).leader_epoch == epoch
+
+    ours.kill()
+    ours.command = COMMAND
+    quorum.start(OURS, third)
+    quorum.wait_equal()

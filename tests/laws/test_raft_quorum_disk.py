@@ -152,8 +152,10 @@ class Crashing:
         now = {one.base_offset: one for one in log.batches(log.start_offset, log.end_offset - 1)}
         installing = raft._replica.installing
         if installing is not None:
-            # What is here behind it the leader does not have, so nobody counts on it.
-            now = {at: one for at, one in now.items() if at < installing.end_offset}
+            # What is here behind it is of an older epoch. A later record is committed below it, so
+            # no leader has that, or can get it: nobody counts on it.
+            end_offset, epoch = installing.end_offset, installing.epoch
+            now = {at: one for at, one in now.items() if at < end_offset or one.epoch >= epoch}
         same = {
             at: one
             for at, one in known.batches.items()

@@ -63,6 +63,8 @@ class Trio:
         self.loss = self.twice = 0.0
         self.delay_ms = 0
         self.sync_ms = 0
+        self.write_ms = 0
+        """A large file takes so long, besides up to three times ``sync_ms``."""
         self.nodes = {each: Node(each) for each in ids}
         self.cut: set[tuple[int, int]] = set()
         """(from, to) pairs between which nothing passes."""
@@ -177,7 +179,8 @@ class Trio:
             self.at(node, self.some(self.sync_ms), lambda: self.synced(node, life))
         for _ in range(len(node.disk.writing) - node.pending_writes):
             node.pending_writes += 1
-            self.at(node, self.some(3 * self.sync_ms), lambda: self.written(node, life))
+            ms = self.write_ms + self.some(3 * self.sync_ms)
+            self.at(node, ms, lambda: self.written(node, life))
         self.tell_state(node)
         for reply in raft.take_replies():
             self.send_answer(node, reply.ticket, reply.message)
