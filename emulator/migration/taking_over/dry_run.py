@@ -174,7 +174,7 @@ def _without_gaps(tree: Tree) -> tuple[Tree, list[Note]]:
             shown = json.loads(node.data or b"")
             config = shown["config"]
             secret = [key for key, value in config.items() if value == dump.REDACTED]
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             notes.append(Note(path, "left out of the dump: not counted"))
             filled = _without(filled, {path})
             continue

@@ -33,6 +33,8 @@ def decode(path: str, data: bytes | None, kind: type[T]) -> T:
         return cast("T", decoder.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ZnodeError(path, str(error)) from error
+    except RecursionError as error:
+        raise ZnodeError(path, "nested too deeply") from error
 
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")

@@ -69,6 +69,7 @@ def test_a_dump_without_secrets_gives_the_same_counts_and_names_the_gaps(tmp_pat
         "/config/brokers/1": {"text": password},
         "/config/brokers/2": {"text": "no JSON"},
     }
+    deep = '{"config":{"a":"<redacted>"},"x":' + "[" * 100_000
     hidden = {
         path: {"text": redact(path, (change | nodes)[path]["text"].encode()).decode()}
         for path in {*change, *nodes}
@@ -77,6 +78,7 @@ def test_a_dump_without_secrets_gives_the_same_counts_and_names_the_gaps(tmp_pat
     }
     for path in change:
         hidden[path] = {"text": redact(path, change[path]["text"].encode()).decode()}
+    hidden["/config/topics/deep"] = {"text": deep}
     plain = json.loads(run("--dump", dumped(tmp_path), "--json"))
     found = json.loads(run("--dump", dumped(tmp_path, hidden), "--json"))
     assert found["refusals"] == []
@@ -86,6 +88,7 @@ def test_a_dump_without_secrets_gives_the_same_counts_and_names_the_gaps(tmp_pat
     assert {one["znode"]: one["reason"] for one in found["unchecked"]} == {
         "/config/brokers/1": "left out of the dump: ssl.key.password",
         "/config/brokers/2": "left out of the dump: not counted",
+        "/config/topics/deep": "left out of the dump: not counted",
         "/config/users/alice": "left out of the dump: SCRAM-SHA-256, SCRAM-SHA-512",
         "/config/users/bob": "left out of the dump: SCRAM-SHA-512",
     }

@@ -93,6 +93,7 @@ def test_topic_znode_of_every_version_is_read() -> None:
         b'{"partitions":{"0":1}}',
         b'{"partitions":{},"topic_id":"short"}',
         b'{"partitions":{},"topic_id":"\xff"}',
+        b'{"partitions":{},"x":' + b"[" * 100_000,
     ],
 )
 def test_a_malformed_topic_znode_is_named(data: bytes | None) -> None:
