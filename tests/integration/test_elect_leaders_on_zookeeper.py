@@ -17,6 +17,11 @@ ELECTION = "/admin/preferred_replica_election"
 ZOOKEEPER_MODE, KRAFT = -1, 5
 
 
+def state(leader):
+    epochs = {"controller_epoch": 1, "leader_epoch": 0}
+    return {"version": 1, "leader": leader, "isr": [leader], **epochs}
+
+
 class Tree:
     """A cluster's znodes below a chroot, and a controller that acts on the election."""
 
@@ -39,7 +44,7 @@ class Tree:
 
     def partition(self, topic, replicas, leader):
         self.put(f"/brokers/topics/{topic}", {"version": 3, "partitions": {"0": replicas}})
-        self.put(f"/brokers/topics/{topic}/partitions/0/state", {"leader": leader})
+        self.put(f"/brokers/topics/{topic}/partitions/0/state", state(leader))
 
     def acting(self, alive):
         """Elect preferred replicas that are alive, as soon as somebody asks."""
@@ -54,8 +59,8 @@ class Tree:
                 topic = json.loads(self.client.get(f"{self.root}/brokers/topics/{one['topic']}")[0])
                 preferred = topic["partitions"][str(one["partition"])][0]
                 if preferred in alive:
-                    state = f"/brokers/topics/{one['topic']}/partitions/{one['partition']}/state"
-                    self.put(state, {"leader": preferred})
+                    where = f"/brokers/topics/{one['topic']}/partitions/{one['partition']}/state"
+                    self.put(where, state(preferred))
             self.client.delete(path)
 
         thread = threading.Thread(target=act, daemon=True)

@@ -14,9 +14,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
@@ -24,10 +23,24 @@ from kazoo.handlers.threading import KazooTimeoutError
 from emulator.commands.admin_client import UnreachableError
 from emulator.commands.elect_leaders.by_brokers import ElectionError, Outcome, TopicPartition
 from emulator.commands.zk.client import check_reachable
+from emulator.migration.zk_tree import controller as controller_znode
+from emulator.migration.zk_tree import znode_json
+from emulator.migration.zk_tree.admin import PREFERRED_REPLICA_ELECTION as ELECTION
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.topics import (
+    ROOT,
+    parse_state,
+    parse_topic,
+    state_path,
+    topic_path,
+)
 
-ELECTION: Final = "/admin/preferred_replica_election"
 CONNECT_TIMEOUT_S: Final = 10.0
 PAUSE_S: Final = 0.1
+
+
+class ConnectStringError(Exception):
+    """What was given is no connect string."""
 
 
 def elect_by_zookeeper(
@@ -41,10 +54,11 @@ def elect_by_zookeeper(
         timeout_s: for the controller to act.
 
     Raises:
-        ValueError: ``zookeeper`` is no connect string.
+        ConnectStringError: ``zookeeper`` is no connect string.
         UnreachableError: nobody accepts connections there.
-        ElectionError: ZooKeeper cannot be read; no controller leads, or one in KRaft mode does; an
-            election is under way; no controller deleted the znode in time (it stays then).
+        ElectionError: ZooKeeper, or what a znode holds, cannot be read; no controller leads, or one
+            in KRaft mode does; an election is under way; no controller deleted the znode in time
+            (it stays then).
     """
     with _connected(zookeeper) as client:
         _need_zookeeper_mode(client)
@@ -76,7 +90,7 @@ def _connected(zookeeper: str) -> Iterator[KazooClient]:
         check_reachable(zookeeper)
         client = KazooClient(zookeeper, timeout=CONNECT_TIMEOUT_S)
     except ValueError as error:
-        raise ValueError(f"{zookeeper} is not host:port[,…][/chroot]: {error}") from error
+        raise ConnectStringError(f"{zookeeper} is not host:port[,…][/chroot]: {error}") from error
     except KazooTimeoutError as error:
         raise UnreachableError(str(error)) from error
     try:
@@ -89,29 +103,22 @@ def _connected(zookeeper: str) -> Iterator[KazooClient]:
         yield client
     except (KazooException, KazooTimeoutError) as error:
         raise ElectionError(f"{zookeeper}: {error or type(error).__name__}") from error
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise ElectionError(f"{zookeeper}: a znode has not the form of Kafka's") from error
+    except ZnodeError as error:
+        raise ElectionError(f"{zookeeper}: {error}") from error
     finally:
         client.stop()
         client.close()
 
 
-def _json(client: KazooClient, path: str) -> Any:
-    data, _ = client.get(path)
-    try:
-        return msgspec.json.decode(data or b"")
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ElectionError(f"{path} is not JSON: {error}") from error
-
-
 def _need_zookeeper_mode(client: KazooClient) -> None:
     try:
-        controller = _json(client, "/controller")
+        data, _ = client.get(controller_znode.PATH)
     except NoNodeError:
         raise ElectionError("/controller is absent: no controller would act on it") from None
-    if controller.get("kraftControllerEpoch", -1) >= 0:
+    holder = controller_znode.parse(data)
+    if holder.kraft_epoch >= 0:
         raise ElectionError(
-            f"a KRaft controller (node {controller.get('brokerid')}) leads this cluster, and none "
+            f"a KRaft controller (node {holder.broker_id}) leads this cluster, and none "
             f"reads {ELECTION}; use --bootstrap-server"
         )
 
@@ -119,25 +126,29 @@ def _need_zookeeper_mode(client: KazooClient) -> None:
 def _assigned(client: KazooClient) -> dict[TopicPartition, int]:
     """Partition -> preferred replica."""
     found = {}
-    for topic in sorted(client.get_children("/brokers/topics")):
-        for index, replicas in _json(client, f"/brokers/topics/{topic}")["partitions"].items():
-            found[topic, int(index)] = replicas[0]
+    for topic in sorted(client.get_children(ROOT)):
+        path = topic_path(topic)
+        data, _ = client.get(path)
+        for index, replicas in parse_topic(path, data).partitions.items():
+            if not replicas:
+                raise ZnodeError(path, f"partition {index} has no replicas")
+            found[topic, index] = replicas[0]
     return found
 
 
 def _leader(client: KazooClient, partition: TopicPartition) -> int:
-    topic, index = partition
+    path = state_path(*partition)
     try:
-        state = _json(client, f"/brokers/topics/{topic}/partitions/{index}/state")
+        data, _ = client.get(path)
     except NoNodeError:
         return -1
-    return int(state["leader"])
+    return parse_state(path, data).leader
 
 
 def _ask(client: KazooClient, partitions: Sequence[TopicPartition]) -> None:
     wanted = [{"topic": topic, "partition": index} for topic, index in partitions]
     try:
-        client.create(ELECTION, msgspec.json.encode({"version": 1, "partitions": wanted}))
+        client.create(ELECTION, znode_json.encode({"version": 1, "partitions": wanted}))
     except NodeExistsError:
         raise ElectionError(f"an election is under way already: {ELECTION} exists") from None
 

@@ -14,7 +14,7 @@ import typer
 from emulator.commands.admin_client import UnreachableError
 from emulator.commands.configuration import text_of
 from emulator.commands.elect_leaders import by_brokers as work
-from emulator.commands.elect_leaders.by_zookeeper import elect_by_zookeeper
+from emulator.commands.elect_leaders.by_zookeeper import ConnectStringError, elect_by_zookeeper
 from emulator.commands.exits import ExitCode
 from emulator.commands.reach import nobody_at
 from emulator.config import properties
@@ -165,7 +165,7 @@ def _by_zookeeper(
     typer.echo(WARNING, err=True)
     try:
         return elect_by_zookeeper(zookeeper, partitions, timeout)
-    except ValueError as error:
+    except ConnectStringError as error:
         raise _usage(f"--zookeeper: {error}") from error
     except (work.ElectionError, UnreachableError) as error:
         raise _failed(error) from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from kazoo.client import KazooClient
@@ -15,27 +17,15 @@ from tests.unit.commands.test_wrong_inputs import call
 
 CONTROLLER = b'{"version": 1, "brokerid": 1, "timestamp": "1"}'
 TOPIC = b'{"version": 1, "partitions": {"0": [1]}}'
-STATE = b'{"leader": 2}'
-Damage = tuple[bytes, bytes, bytes]
+STATE = b'{"controller_epoch": 1, "leader": 2, "version": 1, "leader_epoch": 0, "isr": [2]}'
+DEEP = b'{"x": ' + b"[" * 100_000
+Znodes = tuple[bytes, bytes, bytes]
+GOOD: Znodes = (CONTROLLER, TOPIC, STATE)
 
 
-@pytest.mark.parametrize(
-    ("znodes", "said"),
-    [
-        ((b"[]", TOPIC, STATE), "has not the form"),
-        ((b"3", TOPIC, STATE), "has not the form"),
-        ((b"", TOPIC, STATE), "/controller is not JSON"),
-        ((b"[" * 100_000, TOPIC, STATE), "/controller is not JSON"),
-        ((CONTROLLER, b"{}", STATE), "has not the form"),
-        ((CONTROLLER, b'{"partitions": []}', STATE), "has not the form"),
-        ((CONTROLLER, b'{"partitions": {"x": [1]}}', STATE), "has not the form"),
-        ((CONTROLLER, b'{"partitions": {"0": []}}', STATE), "has not the form"),
-        ((CONTROLLER, TOPIC, b"{}"), "has not the form"),
-        ((CONTROLLER, TOPIC, b"{"), "partitions/0/state is not JSON"),
-    ],
-)
-def test_a_znode_of_another_form_is_a_sentence(znodes: Damage, said: str) -> None:
-    holder, topic, state = znodes
+@contextmanager
+def cluster(holder: bytes, topic: bytes, state: bytes) -> Iterator[str]:
+    """A ZooKeeper with one topic of one partition; nobody acts on an election."""
     with on_a_socket(ZooKeeperMachine()) as hosts:
         client = KazooClient(hosts)
         client.start()
@@ -45,10 +35,69 @@ def test_a_znode_of_another_form_is_a_sentence(znodes: Damage, said: str) -> Non
         client.set("/brokers/topics/t", topic)
         client.stop()
         client.close()
-        code, out, err = call("elect-leaders", "--zookeeper", hosts, "--timeout", "0.1")
+        yield hosts
+
+
+def elect(hosts: str) -> tuple[int, str, str]:
+    return call("elect-leaders", "--zookeeper", hosts, "--timeout", "0.1")
+
+
+@pytest.mark.parametrize(
+    ("znodes", "said"),
+    [
+        ((b"[]", TOPIC, STATE), "/controller: Expected `object`"),
+        ((b"3", TOPIC, STATE), "/controller: Expected `object`"),
+        ((b"", TOPIC, STATE), "/controller: no data"),
+        ((b"[" * 100_000, TOPIC, STATE), "/controller: Expected `object`"),
+        ((DEEP, TOPIC, STATE), "/controller: nested too deeply"),
+        ((CONTROLLER, b"{}", STATE), "/brokers/topics/t: "),
+        ((CONTROLLER, b'{"partitions": []}', STATE), "/brokers/topics/t: "),
+        ((CONTROLLER, b'{"partitions": {"x": [1]}}', STATE), "/brokers/topics/t: "),
+        ((CONTROLLER, b'{"partitions": {"0": []}}', STATE), "partition 0 has no replicas"),
+        ((CONTROLLER, TOPIC, b"{}"), "/brokers/topics/t/partitions/0/state: "),
+        ((CONTROLLER, TOPIC, b"{"), "/brokers/topics/t/partitions/0/state: "),
+    ],
+)
+def test_a_znode_of_another_form_is_a_sentence(znodes: Znodes, said: str) -> None:
+    with cluster(*znodes) as hosts:
+        code, out, err = elect(hosts)
     assert (code, out) == (ExitCode.FOUND, ""), err
     assert "Traceback" not in err
+    assert f"{hosts}: " in err
     assert said in err
+
+
+@pytest.mark.parametrize("kind", [KeyError, IndexError, TypeError, AttributeError, ValueError])
+@pytest.mark.parametrize("place", ["_need_zookeeper_mode", "_leader", "_ask", "_wait"])
+def test_a_fault_of_ours_is_not_put_down_to_a_znode(
+    monkeypatch: pytest.MonkeyPatch, place: str, kind: type[Exception]
+) -> None:
+    """Only what a znode holds is judged: a bug, or a wrong argument, stays what it is."""
+
+    def fail(*_: object) -> None:
+        raise kind("planted")
+
+    monkeypatch.setattr(by_zookeeper, place, fail)
+    with cluster(*GOOD) as hosts, pytest.raises(kind, match="planted"):
+        by_zookeeper.elect_by_zookeeper(hosts, None, 0.1)
+
+
+def test_a_fault_of_ours_is_no_wrong_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ValueError`` of the work is not told as one of ``--zookeeper``."""
+
+    def fail(*_: object) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(by_zookeeper, "_ask", fail)
+    with cluster(*GOOD) as hosts, pytest.raises(ValueError, match="planted"):
+        elect(hosts)
+
+
+@pytest.mark.parametrize("address", ["", "h:x", "h:70000"])
+def test_what_is_no_connect_string_is_a_wrong_argument(address: str) -> None:
+    code, out, err = elect(address)
+    assert (code, out) == (ExitCode.WRONG, ""), err
+    assert "--zookeeper" in err
 
 
 def test_who_is_no_zookeeper_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
