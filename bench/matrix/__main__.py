@@ -1,6 +1,7 @@
 """``python -m bench.matrix``: migrate brokers of all six bridge releases and print the table.
 
-Exit code 1 if a cell is red that Kafka's own controller of that release does not fail too.
+Exit code 1 if a cell is red that Kafka's own controller of that release does not fail too, or if a
+step was not run because one before it failed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from bench import record
 from bench.matrix import table
-from bench.matrix.run import BUILDS_ON, RED, STEPS, Cell, Played, play
+from bench.matrix.run import BUILDS_ON, RED, STEPS, Cell, Played, play, steps_of
 from bench.rig.jars import BRIDGE_RELEASES, JarsMissingError
 from bench.rig.java import JavaNotFoundError
 from bench.rig.process import ProcessError, interrupt_on_terminate
@@ -35,10 +36,12 @@ def main() -> int:
     interrupt_on_terminate()
     begun = time.monotonic()
     cells: list[Cell] = []
+    releases = list(dict.fromkeys(options.release or BRIDGE_RELEASES))
+    expected = [(release, step) for release in releases for step in steps_of(options.step)]
     try:
         with ToolHost() as host, tempfile.TemporaryDirectory() as scratch:
             root = options.keep.absolute() if options.keep else Path(scratch)
-            for release in options.release or BRIDGE_RELEASES:
+            for release in releases:
                 cells += _release(release, root, host, options.step, beside=options.beside)
     except (JarsMissingError, JavaNotFoundError, ProcessError) as error:
         say(str(error))
@@ -46,9 +49,9 @@ def main() -> int:
     if options.json:
         sys.stdout.write(json.dumps([dataclasses.asdict(cell) for cell in cells], indent=1) + "\n")
     else:
-        sys.stdout.write(f"{table.markdown(cells)}\n\n{_footing(begun)}\n")
+        sys.stdout.write(f"{table.markdown(cells, expected)}\n\n{_footing(begun)}\n")
     record.leave(table.proofs(cells), complete=not options.release and not options.step)
-    return 0 if table.ours_is_good(cells) else 1
+    return 0 if table.ours_is_good(cells, expected) else 1
 
 
 def _release(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 LEVELS: Final = {"3.4.1": 8, "3.5.2": 11, "3.6.2": 14, "3.7.2": 19, "3.8.1": 20, "3.9.2": 21}
@@ -9,6 +11,19 @@ LEVELS: Final = {"3.4.1": 8, "3.5.2": 11, "3.6.2": 14, "3.7.2": 19, "3.8.1": 20,
 
 SCRAM_LEVEL: Final = 11
 TOKEN_LEVEL: Final = 14
+
+_NO_SCRAM: Final = f"no SCRAM in KRaft below metadata.version {SCRAM_LEVEL}"
+_NO_TOKENS: Final = f"no delegation tokens in KRaft below metadata.version {TOKEN_LEVEL}"
+
+NOT_APPLICABLE: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+    {
+        ("3.4.1", "SCRAM"): _NO_SCRAM,
+        ("3.4.1", "ACLs"): "3.4.1 refuses an authorizer together with migration",
+        ("3.4.1", "tokens"): _NO_TOKENS,
+        ("3.5.2", "tokens"): _NO_TOKENS,
+    }
+)
+"""Release and step -> why the release does not have it. Every other step has to be taken."""
 
 
 def may_enforce_acls(release: str) -> bool:
@@ -22,11 +37,4 @@ def may_enforce_acls(release: str) -> bool:
 
 def not_known(release: str, step: str) -> str | None:
     """Why a step cannot be taken with a release; None if it can."""
-    level = LEVELS[release]
-    if step == "SCRAM" and level < SCRAM_LEVEL:
-        return f"no SCRAM in KRaft below metadata.version {SCRAM_LEVEL}"
-    if step == "tokens" and level < TOKEN_LEVEL:
-        return f"no delegation tokens in KRaft below metadata.version {TOKEN_LEVEL}"
-    if step == "ACLs" and not may_enforce_acls(release):
-        return f"{release} refuses an authorizer together with migration"
-    return None
+    return NOT_APPLICABLE.get((release, step))

@@ -1,8 +1,12 @@
-"""Run the steps of one release on one controller; each ends green, red or not applicable."""
+"""Run the steps of one release on one controller, until one fails.
+
+A step that the release does not have is not taken. What follows a red step is not taken either: it
+would be judged on what the red one left behind. So one flaw is one red cell, and every step that
+nobody has seen to work is told.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections import Counter
@@ -11,14 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kazoo.exceptions import KazooException
+
 from bench.load.cluster_api import RefusedError
 from bench.matrix import controllers
 from bench.matrix.known import may_enforce_acls, not_known
+from bench.matrix.leftovers import left
 from bench.matrix.login import LoginError
 from bench.matrix.stage import Stage, WrongError
 from bench.matrix.steps import endings, entities, lifecycle, security
-from bench.rig.process import ProcessError
+from bench.rig.process import ProcessError, running
 from bench.rig.tool_host import ToolHost
+from bench.rig.zk_dump import UnreadableError
 
 CLASSES: Final = (*entities.CLASSES, *security.CLASSES)
 STEPS: Final[dict[str, Callable[[Stage], None]]] = {
@@ -37,8 +45,7 @@ STEPS: Final[dict[str, Callable[[Stage], None]]] = {
     "finalise": endings.finalise,
 }
 """Row -> what it does, in order."""
-_NEEDED: Final = ("register", "copy")
-_FIRST: Final = ("versions", *_NEEDED)
+_FIRST: Final = ("versions", "register", "copy")
 """These are always taken: the first one looks at brokers that have met no controller yet."""
 BUILDS_ON: Final = {
     "elections": "broker death",
@@ -62,11 +69,13 @@ _FAILURES: Final = (
     ProcessError,
     RefusedError,
     LoginError,
+    KazooException,
+    UnreadableError,
     OSError,
     KeyError,
     TimeoutError,
 )
-GREEN, RED, NOT_APPLICABLE, NOT_REACHED = "green", "red", "n/a", "not reached"
+GREEN, RED, NOT_APPLICABLE, NOT_RUN = "green", "red", "n/a", "not run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +87,12 @@ class Cell:
     controller: str
     """``ours`` or ``kafka``."""
     state: str
-    """`GREEN`, `RED`, `NOT_APPLICABLE` or `NOT_REACHED`."""
+    """`GREEN`, `RED`, `NOT_APPLICABLE` or `NOT_RUN`."""
     why: str = ""
     """Unless green: one sentence."""
     seconds: float = 0.0
+    left: str = ""
+    """If red: what the step left behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +132,11 @@ def play(
     """
     begun = time.monotonic()
     begin = controllers.ours if controller == "ours" else controllers.kafkas
-    wanted = [*_FIRST, *(name for name in STEPS if name not in _FIRST and _in(name, only))]
+    wanted = steps_of(only)
     cells: list[Cell] = []
+    foreign = running()
     with Stage(release, begin, folder, may_enforce_acls(release), host) as stage:
-        seeds = {one.name: one.seed for one in CLASSES}
-        for name, seed in seeds.items():
-            if (name in wanted or name == "topics") and not not_known(release, name):
-                seed(stage)
+        _seed(stage, wanted)
         for name in wanted:
             cell = _cell(stage, name, controller, cells)
             cells.append(cell)
@@ -135,30 +144,62 @@ def play(
                 stage.kept.setdefault("green", set()).add(name)
             say(line(cell))
         complaints = _complaints(stage)
+    for process in [one for one in running() if one not in foreign]:
+        say(f"{release} on {controller}: {process.name} {process.pid} was left behind; it is ended")
+        process.kill()
     return Played(cells, complaints, time.monotonic() - begun)
 
 
-def _in(name: str, only: Collection[str] | None) -> bool:
-    return only is None or name in only
+def steps_of(only: Collection[str] | None) -> list[str]:
+    """The steps to take, in order.
+
+    >>> steps_of(["roll", "copy"])
+    ['versions', 'register', 'copy', 'roll']
+    """
+    return [name for name in STEPS if name in _FIRST or only is None or name in only]
+
+
+def _seed(stage: Stage, wanted: Collection[str]) -> None:
+    """Give the old cluster what the steps begin with.
+
+    Raises:
+        ProcessError: it does not take that.
+    """
+    for one in CLASSES:
+        if (one.name in wanted or one.name == "topics") and not not_known(stage.release, one.name):
+            try:
+                one.seed(stage)
+            except _FAILURES as error:
+                said = f"{stage.release} in ZooKeeper mode: what {one.name} begins with: "
+                raise ProcessError(f"{said}{_sentence(error)}") from error
 
 
 def _cell(stage: Stage, name: str, controller: str, so_far: list[Cell]) -> Cell:
     release = stage.release
     if why := not_known(release, name):
         return Cell(release, name, controller, NOT_APPLICABLE, why)
-    missed = [cell.step for cell in so_far if cell.step in _NEEDED and cell.state == RED]
-    if missed and not stage.migrated:
-        return Cell(release, name, controller, NOT_REACHED, f"{missed[0]} failed")
+    if failed := [cell.step for cell in so_far if cell.state == RED]:
+        return Cell(release, name, controller, NOT_RUN, f"not run: {failed[0]} before it failed")
+    before = stage.standing()
     begun = time.monotonic()
     try:
         STEPS[name](stage)
     except _FAILURES as error:
         seconds = time.monotonic() - begun
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        with contextlib.suppress(*_FAILURES):
-            stage.recover()
-        return Cell(release, name, controller, RED, why[:400], seconds)
+        found = "; ".join(left(before, stage.standing(), _differences(stage)))
+        return Cell(release, name, controller, RED, _sentence(error), seconds, found or "nothing")
     return Cell(release, name, controller, GREEN, "", time.monotonic() - begun)
+
+
+def _differences(stage: Stage) -> list[str]:
+    try:
+        return stage.differences()
+    except _FAILURES as error:
+        return [f"they cannot be compared: {_sentence(error)}"]
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:400]
 
 
 def _complaints(stage: Stage) -> Counter[str]:
@@ -188,8 +229,9 @@ def _kind(text: str) -> str:
 
 def line(cell: Cell) -> str:
     """A cell in one line."""
+    place = f"{cell.release} on {cell.controller}, {cell.step}"
+    if cell.state == NOT_RUN:
+        return f"{place}: {cell.why}"
     why = f": {cell.why}" if cell.why else ""
-    return (
-        f"{cell.release} on {cell.controller}, {cell.step}: {cell.state} "
-        f"({cell.seconds:.1f} s){why}"
-    )
+    behind = f"; left behind: {cell.left}" if cell.left else ""
+    return f"{place}: {cell.state} ({cell.seconds:.1f} s){why}{behind}"

@@ -10,7 +10,7 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +18,14 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.judge import matrix_stores as judge
 from bench.judge import stores as plain
 from bench.load import cluster_api as api
 from bench.matrix import controllers
+from bench.matrix.leftovers import Standing
 from bench.matrix.login import call_as
 from bench.rig.cluster import Cluster
 from bench.rig.kafka import USERS
@@ -65,10 +68,6 @@ class Stage:
     """The tree when the controller came."""
     kept: dict[str, Any] = field(default_factory=dict)
     """Values that a step stores for later ones."""
-    forgiven: set[str] = field(default_factory=set)
-    """Differences that a red step left: they do not count against later steps."""
-    broken: set[str] = field(default_factory=set)
-    """Topics that a red step left with replicas out of sync."""
     migrated: bool = False
     """Whether brokers pass administrative requests on, whichever is asked."""
     _turn: itertools.count[int] = field(default_factory=itertools.count)
@@ -184,6 +183,33 @@ class Stage:
             raise WrongError(f"kafka-dump-log cannot read the log: {printed.err[:200]}")
         return list(plain.read_dump(printed.out))
 
+    def standing(self) -> Standing:
+        """What is there now, to tell later what a step left behind."""
+        modes = {True: "in ZooKeeper mode", False: "in KRaft mode"}
+        brokers = {
+            f"broker {one.id}": modes[one.zk is not None] if one.alive else "ended"
+            for one in self.cluster.brokers
+        }
+        try:
+            return Standing(frozenset(self._paths("/")) if self.zk.alive else None, brokers)
+        except (KazooException, KazooTimeoutError):
+            return Standing(None, brokers)
+
+    def _paths(self, path: str) -> Iterator[str]:
+        try:
+            names = self.look.get_children(path)
+        except NoNodeError:  # deleted since its parent was listed
+            return
+        yield path
+        for name in names:
+            yield from self._paths(f"{path.rstrip('/')}/{name}")
+
+    def differences(self) -> list[str]:
+        """What differs between ZooKeeper and the log now; nothing while there is no dual write."""
+        if not self.migrated:
+            return []
+        return judge.differences(self.tree(), judge.read_log(self.records()))
+
     def agree(self, timeout_s: float = 10) -> tuple[judge.Stores, judge.Stores]:
         """Wait until ZooKeeper holds all of the log and both agree; returns both.
 
@@ -194,7 +220,7 @@ class Stage:
         while True:
             log, tree = judge.read_log(self.records()), self.tree()
             behind = log.last_change - tree.plain.offset
-            found = [d for d in judge.differences(tree, log) if d not in self.forgiven]
+            found = judge.differences(tree, log)
             if behind <= 0 and not found:
                 return tree, log
             if time.monotonic() > end:
@@ -233,31 +259,11 @@ class Stage:
         except TimeoutError as late:
             raise WrongError(f"no {what} within {timeout_s:g} s") from late
 
-    def recover(self) -> None:
-        """After a red step: let brokers run that it stopped, note what it left different.
-
-        Raises:
-            WrongError, ProcessError: that does not work either.
-        """
-        if not self.migrated:
-            return
-        for broker in self.cluster.brokers:
-            if not broker.alive:
-                path = f"/brokers/ids/{broker.id}"
-                gone = functools.partial(lambda p: self.look.exists(p) is None, path)
-                self.until(f"end of {path}", gone)
-                broker.start().wait_started()
-        self.forgiven |= set(judge.differences(self.tree(), judge.read_log(self.records())))
-        self.whole()
-
     def whole(self, timeout_s: float = 40) -> None:
         """Wait until all brokers know each other and every replica is in sync, everywhere."""
         self.everywhere(
             "all replicas in sync",
-            lambda shape: (
-                len(shape.brokers) == len(self.alive)
-                and {name.rpartition("-")[0] for name in shape.short()} <= self.broken
-            ),
+            lambda shape: len(shape.brokers) == len(self.alive) and not shape.short(),
             timeout_s,
         )
 

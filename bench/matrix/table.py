@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from bench.matrix.run import GREEN, NOT_APPLICABLE, PROVES, RED, STEPS, Cell
+from bench.matrix.known import not_known
+from bench.matrix.run import GREEN, NOT_APPLICABLE, NOT_RUN, PROVES, RED, STEPS, Cell
 from bench.matrix.stage import WrongError
 from bench.record import Proof
 
 OURS, KAFKA = "ours", "kafka"
+FAULT, KAFKAS, MISSING = "RED", "Kafka's", "missing"
+_GOOD: Final = {GREEN, NOT_APPLICABLE, KAFKAS}
 
 
 def verdict(cell: Cell, beside: Cell | None) -> str:
@@ -22,11 +26,18 @@ def verdict(cell: Cell, beside: Cell | None) -> str:
     'RED'
     >>> verdict(mine, None)
     'RED'
+
+    A step is not applicable only where `known.NOT_APPLICABLE` says so of that release:
+
+    >>> verdict(Cell("3.9.2", "tokens", OURS, NOT_APPLICABLE, "no tokens today"), None)
+    'RED'
     """
-    if cell.state in {NOT_APPLICABLE, GREEN}:
+    if cell.state == NOT_APPLICABLE:
+        return NOT_APPLICABLE if cell.why == not_known(cell.release, cell.step) else FAULT
+    if cell.state in {GREEN, NOT_RUN}:
         return cell.state
     both_red = beside is not None and cell.state == beside.state == RED
-    return "Kafka's" if both_red and _cause(cell) == _cause(beside) != "" else "RED"
+    return KAFKAS if both_red and _cause(cell) == _cause(beside) != "" else FAULT
 
 
 def _cause(cell: Cell | None) -> str:
@@ -36,9 +47,14 @@ def _cause(cell: Cell | None) -> str:
     return re.sub(r"\d+", "N", cell.why)
 
 
-def ours_is_good(cells: Sequence[Cell]) -> bool:
-    """Whether no cell is our fault."""
-    return all(word != "RED" for word in _words(cells).values())
+def ours_is_good(cells: Sequence[Cell], expected: Iterable[tuple[str, str]] = ()) -> bool:
+    """Whether each cell is green, not applicable or Kafka's fault; a step not run is neither.
+
+    Args:
+        cells: of both controllers.
+        expected: release and step of each cell that there has to be.
+    """
+    return all(word in _GOOD for word in _words(cells, expected).values())
 
 
 def proofs(cells: Sequence[Cell]) -> list[Proof]:
@@ -48,7 +64,7 @@ def proofs(cells: Sequence[Cell]) -> list[Proof]:
     >>> [(one.test, one.ids, one.outcome) for one in proofs([mine])]
     [('3.4.1: copy', ('G05', 'U15', 'X03'), 'passed')]
     """
-    outcomes = {GREEN: "passed", "RED": "failed"}
+    outcomes = {GREEN: "passed", FAULT: "failed", NOT_RUN: "failed"}
     return [
         Proof(f"{release}: {step}", PROVES[step], "real broker", outcomes[word])
         for (release, step), word in _words(cells).items()
@@ -56,21 +72,23 @@ def proofs(cells: Sequence[Cell]) -> list[Proof]:
     ]
 
 
-def _words(cells: Sequence[Cell]) -> dict[tuple[str, str], str]:
+def _words(
+    cells: Sequence[Cell], expected: Iterable[tuple[str, str]] = ()
+) -> dict[tuple[str, str], str]:
     by_place = {(cell.controller, cell.release, cell.step): cell for cell in cells}
-    return {
-        (release, step): verdict(cell, by_place.get((KAFKA, release, step)))
-        for (controller, release, step), cell in by_place.items()
-        if controller == OURS
-    }
+    found = dict.fromkeys(expected, MISSING)
+    for (controller, release, step), cell in by_place.items():
+        if controller == OURS:
+            found[release, step] = verdict(cell, by_place.get((KAFKA, release, step)))
+    return found
 
 
-def markdown(cells: Sequence[Cell]) -> str:
+def markdown(cells: Sequence[Cell], expected: Iterable[tuple[str, str]] = ()) -> str:
     """The table with its notes; Kafka's own controller stands beside where it was asked."""
-    words = _words(cells)
+    words = _words(cells, expected)
     theirs = {(c.release, c.step): c.state for c in cells if c.controller == KAFKA}
-    releases = list(dict.fromkeys(cell.release for cell in cells))
-    steps = [step for step in STEPS if any(cell.step == step for cell in cells)]
+    releases = list(dict.fromkeys(release for release, _ in words))
+    steps = [step for step in STEPS if any(one == step for _, one in words)]
     rows = [f"| step | {' | '.join(releases)} |", "|---" * (len(releases) + 1) + "|"]
     for step in steps:
         shown = []
@@ -79,7 +97,23 @@ def markdown(cells: Sequence[Cell]) -> str:
             beside = theirs.get((release, step))
             shown.append(f"{word} (Kafka: {beside})" if beside else word)
         rows.append(f"| {step} | {' | '.join(shown)} |")
-    notes = [
-        f"- {cell.release} {cell.step}, {cell.controller}: {cell.why}" for cell in cells if cell.why
-    ]
+    notes = _notes(cells)
     return "\n".join([*rows, *([""] if notes else []), *notes])
+
+
+def _notes(cells: Sequence[Cell]) -> list[str]:
+    """A line for each cell that is not green; those not run for one reason share one."""
+    together: dict[tuple[str, str, str], list[str]] = {}
+    notes = []
+    for cell in cells:
+        if cell.state == NOT_RUN:
+            together.setdefault((cell.release, cell.controller, cell.why), []).append(cell.step)
+        elif cell.why:
+            behind = f"; left behind: {cell.left}" if cell.left else ""
+            unlisted = cell.state == NOT_APPLICABLE and not not_known(cell.release, cell.step)
+            told = "n/a, which no table says of this release: " if unlisted else ""
+            place = f"{cell.release} {cell.step}, {cell.controller}"
+            notes.append(f"- {place}: {told}{cell.why}{behind}")
+    for (release, controller, why), steps in together.items():
+        notes.append(f"- {release}, {controller}: {why}: {', '.join(steps)}")
+    return notes

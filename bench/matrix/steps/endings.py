@@ -54,7 +54,7 @@ def rollback(stage: Stage) -> None:
     same("kraftControllerEpoch", stage.json("/controller")["kraftControllerEpoch"], -1)
     topics = set(tree.plain.topics)
     stage.everywhere("every topic", lambda shape: topics <= set(shape.topics))
-    same("topics left", assignments(stage.tree(), stage), assignments(tree, stage))
+    same("topics left", assignments(stage.tree()), assignments(tree))
     _serves(stage, "back")
 
 
@@ -88,7 +88,9 @@ def finalise(stage: Stage) -> None:
         )
     stage.agree()
     topics = set(stage.tree().plain.topics)
-    stage.migrated = False  # nobody looks into ZooKeeper any more, not after a failure either
+    stage.migrated = (
+        False  # nobody looks into ZooKeeper any more, not for what is left behind either
+    )
     stage.controller.finalise()
     states = [r["data"] for r in stage.records() if r["type"] == "ZK_MIGRATION_STATE_RECORD"]
     if not states or states[-1]["zkMigrationState"] != _FINAL:

@@ -66,7 +66,7 @@ def copy(stage: Stage) -> None:
     stage.migrated = True
     _, log = stage.agree()
     was, now = stage.before, log
-    same("topics", assignments(now, stage), assignments(was, stage))
+    same("topics", assignments(now), assignments(was))
     same("configs", _configs(now), _configs(was))
     same("quotas, SCRAM users, ACLs and tokens", now.others, was.others)
     used = was.plain.next_producer_id or 0
@@ -83,12 +83,11 @@ def _configs(stores: Stores) -> dict[str, dict[str, str]]:
     return {name: one for name, one in stores.plain.configs.items() if name.startswith(kinds)}
 
 
-def assignments(stores: Stores, stage: Stage) -> dict[str, tuple[str, dict[int, list[int]]]]:
-    """Id and replicas of each topic, but for those that a red step left in the middle."""
+def assignments(stores: Stores) -> dict[str, tuple[str, dict[int, list[int]]]]:
+    """Id and replicas of each topic."""
     return {
         name: (topic["id"], {n: p["replicas"] for n, p in topic["partitions"].items()})
         for name, topic in stores.plain.topics.items()
-        if name not in stage.broken
     }
 
 
@@ -142,14 +141,12 @@ def reassignment(stage: Stage) -> None:
     (stranger,) = {0, 1, 2} - set(before)
     leaves, after = before[0], (before[1], stranger)
     _reassign(stage, topic, list(after), 0)
-    stage.broken.add(topic)
     stage.everywhere(
         "the new replicas",
         lambda shape: (
             set(shape.topics[topic][0][1]) == set(after) == set(shape.topics[topic][0][2])
         ),
     )
-    stage.broken.discard(topic)
     tree, _ = stage.agree()
     partition = tree.plain.topics[topic]["partitions"][0]
     told = partition["replicas"], partition["adding"], partition["removing"]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
 
 import pytest
 
 from bench.judge.matrix_stores import Stores, differences, read_log, read_tree
 from bench.judge.stores import read_dump
-from bench.matrix.run import GREEN, NOT_APPLICABLE, NOT_REACHED, RED, Cell
-from bench.matrix.table import KAFKA, OURS, markdown, ours_is_good
+from bench.matrix import known, run
+from bench.matrix.run import GREEN, NOT_APPLICABLE, NOT_RUN, RED, Cell
+from bench.matrix.table import KAFKA, OURS, markdown, ours_is_good, proofs
+from bench.rig.jars import BRIDGE_RELEASES
 from bench.rig.zk_dump import contents
+from emulator.metadata.metadata_version import Feature, MetadataVersion
 from tests import data
 
 FULL = "3.9.2-full"
@@ -71,7 +76,12 @@ def test_producer_ids_must_not_go_back():
     assert len(differences(tree, log)) == 1
 
 
+NOT_HERE = ("3.4.1", "SCRAM")
+
+
 def cell(state: str, controller: str = OURS, step: str = "copy") -> Cell:
+    if state == NOT_APPLICABLE:
+        return Cell(*NOT_HERE, controller, state, known.NOT_APPLICABLE[NOT_HERE])
     why = "" if state == GREEN else "WrongError: topic t differs"
     return Cell("3.4.1", step, controller, state, why)
 
@@ -84,16 +94,19 @@ def cell(state: str, controller: str = OURS, step: str = "copy") -> Cell:
         (NOT_APPLICABLE, None, True),
         (RED, None, False),
         (RED, GREEN, False),
-        (RED, NOT_REACHED, False),
+        (RED, NOT_RUN, False),
         (RED, RED, True),
-        (NOT_REACHED, RED, False),
+        (NOT_RUN, None, False),
+        (NOT_RUN, RED, False),
+        (NOT_RUN, NOT_RUN, False),
+        ("skipped", None, False),
     ],
 )
 def test_a_red_cell_is_kafkas_only_if_its_own_controller_fails_there_too(mine, theirs, good):
     cells = [cell(mine), cell(GREEN, step="topics")]
     cells += [] if theirs is None else [cell(theirs, KAFKA)]
     assert ours_is_good(cells) is good
-    assert ("RED" in markdown(cells)) is not good
+    assert ("RED" in markdown(cells) or "| not run" in markdown(cells)) is not good
 
 
 @pytest.mark.parametrize(
@@ -109,3 +122,56 @@ def test_a_red_cell_is_kafkas_only_if_its_own_controller_fails_there_too(mine, t
 def test_a_red_cell_is_excused_for_the_same_reason_only(ours, kafkas, good):
     cells = [Cell("3.5.2", "copy", OURS, RED, ours), Cell("3.5.2", "copy", KAFKA, RED, kafkas)]
     assert ours_is_good(cells) is good
+
+
+@pytest.mark.parametrize(
+    ("release", "step", "why"),
+    [
+        ("3.9.2", "tokens", "no tokens in this release"),
+        ("3.5.2", "SCRAM", known.NOT_APPLICABLE[NOT_HERE]),
+        # The right place for another reason: nobody has judged that one.
+        (*NOT_HERE, "its brokers did not start"),
+        (*NOT_HERE, ""),
+    ],
+)
+def test_a_step_is_not_applicable_only_where_the_table_gives_that_reason(release, step, why):
+    cells = [Cell(release, "copy", OURS, GREEN), Cell(release, step, OURS, NOT_APPLICABLE, why)]
+    assert not ours_is_good(cells)
+    assert f"| {step} | RED |" in markdown(cells)
+    assert not why or f"{why}" in markdown(cells)
+
+
+def test_every_reason_follows_from_what_kafka_says_of_that_release():
+    """Of its metadata.version for SCRAM and tokens; 3.4 alone starts with no authorizer."""
+    needed = {"SCRAM": Feature.SCRAM, "tokens": Feature.DELEGATION_TOKENS}
+    places = {
+        (release, step)
+        for step, feature in needed.items()
+        for release, level in known.LEVELS.items()
+        if not MetadataVersion.from_level(level).supports(feature)
+    }
+    assert known.NOT_APPLICABLE.keys() == {*places, ("3.4.1", "ACLs")}
+    assert known.LEVELS.keys() == set(BRIDGE_RELEASES)
+    assert all(step in run.STEPS for _, step in known.NOT_APPLICABLE)
+    assert all(len(why.split()) > 3 for why in known.NOT_APPLICABLE.values())
+
+
+def test_a_step_that_is_in_no_cell_is_told_and_counts():
+    cells = [Cell("3.9.2", "copy", OURS, GREEN)]
+    expected = [("3.9.2", "copy"), ("3.9.2", "roll")]
+    assert ours_is_good(cells)
+    assert not ours_is_good(cells, expected)
+    assert "| roll | missing |" in markdown(cells, expected)
+
+
+def test_a_step_that_was_not_run_proves_nothing():
+    cells = [Cell("3.9.2", "roll", OURS, NOT_RUN, "not run: copy before it failed")]
+    assert [one.outcome for one in proofs(cells)] == ["failed"]
+
+
+def test_the_page_lists_the_same_cells_with_the_same_reasons():
+    page = (Path(__file__).parents[3] / "docs/matrix.md").read_text()
+    rows = re.findall(r"^\| (3\.\d\.\d) \| ([\w ]+) \| (.*) \|$", page, re.MULTILINE)
+    assert {(r, s): why for r, s, why in rows if (r, s) in known.NOT_APPLICABLE} == (
+        known.NOT_APPLICABLE
+    )
