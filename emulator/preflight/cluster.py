@@ -7,7 +7,10 @@ from typing import Final
 
 from emulator.migration.zk_tree import controller, migration
 from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.znode_json import number_of
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.node_file import number
+from emulator.preflight.stage import MigrationStage, standing
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed, named
 
@@ -19,6 +22,7 @@ BRIDGE_REGISTRATION: Final = 5
 FEATURE_VERSION: Final = 2
 """Version of /feature since inter.broker.protocol.version 3.3-IV0."""
 DELETIONS: Final = "/admin/delete_topics"
+_B10: Final = FindingOf("B10", "KIP-866, Preparing the Cluster")
 _W01: Final = FindingOf("W01", "KIP-866, Topic Deletions")
 
 
@@ -149,36 +153,72 @@ def _twice(survey: Survey) -> Iterator[Outcome]:
     "controllers waited for its registration for hours and said so only in their log.",
 )
 def brokers_ready(survey: Survey) -> Iterator[Outcome]:
-    """Live brokers are of the bridge release; assigned brokers are alive."""
-    if not survey.live_brokers:
-        yield NotRun("B10", "/brokers/ids is empty: the brokers were down when this was read")
-        return
+    """Brokers that run are of the bridge release; those known from elsewhere are alive."""
     for broker_id in sorted(survey.live_brokers):
         path = f"/brokers/ids/{broker_id}"
         version = survey.json(path).get("version")
         if not isinstance(version, int) or version < BRIDGE_REGISTRATION:
-            yield finding(
-                "B10",
+            yield _B10(
                 path,
                 f"registration of version {version}: inter.broker.protocol.version is below 2.7",
                 "the broker cannot register with a KRaft controller and blocks the start",
                 "upgrade it to 3.9 with inter.broker.protocol.version=3.9 first",
-                "KIP-866, Preparing the Cluster",
             )
-    yield from _absent(survey)
+    yield from _by_hand(survey)
+    if survey.live_brokers:
+        yield from _strangers(survey)
+        yield from _absent(survey)
+    else:
+        yield NotRun("B10", "/brokers/ids is empty: the brokers were down when this was read")
     feature = survey.json("/feature").get("version")
     if isinstance(feature, int) and feature < FEATURE_VERSION:
-        yield finding(
-            "B10",
+        yield _B10(
             "/feature",
             "written with an inter.broker.protocol.version below 3.3",
             "a migration needs 3.4 at least on every broker",
             "raise inter.broker.protocol.version on every broker and roll them",
-            "KIP-866, Preparing the Cluster",
+        )
+
+
+def _by_hand(survey: Survey) -> Iterator[Outcome]:
+    """Registrations that no broker has made."""
+    for name in survey.children("/brokers/ids"):
+        path = f"/brokers/ids/{name}"
+        if number(name) is None:
+            yield _B10(
+                path,
+                "no id of a broker",
+                "whoever lists the brokers fails on it: Kafka's brokers in ZooKeeper mode and its "
+                "controllers, at every attempt",
+                "delete the znode",
+            )
+        elif survey.nodes[path].ephemeral is False:
+            yield _B10(
+                path,
+                "is not ephemeral: left by hand, or by a copy of the tree",
+                "it says that a broker runs, whether one does or not, and the broker with this id "
+                "cannot register: it does not start in ZooKeeper mode",
+                "delete the znode, and start the broker",
+            )
+
+
+def _strangers(survey: Survey) -> Iterator[Outcome]:
+    """Files of brokers that are neither alive nor hold anything."""
+    known = survey.assigned | survey.live_brokers
+    for one in survey.brokers:
+        if one.node_id is None or one.node_id in known:
+            continue
+        yield _B10(
+            one.at("node.id" if one.get("node.id") else "broker.id"),
+            f"{one.node_id}, and no such broker is alive or holds replicas",
+            "the node joins as a new broker, or does not start on a folder that is another one's",
+            "none, if it is a new broker; else write the id that the broker has now",
+            Severity.WARNING,
         )
 
 
 def _absent(survey: Survey) -> Iterator[Outcome]:
+    """Brokers that a controller waits for, as ``taking_over.preconditions`` works them out."""
     held: dict[int, list[str]] = {}
     for name in survey.children("/brokers/topics"):
         if name in survey.pending:
@@ -186,28 +226,37 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
         for broker_id in {one for some in survey.replicas(name) for one in some}:
             held.setdefault(broker_id, []).append(name)
     known = {one.node_id for one in survey.brokers}
-    for one in survey.brokers:
-        if one.node_id is None or one.node_id in held.keys() | survey.live_brokers:
-            continue
-        yield finding(
-            "B10",
-            one.at("node.id" if one.get("node.id") else "broker.id"),
-            f"{one.node_id}, and no such broker is alive or holds replicas",
-            "the node joins as a new broker, or does not start on a folder that is another one's",
-            "none, if it is a new broker; else write the id that the broker has now",
-            "KIP-866, Preparing the Cluster",
-            Severity.WARNING,
-        )
+    migrated = standing(survey).stage is MigrationStage.DUAL_WRITE
     for broker_id in sorted(held.keys() - survey.live_brokers):
-        yield finding(
-            "B10",
+        fact = f"absent, and holds replicas of {listed(held[broker_id], 3)}"
+        if migrated:
+            yield _B10(
+                f"/brokers/ids/{broker_id}",
+                f"{fact}; in dual write a broker may be in KRaft mode already",
+                "none, if it is; else its replicas there are offline",
+                "kraft-bridge status tells which brokers are there",
+                Severity.INFO,
+            )
+            continue
+        yield _B10(
             f"/brokers/ids/{broker_id}",
-            f"absent, and holds replicas of {listed(held[broker_id], 3)}",
+            fact,
             "the copy waits until it has registered",
             "start it"
             if broker_id in known
             else "start it, or move its replicas away if the broker does not come back",
-            "KIP-866, Migration Trigger",
+            Severity.WARNING if broker_id in known else Severity.BLOCKER,
+        )
+    configured = {number_of(name) for name in survey.children("/config/brokers")}
+    others = {one for one in configured if one is not None} - survey.live_brokers - held.keys()
+    for broker_id in sorted(others if not migrated else ()):
+        yield _B10(
+            f"/config/brokers/{broker_id}",
+            "dynamic configs of a broker that is absent and holds no replica",
+            "kraft-bridge waits until it has registered; Kafka's controllers do not, and copy them",
+            "start it"
+            if broker_id in known
+            else "start it, or delete the znode if the broker does not come back",
             Severity.WARNING if broker_id in known else Severity.BLOCKER,
         )
 
@@ -256,7 +305,8 @@ def _deletion(survey: Survey, name: str) -> Outcome:
         where,
         "its deletion is pending"
         + (f"; replicas of it are on {named('broker', down)}, absent" if down else ""),
-        "the topic is not copied; brokers that were down keep its folder",
+        "the topic is not copied; brokers that were down keep its folder"
+        + ("; Kafka's controllers wait until they have registered" if down else ""),
         f"let the deletion end: start {named('broker', down)}"
         if down
         else "wait until it has ended: all brokers that hold its replicas are there",

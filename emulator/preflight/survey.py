@@ -33,7 +33,8 @@ class DumpedZnode:
 
     data: bytes | None
     version: int = 0
-    ephemeral: bool = False
+    ephemeral: bool | None = None
+    """None: the dump does not say."""
     acl: tuple[tuple[int, str, str], ...] = ((31, *OPEN),)
     mtime_ms: int | None = None
     """When its data was last written; None: not in the dump."""
@@ -104,7 +105,7 @@ class Survey:
         """A znode's JSON object; empty if it is absent or unreadable."""
         try:
             found = msgspec.json.decode(self.data(path) or b"{}")
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -232,7 +233,7 @@ def _znode(node: Mapping[str, Any]) -> DumpedZnode:
     return DumpedZnode(
         data,
         int(node.get("version", 0)),
-        bool(node.get("ephemeral", False)),
+        bool(node["ephemeral"]) if "ephemeral" in node else None,
         tuple((int(one[0]), str(one[1]), str(one[2])) for one in node.get("acl", ())),
         int(node["mtime"]) if "mtime" in node else None,
         int(node.get("cversion", 0)),

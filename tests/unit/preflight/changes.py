@@ -291,6 +291,15 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change("B10", "old registration", merge(lambda _: "/brokers/ids/1", version=4)),
     Change("B10", "replica on a lost broker", merge(a_topic, partitions={"0": [0, 77]})),
+    Change("B10", "configs of a lost broker", put("/config/brokers/77", config({}))),
+    Change(
+        "B10",
+        "a registration left by hand",
+        lambda one: put(
+            "/brokers/ids/1", one.data("/brokers/ids/1"), ephemeral=False
+        )(one),
+    ),
+    Change("B10", "a registration of nobody", put("/brokers/ids/one", b"{}")),
     Change("B11", "old protocol", broker({"inter.broker.protocol.version": "2.8"})),
     Change("B11", "flag without voters", broker({MIGRATE: "true", VOTERS: None, SERVERS: None})),
     Change("B11", "voters without flag", broker({MIGRATE: None, VOTERS: ELSEWHERE})),

@@ -153,6 +153,10 @@ HARMLESS: Mapping[str, Apply] = {
         lambda one: is_broker(one) and one.get("inter.broker.protocol.version") != "3.4",
     ),
     "an old topic": an_old_topic,
+    "configs of a broker that is there": put("/config/brokers/1", config({})),
+    "a registration as brokers make it": lambda one: put(
+        "/brokers/ids/1", one.data("/brokers/ids/1"), ephemeral=True
+    )(one),
     "an empty config": at_config(config({})),
     "consumers closed to others": put("/consumers", None, acl=((31, "sasl", "old"),)),
     "an empty ACL": put("/kafka-acl/Topic/none", js({"version": 1, "acls": []})),

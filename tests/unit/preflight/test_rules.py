@@ -426,6 +426,30 @@ def test_an_offline_broker_that_is_known_only_warns() -> None:
     assert (one.znode, one.severity) == ("/brokers/ids/1", Severity.WARNING)
 
 
+@pytest.mark.parametrize("step", ["1-dualwrite", "2-20-broker2-back", "3-2-broker2-kraft"])
+def test_a_broker_in_kraft_mode_is_not_waited_for_in_dual_write(step: str) -> None:
+    """Recorded: in the last step broker 2 is a KRaft broker and has no znode."""
+    survey = replace(of_dump(data.tree("3.9.2-full", step)), properties=())
+    told = [one for one in run(survey).findings if one.code == "B10"]
+    assert {one.severity for one in told} <= {Severity.INFO}
+    assert [one.znode for one in told] == (["/brokers/ids/2"] if "kraft" in step else [])
+
+
+def test_a_missing_broker_of_a_doomed_topic_is_told_with_the_deletion() -> None:
+    doomed = {"/admin/delete_topics/t": None, "/brokers/topics/t": topic(None, partitions={"0": [9]})}
+    (one,) = (x for x in run(survey({**good_nodes(), **doomed})).findings if x.code == "W01")
+    assert "Kafka's controllers wait until they have registered" in one.consequence
+
+
+def test_a_dump_that_does_not_tell_whether_a_znode_is_ephemeral_is_not_judged_by_it() -> None:
+    nodes = {path: {"null": True} for path in ("/brokers", "/brokers/ids")}
+    text = {"text": '{"version": 5}'}
+    told = of_dump({"nodes": {**nodes, "/brokers/ids/1": text}})
+    assert not found(run(told), "B10")
+    by_hand = of_dump({"nodes": {**nodes, "/brokers/ids/1": {**text, "ephemeral": False}}})
+    assert found(run(by_hand), "B10") == ["/brokers/ids/1"]
+
+
 def test_a_topic_that_is_being_deleted_is_told_of_once() -> None:
     doomed = {
         "/admin/delete_topics/t": None,
