@@ -13,7 +13,7 @@ from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, NotRun, Outcome, finding, rule
 from emulator.preflight.node_file import number
-from emulator.preflight.survey import REDACTED, WRITE, DumpedZnode, Survey
+from emulator.preflight.survey import REDACTED, DumpedZnode, Survey
 from emulator.preflight.topics import topic_ids
 
 JSON_ROOTS: Final = (
@@ -45,7 +45,11 @@ WRITTEN: Final = (
 )
 """Trees that a migration writes to."""
 JUTE_MAX_BYTES: Final = 1_048_575
-NOBODY: Final = "nobody"
+WRITE, CREATE, DELETE = 2, 4, 8
+"""Permissions, as ZooKeeper numbers them."""
+_PERMISSIONS: Final = {WRITE: "write", CREATE: "create below", DELETE: "delete below"}
+_SET: Final = frozenset({"/controller", "/controller_epoch", "/latest_producer_id_block"})
+"""Znodes that are only ever set, though their data may be null."""
 ZNODES_MANY: Final = 800_000
 _UNCOPIED: Final = frozenset(
     one.value for one in (Why.MALFORMED_ZNODE, Why.MIGRATION_ZNODE, Why.NO_CONTROLLER_EPOCH)
@@ -194,33 +198,73 @@ def _encoded(
 )
 def writable(survey: Survey) -> Iterator[Outcome]:
     """ACLs of znodes against the credentials that the controller will have."""
-    shut: dict[str, list[str]] = {}
+    shut: dict[tuple[frozenset[str], str], list[str]] = {}
     for path, node in survey.nodes.items():
-        if not path.startswith(WRITTEN) or not node.acl:
+        if not node.acl or not any(path == root or path.startswith(f"{root}/") for root in WRITTEN):
             continue
-        if any(_lets_write(entry, survey.identities) for entry in node.acl):
-            continue
-        owners = sorted({f"{scheme}:{name}" for _, scheme, name in node.acl if scheme != "world"})
-        shut.setdefault(", ".join(owners) or NOBODY, []).append(path)
-    if _login_elsewhere(survey) and len(shut) == 1 and NOBODY not in shut:
-        (owner,) = shut
+        needed = _needed(survey, path, node)
+        able = _able(node, needed)
+        if able is not None and not able & survey.identities:
+            lacks = _lacking(node, needed, survey.identities)
+            shut.setdefault((able, lacks), []).append(path)
+    common = frozenset.intersection(*(able for able, _ in shut)) if shut else frozenset()
+    if common and _login_elsewhere(survey):
         yield NotRun(
             "B09",
-            f"the tree belongs to {owner}, and the login is in no file given: say it with "
-            "--identity",
+            f"the tree belongs to {', '.join(sorted(common))}, and the login is in no file given: "
+            "say it with --identity",
         )
         return
-    for owner, paths in sorted(shut.items()):
+    for (able, lacks), paths in sorted(shut.items(), key=lambda one: (sorted(one[0][0]), one[1])):
+        owner = ", ".join(sorted(able)) or "nobody"
         given = ", ".join(sorted(survey.identities)) or "no credentials"
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         yield finding(
             "B09",
             paths[0],
-            f"{owner} may write it{more}, and the controller has {given}",
+            f"{owner} may {lacks} it{more}, and the controller has {given}",
             "the claim or a later write fails with NoAuth",
             "give the controller the brokers' own ZooKeeper credentials",
             "KIP-866, Configurations",
         )
+
+
+def _needed(survey: Survey, path: str, node: DumpedZnode) -> tuple[int, ...]:
+    """What a dual write does to a znode: sets it, or makes and removes znodes below it."""
+    if path in _SET or path.endswith("/state") or path == migration.PATH:
+        return (WRITE,)
+    if not node.data:
+        return (CREATE, DELETE)
+    return (WRITE, CREATE, DELETE) if survey.children(path) else (WRITE,)
+
+
+def _able(node: DumpedZnode, needed: tuple[int, ...]) -> frozenset[str] | None:
+    """Identities that may do all of it, by all entries together; None: everybody may.
+
+    ZooKeeper asks for each permission by itself, and any entry may grant it.
+    """
+    granted: dict[str, int] = {}
+    for permissions, scheme, name in node.acl:
+        # A dump shows the user of a digest, not its hash.
+        shown = name.partition(":")[0] if scheme == "digest" else name
+        who = "" if scheme == "world" else f"{scheme}:{shown}"
+        granted[who] = granted.get(who, 0) | permissions
+    everybody = granted.pop("", 0)
+    if all(everybody & one for one in needed):
+        return None
+    return frozenset(
+        who for who, what in granted.items() if all((what | everybody) & one for one in needed)
+    )
+
+
+def _lacking(node: DumpedZnode, needed: tuple[int, ...], identities: frozenset[str]) -> str:
+    """What none of the identities may do."""
+    lacks = []
+    for permission in needed:
+        able = _able(node, (permission,))
+        if able is not None and not able & identities:
+            lacks.append(_PERMISSIONS[permission])
+    return " and ".join(lacks)
 
 
 def _login_elsewhere(survey: Survey) -> bool:
@@ -232,14 +276,6 @@ def _login_elsewhere(survey: Survey) -> bool:
         return False
     keys = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
     return all(any(one.flag(key) for key in keys) for one in survey.controllers)
-
-
-def _lets_write(entry: tuple[int, str, str], identities: frozenset[str]) -> bool:
-    permissions, scheme, name = entry
-    if permissions & WRITE != WRITE:
-        return False
-    # A dump shows the user of a digest, not its hash.
-    return scheme == "world" or f"{scheme}:{name.partition(':')[0]}" in identities
 
 
 @rule(

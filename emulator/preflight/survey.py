@@ -22,8 +22,6 @@ from emulator.preflight.node_file import Properties, number
 
 REDACTED: Final = b"<redacted>"
 """The text that ``zk dump`` prints instead of a secret."""
-WRITE: Final = 4 | 2
-"""Permissions WRITE and CREATE, both of which a dual write needs, as ZooKeeper numbers them."""
 OPEN: Final = ("world", "anyone")
 
 

@@ -158,8 +158,7 @@ def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey
     except (zk_dump.UnreadableError, TlsError) as error:
         why = connect.why if connect and connect.why else str(error)
         raise _cannot(why, ExitCode.UNREACHABLE) from error
-    known = frozenset(one for one in security.identities if ":" in one)
-    return replace(survey, identities=known)
+    return replace(survey, identities=inputs.logins(files))
 
 
 def _cannot(problem: str, code: ExitCode = ExitCode.WRONG) -> typer.Exit:

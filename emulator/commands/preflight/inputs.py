@@ -138,6 +138,22 @@ def ensemble(
     return hosts, security
 
 
+def logins(configs: Sequence[Path]) -> frozenset[str]:
+    """``scheme:id`` of the controllers in ZooKeeper, from their files; of the first file if none.
+
+    A login that cannot be read is none: B12 says why ours would not start.
+    """
+    files = [read_properties(one) for one in configs]
+    found: set[str] = set()
+    for one in [x for x in files if x.is_controller] or files[:1]:
+        try:
+            _, security = settings(None, [f"{key}={value}" for key, value in one.values.items()])
+        except (OSError, ValueError):
+            continue
+        found.update(x for x in security.identities if ":" in x)
+    return frozenset(found)
+
+
 def live(
     hosts: str, document: Mapping[str, Any], configs: Sequence[Path], connect: Connector
 ) -> Survey:

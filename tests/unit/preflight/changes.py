@@ -289,6 +289,16 @@ CHANGES: tuple[Change, ...] = (
         "closed to the controller",
         put("/config/topics", None, acl=((31, "sasl", "other"), (1, "world", "anyone"))),
     ),
+    Change(
+        "B09",
+        "closed to deletions",
+        put("/brokers/topics", None, acl=((31 & ~8, "world", "anyone"), (8, "sasl", "other"))),
+    ),
+    Change(
+        "B09",
+        "a state that can be read only",
+        lambda one: put(a_state(one), one.data(a_state(one)), acl=((1, "world", "anyone"),))(one),
+    ),
     Change("B10", "old registration", merge(lambda _: "/brokers/ids/1", version=4)),
     Change("B10", "replica on a lost broker", merge(a_topic, partitions={"0": [0, 77]})),
     Change("B10", "configs of a lost broker", put("/config/brokers/77", config({}))),

@@ -14,6 +14,7 @@ from tests.unit.preflight.changes import (
     MAP,
     VOTERS,
     Apply,
+    a_state,
     at_config,
     put,
     then,
@@ -159,5 +160,15 @@ HARMLESS: Mapping[str, Apply] = {
     )(one),
     "an empty config": at_config(config({})),
     "consumers closed to others": put("/consumers", None, acl=((31, "sasl", "old"),)),
+    "another tool's closed znodes": then(
+        put("/brokers/topics_of_a_tool", None, acl=((31, "sasl", "tool"),)),
+        put("/config/changes", None, acl=((31, "world", "anyone"),)),
+    ),
+    "permissions in two entries": put(
+        "/config/topics", None, acl=((1 | 2 | 4, "world", "anyone"), (8 | 16, "world", "anyone"))
+    ),
+    "a state that can only be set": lambda one: put(
+        a_state(one), one.data(a_state(one)), acl=((1 | 2, "world", "anyone"),)
+    )(one),
     "an empty ACL": put("/kafka-acl/Topic/none", js({"version": 1, "acls": []})),
 }

@@ -563,6 +563,36 @@ def test_a_tree_of_one_owner_needs_the_login_only_where_a_login_is_configured() 
     assert len(found(run(replace(secured, nodes=nodes)), "B09")) == 2
 
 
+def test_one_login_may_open_znodes_of_several_owners() -> None:
+    """The login of all of them is asked for, and each znode is judged by itself."""
+    nodes = {path: DumpedZnode(one) for path, one in good_nodes().items()}
+    nodes["/config/users"] = DumpedZnode(None, acl=((31, "sasl", "kafka"), (31, "sasl", "old")))
+    nodes["/config/ips"] = DumpedZnode(None, acl=((31, "sasl", "kafka"), (31, "ip", "10.0.0.1")))
+    logs_in = (changed("c", CONTROLLER, {"zookeeper.set.acl": "true"}),)
+    report = run(replace(survey(), nodes=nodes, properties=logs_in))
+    assert not found(report, "B09")
+    assert any("belongs to sasl:kafka, and" in one.why for one in report.not_run)
+    assert not found(run(replace(survey(), nodes=nodes, identities=frozenset({"sasl:kafka"}))), "B09")
+    (one,) = (
+        x
+        for x in run(replace(survey(), nodes=nodes, identities=frozenset({"sasl:old"}))).findings
+        if x.code == "B09"
+    )
+    assert (one.znode, one.fact) == (
+        "/config/ips",
+        "ip:10.0.0.1, sasl:kafka may create below and delete below it, "
+        "and the controller has sasl:old",
+    )
+
+
+def test_what_an_identity_lacks_is_named() -> None:
+    nodes = {path: DumpedZnode(one) for path, one in good_nodes().items()}
+    nodes["/config/users"] = DumpedZnode(None, acl=((31 & ~8, "digest", "kafka:secret"),))
+    mine = frozenset({"digest:kafka"})
+    (one,) = (x for x in run(replace(survey(), nodes=nodes, identities=mine)).findings if x.code == "B09")
+    assert one.fact == "nobody may delete below it, and the controller has digest:kafka"
+
+
 def test_a_file_for_after_the_migration_is_no_file_to_begin_with() -> None:
     final = changed("f", CONTROLLER, {"zookeeper.metadata.migration.enable": None})
     one = survey()
