@@ -16,19 +16,8 @@ from emulator.preflight.node_file import number
 from emulator.preflight.survey import REDACTED, DumpedZnode, Survey
 from emulator.preflight.topics import topic_ids
 
-JSON_ROOTS: Final = (
-    "/brokers/ids",
-    "/brokers/topics",
-    "/config/brokers",
-    "/config/clients",
-    "/config/ips",
-    "/config/topics",
-    "/config/users",
-    "/delegation_token/tokens",
-    "/kafka-acl",
-    "/kafka-acl-extended",
-)
-JSON_ALONE: Final = ("/controller", "/feature", "/latest_producer_id_block")
+_BESIDE: Final = ("/controller", "/feature")
+"""Znodes that Kafka reads beside those that are copied."""
 WRITTEN: Final = (
     "/admin/delete_topics",
     "/brokers/topics",
@@ -57,14 +46,6 @@ _UNCOPIED: Final = frozenset(
 """Refusals of the copy that no other rule reports."""
 
 
-def _migrated(survey: Survey) -> Iterator[tuple[str, DumpedZnode]]:
-    for root in JSON_ROOTS:
-        yield from survey.below(root)
-    for path in JSON_ALONE:
-        if path in survey.nodes:
-            yield path, survey.nodes[path]
-
-
 @rule(
     "B07",
     "what is migrated can be read",
@@ -72,18 +53,20 @@ def _migrated(survey: Survey) -> Iterator[tuple[str, DumpedZnode]]:
     "attempt, without naming it.",
 )
 def readable(survey: Survey) -> Iterator[Outcome]:
-    """Data that is not a JSON object, and everything that the copy would refuse."""
+    """Everything that the copy would refuse; registrations and features that are no JSON object."""
     told = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)} | {migration.PATH}
-    for path, node in _migrated(survey):
-        if node.data == REDACTED:
+    hidden = [one.znode for one in survey.copy.unchecked]
+    for path in hidden:
+        if survey.nodes[path].data == REDACTED:
             yield NotRun("B07", f"{path} was left out of the dump as a secret")
-            continue
-        fact = _odd(path, node.data)
-        if fact:
+    names = [name for name in survey.children("/brokers/ids") if number(name) is not None]
+    beside = [path for path in _BESIDE if path in survey.nodes]
+    for path in (*(f"/brokers/ids/{name}" for name in names), *beside):
+        if fact := _odd(survey.data(path)):
             told.add(path)
             yield _unreadable(path, fact)
     # B08 says it of the passwords of brokers.
-    part = [one.znode for one in survey.copy.unchecked if not one.znode.startswith("/config/brok")]
+    part = [path for path in hidden if not path.startswith("/config/brok")]
     part = [path for path in part if survey.nodes[path].data != REDACTED]
     if part:
         yield NotRun(
@@ -105,18 +88,16 @@ def readable(survey: Survey) -> Iterator[Outcome]:
             yield _unreadable(one.znode, one.reason)
 
 
-def _odd(path: str, data: bytes | None) -> str:
+def _odd(data: bytes | None) -> str:
     if not data:
-        return "no data" if _needs_data(path) else ""
+        return "no data"
     try:
         found = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return f"no JSON: {error}"
+    except RecursionError:
+        return "no JSON: nested too deeply"
     return "" if isinstance(found, dict) else "no JSON object"
-
-
-def _needs_data(path: str) -> bool:
-    return path.endswith("/state") or (path.startswith("/brokers/topics/") and path.count("/") == 3)
 
 
 def _unreadable(path: str, fact: str) -> Outcome:

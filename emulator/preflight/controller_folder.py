@@ -264,5 +264,5 @@ def _quorum_state(data: bytes | None) -> tuple[_Election | None, list[str]]:
         return None, []
     try:
         return msgspec.json.decode(data, type=_Election), []
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return None, [f"{layout.QUORUM_STATE}: {error}"]

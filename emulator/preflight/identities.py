@@ -314,9 +314,9 @@ def granted_cluster_action(survey: Survey, principal: str) -> bool:
     """Whether ACLs in ZooKeeper let a principal do ClusterAction, from any host."""
     granted = False
     for entry in survey.entries(CLUSTER_ACL):
-        if entry.get("principal") not in {principal, "User:*"}:
+        if str(entry.get("principal")) not in {principal, "User:*"}:
             continue
-        if entry.get("operation") not in {"ClusterAction", "All"}:
+        if str(entry.get("operation")) not in {"ClusterAction", "All"}:
             continue
         if entry.get("permissionType") == "Deny":
             return False

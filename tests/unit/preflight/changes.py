@@ -276,6 +276,10 @@ CHANGES: tuple[Change, ...] = (
     Change("B06", "one topic_id twice", shared_topic_id),
     Change("B07", "malformed state", at_topic("/partitions/0/state", b"{")),
     Change("B07", "malformed config", at_config(b"oops")),
+    Change("B07", "nested too deeply", at_config(b'{"config":{},"x":' + b"[" * 100_000)),
+    Change("B07", "a registration without data", put("/brokers/ids/1", None)),
+    Change("B07", "a registration that is no object", put("/brokers/ids/1", b"[]")),
+    Change("B07", "a malformed feature", put("/feature", b"{")),
     Change(
         "B08",
         "encoded password",

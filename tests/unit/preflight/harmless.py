@@ -15,6 +15,7 @@ from tests.unit.preflight.changes import (
     VOTERS,
     Apply,
     a_state,
+    a_topic,
     at_config,
     put,
     then,
@@ -160,6 +161,11 @@ HARMLESS: Mapping[str, Apply] = {
     )(one),
     "an empty config": at_config(config({})),
     "consumers closed to others": put("/consumers", None, acl=((31, "sasl", "old"),)),
+    "a note beside a topic": lambda one: put(f"{a_topic(one)}/note", b"mine")(one),
+    "a note below a state": lambda one: put(f"{a_state(one)}/note", b"mine")(one),
+    "a note below a config": lambda one: put(
+        f"{a_topic(one).replace('/brokers/', '/config/')}/note", b"mine"
+    )(one),
     "another tool's closed znodes": then(
         put("/brokers/topics_of_a_tool", None, acl=((31, "sasl", "tool"),)),
         put("/config/changes", None, acl=((31, "world", "anyone"),)),

@@ -435,6 +435,29 @@ def test_a_broker_in_kraft_mode_is_not_waited_for_in_dual_write(step: str) -> No
     assert [one.znode for one in told] == (["/brokers/ids/2"] if "kraft" in step else [])
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {
+            "/admin/delete_topics/t": None,
+            "/brokers/topics/t": b"oops",
+            "/brokers/topics/t/partitions/0/state": None,
+            "/config/topics/t": b"oops",
+        },
+        {"/config/topics/gone": b"oops"},
+        {"/brokers/topics/t/partitions/9/state": b"oops"},
+        {"/kafka-acl/Planet/t": b"oops"},
+        {"/kafka-acl-extended/literal/Topic/t": b"oops"},
+        {"/config/changes/config_change_0": b"oops"},
+    ],
+)
+def test_what_no_controller_reads_blocks_nothing(nodes: dict[str, bytes | None]) -> None:
+    """Neither kraft-bridge nor Kafka reads these: the copy goes on."""
+    one = survey({**good_nodes(), **nodes})
+    assert not one.copy.refusals
+    assert not found(run(one), "B07")
+
+
 def test_a_missing_broker_of_a_doomed_topic_is_told_with_the_deletion() -> None:
     doomed = {"/admin/delete_topics/t": None, "/brokers/topics/t": topic(None, partitions={"0": [9]})}
     (one,) = (x for x in run(survey({**good_nodes(), **doomed})).findings if x.code == "W01")
