@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.metadata.acls import Operation, ResourceType
+from emulator.migration.zk_tree.acls import LITERAL, PREFIXED, parse, resource_of
+from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import several
@@ -42,8 +43,11 @@ def acls(survey: Survey) -> Iterator[Outcome]:
         for path, node in survey.below(root):
             if not node.data:
                 continue
-            prefixed += root == "/kafka-acl-extended"
-            yield from _acl_entries(path, survey.entries(path), affected)
+            if resource_of(path) is None:
+                yield _unread(path)
+            else:
+                prefixed += root == "/kafka-acl-extended"
+                yield from _acl_entries(survey, path, affected)
     if prefixed:
         yield finding(
             "W05",
@@ -67,32 +71,33 @@ def acls(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-def _acl_entries(
-    path: str, entries: list[dict[str, object]], affected: Severity | None
-) -> Iterator[Outcome]:
-    kind = path.split("/")[-2]
-    if kind.upper() not in {one.name.replace("_", "") for one in ResourceType}:
+def _unread(path: str) -> Outcome:
+    """A znode below the roots of ACLs where no broker and no controller looks for entries."""
+    return finding(
+        "W05",
+        path,
+        f"is not where Kafka looks for ACLs: {LITERAL}/TYPE/NAME or {PREFIXED}/TYPE/NAME, with a "
+        "type written as in TransactionalId",
+        "not copied, and without effect now: what it allows or denies is allowed or denied nobody",
+        "delete the znode, and make the ACL with kafka-acls if it is meant",
+        "ZkAclStore, SecurityUtils.resourceType",
+    )
+
+
+def _acl_entries(survey: Survey, path: str, affected: Severity | None) -> Iterator[Outcome]:
+    entries = survey.entries(path)
+    try:
+        parse(path, survey.data(path))
+    except ZnodeError as error:
         yield finding(
             "W05",
             path,
-            f"resource type {kind} is unknown",
-            "not copied",
-            "delete the znode",
-            "AclAuthorizer",
+            f"an entry is unknown to Kafka 3.9: {error.why}",
+            "refused by the copy; a broker with AclAuthorizer does not start with it",
+            "remove the entry",
+            "AclEntry.fromBytes",
         )
-    operations = {one.name.replace("_", "") for one in Operation}
-    for entry in entries:
-        operation, principal = str(entry.get("operation")), str(entry.get("principal"))
-        if operation.upper() not in operations or ":" not in principal:
-            yield finding(
-                "W05",
-                path,
-                f"entry of {principal} for {operation}: unknown to Kafka 3.9",
-                "refused by the copy",
-                "remove the entry",
-                "AclAuthorizer",
-            )
-    denies = any(entry.get("permissionType") == "Deny" for entry in entries)
+    denies = any(entry.get("permissionType") in ("Deny", "DENY") for entry in entries)
     if affected is not None and (denies or len(entries) > 2):
         yield finding(
             "W05",

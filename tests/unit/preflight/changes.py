@@ -245,6 +245,19 @@ def by_sasl(changes: Mapping[str, str]) -> Apply:
     return apply
 
 
+def an_acl(version: int = 1, **changes: str | None) -> bytes:
+    """The data of a resource with one entry; None leaves a key out."""
+    entry: dict[str, str | None] = {
+        "principal": "User:a",
+        "operation": "Read",
+        "permissionType": "Allow",
+        "host": "*",
+        **changes,
+    }
+    kept = {key: value for key, value in entry.items() if value is not None}
+    return js({"version": version, "acls": [kept]})
+
+
 W = Severity.WARNING
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ADDRESS = "3000@10.9.9.9:9093"
@@ -416,25 +429,22 @@ CHANGES: tuple[Change, ...] = (
     Change("W04", "no /controller_epoch", put("/controller_epoch", b""), W),
     Change("W04", "state ahead", merge(a_state, controller_epoch=99), W),
     Change("W04", "quorum ahead", folder(election_epoch=99), W),
+    Change("W05", "a type in small letters", put("/kafka-acl/topic/x", an_acl()), W),
+    Change("W05", "a type in capitals", put("/kafka-acl/TRANSACTIONAL_ID/x", an_acl()), W),
+    Change("W05", "no type", put("/kafka-acl/Any/x", an_acl()), W),
+    Change(
+        "W05", "another kind of pattern", put("/kafka-acl-extended/literal/Topic/x", an_acl()), W
+    ),
+    Change("W05", "a name with a slash", put("/kafka-acl/Topic/a/b", an_acl()), W),
+    Change("W05", "no permission", put("/kafka-acl/Topic/x", an_acl(permissionType="allow")), W),
+    Change("W05", "no host", put("/kafka-acl/Topic/x", an_acl(host=None)), W),
+    Change("W05", "no principal", put("/kafka-acl/Topic/x", an_acl(principal="alice")), W),
+    Change("W05", "any operation", put("/kafka-acl/Topic/x", an_acl(operation="Any")), W),
+    Change("W05", "a later version", put("/kafka-acl/Topic/x", an_acl(version=2)), W),
     Change(
         "W05",
         "strange operation",
-        put(
-            "/kafka-acl/Topic/x",
-            js(
-                {
-                    "version": 1,
-                    "acls": [
-                        {
-                            "principal": "User:a",
-                            "operation": "Fly",
-                            "permissionType": "Allow",
-                            "host": "*",
-                        }
-                    ],
-                }
-            ),
-        ),
+        put("/kafka-acl/Topic/x", an_acl(operation="Fly")),
         W,
     ),
     Change(

@@ -16,6 +16,7 @@ from tests.unit.preflight.changes import (
     Apply,
     a_state,
     a_topic,
+    an_acl,
     at_config,
     put,
     then,
@@ -176,5 +177,11 @@ HARMLESS: Mapping[str, Apply] = {
     "a state that can only be set": lambda one: put(
         a_state(one), one.data(a_state(one)), acl=((1 | 2, "world", "anyone"),)
     )(one),
+    "an ACL in capitals": put(
+        "/kafka-acl/TransactionalId/x", an_acl(operation="DESCRIBECONFIGS", permissionType="DENY")
+    ),
+    "an ACL of every resource": put(
+        "/kafka-acl/DelegationToken/*", an_acl(operation="CreateTokens", principal="Group:x")
+    ),
     "an empty ACL": put("/kafka-acl/Topic/none", js({"version": 1, "acls": []})),
 }
