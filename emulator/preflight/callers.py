@@ -7,7 +7,8 @@ from typing import Final
 
 from emulator.migration.zk_tree.acls import LITERAL, PREFIXED, parse, resource_of
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.preflight.engine import Outcome, Severity, finding, rule
+from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.node_file import Properties
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import several
 
@@ -174,37 +175,58 @@ def entities(survey: Survey) -> Iterator[Outcome]:
 )
 def secrets(survey: Survey) -> Iterator[Outcome]:
     """The secrets of tokens and of encoded passwords, in the files of brokers and controllers."""
-    if not survey.brokers and survey.children("/delegation_token/tokens"):
-        for one in survey.controllers:
-            if not any(one.get(key) for key in SECRETS[0][:2]):
-                yield finding(
-                    "W19",
-                    f"{one.name}: {SECRETS[0][0]}",
-                    "not set, and there are tokens in /delegation_token/tokens",
-                    "tokens of before cannot be used, and no new ones can be asked for",
-                    "set it as on the brokers",
-                    "KIP-866, Configurations",
-                )
-    for key, older, needed in SECRETS:
-        told = [(one, one.get(key) or one.get(older)) for one in survey.brokers]
-        known = next(((one, secret) for one, secret in told if secret), None)
-        if known is None:
+    for key, older, of_tokens in SECRETS:
+        for one in survey.all_files:
+            if any(one.provides(x) for x in {key, older}):
+                why = f"{one.name} takes {key} from a config provider, which is not asked here"
+                yield NotRun("W19", why)
+        known = next((x for x in survey.brokers if _secret(x, key, older)), None)
+        if known is not None:
+            yield from _as_on(survey, known, key, older, of_tokens=of_tokens)
+        elif of_tokens and survey.children("/delegation_token/tokens"):
+            for one in survey.controllers:
+                if _secret(one, key, older) == "":
+                    yield finding(
+                        "W19",
+                        one.at(key),
+                        "not set, and there are tokens in /delegation_token/tokens",
+                        "tokens of before cannot be used, and no new ones can be asked for",
+                        "set it as it was when the tokens were made",
+                        "KIP-866, Configurations",
+                    )
+
+
+def _as_on(
+    survey: Survey, known: Properties, key: str, older: str, *, of_tokens: bool
+) -> Iterator[Outcome]:
+    """Files that have another secret than a broker's."""
+    secret = _secret(known, key, older)
+    controllers = [one for one in survey.all_files if one.is_controller]
+    if of_tokens:
+        others = [*survey.brokers, *controllers, *survey.kraft_brokers]
+    else:
+        # B08 says where it is needed; a KRaft broker needs it no more.
+        others = [*survey.brokers, *(one for one in controllers if _secret(one, key, older))]
+    for one in others:
+        mine = _secret(one, key, older)
+        if mine is None or mine == secret:
             continue
-        first, secret = known
-        others = [*survey.brokers, *(survey.controllers if needed else ())]
-        others += [one for one in survey.kraft_brokers if needed]
-        others += [one for one in survey.controllers if not needed and one.get(key)]
-        for one in others:
-            mine = one.get(key) or one.get(older)
-            if mine != secret:
-                yield finding(
-                    "W19",
-                    f"{one.name}: {key}",
-                    f"{'another' if mine else 'not set'}; {first.name} has one",
-                    "tokens of before cannot be used there, and no new ones can be asked for"
-                    if needed
-                    else "passwords that are encoded with one secret cannot be decoded with the "
-                    "other",
-                    "set the same on all nodes",
-                    "KIP-866, Configurations",
-                )
+        yield finding(
+            "W19",
+            one.at(key),
+            f"{'another' if mine else 'not set'}; {known.name} has one",
+            "tokens of before cannot be used there, and no new ones can be asked for"
+            if of_tokens
+            else "passwords that are encoded with one secret cannot be decoded with the other",
+            "set the same on all nodes",
+            "KIP-866, Configurations",
+        )
+
+
+def _secret(one: Properties, key: str, older: str) -> str | None:
+    """A secret of a file, empty if it has none; None if a config provider fills it in.
+
+    Kafka takes the older name only if there is no other.
+    """
+    name = key if key in one.values else older
+    return None if one.provides(name) else one.get(name)

@@ -22,7 +22,6 @@ from emulator.preflight.node_file import (
     DEFAULT_MECHANISM,
     MECHANISMS,
     NAMES,
-    PLACEHOLDER,
     PROTOCOL_MAP,
     Properties,
 )
@@ -123,7 +122,7 @@ def advertised(one: Properties) -> list[ListenerAddress]:
 
 def hidden(one: Properties) -> list[str]:
     """Keys that a config provider fills in: with one of them nothing is judged here."""
-    return [key for key in JUDGED if PLACEHOLDER in one.get(key)]
+    return [key for key in JUDGED if one.provides(key)]
 
 
 def problems(one: Properties) -> Iterator[Problem]:

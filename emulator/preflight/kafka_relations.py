@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from emulator.preflight.kafka_values import why_refused
+from emulator.preflight.kafka_values import BLANKS, why_refused
 
 _GROUPS: Final = tuple(
     (f"group.{kind}.{lesser}", low, f"group.{kind}.{greater}", high)
@@ -80,7 +80,7 @@ def contradictions(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         key = "log.cleaner.dedupe.buffer.size"
         yield (key if key in values else "log.cleaner.threads"), "1 MiB or less for each thread"
     protocols = values.get("group.coordinator.rebalance.protocols")
-    if protocols is not None and "classic" not in (x.strip() for x in protocols.split(",")):
+    if protocols is not None and "classic" not in (x.strip(BLANKS) for x in protocols.split(",")):
         yield "group.coordinator.rebalance.protocols", "Kafka refuses it without classic"
 
 
@@ -104,7 +104,7 @@ def _connections(number: _NumbersOfFile, values: Mapping[str, str]) -> Iterator[
     if all_of is not None and one is not None and 0 < all_of < one:
         yield queued, f"below {largest} ({one})"
     per = "max.connections.per.ip"
-    if number.of(per, 1) == 0 and not values.get(f"{per}.overrides", "").strip():
+    if number.of(per, 1) == 0 and not values.get(f"{per}.overrides", "").strip(BLANKS):
         yield per, f"Kafka takes 0 only with {per}.overrides"
 
 
@@ -116,7 +116,7 @@ class _NumbersOfFile:
 
     def of(self, key: str, default: int | None) -> int | None:
         """The value of a key, or its default."""
-        text = self._values.get(key, "").strip()
+        text = self._values.get(key, "").strip(BLANKS)
         if key not in self._values:
             return default
-        return None if not text or why_refused(key, text) or "${" in text else int(text)
+        return None if not text or why_refused(key, text) else int(text)

@@ -188,6 +188,8 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """Keys that take a name, or several, of a list."""
+BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
+"""What Kafka strips from both ends of a value (String.trim); not the no-break space, for one."""
 LISTS: Final = frozenset({"log.cleanup.policy", "group.coordinator.rebalance.protocols"})
 _BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,100}")
@@ -210,7 +212,7 @@ def why_refused(key: str, text: str) -> str:
         kind, least, most = NUMBERS[key].split()
         return _number(kind, least, most, text)
     if key in NAMES:
-        told = [part.strip() for part in text.split(",")] if key in LISTS and text else [text]
+        told = [part.strip(BLANKS) for part in text.split(",")] if key in LISTS and text else [text]
         if set(told) - set(NAMES[key]) and not (key in LISTS and not text):
             return f"Kafka takes {', '.join(NAMES[key])}"
     return ""

@@ -21,6 +21,7 @@ from emulator.config.listeners import (
 )
 from emulator.config.reading import INT_MAX
 from emulator.metadata.metadata_version import MetadataVersion
+from emulator.preflight.kafka_values import BLANKS
 
 ENABLE: Final = "zookeeper.metadata.migration.enable"
 IBP: Final = "inter.broker.protocol.version"
@@ -31,8 +32,9 @@ PROTOCOL_MAP: Final = "listener.security.protocol.map"
 AUTHORIZER: Final = "authorizer.class.name"
 CONNECT: Final = "zookeeper.connect"
 ROLES: Final = "process.roles"
-PLACEHOLDER: Final = "${"
-"""In a value that a config provider fills in, as ``${file:PATH:KEY}``."""
+PROVIDERS: Final = "config.providers"
+_VARIABLE: Final = re.compile(r"\$\{([^}]*?):(?:[^}]*?:)?[^}]*?\}")
+"""What a config provider fills in, as ``${file:PATH:KEY}`` (ConfigTransformer)."""
 BETWEEN: Final = "inter.broker.listener.name"
 BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
 MECHANISMS: Final = "sasl.enabled.mechanisms"
@@ -55,7 +57,20 @@ class Properties:
 
     def get(self, key: str, default: str = "") -> str:
         """Value of a key, without blanks around it."""
-        return self.values.get(key, default).strip()
+        return self.values.get(key, default).strip(BLANKS)
+
+    def provides(self, key: str) -> bool:
+        """Whether a config provider fills in a part of a value, so that it is not known here.
+
+        What names no provider of ``config.providers`` stays as it is written.
+
+        >>> Properties("a", {"x": "${env:X}", "config.providers": "env"}).provides("x")
+        True
+        >>> Properties("a", {"x": "${env:X}"}).provides("x")
+        False
+        """
+        named = {found[1] for found in _VARIABLE.finditer(self.values.get(key, ""))}
+        return bool(named & set(self.names(PROVIDERS)))
 
     def at(self, key: str) -> str:
         """The place of a key, as a finding names it."""
@@ -63,7 +78,8 @@ class Properties:
 
     def names(self, key: str) -> tuple[str, ...]:
         """Entries of a comma separated value."""
-        return tuple(part.strip() for part in self.get(key).split(",") if part.strip())
+        parts = (part.strip(BLANKS) for part in self.get(key).split(","))
+        return tuple(part for part in parts if part)
 
     def flag(self, key: str) -> bool:
         """Whether a boolean is set."""

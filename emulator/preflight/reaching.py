@@ -17,7 +17,6 @@ from emulator.preflight.node_file import (
     ENABLE,
     MECHANISMS,
     NAMES,
-    PLACEHOLDER,
     PROTOCOL_MAP,
     VOTERS,
     Properties,
@@ -42,10 +41,10 @@ def chroot(survey: Survey) -> Iterator[Outcome]:
     """The chroot of each connect string: below another one is another cluster."""
     # A KRaft broker's file has it without effect.
     files = [one for one in survey.all_files if not one.is_kraft_broker]
-    every = ((one, _chroot(one.get(CONNECT))) for one in files)
+    every = ((one, _chroot(one)) for one in files)
     told = [(one, path) for one, path in every if path is not None]
     for one in files:
-        if PLACEHOLDER in one.get(CONNECT):
+        if one.provides(CONNECT):
             why = f"{one.name} takes {CONNECT} from a config provider, which is not asked here"
             yield NotRun("B20", why)
     if not told:
@@ -108,8 +107,9 @@ def _servers(one: Properties) -> tuple[HostPort, ...]:
         return ()
 
 
-def _chroot(connect: str) -> str | None:
-    if not connect or PLACEHOLDER in connect:
+def _chroot(one: Properties) -> str | None:
+    connect = one.get(CONNECT)
+    if not connect or one.provides(CONNECT):
         return None
     _, slash, path = connect.partition("/")
     return f"/{path.strip('/')}" if slash and path.strip("/") else ""

@@ -17,7 +17,6 @@ from emulator.preflight.node_file import (
     ENABLE,
     IBP,
     NAMES,
-    PLACEHOLDER,
     ROLES,
     VOTERS,
     Properties,
@@ -86,7 +85,7 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
 def _versions(one: Properties) -> Iterator[Outcome]:
     """What inter.broker.protocol.version allows."""
     level = _level(one)
-    if PLACEHOLDER in one.get(IBP):
+    if one.provides(IBP):
         why = f"{one.name} takes {IBP} from a config provider, which is not asked here"
         yield NotRun("B11", why)
         return
@@ -123,7 +122,7 @@ def _broker_id(one: Properties) -> Iterator[Outcome]:
     generated = one.get(key, "true").lower() != "false"
     limit = number(one.get("reserved.broker.max.id"))
     limit = RESERVED if limit is None else limit
-    if PLACEHOLDER in written:
+    if one.provides("node.id" if one.get("node.id") else "broker.id"):
         return  # B23 says so
     if told is None and written not in {"", "-1"}:
         yield _B11(

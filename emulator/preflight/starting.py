@@ -27,7 +27,6 @@ from emulator.preflight.node_file import (
     AUTHORIZER,
     CONNECT,
     ENABLE,
-    PLACEHOLDER,
     ROLES,
     Properties,
 )
@@ -109,7 +108,7 @@ def _roles(one: Properties) -> Iterator[Outcome]:
 
 def _ids(one: Properties) -> Iterator[Outcome]:
     ids = {key: one.get(key) for key in ("node.id", "broker.id") if one.get(key)}
-    if any(PLACEHOLDER in told for told in ids.values()):
+    if any(one.provides(key) for key in ids):
         yield NotRun("B23", f"{one.name} takes its id from a config provider")
     elif one.is_controller and one.node_id is None:
         yield _B23(
@@ -134,7 +133,7 @@ def _control_plane(one: Properties) -> Iterator[Outcome]:
     name = one.get(key).upper()
     if one.is_controller:
         yield _B23(one.at(key), name, f"{_STOPS}: KRaft has no such listener", "remove it")
-    elif hidden(one) or PLACEHOLDER in name:
+    elif hidden(one) or one.provides(key):
         return
     elif name == one.inter_broker_listener:
         yield _B23(
@@ -152,7 +151,7 @@ def _control_plane(one: Properties) -> Iterator[Outcome]:
 def _connect(one: Properties) -> Iterator[Outcome]:
     text = one.get(CONNECT)
     needed = one.is_zookeeper_broker or (one.is_controller and one.flag(ENABLE))
-    if not needed or PLACEHOLDER in text:
+    if not needed or one.provides(CONNECT):
         return
     if not text:
         if one.is_zookeeper_broker:  # B12 says so of controllers

@@ -25,7 +25,6 @@ from emulator.preflight.node_file import (
     ENABLE,
     IBP,
     NAMES,
-    PLACEHOLDER,
     VOTERS,
     Properties,
 )
@@ -71,7 +70,7 @@ def target_files(survey: Survey) -> Iterator[Outcome]:
 
 
 def _role(one: Properties) -> Iterator[Outcome]:
-    if PLACEHOLDER in one.get("node.id") or PLACEHOLDER in one.get("broker.id"):
+    if one.provides("node.id") or one.provides("broker.id"):
         yield NotRun("B17", f"{one.name} takes its id from a config provider")
     elif one.node_id is None:
         yield _B17(

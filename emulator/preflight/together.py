@@ -16,7 +16,7 @@ from emulator.preflight.endpoints import (
     parsed,
 )
 from emulator.preflight.engine import Finding, FindingOf, NotRun, Outcome, Severity, rule
-from emulator.preflight.node_file import CONNECT, ENABLE, PLACEHOLDER, Properties, same_host
+from emulator.preflight.node_file import CONNECT, ENABLE, Properties, same_host
 from emulator.preflight.survey import Survey
 
 LOOPBACK: Final = "localhost"
@@ -66,8 +66,9 @@ class _Place:
 def _place(one: Properties) -> _Place:
     told = [] if one.is_controller else advertised(one)
     known = {(end.host.lower(), end.port): end for end in told if end.port and not end.wildcard}
-    folders = (*(one.names("log.dirs") or one.names("log.dir")), *one.names("metadata.log.dir"))
-    paths = frozenset(path.rstrip("/") or "/" for path in folders if PLACEHOLDER not in path)
+    keys = ("log.dirs" if one.names("log.dirs") else "log.dir", "metadata.log.dir")
+    folders = [path for key in keys if not one.provides(key) for path in one.names(key)]
+    paths = frozenset(path.rstrip("/") or "/" for path in folders)
     return _Place(one, known, _hosts(one), tuple(_bound(one)), paths)
 
 

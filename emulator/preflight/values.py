@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,14 +11,15 @@ from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.unknown import OWN_PREFIX, nearest
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.kafka_relations import contradictions
-from emulator.preflight.kafka_values import why_refused
-from emulator.preflight.node_file import IBP, PLACEHOLDER, Properties
+from emulator.preflight.kafka_values import BLANKS, why_refused
+from emulator.preflight.node_file import IBP, PROVIDERS, Properties
 from emulator.preflight.survey import Survey
 
 _B25: Final = FindingOf("B25", "KafkaConfig.configDef")
 _W20: Final = FindingOf("W20", "KafkaConfig.configNames")
 _FOREIGN: Final = (OWN_PREFIX, "confluent.", "config.", "listener.name.", "rsm.config.", "rlmm.")
 """Prefixes of keys that are not Kafka's own, or hold a name of the operator's."""
+_VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 _JUDGED_MAX: Final = 100
 """Unknown keys of one file that are compared with the known ones."""
 
@@ -37,7 +39,7 @@ def typed(survey: Survey) -> Iterator[Outcome]:
         for key, why in contradictions(one.values):
             wrong.setdefault(key, why)
         for key in sorted(wrong):
-            text = one.values[key].strip()
+            text = one.get(key)
             yield _B25(
                 one.at(key),
                 f"{value_of(key, text)!r}: {wrong[key]}",
@@ -46,15 +48,25 @@ def typed(survey: Survey) -> Iterator[Outcome]:
                 if "#" in text
                 else "write such a value",
             )
+        for key in sorted(one.values.keys() - wrong.keys()):
+            found = _VARIABLE.search(one.values[key])
+            if found is not None and not one.provides(key):
+                yield _B25(
+                    one.at(key),
+                    f"{found[0]}: no provider of {PROVIDERS} fills it in",
+                    "Kafka takes it as it is written",
+                    f"write the value, or name the provider in {PROVIDERS}",
+                    Severity.WARNING,
+                )
 
 
 def _why(one: Properties, key: str, text: str) -> str:
-    if PLACEHOLDER in text:
+    if one.provides(key):
         return ""
-    judged = not one.is_zookeeper_broker or not text.strip()
+    judged = not one.is_zookeeper_broker or not text.strip(BLANKS)
     if key == IBP and judged and one.protocol is None:
         return "no version that Kafka 3.9 knows"  # B11 says so of ZooKeeper-mode brokers
-    return why_refused(key, text.strip())
+    return why_refused(key, text.strip(BLANKS))
 
 
 @rule(

@@ -12,7 +12,6 @@ from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.node_file import (
     BOOTSTRAP,
     NAMES,
-    PLACEHOLDER,
     VOTERS,
     Properties,
     same_host,
@@ -35,7 +34,7 @@ def addresses(survey: Survey) -> Iterator[Outcome]:
     """Voters and bootstrap servers of every file against the controllers' own files."""
     controllers = [one for one in survey.all_files if one.is_controller]
     for one in survey.all_files:
-        filled_in = [key for key in (VOTERS, BOOTSTRAP) if PLACEHOLDER in one.get(key)]
+        filled_in = [key for key in (VOTERS, BOOTSTRAP) if one.provides(key)]
         for key in filled_in:
             why = f"{one.name} takes {key} from a config provider, which is not asked here"
             yield NotRun("B16", why)

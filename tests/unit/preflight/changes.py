@@ -245,6 +245,31 @@ def by_sasl(changes: Mapping[str, str]) -> Apply:
     return apply
 
 
+def controller_to_come(changes: Mapping[str, str | None]) -> Apply:
+    """A target file of the first controller, with other keys than its present one."""
+
+    def apply(one: Survey) -> Survey:
+        first = next(x for x in one.properties if x.is_controller)
+        values = {k: v for k, v in {**first.values, **changes}.items() if v is not None}
+        return replace(one, targets=(*one.targets, replace(first, name="to come", values=values)))
+
+    return apply
+
+
+def without_secrets(one: Survey) -> Survey:
+    """No file has a secret of tokens."""
+
+    def changed(x: Properties) -> Properties:
+        kept = {k: v for k, v in x.values.items() if not k.startswith("delegation.token.")}
+        return replace(x, values=kept)
+
+    return replace(
+        one,
+        properties=[changed(x) for x in one.properties],
+        targets=[changed(x) for x in one.targets],
+    )
+
+
 def an_acl(version: int = 1, **changes: str | None) -> bytes:
     """The data of a resource with one entry; None leaves a key out."""
     entry: dict[str, str | None] = {
@@ -560,6 +585,25 @@ CHANGES: tuple[Change, ...] = (
         then(
             broker({"delegation.token.secret.key": "a"}),
             target({"delegation.token.secret.key": None}),
+        ),
+        W,
+    ),
+    Change(
+        "W19",
+        "no secret on a controller to come",
+        then(
+            broker({"delegation.token.secret.key": "a"}),
+            controller({"delegation.token.secret.key": "a"}),
+            controller_to_come({"delegation.token.secret.key": None}),
+        ),
+        W,
+    ),
+    Change(
+        "W19",
+        "tokens, and no secret anywhere",
+        then(
+            without_secrets,
+            put("/delegation_token/tokens/a", js({"version": 3, "tokenId": "a"})),
         ),
         W,
     ),

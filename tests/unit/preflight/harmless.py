@@ -43,6 +43,10 @@ def every(edit: Edit, chosen: Callable[[Properties], bool] = lambda one: True) -
     return apply
 
 
+def keyed(one: Properties) -> bool:
+    return "delegation.token.secret.key" in one.values
+
+
 def is_controller(one: Properties) -> bool:
     return one.is_controller
 
@@ -103,8 +107,15 @@ def both_families(one: Properties) -> Mapping[str, str]:
     }
 
 
+PROVIDERS = {"config.providers": "file, env"}
+
+
 def filled_in(one: Properties) -> Mapping[str, str]:
-    return {ADVERTISED: "${env:ADVERTISED}", "num.partitions": "${file:/etc/kafka:partitions}"}
+    return {
+        ADVERTISED: "${env:ADVERTISED}",
+        "num.partitions": "${file:/etc/kafka:partitions}",
+        **PROVIDERS,
+    }
 
 
 def an_old_topic(one: Survey) -> Survey:
@@ -137,7 +148,9 @@ HARMLESS: Mapping[str, Apply] = {
     "a folder that log.dirs replaces": every(
         lambda one: {"log.dir": "/a/of-before", "log.dirs": f"/a/{one.node_id}"}, is_broker
     ),
-    "folders of the environment": every(lambda _one: {"log.dirs": "${env:FOLDERS}"}, is_broker),
+    "folders of the environment": every(
+        lambda _one: {"log.dirs": "${env:FOLDERS}", **PROVIDERS}, is_broker
+    ),
     "both ids, alike": every(
         lambda one: {"node.id": str(one.node_id), "broker.id": str(one.node_id)}
     ),
@@ -146,6 +159,12 @@ HARMLESS: Mapping[str, Apply] = {
     ),
     "booleans in capitals": every(lambda one: {"auto.create.topics.enable": "FALSE"}),
     "a number with a sign": every(lambda one: {"num.io.threads": "+08"}),
+    "secrets of a provider": every(
+        lambda one: {"delegation.token.secret.key": f"${{file:/etc/{one.node_id}:key}}", **PROVIDERS}
+    ),
+    "a secret by its older name": every(
+        lambda one: {"delegation.token.master.key": "x"}, lambda one: not keyed(one)
+    ),
     "replicas alike on all": every(lambda one: {"default.replication.factor": "3"}),
     "a slash for the root": every(
         lambda one: {CONNECT: f"{one.get(CONNECT)}/"} if "/" not in one.get(CONNECT) else {},
