@@ -21,7 +21,6 @@ from emulator.preflight.survey import Survey
 
 LOOPBACK: Final = "localhost"
 _B24: Final = FindingOf("B24", "KafkaServer.createBrokerInfo, LogManager.lockLogDirs")
-_W21: Final = FindingOf("W21", "KIP-500")
 _W22: Final = FindingOf("W22", "KIP-515")
 
 
@@ -153,46 +152,6 @@ def _registered(survey: Survey) -> Iterator[Outcome]:
                 f"{end.host}:{end.port}, at which broker {other} is registered",
                 "the broker does not start in ZooKeeper mode",
                 "advertise each broker at an address of its own",
-            )
-
-
-_DECIDED: Final = (
-    ("default.replication.factor", "1", "topics made without a number of replicas get"),
-    ("num.partitions", "1", "topics made without a number of partitions get"),
-    ("delete.topic.enable", "true", "the deletion of topics is allowed:"),
-    ("unclean.leader.election.enable", "false", "unclean elections are allowed:"),
-    ("auto.leader.rebalance.enable", "true", "preferred leaders are restored:"),
-)
-"""Properties of the node that is the controller: the key, its default, what it decides."""
-_GRAVE: Final = frozenset({"default.replication.factor", "unclean.leader.election.enable"})
-"""Those with which records can be lost."""
-
-
-@rule(
-    "W21",
-    "the controllers decide as the brokers did",
-    "default.replication.factor stood in the brokers' files only. Once the controllers created the "
-    "topics, those that were created automatically had one replica, and a lost disk lost them.",
-)
-def decided(survey: Survey) -> Iterator[Outcome]:
-    """Properties that a controller reads in KRaft mode, and a broker read before."""
-    for key, default, what in _DECIDED:
-        said = {one.get(key).lower() for one in survey.brokers if one.get(key)}
-        if len(said) != 1:
-            continue
-        (before,) = said
-        for one in survey.controllers:
-            after = one.get(key).lower() or default
-            if after == before:
-                continue
-            less = after.isdigit() and before.isdigit() and int(after) < int(before)
-            grave = key in _GRAVE and (less or after == "true")
-            yield _W21(
-                one.at(key),
-                f"{after if one.get(key) else f'not set, so {default}'}; the brokers have {before}",
-                f"in KRaft mode the controller decides: {what} {after}",
-                "set it on the controllers as on the brokers, unless the change is meant",
-                None if grave else Severity.INFO,
             )
 
 

@@ -33,7 +33,7 @@ from tests.unit.preflight.changes import (
     target,
     then,
 )
-from tests.unit.preflight.clean import ACL, config, js
+from tests.unit.preflight.clean import ACL, OLD_ACL, config, js
 
 ROLES, LISTENERS, ADVERTISED = "process.roles", "listeners", "advertised.listeners"
 NAMES, EARLY = "controller.listener.names", "early.start.listeners"
@@ -144,6 +144,23 @@ def all_brokers(changes: Mapping[str, str | None]) -> Apply:
             for x in one.properties
         ]
         return replace(one, properties=files)
+
+    return apply
+
+
+def guarded(of_brokers: Mapping[str, str], of_controllers: Mapping[str, str]) -> Apply:
+    """Brokers and controllers have an authorizer, and the keys."""
+
+    def apply(one: Survey) -> Survey:
+        def changed(x: Properties) -> Properties:
+            keys = {AUTHORIZER: ACL, **of_controllers} if x.is_controller else {}
+            if x.is_zookeeper_broker:
+                keys = {AUTHORIZER: OLD_ACL, **of_brokers}
+            gone = ("super.users", "allow.everyone") if keys else ()
+            kept = {k: v for k, v in x.values.items() if not k.startswith(gone)} if gone else x.values
+            return replace(x, values={**kept, **keys})
+
+        return replace(one, properties=[changed(x) for x in one.properties])
 
     return apply
 
@@ -452,6 +469,55 @@ FILE_CHANGES: tuple[Change, ...] = (
             all_brokers({"default.replication.factor": "3"}),
             controller({"default.replication.factor": "1"}),
         ),
+        W,
+    ),
+    Change(
+        "W21",
+        "fewer replicas by default",
+        then(
+            all_brokers({"default.replication.factor": " 3"}),
+            controller({"default.replication.factor": None}),
+        ),
+        W,
+    ),
+    Change(
+        "W21",
+        "fewer replicas than on some brokers",
+        then(
+            all_brokers({"default.replication.factor": "2"}),
+            broker({"default.replication.factor": "3"}),
+            controller({"default.replication.factor": "+2"}),
+        ),
+        W,
+    ),
+    Change(
+        "W21",
+        "unclean elections, which no broker names",
+        then(
+            all_brokers({"unclean.leader.election.enable": None}),
+            controller({"unclean.leader.election.enable": "TRUE"}),
+        ),
+        W,
+    ),
+    Change(
+        "W21",
+        "a super user of the brokers alone",
+        guarded({"super.users": "User:root;User:boss"}, {"super.users": "User:root"}),
+        W,
+    ),
+    Change(
+        "W21",
+        "everybody on the brokers alone",
+        guarded(
+            {"super.users": "User:root", "allow.everyone.if.no.acl.found": "true"},
+            {"super.users": "User:root"},
+        ),
+        W,
+    ),
+    Change(
+        "W21",
+        "a class that names principals",
+        all_brokers({"principal.builder.class": "com.me.Names"}),
         W,
     ),
     Change(

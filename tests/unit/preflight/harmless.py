@@ -159,6 +159,16 @@ HARMLESS: Mapping[str, Apply] = {
     ),
     "booleans in capitals": every(lambda one: {"auto.create.topics.enable": "FALSE"}),
     "a number with a sign": every(lambda one: {"num.io.threads": "+08"}),
+    "replicas in other words": every(
+        lambda one: {"default.replication.factor": "+3 " if is_controller(one) else " 03"}
+    ),
+    "a default that only some write": every(
+        lambda one: {"unclean.leader.election.enable": "False", "delete.topic.enable": "TRUE"},
+        is_controller,
+    ),
+    "more replicas on the controllers": every(
+        lambda one: {"default.replication.factor": "5" if is_controller(one) else "3"}
+    ),
     "secrets of a provider": every(
         lambda one: {"delegation.token.secret.key": f"${{file:/etc/{one.node_id}:key}}", **PROVIDERS}
     ),
