@@ -245,44 +245,6 @@ def by_sasl(changes: Mapping[str, str]) -> Apply:
     return apply
 
 
-def controller_to_come(changes: Mapping[str, str | None]) -> Apply:
-    """A target file of the first controller, with other keys than its present one."""
-
-    def apply(one: Survey) -> Survey:
-        first = next(x for x in one.properties if x.is_controller)
-        values = {k: v for k, v in {**first.values, **changes}.items() if v is not None}
-        return replace(one, targets=(*one.targets, replace(first, name="to come", values=values)))
-
-    return apply
-
-
-def without_secrets(one: Survey) -> Survey:
-    """No file has a secret of tokens."""
-
-    def changed(x: Properties) -> Properties:
-        kept = {k: v for k, v in x.values.items() if not k.startswith("delegation.token.")}
-        return replace(x, values=kept)
-
-    return replace(
-        one,
-        properties=[changed(x) for x in one.properties],
-        targets=[changed(x) for x in one.targets],
-    )
-
-
-def an_acl(version: int = 1, **changes: str | None) -> bytes:
-    """The data of a resource with one entry; None leaves a key out."""
-    entry: dict[str, str | None] = {
-        "principal": "User:a",
-        "operation": "Read",
-        "permissionType": "Allow",
-        "host": "*",
-        **changes,
-    }
-    kept = {key: value for key, value in entry.items() if value is not None}
-    return js({"version": version, "acls": [kept]})
-
-
 W = Severity.WARNING
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ADDRESS = "3000@10.9.9.9:9093"
@@ -325,21 +287,6 @@ CHANGES: tuple[Change, ...] = (
             "/config/brokers/1",
             config({"ssl.key.password": "passwordLength:3,encryptedPassword:x"}),
         ),
-    ),
-    Change(
-        "B09",
-        "closed to the controller",
-        put("/config/topics", None, acl=((31, "sasl", "other"), (1, "world", "anyone"))),
-    ),
-    Change(
-        "B09",
-        "closed to deletions",
-        put("/brokers/topics", None, acl=((31 & ~8, "world", "anyone"), (8, "sasl", "other"))),
-    ),
-    Change(
-        "B09",
-        "a state that can be read only",
-        lambda one: put(a_state(one), one.data(a_state(one)), acl=((1, "world", "anyone"),))(one),
     ),
     Change("B10", "old registration", merge(lambda _: "/brokers/ids/1", version=4)),
     Change("B10", "replica on a lost broker", merge(a_topic, partitions={"0": [0, 77]})),
@@ -454,24 +401,6 @@ CHANGES: tuple[Change, ...] = (
     Change("W04", "no /controller_epoch", put("/controller_epoch", b""), W),
     Change("W04", "state ahead", merge(a_state, controller_epoch=99), W),
     Change("W04", "quorum ahead", folder(election_epoch=99), W),
-    Change("W05", "a type in small letters", put("/kafka-acl/topic/x", an_acl()), W),
-    Change("W05", "a type in capitals", put("/kafka-acl/TRANSACTIONAL_ID/x", an_acl()), W),
-    Change("W05", "no type", put("/kafka-acl/Any/x", an_acl()), W),
-    Change(
-        "W05", "another kind of pattern", put("/kafka-acl-extended/literal/Topic/x", an_acl()), W
-    ),
-    Change("W05", "a name with a slash", put("/kafka-acl/Topic/a/b", an_acl()), W),
-    Change("W05", "no permission", put("/kafka-acl/Topic/x", an_acl(permissionType="allow")), W),
-    Change("W05", "no host", put("/kafka-acl/Topic/x", an_acl(host=None)), W),
-    Change("W05", "no principal", put("/kafka-acl/Topic/x", an_acl(principal="alice")), W),
-    Change("W05", "any operation", put("/kafka-acl/Topic/x", an_acl(operation="Any")), W),
-    Change("W05", "a later version", put("/kafka-acl/Topic/x", an_acl(version=2)), W),
-    Change(
-        "W05",
-        "strange operation",
-        put("/kafka-acl/Topic/x", an_acl(operation="Fly")),
-        W,
-    ),
     Change(
         "W06",
         "SCRAM of the default",
@@ -567,51 +496,6 @@ CHANGES: tuple[Change, ...] = (
         then(
             target({"log.message.format.version": "2.8"}),
             lambda one: replace(one, target_release="4.x"),
-        ),
-        W,
-    ),
-    Change(
-        "W19",
-        "another secret",
-        then(
-            broker({"delegation.token.secret.key": "a"}),
-            controller({"delegation.token.secret.key": "b"}),
-        ),
-        W,
-    ),
-    Change(
-        "W19",
-        "no secret on a target",
-        then(
-            broker({"delegation.token.secret.key": "a"}),
-            target({"delegation.token.secret.key": None}),
-        ),
-        W,
-    ),
-    Change(
-        "W19",
-        "no secret on a controller to come",
-        then(
-            broker({"delegation.token.secret.key": "a"}),
-            controller({"delegation.token.secret.key": "a"}),
-            controller_to_come({"delegation.token.secret.key": None}),
-        ),
-        W,
-    ),
-    Change(
-        "W19",
-        "tokens, and no secret anywhere",
-        then(
-            without_secrets,
-            put("/delegation_token/tokens/a", js({"version": 3, "tokenId": "a"})),
-        ),
-        W,
-    ),
-    Change(
-        "W19",
-        "another secret of passwords",
-        then(
-            broker({"password.encoder.secret": "a"}), controller({"password.encoder.secret": "b"})
         ),
         W,
     ),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from emulator.preflight.endpoints import listening
 from emulator.preflight.node_file import Properties
 from emulator.preflight.survey import Survey
+from tests.unit.preflight.access_changes import an_acl
 from tests.unit.preflight.changes import (
     BETWEEN,
     CONNECT,
@@ -16,7 +17,6 @@ from tests.unit.preflight.changes import (
     Apply,
     a_state,
     a_topic,
-    an_acl,
     at_config,
     put,
     then,

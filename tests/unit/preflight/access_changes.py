@@ -1,0 +1,141 @@
+"""Changes of what callers and nodes may do: ACLs of Kafka and of ZooKeeper, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from emulator.preflight.node_file import Properties
+from emulator.preflight.survey import Survey
+from tests.unit.preflight.changes import (
+    Apply,
+    Change,
+    W,
+    a_state,
+    broker,
+    controller,
+    put,
+    target,
+    then,
+)
+from tests.unit.preflight.clean import js
+
+
+def controller_to_come(changes: Mapping[str, str | None]) -> Apply:
+    """A target file of the first controller, with other keys than its present one."""
+
+    def apply(one: Survey) -> Survey:
+        first = next(x for x in one.properties if x.is_controller)
+        values = {k: v for k, v in {**first.values, **changes}.items() if v is not None}
+        return replace(one, targets=(*one.targets, replace(first, name="to come", values=values)))
+
+    return apply
+
+
+def without_secrets(one: Survey) -> Survey:
+    """No file has a secret of tokens."""
+
+    def changed(x: Properties) -> Properties:
+        kept = {k: v for k, v in x.values.items() if not k.startswith("delegation.token.")}
+        return replace(x, values=kept)
+
+    return replace(
+        one,
+        properties=[changed(x) for x in one.properties],
+        targets=[changed(x) for x in one.targets],
+    )
+
+
+def an_acl(version: int = 1, **changes: str | None) -> bytes:
+    """The data of a resource with one entry; None leaves a key out."""
+    entry: dict[str, str | None] = {
+        "principal": "User:a",
+        "operation": "Read",
+        "permissionType": "Allow",
+        "host": "*",
+        **changes,
+    }
+    kept = {key: value for key, value in entry.items() if value is not None}
+    return js({"version": version, "acls": [kept]})
+
+
+ACCESS_CHANGES: tuple[Change, ...] = (
+    Change(
+        "B09",
+        "closed to the controller",
+        put("/config/topics", None, acl=((31, "sasl", "other"), (1, "world", "anyone"))),
+    ),
+    Change(
+        "B09",
+        "closed to deletions",
+        put("/brokers/topics", None, acl=((31 & ~8, "world", "anyone"), (8, "sasl", "other"))),
+    ),
+    Change(
+        "B09",
+        "a state that can be read only",
+        lambda one: put(a_state(one), one.data(a_state(one)), acl=((1, "world", "anyone"),))(one),
+    ),
+    Change("W05", "a type in small letters", put("/kafka-acl/topic/x", an_acl()), W),
+    Change("W05", "a type in capitals", put("/kafka-acl/TRANSACTIONAL_ID/x", an_acl()), W),
+    Change("W05", "no type", put("/kafka-acl/Any/x", an_acl()), W),
+    Change(
+        "W05", "another kind of pattern", put("/kafka-acl-extended/literal/Topic/x", an_acl()), W
+    ),
+    Change("W05", "a name with a slash", put("/kafka-acl/Topic/a/b", an_acl()), W),
+    Change("W05", "no permission", put("/kafka-acl/Topic/x", an_acl(permissionType="allow")), W),
+    Change("W05", "no host", put("/kafka-acl/Topic/x", an_acl(host=None)), W),
+    Change("W05", "no principal", put("/kafka-acl/Topic/x", an_acl(principal="alice")), W),
+    Change("W05", "any operation", put("/kafka-acl/Topic/x", an_acl(operation="Any")), W),
+    Change("W05", "a later version", put("/kafka-acl/Topic/x", an_acl(version=2)), W),
+    Change(
+        "W05",
+        "strange operation",
+        put("/kafka-acl/Topic/x", an_acl(operation="Fly")),
+        W,
+    ),
+    Change(
+        "W19",
+        "another secret",
+        then(
+            broker({"delegation.token.secret.key": "a"}),
+            controller({"delegation.token.secret.key": "b"}),
+        ),
+        W,
+    ),
+    Change(
+        "W19",
+        "no secret on a target",
+        then(
+            broker({"delegation.token.secret.key": "a"}),
+            target({"delegation.token.secret.key": None}),
+        ),
+        W,
+    ),
+    Change(
+        "W19",
+        "no secret on a controller to come",
+        then(
+            broker({"delegation.token.secret.key": "a"}),
+            controller({"delegation.token.secret.key": "a"}),
+            controller_to_come({"delegation.token.secret.key": None}),
+        ),
+        W,
+    ),
+    Change(
+        "W19",
+        "tokens, and no secret anywhere",
+        then(
+            without_secrets,
+            put("/delegation_token/tokens/a", js({"version": 3, "tokenId": "a"})),
+        ),
+        W,
+    ),
+    Change(
+        "W19",
+        "another secret of passwords",
+        then(
+            broker({"password.encoder.secret": "a"}), controller({"password.encoder.secret": "b"})
+        ),
+        W,
+    ),
+)

@@ -1,0 +1,97 @@
+"""Which brokers are waited for, which znodes are read, and who may write them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from emulator.preflight.engine import Severity
+from emulator.preflight.report import run
+from emulator.preflight.survey import DumpedZnode, of_dump
+from tests import data
+from tests.unit.preflight.test_rules import (
+    CONTROLLER,
+    changed,
+    found,
+    good_nodes,
+    survey,
+    topic,
+)
+
+
+@pytest.mark.parametrize("step", ["1-dualwrite", "2-20-broker2-back", "3-2-broker2-kraft"])
+def test_a_broker_in_kraft_mode_is_not_waited_for_in_dual_write(step: str) -> None:
+    """Recorded: in the last step broker 2 is a KRaft broker and has no znode."""
+    survey = replace(of_dump(data.tree("3.9.2-full", step)), properties=())
+    told = [one for one in run(survey).findings if one.code == "B10"]
+    assert {one.severity for one in told} <= {Severity.INFO}
+    assert [one.znode for one in told] == (["/brokers/ids/2"] if "kraft" in step else [])
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {
+            "/admin/delete_topics/t": None,
+            "/brokers/topics/t": b"oops",
+            "/brokers/topics/t/partitions/0/state": None,
+            "/config/topics/t": b"oops",
+        },
+        {"/config/topics/gone": b"oops"},
+        {"/brokers/topics/t/partitions/9/state": b"oops"},
+        {"/kafka-acl/Planet/t": b"oops"},
+        {"/kafka-acl-extended/literal/Topic/t": b"oops"},
+        {"/config/changes/config_change_0": b"oops"},
+    ],
+)
+def test_what_no_controller_reads_blocks_nothing(nodes: dict[str, bytes | None]) -> None:
+    """Neither kraft-bridge nor Kafka reads these: the copy goes on."""
+    one = survey({**good_nodes(), **nodes})
+    assert not one.copy.refusals
+    assert not found(run(one), "B07")
+
+
+def test_a_missing_broker_of_a_doomed_topic_is_told_with_the_deletion() -> None:
+    doomed = {"/admin/delete_topics/t": None, "/brokers/topics/t": topic(None, partitions={"0": [9]})}
+    (one,) = (x for x in run(survey({**good_nodes(), **doomed})).findings if x.code == "W01")
+    assert "Kafka's controllers wait until they have registered" in one.consequence
+
+
+def test_a_dump_that_does_not_tell_whether_a_znode_is_ephemeral_is_not_judged_by_it() -> None:
+    nodes = {path: {"null": True} for path in ("/brokers", "/brokers/ids")}
+    text = {"text": '{"version": 5}'}
+    told = of_dump({"nodes": {**nodes, "/brokers/ids/1": text}})
+    assert not found(run(told), "B10")
+    by_hand = of_dump({"nodes": {**nodes, "/brokers/ids/1": {**text, "ephemeral": False}}})
+    assert found(run(by_hand), "B10") == ["/brokers/ids/1"]
+
+
+def test_one_login_may_open_znodes_of_several_owners() -> None:
+    """The login of all of them is asked for, and each znode is judged by itself."""
+    nodes = {path: DumpedZnode(one) for path, one in good_nodes().items()}
+    nodes["/config/users"] = DumpedZnode(None, acl=((31, "sasl", "kafka"), (31, "sasl", "old")))
+    nodes["/config/ips"] = DumpedZnode(None, acl=((31, "sasl", "kafka"), (31, "ip", "10.0.0.1")))
+    logs_in = (changed("c", CONTROLLER, {"zookeeper.set.acl": "true"}),)
+    report = run(replace(survey(), nodes=nodes, properties=logs_in))
+    assert not found(report, "B09")
+    assert any("belongs to sasl:kafka, and" in one.why for one in report.not_run)
+    assert not found(run(replace(survey(), nodes=nodes, identities=frozenset({"sasl:kafka"}))), "B09")
+    (one,) = (
+        x
+        for x in run(replace(survey(), nodes=nodes, identities=frozenset({"sasl:old"}))).findings
+        if x.code == "B09"
+    )
+    assert (one.znode, one.fact) == (
+        "/config/ips",
+        "ip:10.0.0.1, sasl:kafka may create below and delete below it, "
+        "and the controller has sasl:old",
+    )
+
+
+def test_what_an_identity_lacks_is_named() -> None:
+    nodes = {path: DumpedZnode(one) for path, one in good_nodes().items()}
+    nodes["/config/users"] = DumpedZnode(None, acl=((31 & ~8, "digest", "kafka:secret"),))
+    mine = frozenset({"digest:kafka"})
+    (one,) = (x for x in run(replace(survey(), nodes=nodes, identities=mine)).findings if x.code == "B09")
+    assert one.fact == "nobody may delete below it, and the controller has digest:kafka"
