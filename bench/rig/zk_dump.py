@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 
@@ -124,16 +124,23 @@ def _node(path: str, data: bytes | None, stat: Any, acls: Any, *, secrets: bool)
     return entry
 
 
-def _walk(client: KazooClient, path: str, *, secrets: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _walk(
+    client: KazooClient, path: str, closed: list[str] | None, *, secrets: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         data, stat = client.get(path)
         acls, _ = client.get_acls(path)
         children = client.get_children(path)
     except NoNodeError:  # deleted since its parent was listed
         return
+    except NoAuthError as error:
+        if closed is None:
+            raise UnreadableError(f"{path} may not be read with this login (NoAuth)") from error
+        closed.append(path)
+        return
     yield path, _node(path, data, stat, acls, secrets=secrets)
     for child in sorted(children):
-        yield from _walk(client, f"{path}/{child}", secrets=secrets)
+        yield from _walk(client, f"{path}/{child}", closed, secrets=secrets)
 
 
 def dump(
@@ -143,6 +150,7 @@ def dump(
     note: str | None = None,
     timeout_s: float = 10,
     connect: Callable[..., KazooClient] = KazooClient,
+    closed: list[str] | None = None,
 ) -> dict[str, Any]:
     """Read a whole tree, but for ZooKeeper's own ``/zookeeper``.
 
@@ -152,6 +160,8 @@ def dump(
         note: kept in the document.
         timeout_s: to connect.
         connect: makes a client that is not started yet; of a secured ensemble one that logs in.
+        closed: takes the paths that may not be read, which are left out with what is below them;
+            None: one of them is an error.
 
     Returns:
         ``note``, ``time`` (seconds), ``count``, and ``nodes``: path -> ``text`` (UTF-8) or ``b64``
@@ -171,11 +181,13 @@ def dump(
                 path: node
                 for child in sorted(client.get_children("/"))
                 if child != "zookeeper"
-                for path, node in _walk(client, f"/{child}", secrets=with_secrets)
+                for path, node in _walk(client, f"/{child}", closed, secrets=with_secrets)
             }
         finally:
             client.stop()
             client.close()
+    except UnreadableError as error:
+        raise UnreadableError(f"ZooKeeper at {hosts}: {error}") from error
     except NoNodeError as error:
         chroot = "/" + hosts.partition("/")[2]
         raise UnreadableError(f"ZooKeeper at {hosts}: there is no chroot {chroot}") from error

@@ -182,8 +182,8 @@ def brokers_ready(survey: Survey) -> Iterator[Outcome]:
 
 def _by_hand(survey: Survey) -> Iterator[Outcome]:
     """Registrations that no broker has made."""
-    for name in survey.children("/brokers/ids"):
-        path = f"/brokers/ids/{name}"
+    paths = {name: f"/brokers/ids/{name}" for name in survey.children("/brokers/ids")}
+    for name, path in paths.items():
         if number(name) is None:
             yield _B10(
                 path,
@@ -192,14 +192,16 @@ def _by_hand(survey: Survey) -> Iterator[Outcome]:
                 "controllers, at every attempt",
                 "delete the znode",
             )
-        elif survey.nodes[path].ephemeral is False:
-            yield _B10(
-                path,
-                "is not ephemeral: left by hand, or by a copy of the tree",
-                "it says that a broker runs, whether one does or not, and the broker with this id "
-                "cannot register: it does not start in ZooKeeper mode",
-                "delete the znode, and start the broker",
-            )
+    lasting = [name for name, path in paths.items() if survey.nodes[path].ephemeral is False]
+    if lasting:
+        yield _B10(
+            paths[lasting[0]],
+            f"{named('broker', lasting)}: registered by no session, as in a copy of a tree",
+            "it says that a broker runs, whether one does or not; the broker with this id cannot "
+            "register, and does not start in ZooKeeper mode",
+            "none, if this is a copy of a tree; else delete the znode, and start the broker",
+            Severity.INFO,
+        )
 
 
 def _strangers(survey: Survey) -> Iterator[Outcome]:

@@ -40,6 +40,8 @@ _PERMISSIONS: Final = {WRITE: "write", CREATE: "create below", DELETE: "delete b
 _SET: Final = frozenset({"/controller", "/controller_epoch", "/latest_producer_id_block"})
 """Znodes that are only ever set, though their data may be null."""
 ZNODES_MANY: Final = 800_000
+CLOSED: Final = "B07"
+"""The rule that tells of znodes that may not be read."""
 _UNCOPIED: Final = frozenset(
     one.value for one in (Why.MALFORMED_ZNODE, Why.MIGRATION_ZNODE, Why.NO_CONTROLLER_EPOCH)
 )
@@ -54,6 +56,7 @@ _UNCOPIED: Final = frozenset(
 )
 def readable(survey: Survey) -> Iterator[Outcome]:
     """Everything that the copy would refuse; registrations and features that are no JSON object."""
+    yield from _closed(survey)
     told = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)} | {migration.PATH}
     hidden = [one.znode for one in survey.copy.unchecked]
     for path in hidden:
@@ -86,6 +89,26 @@ def readable(survey: Survey) -> Iterator[Outcome]:
             )
         elif one.code in _UNCOPIED and one.znode not in told:
             yield _unreadable(one.znode, one.reason)
+
+
+def _closed(survey: Survey) -> Iterator[Outcome]:
+    paths = sorted(survey.closed)
+    more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    if paths and survey.closed_to:
+        yield finding(
+            CLOSED,
+            paths[0],
+            f"{survey.closed_to}, as whom the controller logs in, may not read it{more}",
+            "the copy fails with NoAuth, at every attempt",
+            "give the controller the brokers' own ZooKeeper credentials",
+            "KIP-866, Configurations",
+        )
+    elif paths:
+        yield NotRun(
+            CLOSED,
+            f"{paths[0]}{more} may not be read with this login, nor what is below: give the file "
+            "of a controller, with its login, as the first -c",
+        )
 
 
 def _odd(data: bytes | None) -> str:

@@ -82,7 +82,9 @@ def run(survey: Survey) -> PreflightReport:
     for rule in rules():
         for one in rule.check(survey):
             if isinstance(one, Finding):
-                findings.append(one)
+                # Of what could not be read nothing is known, not even that it is missing.
+                if one.code == contents.CLOSED or not survey.is_closed(one.znode):
+                    findings.append(one)
             else:
                 not_run.append(one)
     order = list(Severity)

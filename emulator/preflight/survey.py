@@ -71,6 +71,10 @@ class Survey:
     round_trips: RoundTrips | None = None
     identities: frozenset[str] = frozenset()
     """``scheme:id`` of the credentials the controller will have, such as ``sasl:kafka``."""
+    closed: frozenset[str] = frozenset()
+    """Paths that could not be read for want of rights; what is below them is unknown too."""
+    closed_to: str = ""
+    """Who could not read them, if the controllers will have that login; empty: another one."""
     decodes: bool = True
     """Whether encoded passwords can be decoded here: the extra ``passwords`` is installed."""
 
@@ -122,6 +126,10 @@ class Survey:
         found = self.json(f"/brokers/topics/{topic}").get("partitions")
         some = found.values() if isinstance(found, dict) else ()
         return [[one for one in x if isinstance(one, int)] for x in some if isinstance(x, list)]
+
+    def is_closed(self, path: str) -> bool:
+        """Whether a znode, if it exists, could not be read."""
+        return any(path == one or path.startswith(f"{one}/") for one in self.closed)
 
     @cached_property
     def copy(self) -> DryRun:

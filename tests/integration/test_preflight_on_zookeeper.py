@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 from typer.testing import CliRunner
 
 from bench.rig.zookeeper import ZooKeeper
@@ -75,3 +77,36 @@ def test_a_chroot_that_is_not_there_is_named(
     assert run.stderr.endswith(
         f"ZooKeeper at {zookeeper.hosts}/no/such: there is no chroot /no/such\n"
     )
+
+
+def test_znodes_that_are_closed_are_named_and_the_rest_is_judged(
+    zookeeper: ZooKeeper, filled: KazooClient, tmp_path: Path
+) -> None:
+    """/config/users is open to one digest only: to nobody, to another, to the right one."""
+    before, _ = filled.get_acls(f"{CHROOT}/config/users")
+    owner = make_digest_acl("kafka", "secret", all=True)
+    filled.set_acls(f"{CHROOT}/config/users", [owner])
+    try:
+        given = ["preflight", "--json", "--zookeeper", f"{zookeeper.hosts}{CHROOT}"]
+        nobody = CliRunner().invoke(app, given)
+        told = json.loads(nobody.stdout)
+        assert any(
+            one["code"] == "B07" and one["why"].startswith("/config/users may not be read")
+            for one in told["not_run"]
+        )
+        assert told["counts"]["blocker"] == 0, "nothing is known of the controllers' login"
+        dumped = CliRunner().invoke(app, ["zk", "dump", "--zookeeper", given[-1]])
+        assert dumped.exit_code == 3
+        assert "/config/users may not be read with this login (NoAuth)" in dumped.stderr
+        for password, blocked in (("wrong", True), ("secret", False)):
+            file = tmp_path / f"{password}.properties"
+            file.write_text(
+                "process.roles=controller\nnode.id=3000\n"
+                f"kraftbridge.zookeeper.digest=kafka:{password}\n"
+            )
+            found = json.loads(CliRunner().invoke(app, [*given, "-c", str(file)]).stdout)
+            places = [one["znode"] for one in found["findings"] if one["code"] == "B07"]
+            assert places == (["/config/users"] if blocked else [])
+    finally:
+        filled.add_auth("digest", "kafka:secret")
+        filled.set_acls(f"{CHROOT}/config/users", before)

@@ -143,13 +143,14 @@ def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey
     from emulator.io.tls import TlsError
 
     connect: Connector | None = None
+    closed: list[str] = []
     try:
         hosts, security = inputs.ensemble(zookeeper, files, online=dump is None)
         if dump is not None:
             survey = inputs.offline(dump, files)
         elif hosts:
             connect = Connector(security)
-            tree = zk_dump.dump(hosts, with_secrets=True, connect=connect)
+            tree = zk_dump.dump(hosts, with_secrets=True, connect=connect, closed=closed)
             survey = inputs.live(hosts, tree, files, connect)
         else:
             raise _cannot("needs --zookeeper, --dump, or a -c file that says zookeeper.connect")
@@ -158,7 +159,14 @@ def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey
     except (zk_dump.UnreadableError, TlsError) as error:
         why = connect.why if connect and connect.why else str(error)
         raise _cannot(why, ExitCode.UNREACHABLE) from error
-    return replace(survey, identities=inputs.logins(files))
+    mine = {one for one in security.identities if ":" in one}
+    theirs = inputs.logins(files)
+    return replace(
+        survey,
+        identities=theirs,
+        closed=frozenset(closed),
+        closed_to=", ".join(sorted(mine)) if mine == theirs else "",
+    )
 
 
 def _cannot(problem: str, code: ExitCode = ExitCode.WRONG) -> typer.Exit:

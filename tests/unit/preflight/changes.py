@@ -297,6 +297,7 @@ CHANGES: tuple[Change, ...] = (
         lambda one: put(
             "/brokers/ids/1", one.data("/brokers/ids/1"), ephemeral=False
         )(one),
+        Severity.INFO,
     ),
     Change("B10", "a registration of nobody", put("/brokers/ids/one", b"{}")),
     Change("B11", "old protocol", broker({"inter.broker.protocol.version": "2.8"})),

@@ -64,7 +64,34 @@ def test_a_dump_that_does_not_tell_whether_a_znode_is_ephemeral_is_not_judged_by
     told = of_dump({"nodes": {**nodes, "/brokers/ids/1": text}})
     assert not found(run(told), "B10")
     by_hand = of_dump({"nodes": {**nodes, "/brokers/ids/1": {**text, "ephemeral": False}}})
-    assert found(run(by_hand), "B10") == ["/brokers/ids/1"]
+    (one,) = (x for x in run(by_hand).findings if x.code == "B10")
+    assert (one.znode, one.severity) == ("/brokers/ids/1", Severity.INFO)
+    assert one.fact.startswith("broker 1: registered by no session")
+
+
+CLOSED = frozenset({"/config/users", "/cluster"})
+
+
+def test_what_may_not_be_read_is_said_and_not_called_missing() -> None:
+    nodes = {
+        path: one
+        for path, one in good_nodes().items()
+        if not path.startswith(("/config/users", "/cluster"))
+    }
+    report = run(replace(survey(nodes), closed=CLOSED))
+    assert not found(report, "B04"), "the cluster id is there, and closed"
+    assert not found(report, "B07")
+    assert any(
+        one.code == "B07" and one.why.startswith("/cluster and 1 more may not be read")
+        for one in report.not_run
+    )
+
+
+def test_what_the_controllers_may_not_read_is_a_blocker() -> None:
+    report = run(replace(survey(), closed=CLOSED, closed_to="sasl:other"))
+    (one,) = (x for x in report.findings if x.code == "B07")
+    assert (one.znode, one.severity) == ("/cluster", Severity.BLOCKER)
+    assert one.fact == "sasl:other, as whom the controller logs in, may not read it and 1 more"
 
 
 def test_one_login_may_open_znodes_of_several_owners() -> None:

@@ -1,8 +1,11 @@
 """What a dump hides, and what it leaves as it is."""
 
-import pytest
+from types import SimpleNamespace
 
-from bench.rig.zk_dump import contents, redact
+import pytest
+from kazoo.exceptions import NoAuthError
+
+from bench.rig.zk_dump import UnreadableError, contents, dump, redact
 
 SCRAM = b'{"version":1,"config":{"SCRAM-SHA-512":"salt=a","producer_byte_rate":"5"}}'
 PASSWORD = b'{"version":1,"config":{"listener.name.x.ssl.keystore.password":"p","a":"b"}}'
@@ -51,3 +54,37 @@ def test_redact(path, data, shown):
 def test_contents_keeps_null_apart_from_empty():
     nodes = {"/a": {"null": True}, "/b": {"text": ""}, "/c": {"b64": "/w=="}}
     assert contents({"nodes": nodes}) == {"/a": None, "/b": b"", "/c": b"\xff"}
+
+
+class Closed:
+    """A client of a tree of four znodes, of which it may not read one."""
+
+    CHILDREN = {"/": ["a", "zookeeper"], "/a": ["b", "c"], "/a/b": ["d"], "/a/c": []}
+
+    def start(self, timeout): ...
+    def sync(self, path): ...
+    def stop(self): ...
+    def close(self): ...
+
+    def get(self, path):
+        if path == "/a/b":
+            raise NoAuthError
+        fields = "version cversion czxid mzxid pzxid ctime mtime ephemeralOwner"
+        return b"x", SimpleNamespace(**dict.fromkeys(fields.split(), 0))
+
+    def get_acls(self, path):
+        return [], None
+
+    def get_children(self, path):
+        return self.CHILDREN[path]
+
+
+def test_a_znode_that_may_not_be_read_is_named():
+    with pytest.raises(UnreadableError, match=r"ZooKeeper at h:1: /a/b may not be read .*NoAuth"):
+        dump("h:1", connect=lambda _hosts: Closed())
+
+
+def test_what_may_not_be_read_is_left_out_if_it_is_asked_which():
+    closed: list[str] = []
+    found = dump("h:1", connect=lambda _hosts: Closed(), closed=closed)
+    assert (sorted(found["nodes"]), closed) == (["/a", "/a/c"], ["/a/b"])
