@@ -8,6 +8,7 @@ from typing import Final
 
 from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.kafka_values import BLANKS
 from emulator.preflight.node_file import AUTHORIZER, ENABLE, NAMES, Properties, number
 from emulator.preflight.survey import Survey
 from emulator.preflight.targets import ACL_AUTHORIZERS
@@ -35,6 +36,8 @@ def forms(survey: Survey) -> Iterator[Outcome]:
     directories: dict[str, str] = {}
     folders: dict[str, list[Properties]] = {}
     for one in survey.all_files:
+        for folder, why in one.unread.items():
+            yield NotRun("B18", f"meta.properties in {folder}, which {one.name} names: {why}")
         for folder in one.metas or ([f"of {one.name}"] if one.meta else ()):
             folders.setdefault(folder, []).append(one)
     for folder, files in folders.items():
@@ -109,18 +112,17 @@ def _cluster_id(survey: Survey) -> Iterator[Outcome]:
 
 
 def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Outcome]:
-    version, where = meta.get("version", ""), folder
-    if version not in {"0", "1"}:
+    # Without a version it is 0; the others are read to the letter (MetaProperties, Kafka 3.9).
+    version, where = number(meta.get("version", "0").strip(BLANKS)), folder
+    if version not in {0, 1}:
         yield _B18(
             one.at("meta.properties"),
-            f"meta.properties in {where} has version {version}"
-            if version
-            else f"meta.properties in {where} has no version",
+            f"meta.properties in {where} has version {meta['version']}",
             "the node does not start: 0 and 1 are known",
             "restore the file",
         )
         return
-    lacking = [x for x in ("node.id", "cluster.id") if version == "1" and not meta.get(x)]
+    lacking = [x for x in ("node.id", "cluster.id") if version == 1 and not meta.get(x)]
     if lacking:
         yield _B18(
             one.at("meta.properties"),
@@ -128,7 +130,7 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
             "the node does not start",
             "restore the file",
         )
-    key = "broker.id" if version == "0" else "node.id"
+    key = "broker.id" if version == 0 else "node.id"
     told, mine = number(meta.get(key, "")), one.node_id
     if mine is not None and told is not None and told != mine:
         yield _B18(
@@ -137,14 +139,14 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
             "the node does not start: the folder is another node's",
             "give the node its own folder, or its own id",
         )
-    if version == "1" and meta.get(key) and told is None:
+    if meta.get(key) and told is None:
         yield _B18(
             one.at("meta.properties"),
-            f"{key} {meta[key]} in {where} is no id",
+            f"{key} {meta[key]!r} in {where} is no id",
             "the node does not start",
             "restore it",
         )
-    if version == "1" and one.is_zookeeper_broker:
+    if version == 1 and one.is_zookeeper_broker:
         held = one.flag(ENABLE)
         yield _B18(
             one.at("meta.properties"),
@@ -156,10 +158,11 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
             f"before a rollback write version=0 and broker.id={mine} instead of node.id",
             Severity.WARNING if held else None,
         )
-    if version == "0" and one.is_controller:
+    if version == 0 and one.is_controller:
         yield _B18(
             one.at("meta.properties"),
-            f"meta.properties in {where} has version 0, a ZooKeeper-mode broker's",
+            f"meta.properties in {where} has version {meta.get('version', '0')}, a ZooKeeper-mode "
+            "broker's",
             "the controller does not start",
             "format an empty folder for the controller",
         )

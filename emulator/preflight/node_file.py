@@ -47,13 +47,15 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"
 class Properties:
     """One ``server.properties``: its name, its content, and what its folders say.
 
-    ``meta``: the first ``meta.properties`` found; ``metas``: all of them, by folder.
+    ``meta``: the first ``meta.properties`` found; ``metas``: all of them, by folder; ``unread``:
+    why one could not be read, by folder.
     """
 
     name: str
     values: Mapping[str, str]
     meta: Mapping[str, str] = field(default_factory=dict)
     metas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, key: str, default: str = "") -> str:
         """Value of a key, without blanks around it."""

@@ -10,17 +10,19 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.identities import is_uuid
+from emulator.preflight.kafka_values import BLANKS
 from emulator.preflight.node_file import (
     BOOTSTRAP,
     IBP,
     VOTERS,
+    number,
 )
 from emulator.preflight.stage import standing
 from emulator.preflight.survey import Survey
 
 MIGRATION_LEVEL: Final = 8
 TRANSACTION_LEVEL: Final = 13
-KRAFT_META: Final = "1"
+KRAFT_META: Final = 1
 _B15: Final = FindingOf("B15", "KIP-866, Preparing the Cluster")
 
 
@@ -63,7 +65,7 @@ def folders(survey: Survey) -> Iterator[Outcome]:
                 "the controller does not start, or starts without a part of its log",
                 "restore an undamaged copy, or format an empty folder",
             )
-        if one.meta.get("version") != KRAFT_META:
+        if number(one.meta.get("version", "").strip(BLANKS)) != KRAFT_META:
             yield _B15(
                 one.name,
                 f"meta.properties has version {one.meta.get('version', 'none')}, a controller's "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
+from posixpath import normpath
 from typing import Final
 
 from emulator.config.authorizer import SUPER_USERS
@@ -208,6 +209,16 @@ def _folders(one: Properties) -> Iterator[Outcome]:
     key = "log.dirs" if "log.dirs" in one.values else "log.dir"
     if key in one.values and not one.names(key):
         yield _B23(one.at(key), "empty", _STOPS, "name at least one folder")
+    if one.provides(key):
+        return
+    counts = Counter(normpath(folder) for folder in one.names(key))
+    for folder in sorted(folder for folder, count in counts.items() if count > 1):
+        yield _B23(
+            one.at(key),
+            f"{folder} is named {counts[folder]} times",
+            "Kafka ends when it opens its folders",
+            "name each folder once",
+        )
 
 
 def _super_users(one: Properties) -> Iterator[Outcome]:

@@ -39,6 +39,7 @@ LATER = "the broker does not start with the migration switched on"
 SEEN_LATER = frozenset(
     {
         "a super user without a type",
+        "a folder twice",
         "a port too high",
         "a chroot after each server",
         "servers with a semicolon",

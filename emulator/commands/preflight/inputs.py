@@ -48,8 +48,14 @@ def read_properties(path: Path) -> Properties:
         raise PreflightError(f"{path}: {error}") from error
     told = (values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir"))
     folders = [part.strip() for text in told for part in text.split(",") if part.strip()]
-    metas = {folder: meta for folder in folders if (meta := _meta(Path(folder)))}
-    return Properties(str(path), values, next(iter(metas.values()), {}), metas)
+    metas, unread = dict[str, dict[str, str]](), dict[str, str]()
+    for folder in folders:
+        try:
+            if (meta := _meta(Path(folder))) is not None:
+                metas[folder] = meta
+        except (OSError, ValueError) as error:
+            unread[folder] = str(getattr(error, "strerror", None) or error)
+    return Properties(str(path), values, next(iter(metas.values()), {}), metas, unread)
 
 
 def read_folder(path: Path, shown: tuple[int, int] = (-1, -1)) -> ControllerFolder:
@@ -75,7 +81,12 @@ def read_folder(path: Path, shown: tuple[int, int] = (-1, -1)) -> ControllerFold
         }
     except OSError as error:
         raise PreflightError(f"{error.filename or path}: {error.strerror or error}") from error
-    return controller_folder.read(str(path), files, _meta(path), shown)
+    try:
+        meta = _meta(path) or {}
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise PreflightError(f"{path / layout.META_PROPERTIES}: {why}") from error
+    return controller_folder.read(str(path), files, meta, shown)
 
 
 def _encodable(text: str) -> str:
@@ -87,11 +98,17 @@ def _inner(path: Path) -> Iterable[Path]:
     return inner.iterdir() if inner.is_dir() else ()
 
 
-def _meta(folder: Path) -> dict[str, str]:
+def _meta(folder: Path) -> dict[str, str] | None:
+    """The folder's ``meta.properties``; None if there is none.
+
+    Raises:
+        OSError, ValueError: it is there and cannot be read.
+    """
     try:
-        return properties_text.parse(text_of(folder / layout.META_PROPERTIES))
-    except (OSError, ValueError):
-        return {}
+        found = properties_text.parse(text_of(folder / layout.META_PROPERTIES))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return {_encodable(key): _encodable(value) for key, value in found.items()}
 
 
 def offline(path: Path, configs: Sequence[Path]) -> Survey:

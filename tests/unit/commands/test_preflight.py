@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,35 @@ def test_preflight_reads_properties_and_the_folder_they_name(
     assert code == 1
     codes = {one["code"] for one in json.loads(out)["findings"]}
     assert {"B04", "B12"} <= codes
+
+
+@pytest.mark.parametrize(
+    ("made", "code", "told"),
+    [
+        (lambda place: place.write_text(""), "", ""),
+        (lambda place: place.write_text("version=0 \nbroker.id=1\n"), "", ""),
+        (lambda place: place.write_text("version=0\nbroker.id=1 \n"), "B18", "'1 ' in"),
+        (lambda place: place.write_text("version=2\n"), "B18", "has version 2"),
+        (lambda place: place.write_bytes(b"version=0\n\0"), "", "it holds NUL bytes"),
+        (lambda place: place.mkdir(), "", "Is a directory"),
+    ],
+    ids=["empty", "a blank", "an id with a blank", "a later one", "binary", "a folder"],
+)
+def test_meta_properties_is_read_as_kafka_reads_it(
+    tmp_path: Path, made: Callable[[Path], object], code: str, told: str
+) -> None:
+    """MetaProperties.Builder of 3.9.2 was asked: none is version 0, a blank is no part of an id."""
+    dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    made(folder / "meta.properties")
+    file = tmp_path / "b.properties"
+    file.write_text(f"broker.id=1\nlog.dirs={folder}\n")
+    found = json.loads(run("preflight", "--dump", dump, "-c", file, "--json")[1])
+    facts = [one["fact"] for one in found["findings"] if one["code"] == "B18"]
+    assert bool(facts) == bool(code)
+    unlooked = [one["why"] for one in found["not_run"] if one["code"] == "B18"]
+    assert not told or any(told in one for one in (*facts, *unlooked))
 
 
 @pytest.mark.parametrize(
