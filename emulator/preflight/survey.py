@@ -228,7 +228,7 @@ def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> S
             properties,
             read_at_ms=int(at * 1e3) if isinstance(at, int | float) else None,
         )
-    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"a znode is not as zk dump writes it: {error!r}") from error
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from emulator.preflight.engine import Severity
 from emulator.preflight.report import run
-from emulator.preflight.survey import REDACTED, RoundTrips, Survey
+from emulator.preflight.survey import REDACTED, RoundTrips, Survey, of_dump
 from tests.unit.preflight.test_rules import (
     CONTROLLER,
     STATE,
@@ -293,3 +293,26 @@ def test_a_file_for_after_the_migration_need_not_reach_zookeeper_mode_brokers() 
     assert not found(report, "B21")
     assert not found(report, "B20")
     assert any(x.code == "B21" and "after the migration" in x.why for x in report.not_run)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {},
+        {"text": 1},
+        {"text": None},
+        {"b64": 1},
+        {"text": "", "version": None},
+        {"text": "", "acl": [[31]]},
+        {"text": "", "acl": ["31"]},
+        {"text": "", "acl": 1},
+        {"text": "", "mtime": None},
+        {"null": True, "cversion": 1e999},
+        [],
+        "text",
+        None,
+    ],
+)
+def test_a_znode_that_zk_dump_did_not_write_is_a_sentence(node: object) -> None:
+    with pytest.raises(ValueError, match="not as zk dump writes it"):
+        of_dump({"nodes": {"/a": node}})
