@@ -224,13 +224,13 @@ class Properties:
 
 
 def number(text: str) -> int | None:
-    """An id (int32) in ASCII digits.
+    """An id as Kafka parses it (Integer.parseInt): a sign and zeros before it do not matter.
 
-    >>> number("7"), number("x"), number("9999999999")
-    (7, None, None)
+    >>> number("7"), number("+07"), number("x"), number("-1"), number("9999999999")
+    (7, 7, None, None, None)
     """
-    found = int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
-    return found if found is not None and found <= INT_MAX else None
+    found = int(text) if re.fullmatch(r"[+-]?[0-9]{1,100}", text) else None
+    return found if found is not None and 0 <= found <= INT_MAX else None
 
 
 def same_host(one: str, other: str) -> bool:

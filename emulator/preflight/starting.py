@@ -30,6 +30,7 @@ from emulator.preflight.node_file import (
     ENABLE,
     ROLES,
     Properties,
+    number,
 )
 from emulator.preflight.survey import Survey
 
@@ -118,7 +119,7 @@ def _ids(one: Properties) -> Iterator[Outcome]:
             _STOPS,
             f"write the id that {ROLES}=controller is to have, in digits",
         )
-    elif len(set(ids.values())) > 1:
+    elif len({told if (x := number(told)) is None else x for told in ids.values()}) > 1:
         yield _B23(
             one.at("node.id"),
             f"{ids['node.id']}, and broker.id={ids['broker.id']}",

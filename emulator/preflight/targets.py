@@ -27,6 +27,7 @@ from emulator.preflight.node_file import (
     NAMES,
     VOTERS,
     Properties,
+    number,
 )
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed
@@ -79,7 +80,7 @@ def _role(one: Properties) -> Iterator[Outcome]:
             "the node does not start",
             "set it to its broker.id",
         )
-    elif one.get("broker.id") and one.get("node.id") and one.get("broker.id") != one.get("node.id"):
+    elif one.get("broker.id") and number(one.get("broker.id")) != one.node_id:
         yield _B17(
             one.at("node.id"),
             f"{one.get('node.id')}, and broker.id={one.get('broker.id')}",

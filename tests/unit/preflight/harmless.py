@@ -154,6 +154,9 @@ HARMLESS: Mapping[str, Apply] = {
     "both ids, alike": every(
         lambda one: {"node.id": str(one.node_id), "broker.id": str(one.node_id)}
     ),
+    "both ids, in other digits": every(
+        lambda one: {"node.id": f"+{one.node_id}", "broker.id": f"0{one.node_id}"}
+    ),
     "early start of the controllers' listener": every(
         lambda one: {EARLY: one.names("controller.listener.names")[0]}, is_controller
     ),
