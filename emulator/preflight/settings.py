@@ -8,7 +8,7 @@ from typing import Final
 
 from emulator.config.authorizer import STANDARD
 from emulator.config.load import ConfigError, load
-from emulator.preflight.endpoints import unmapped
+from emulator.preflight.endpoints import ADVERTISED, controller_names, parsed, unmapped
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.node_file import (
     AUTHORIZER,
@@ -24,6 +24,7 @@ from emulator.preflight.node_file import (
 )
 from emulator.preflight.survey import Survey
 from emulator.preflight.targets import ACL_AUTHORIZER, ACL_AUTHORIZERS
+from emulator.preflight.words import listed, named
 
 MIGRATION_LEVEL: Final = 8
 TRANSACTION_LEVEL: Final = 13
@@ -80,6 +81,9 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
         yield from _own_authorizer(one)
         for found in unmapped(one):
             yield _B11(one.at(found.key), found.fact, "the broker does not start", found.remedy)
+    others = sorted(survey.live_brokers - {one.node_id for one in survey.all_files})
+    if survey.brokers and others:
+        yield NotRun("B11", f"no file of {named('broker', others)} given, which is not looked at")
 
 
 def _versions(one: Properties) -> Iterator[Outcome]:
@@ -106,10 +110,20 @@ def _versions(one: Properties) -> Iterator[Outcome]:
             f"set {VOTERS} as on the controllers",
             Severity.WARNING,
         )
-    directories = len(one.names("log.dirs"))
+    told = {end.name for end in parsed(one.get(ADVERTISED))[0]} & set(controller_names(one))
+    if told and level is not None and level < BOOTSTRAP_LEVEL:
+        yield _B11(
+            one.at(ADVERTISED),
+            f"{listed(sorted(told))} is a listener of controllers",
+            "a broker before 3.9 does not start with it; since 3.9 it has no effect",
+            f"remove it from {ADVERTISED}",
+            Severity.WARNING,
+        )
+    key = "log.dirs" if "log.dirs" in one.values else "log.dir"
+    directories = len(one.names(key))
     if directories > 1 and level is not None and level < DIRECTORY_LEVEL:
         yield _B11(
-            one.at("log.dirs"),
+            one.at(key),
             f"{directories} folders with {IBP}={one.get(IBP)}",
             "a broker of 3.5 or later does not start with the migration switched on",
             f"raise {IBP} to 3.7 or above",

@@ -20,7 +20,7 @@ from bench.rig.jars import kafka_jars
 from bench.rig.java_tools import java
 from emulator.preflight.engine import RULES, Finding, Severity
 from emulator.preflight.kafka_values import BOOLEANS, NAMES, NUMBERS
-from emulator.preflight.node_file import ENABLE, Properties
+from emulator.preflight.node_file import ENABLE, IBP, Properties
 from emulator.preflight.report import run
 from emulator.preflight.survey import Survey
 from tests.unit.preflight.clean import CLEAN, clean
@@ -46,6 +46,13 @@ SEEN_LATER = frozenset(
     }
 )
 """Changes with which Kafka starts, and ends a little later, or looks at another tree."""
+TAKEN_BEFORE = {
+    "controller.quorum.bootstrap.servers": "3.9 was the first to know it",
+    "broker.id=-1": "an id that ZooKeeper makes: they start, and register as -1",
+    "no broker.id": "the same",
+    "controller.listener.names=PLAINTEXT": "its only listener: they advertise it all the same",
+}
+"""What brokers of 3.4.1 and 3.5.2 take, and preflight blocks as 3.9.2 does."""
 KEYS = (
     "process.roles node.id broker.id listeners advertised.listeners listener.security.protocol.map "
     "controller.listener.names controller.quorum.voters controller.quorum.bootstrap.servers "
@@ -87,7 +94,21 @@ VALUES = (
     "${env:X}",
     "${X}",
 )
-NUMERALS = ("1\u00a0", "\x01 1 \x1f", "-2", "-1", "0", "1", "13", "1000", "2147483647", str(2**63 - 1), "1.5", "x", "")
+NUMERALS = (
+    "1\u00a0",
+    "\x01 1 \x1f",
+    "-2",
+    "-1",
+    "0",
+    "1",
+    "13",
+    "1000",
+    "2147483647",
+    str(2**63 - 1),
+    "1.5",
+    "x",
+    "",
+)
 SPOILT: Mapping[str, Callable[[str], str]] = {
     "small": str.lower,
     "capitals": str.upper,
@@ -108,7 +129,12 @@ SPOILT: Mapping[str, Callable[[str], str]] = {
 @pytest.fixture(scope="session")
 def oracle(compile_java: Callable[..., Path]) -> Oracle:
     """Ask Kafka 3.9.2 for each file: "ok", or "! why"."""
-    jars = kafka_jars("3.9.2")
+    return oracle_of("3.9.2", compile_java)
+
+
+def oracle_of(release: str, compile_java: Callable[..., Path]) -> Oracle:
+    """The same of any release."""
+    jars = kafka_jars(release)
     classes = compile_java([JAVA / "ConfigOracle.java"], jars)
 
     def ask(files: list[Mapping[str, str]]) -> list[str]:
@@ -225,6 +251,46 @@ def test_each_number_is_blocked_as_kafka_refuses_it(oracle: Oracle) -> None:
         if bool(refused(one)) != answer.startswith("!")
     ]
     assert not wrong, f"{len(wrong)} of {len(cases)}: {wrong[:20]}"
+
+
+@pytest.mark.parametrize("release", ["3.4.1", "3.5.2"])
+def test_a_brokers_file_of_an_older_release_is_blocked_as_that_refuses_it(
+    release: str, compile_java: Callable[..., Path]
+) -> None:
+    """A ZooKeeper-mode broker before and in the migration, with that release's protocol.
+
+    Preflight judges as 3.9.2 does, and warns where it knows that older releases differ. Else it may
+    block only what is in `TAKEN_BEFORE`.
+    """
+    ibp = {"inter.broker.protocol.version": release[:3]}
+    brokers = [
+        changed(next(x for x in files_of(name) if x.is_zookeeper_broker), ibp)
+        for name in ("plain", "leftovers")
+    ]
+    cases = [
+        (how, file)
+        for one in brokers
+        for how, file in spoilt(one)
+        # With another protocol it is not a file of that release.
+        if file.is_zookeeper_broker and file.get(IBP) in {release[:3], ""}
+    ]
+    answers = oracle_of(release, compile_java)([one.values for _, one in cases])
+    wrong = []
+    for (how, one), answer in zip(cases, answers, strict=True):
+        said = [*refused(one), *warned(one, release)]
+        known = answer == "ok" and any(key in how for key in TAKEN_BEFORE)
+        if bool(said) != answer.startswith("!") and not known:
+            wrong.append((one.name, how, answer, said))
+    assert not wrong, f"{len(wrong)} of {len(cases)}: {wrong[:20]}"
+
+
+def warned(one: Properties, release: str) -> list[str]:
+    """What preflight says of brokers of some releases, with the migration switched on or not."""
+    told = [x for x in RULES["B11"].check(Survey({}, (one,))) if isinstance(x, Finding)]
+    since = "a broker of 3.5 or later does not start with the migration switched on"
+    said = ["a broker before 3.9 does not start with it"]
+    said += [since] if release >= "3.5" and one.flag(ENABLE) else []
+    return [f"{x.znode}: {x.fact}" for x in told if x.consequence.startswith(tuple(said))]
 
 
 def test_types_and_bounds_are_those_of_kafka(compile_java: Callable[..., Path]) -> None:

@@ -24,7 +24,9 @@ public final class ConfigOracle {
     public static void main(String[] arguments) throws Exception {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         if (arguments.length > 0 && arguments[0].equals("definitions")) {
-            Map<String, ConfigDef.ConfigKey> keys = new TreeMap<>(KafkaConfig.configDef().configKeys());
+            // Releases before 3.5 do not show it: there only files are asked about.
+            ConfigDef definitions = (ConfigDef) KafkaConfig.class.getMethod("configDef").invoke(null);
+            Map<String, ConfigDef.ConfigKey> keys = new TreeMap<>(definitions.configKeys());
             for (ConfigDef.ConfigKey key : keys.values()) {
                 out.println(key.name + "\t" + key.type + "\t" + key.validator);
             }

@@ -251,6 +251,7 @@ ADDRESS = "3000@10.9.9.9:9093"
 CONNECT, BETWEEN = "zookeeper.connect", "inter.broker.listener.name"
 AUTHORIZER, MAP = "authorizer.class.name", "listener.security.protocol.map"
 ENCODER = "password.encoder.secret"
+NAMES = "controller.listener.names"
 MIGRATE = "zookeeper.metadata.migration.enable"
 VOTER = "3000@c3000.example.com:9093"
 ELSEWHERE = "3000@c3000.example.com:19093"
@@ -294,13 +295,28 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "B10",
         "a registration left by hand",
-        lambda one: put(
-            "/brokers/ids/1", one.data("/brokers/ids/1"), ephemeral=False
-        )(one),
+        lambda one: put("/brokers/ids/1", one.data("/brokers/ids/1"), ephemeral=False)(one),
         Severity.INFO,
     ),
     Change("B10", "a registration of nobody", put("/brokers/ids/one", b"{}")),
     Change("B11", "old protocol", broker({"inter.broker.protocol.version": "2.8"})),
+    Change(
+        "B11",
+        "two folders by the older name",
+        broker({"inter.broker.protocol.version": "3.6", "log.dirs": None, "log.dir": "/a,/b"}),
+    ),
+    Change(
+        "B11",
+        "a controllers' listener advertised",
+        broker(
+            {
+                "inter.broker.protocol.version": "3.8",
+                NAMES: "CONTROLLER",
+                "advertised.listeners": "CONTROLLER://b:9093",
+            }
+        ),
+        W,
+    ),
     Change("B11", "flag without voters", broker({MIGRATE: "true", VOTERS: None, SERVERS: None})),
     Change("B11", "voters without flag", broker({MIGRATE: None, VOTERS: ELSEWHERE})),
     Change("B12", "no flag", controller({MIGRATE: None})),

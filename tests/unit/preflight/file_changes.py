@@ -139,11 +139,11 @@ def on_one_machine(key: str, value: str) -> Apply:
 
 def all_brokers(changes: Mapping[str, str | None]) -> Apply:
     def apply(one: Survey) -> Survey:
-        files = [
-            replace(x, values={**x.values, **changes}) if x.is_zookeeper_broker else x
-            for x in one.properties
-        ]
-        return replace(one, properties=files)
+        def changed(x: Properties) -> Properties:
+            values = {k: v for k, v in {**x.values, **changes}.items() if v is not None}
+            return replace(x, values=values) if x.is_zookeeper_broker else x
+
+        return replace(one, properties=[changed(x) for x in one.properties])
 
     return apply
 
@@ -157,7 +157,9 @@ def guarded(of_brokers: Mapping[str, str], of_controllers: Mapping[str, str]) ->
             if x.is_zookeeper_broker:
                 keys = {AUTHORIZER: OLD_ACL, **of_brokers}
             gone = ("super.users", "allow.everyone") if keys else ()
-            kept = {k: v for k, v in x.values.items() if not k.startswith(gone)} if gone else x.values
+            kept = (
+                {k: v for k, v in x.values.items() if not k.startswith(gone)} if gone else x.values
+            )
             return replace(x, values={**kept, **keys})
 
         return replace(one, properties=[changed(x) for x in one.properties])

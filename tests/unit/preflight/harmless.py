@@ -173,7 +173,10 @@ HARMLESS: Mapping[str, Apply] = {
         lambda one: {"default.replication.factor": "5" if is_controller(one) else "3"}
     ),
     "secrets of a provider": every(
-        lambda one: {"delegation.token.secret.key": f"${{file:/etc/{one.node_id}:key}}", **PROVIDERS}
+        lambda one: {
+            "delegation.token.secret.key": f"${{file:/etc/{one.node_id}:key}}",
+            **PROVIDERS,
+        }
     ),
     "a secret by its older name": every(
         lambda one: {"delegation.token.master.key": "x"}, lambda one: not keyed(one)

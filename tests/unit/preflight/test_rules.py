@@ -375,9 +375,16 @@ BAD: list[tuple[str, str, Survey]] = [
 
 
 def test_a_good_tree_has_nothing_but_information() -> None:
-    report = run(survey(round_trips=RoundTrips(1.0, 2.0)))
+    one = survey(round_trips=RoundTrips(1.0, 2.0))
+    report = run(one)
     assert {one.severity for one in report.findings} == {Severity.INFO}
-    assert not report.not_run
+    assert [(one.code, one.why) for one in report.not_run] == [
+        ("B11", "no file of broker 2 given, which is not looked at")
+    ]
+    ids = {"broker.id": "2", "node.id": "2"}
+    second, later = changed("b2", BROKER, ids), changed("t2", TARGET, ids)
+    whole = replace(one, properties=(*one.properties, second), targets=(*one.targets, later))
+    assert not run(whole).not_run
     assert report.exit_code(strict=True) == 0
 
 

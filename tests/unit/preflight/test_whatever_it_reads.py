@@ -14,7 +14,19 @@ from emulator.preflight.survey import DumpedZnode, Survey
 from tests.unit.preflight.clean import CLEAN, clean
 
 STRANGE = (None, 1, -1, "x", "", [1], {"0": 1}, {"0": ["a", {}, None]}, [{}], True, 1.5, 2**70)
-RAW = (None, b"", b"x", b"\xff\xfe", b"[]", b"{}", b"null", b"1", b'"x"', b"[" * 100_000, b'{"x":' * 9_999)
+RAW = (
+    None,
+    b"",
+    b"x",
+    b"\xff\xfe",
+    b"[]",
+    b"{}",
+    b"null",
+    b"1",
+    b'"x"',
+    b"[" * 100_000,
+    b'{"x":' * 9_999,
+)
 TEXTS = (
     *("", " ", "x", ",", ";;", "-1", "true", "1.5", "9" * 5_000, "\u00e9", "${env:X}"),
     *("@", "1@", "1@a:1,1@a:1", "a:b", "://", "X://", "X://:99999", "PLAINTEXT://[::1]:9092"),

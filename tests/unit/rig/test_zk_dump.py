@@ -1,6 +1,7 @@
 """What a dump hides, and what it leaves as it is."""
 
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from kazoo.exceptions import NoAuthError
@@ -59,7 +60,7 @@ def test_contents_keeps_null_apart_from_empty():
 class Closed:
     """A client of a tree of four znodes, of which it may not read one."""
 
-    CHILDREN = {"/": ["a", "zookeeper"], "/a": ["b", "c"], "/a/b": ["d"], "/a/c": []}
+    CHILDREN: ClassVar = {"/": ["a", "zookeeper"], "/a": ["b", "c"], "/a/b": ["d"], "/a/c": []}
 
     def start(self, timeout): ...
     def sync(self, path): ...
