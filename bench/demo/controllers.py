@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bench.judge.stores import dump_log
 from bench.rig.bridge import Bridge
+from bench.rig.kafka import ibp
 from bench.rig.ports import HOST, free_ports
 from bench.rig.waiting import wait_for
 
@@ -61,14 +62,23 @@ class Controllers:
         """Where one of them listens."""
         return self.nodes[IDS[0]].port
 
-    def start(self, cluster_id: str) -> None:
-        """Format the folders of a new quorum, start all, and wait until each answers.
+    def format(self, cluster_id: str) -> None:
+        """Format the folders of a new quorum; one that is formatted is left as it is.
 
         Raises:
             ProcessError: one of them failed.
         """
         for node in self.nodes.values():
-            node.format(cluster_id, new_quorum=True)
+            if not (node.data / "meta.properties").exists():
+                node.format(cluster_id, ibp(node.release), new_quorum=True)
+
+    def start(self, cluster_id: str) -> None:
+        """Format what is not formatted yet, start all, and wait until each answers.
+
+        Raises:
+            ProcessError: one of them failed.
+        """
+        self.format(cluster_id)
         for node in self.nodes.values():
             node.start()
         for node in self.nodes.values():

@@ -28,7 +28,7 @@ class Form(StrEnum):
         "kraft-bridge preflight --zookeeper HOSTS --config FILES --target TARGETS "
         "--target-release 4.3"
     )
-    FORMAT = "kraft-bridge format -c FILE -t CLUSTER_ID --new-quorum"
+    FORMAT = "kraft-bridge format -c FILE -t CLUSTER_ID -r VERSION --new-quorum"
     CONTROLLER = "kraft-bridge controller -c FILE"
     WAIT_HYBRID = "kraft-bridge status --url URL --wait hybrid --timeout 600"
     WAIT_FINALISED = "kraft-bridge status --url URL --wait finalised --timeout 600"

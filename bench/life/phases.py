@@ -72,9 +72,19 @@ def dual_write(life: Life) -> None:
     """Controllers are started, brokers restart with the flag one by one, and dual write begins."""
     if life.stage.standing.quorum is Quorum.ABSENT:
         life.stage.plan_quorum()
-        said = commands.preflight(life.stage)
-        life.check("preflight finds nothing that blocks", held=True, figures=said.splitlines()[-1])
-        life.stage.start_quorum()
+        _judge_and_start(life)
+    _migrate(life)
+
+
+def _judge_and_start(life: Life) -> None:
+    """Let preflight judge what was planned, and start the controllers."""
+    said = commands.preflight(life.stage)
+    life.check("preflight finds nothing that blocks", held=True, figures=said.splitlines()[-1])
+    life.stage.start_quorum()
+
+
+def _migrate(life: Life) -> None:
+    """Brokers restart with the flag one by one, and dual write begins."""
     for broker in _in_mode(life, Mode.ZOOKEEPER):
         life.restart(broker, Mode.MIGRATING, while_stopped=_forget(life))
     commands.wait_hybrid(life.stage)
@@ -134,8 +144,7 @@ def copying(life: Life) -> None:
     stage = life.stage
     if stage.standing.quorum is Quorum.MIGRATING or _in_mode(life, Mode.MIGRATING):
         rollback(life)  # of a run that was cut
-    commands.clear(stage)
-    stage.plan_quorum()
+    _plan_anew(life)
     with held_copy(stage) as held:
 
         def back() -> None:
@@ -151,12 +160,19 @@ def copying(life: Life) -> None:
     _to_zookeeper(life)
 
 
+def _plan_anew(life: Life) -> None:
+    """Folders are formatted first, so that nothing can claim once the mark of the way back goes."""
+    life.stage.plan_quorum()
+    life.stage.format_quorum()
+    commands.clear(life.stage)
+
+
 def again(life: Life) -> None:
-    """What the first attempt left is cleared; a new quorum, and dual write again."""
-    stage = life.stage
-    if stage.standing.quorum is Quorum.ABSENT:
-        commands.clear(stage)
-    dual_write(life)
+    """A new quorum; what the first attempt left is cleared, and dual write begins again."""
+    if life.stage.standing.quorum is Quorum.ABSENT:
+        _plan_anew(life)
+        _judge_and_start(life)
+    _migrate(life)
 
 
 def _forget(life: Life) -> Callable[[Broker], None]:

@@ -131,8 +131,16 @@ class Stage:
         folder = self.folder / f"controllers-{self.standing.attempt}"
         shutil.rmtree(folder, ignore_errors=True)  # what a run left that was cut here
 
+    def format_quorum(self) -> None:
+        """Format the folders of the quorum that was planned.
+
+        Raises:
+            ProcessError: a controller failed.
+        """
+        self.controllers.format(self.standing.cluster_id)
+
     def start_quorum(self) -> None:
-        """Format the folders and start the controllers; brokers learn of them when restarted.
+        """Format and start the controllers; brokers learn of them when restarted.
 
         Raises:
             ProcessError: a controller failed.
@@ -244,9 +252,7 @@ class Stage:
         if self.standing.zookeeper:
             self.zk.start().wait_started()
         if self.standing.quorum is not Quorum.ABSENT:
-            for node in self.controllers.nodes.values():
-                if not (node.data / "meta.properties").exists():
-                    node.format(self.standing.cluster_id, new_quorum=True)
+            self.controllers.format(self.standing.cluster_id)
             for node in self.controllers.nodes.values():
                 node.start()
             for node in self.controllers.nodes.values():

@@ -122,7 +122,7 @@ def _afterwards(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]
         "brokers of 3.4 to 3.6 also delete the folder __cluster_metadata-0 in log.dirs while they "
         "are stopped, as 3.7 and later do themselves",
         "the metadata log of the first attempt; ZooKeeper has all of it",
-        "kraft-bridge format -c server.properties -t CLUSTER_ID",
+        "kraft-bridge format -c server.properties -t CLUSTER_ID -r VERSION --new-quorum",
     )
     yield RollbackStep(
         Actor.COMMAND,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,6 +110,30 @@ def test_of_three_stopped_controllers_the_logs_are_compared_and_a_broker_is_elec
         assert controller.parse_epoch(tree.get(controller.EPOCH_PATH).data) == epoch
         code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--clear", "--json")
         assert (code, json.loads(out)["phase"]["name"]) == (0, "rolled back")
+        assert not {migration.PATH, own.PATH} & tree.nodes.keys()
+
+
+@pytest.mark.requirement("B06")
+def test_folders_that_are_formatted_for_a_second_attempt_come_before_the_mark_goes(
+    quorum: MigratingQuorum, tmp_path: Path
+) -> None:
+    """The order of the page and of the steps: nothing is left then that could claim."""
+    more = arguments(quorum, tmp_path)
+    with served(quorum) as (hosts, tree), a_broker(hosts):
+        assert call("rollback", "--zookeeper", hosts, *more, "--yes")[0] == 0
+        for each in IDS:
+            folder, file = tmp_path / f"data-{each}", tmp_path / f"{each}.properties"
+            shutil.rmtree(folder)
+            with file.open("a") as properties:
+                properties.write("listeners=C://127.0.0.1:1\ncontroller.listener.names=C\n")
+                properties.write("listener.security.protocol.map=C:PLAINTEXT\n")
+            typed = ["-c", str(file), "-t", CLUSTER, "-r", "3.9", "--new-quorum"]
+            code, out, err = call("format", *typed)
+            assert (code, out.rstrip().endswith("a voter of a new quorum")) == (0, True), err
+        assert own.rolled_back(own.parse(tree.get(own.PATH).data))
+        code, out, err = call("rollback", "--zookeeper", hosts, *more, "--yes", "--clear", "--json")
+        assert code == 0, (out, err)
+        assert json.loads(out)["did"] == ["deleted /migration and /kraft_bridge"]
         assert not {migration.PATH, own.PATH} & tree.nodes.keys()
 
 

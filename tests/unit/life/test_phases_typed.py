@@ -67,6 +67,7 @@ def dry(monkeypatch, tmp_path):
     monkeypatch.setattr(commands, "run", note)
     monkeypatch.setattr(phases, "held_copy", held)
     monkeypatch.setattr(Controllers, "start", lambda *_: None)
+    monkeypatch.setattr(Controllers, "format", lambda *_: typed.append(Form.FORMAT))
     znode = {"id": "abc", "brokerid": 0, "kraftControllerEpoch": -1}
     monkeypatch.setattr(Stage, "znode", lambda *_: znode)
     monkeypatch.setattr(Stage, "ruling", lambda _: Ruling(someone=True))
@@ -114,8 +115,8 @@ def test_each_command_is_typed_where_the_page_has_it(dry):
     found = played(dry, phases.OLDEST)
     assert found["dual-write"] == [Form.PREFLIGHT, Form.WAIT_HYBRID, Form.STATUS]
     assert found["rollback"] == [Form.PLAN_ROLLBACK, Form.ROLLBACK]
-    assert found["copying"] == [Form.CLEAR, Form.PLAN_ROLLBACK, Form.ROLLBACK]
-    assert found["again"][0] is Form.CLEAR
+    assert found["copying"] == [Form.FORMAT, Form.CLEAR, Form.PLAN_ROLLBACK, Form.ROLLBACK]
+    assert found["again"][:3] == [Form.FORMAT, Form.CLEAR, Form.PREFLIGHT]
     assert found["finalise"] == [Form.MISSING, Form.WAIT_FINALISED]
     assert found["upgrade"] == [Form.RAISE]
     assert found["4.3.0"] == [Form.RAISE_TO]

@@ -11,6 +11,8 @@ from bench.life.commands import BY_THE_RIG, Form, untyped, words
 from bench.life.stage import SAFE
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import Broker
+from emulator.rollback.course import Wanted, plan
+from tests.unit.rollback.model import dual_write
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "runbook.md").read_text()
@@ -60,13 +62,25 @@ class Typed(Bridge):
 
 def test_controllers_are_formatted_and_started_by_the_commands_of_the_page(tmp_path):
     node = Typed(tmp_path, "h:1")
-    values = {"FILE": str(node.config), "CLUSTER_ID": "abc"}
+    values = {"FILE": str(node.config), "CLUSTER_ID": "abc", "VERSION": "3.9"}
     for act, form in (
-        (lambda: node.format("abc", new_quorum=True), Form.FORMAT),
+        (lambda: node.format("abc", "3.9", new_quorum=True), Form.FORMAT),
         (node.start, Form.CONTROLLER),
     ):
         act()
         assert node.command[-len(words(form, **values)) + 1 :] == words(form, **values)[1:]
+
+
+def test_both_pages_and_the_steps_format_for_a_second_attempt_before_they_clear():
+    """One page cleared first; the other formatted as for one controller: of three none leads."""
+    _, _, page = PAGE.partition("For a second attempt")
+    assert 0 < page.index("format each as in step 2") < page.index(str(Form.CLEAR))
+    whole = (ROOT / "docs" / "rollback.md").read_text()
+    _, _, page = whole.partition("## A second attempt")
+    assert 0 < page.index(f"`{Form.FORMAT}`") < page.index("--clear --yes`")
+    told = [one.command for one in plan(dual_write(), Wanted())[1].steps if one.command]
+    assert [line.split()[1] for line in told] == ["format", "rollback"]
+    assert told[0] == str(Form.FORMAT).replace("FILE", "server.properties")
 
 
 def brokers(tmp_path):
