@@ -46,7 +46,9 @@ def level_name(level: int) -> str:
 def folders(survey: Survey) -> Iterator[Outcome]:
     """metadata.version, migration state, ids and voters in the folders of the controllers."""
     if not survey.folders:
-        yield NotRun("B15", "no folder of a controller given: use --controller-dir")
+        yield NotRun(
+            "B15", f"no folder of a controller given: use --controller-dir{_format_with(survey)}"
+        )
         return
     seen: dict[int, str] = {}
     for one in survey.folders:
@@ -93,6 +95,17 @@ def folders(survey: Survey) -> Iterator[Outcome]:
                 "ask the leader: kraft-bridge status",
                 Severity.INFO,
             )
+
+
+def _format_with(survey: Survey) -> str:
+    """What a controller's folder is to be formatted with; empty if no broker's file is given."""
+    told = {file.protocol.name for file in survey.brokers if file.protocol is not None}
+    if len(told) == 1:
+        (name,) = told
+        return f". Format each with -r {name}: brokers have {IBP}={name}"
+    if not survey.brokers:
+        return ""
+    return f". Format each with -r VERSION, the {IBP} of the brokers, one for all"
 
 
 def _identity(survey: Survey, one: ControllerFolder, seen: dict[int, str]) -> Iterator[Outcome]:

@@ -74,6 +74,35 @@ def test_the_log_tells_the_state_of_the_migration_and_the_epochs() -> None:
     assert [copied.epoch_at(one) for one in (0, 4, 5, 7, 8, -1)] == [1, 1, 2, 3, None, None]
 
 
+@pytest.mark.parametrize(
+    ("versions", "told"),
+    [
+        (("3.8", "3.8-IV0", "3.8"), "Format each with -r 3.8-IV0: brokers have inter.broker.proto"),
+        (("3.8", "", "3.8"), "Format each with -r 3.8-IV0: "),
+        (("3.8", "3.9", "3.9"), "Format each with -r VERSION, the inter.broker.protocol.version"),
+        (("", "", ""), "Format each with -r VERSION, "),
+        ((), ""),
+    ],
+)
+def test_before_a_controller_is_formatted_preflight_says_with_which_version(
+    versions: tuple[str, ...], told: str
+) -> None:
+    """It needed the folder to say that its version was wrong: registrations were refused."""
+    one = clean("plain")
+    files = [file for file in one.properties if not file.is_zookeeper_broker]
+    for file, version in zip(one.brokers, versions, strict=False):
+        values = {**file.values, "inter.broker.protocol.version": version}
+        files.append(replace(file, values=values))
+    (said,) = [
+        skipped.why
+        for skipped in run(replace(one, properties=files, folders=())).not_run
+        if skipped.code == "B15"
+    ]
+    plain = "no folder of a controller given: use --controller-dir"
+    assert said.startswith(f"{plain}. {told}" if told else plain)
+    assert told or said == plain
+
+
 def test_an_aborted_copy_leaves_nothing() -> None:
     begin = encode_record(r.BeginTransactionRecord(), 0)
     abort = encode_record(r.AbortTransactionRecord(), 0)
