@@ -46,6 +46,29 @@ def option_of(phase: str) -> str:
     return phase.replace(" ", "-")
 
 
+def _nobody_leads(found: dict[str, Any]) -> bool:
+    """Whether there is a quorum, and this node knows no leader of it."""
+    several = len((found.get("quorum") or {}).get("voters", ())) > 1
+    known = found.get("leader_id", found["node_id"]) is not None
+    return not known and (several or found.get("migration") is not None)
+
+
+def _lead(found: dict[str, Any]) -> str:
+    """How to get a leader. A voter whose log is gone votes for nobody before it has heard of one."""
+    if (found.get("quorum") or {}).get("voter_state") != "unknown":
+        return (
+            "see that a majority of the controllers runs and that they reach each other; "
+            "kraft-bridge status of each of them says whether it was formatted without "
+            "--new-quorum, with which it votes for nobody"
+        )
+    cluster_id = found.get("cluster_id", "CLUSTER_ID")
+    return (
+        "if no controller of this quorum has ever led, stop each of them, kraft-bridge format -c "
+        f"FILE -t {cluster_id} --new-quorum --ignore-formatted, and start them; if this one's disk "
+        "was replaced or emptied, start the others, which hold the log"
+    )
+
+
 def next_step(found: dict[str, Any]) -> str:
     """One sentence with what to do or type next.
 
@@ -54,16 +77,14 @@ def next_step(found: dict[str, Any]) -> str:
     """
     phase = phase_of(found)
     migration = found.get("migration") or {}
+    if _nobody_leads(found):
+        return _lead(found)
     where = migration.get("zookeeper", {}).get("server") or "HOST:PORT"
     compare = f"kraft-bridge zk diff --zookeeper {where} --log-dir FOLDER"
     leader = found.get("leader_id", found["node_id"])
     if migration and leader != found["node_id"]:
         # What the migration waits for is known to the leader alone.
-        return (
-            "see that a majority of the controllers runs and that they reach each other"
-            if leader is None
-            else f"kraft-bridge status --url http://HOST:PORT, of node {leader}, which leads"
-        )
+        return f"kraft-bridge status --url http://HOST:PORT, of node {leader}, which leads"
     finalisation = found.get("finalisation") or {}
     if not migration and finalisation.get("state") == "follows":
         return f"kraft-bridge status --url http://HOST:PORT, of node {leader}, which leads"

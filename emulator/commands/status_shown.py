@@ -56,9 +56,13 @@ def _of_a_broker(found: dict[str, Any]) -> Table:
 def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
     table = Table.grid(padding=(0, 2))
     version = found["metadata_version"]
+    unread = _unread(found)
     rows = [
         ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {_office(found)}"),
-        ("metadata.version", f"{version['name']} (level {version['level']})"),
+        (
+            "metadata.version",
+            unread or f"{version['name']} (level {version['level']})",
+        ),
         ("topics", f"{found['topics']} with {found['partitions']} partitions"),
     ]
     if migration is None and found.get("finalisation"):
@@ -70,7 +74,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
         back = "yes" if migration["may_roll_back"] else "no"
         zookeeper = migration["zookeeper"]
         rows += [
-            ("phase", f"{migration['phase']} ({migration['driver_state']})"),
+            ("phase", unread or f"{migration['phase']} ({migration['driver_state']})"),
             ("records copied", str(migration["records_copied"])),
             ("lag", _lag(lag)),
             ("callers wait", _callers_wait(migration)),
@@ -103,6 +107,12 @@ def _no_snapshot(failure: dict[str, Any]) -> str:
         f"could not be written{times}, last at {failure['at']}: {failure['why']}; the log grows, "
         f"next try from {failure['again_at']} on"
     )
+
+
+def _unread(found: dict[str, Any]) -> str:
+    """Why the log says nothing yet; empty if it does."""
+    empty = found.get("offsets", {}).get("log_end") == 0
+    return "unknown: the metadata log is empty here" if empty else ""
 
 
 def _office(found: dict[str, Any]) -> str:
@@ -243,7 +253,7 @@ def _quorum(quorum: dict[str, Any]) -> Table:
             "leads" if voter["id"] == leader else voter["last_fetch"] or "never",
             voter["last_caught_up"] or "never",
             voter["release"] or voter["metadata_versions"] or "unknown",
-            "yes" if voter["ready"] else "no",
+            "no" if not voter["ready"] else "yes" if leader is not None else "unknown",
         )
     return table
 

@@ -41,11 +41,13 @@ def not_ready_because(node: Node, now_ms: int) -> str:
 
 
 def _nobody_leads(node: Node) -> str:
-    """No leader is known: how many voters an election needs, and which cannot be reached."""
+    """How many voters an election needs, who cannot be reached, and why this one does not stand."""
     voters = len(node.raft.config.voters)
     text = f"no leader is known: {voters // 2 + 1} of the {voters} voters must reach each other"
     away = [str(each) for each, answer in _answers(node).items() if answer.failure]
-    return f"{text}; no answer from {', '.join(away)}" if away else text
+    text = f"{text}; no answer from {', '.join(away)}" if away else text
+    hindrance = node.raft.held.hindrance
+    return text if hindrance is None else f"{text}; {hindrance}"
 
 
 def _answers(node: Node) -> dict[int, VoterAnswer]:

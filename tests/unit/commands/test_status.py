@@ -143,7 +143,12 @@ def test_a_controller_that_is_not_active_says_whom_to_ask(
     [
         (3000, "do what it waits for; kraft-bridge status --wait hybrid --timeout 600"),
         (3002, "kraft-bridge status --url http://HOST:PORT, of node 3002, which leads"),
-        (None, "see that a majority of the controllers runs and that they reach each other"),
+        (
+            None,
+            "see that a majority of the controllers runs and that they reach each other; "
+            "kraft-bridge status of each of them says whether it was formatted without "
+            "--new-quorum, with which it votes for nobody",
+        ),
     ],
 )
 def test_the_next_step_at_a_controller_that_follows_is_to_ask_the_leader(
@@ -206,6 +211,39 @@ def test_status_shows_the_voters_and_who_is_not_ready(monkeypatch: pytest.Monkey
     assert "3001 leads epoch 7, and has told nothing yet: no answer in time" in away
     assert "Quorum: no leader is known in epoch 7" in shown(leader_id=None)
     assert "Quorum" not in shown(voters=[voter(3000)]), "a quorum of one is no table"
+
+
+@pytest.mark.parametrize("migrating", [True, False])
+def test_three_that_were_formatted_without_new_quorum_say_what_to_type(
+    migrating: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said to see that a majority runs, and all three ran; their log was shown as of 3.0-IV1."""
+    quorum = {
+        "leader_id": None,
+        "leader_epoch": 0,
+        "as_of": None,
+        "not_told_because": "no leader is known",
+        "voter_state": "unknown",
+        "voters": [voter(3000, ready=False, why_not="not a candidate: [why]"), voter(3001)],
+    }
+    shown = STATUS | {"leader_id": None, "quorum": quorum, "cluster_id": "abc"}
+    shown |= {"active": False, "offsets": {"log_end": 0}}
+    if not migrating:
+        shown["migration"] = None
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+    monkeypatch.setenv("COLUMNS", "150")
+    out = run("status")[1]
+    assert "voter 3000 is not ready: not a candidate: [why]" in out
+    assert (
+        "next: if no controller of this quorum has ever led, stop each of them, kraft-bridge "
+        "format -c FILE -t abc --new-quorum --ignore-formatted, and start them; if this one's "
+        "disk was replaced or emptied, start the others, which hold the log\n"
+    ) in out
+    said = " ".join(out.split())
+    assert "metadata.version unknown: the metadata log is empty here" in said
+    assert ("phase unknown: the metadata log is empty here" in said) == migrating
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
+    assert [one[-1] for one in cells if one[:1] == ["3001"]] == ["unknown"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from emulator.migration.states import State
 from emulator.node import introspection
 from emulator.node.inquiry import EVERY_MS, RETRY_MS, VoterInquiry
 from emulator.node.readiness import LATE_MS, not_ready_because
+from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from tests.unit.node.migrating_quorum import MigratingQuorum
 from tests.unit.node.test_quorum import IDS, Quorum
 from wire import messages as m
@@ -100,6 +101,25 @@ def test_a_lone_voter_is_up_and_says_whom_it_misses():
     quorum.start(other)
     quorum.joined.wait(10_000)
     assert {why_not_ready(quorum, each) for each in (lone, other)} == {""}
+
+
+def test_voters_that_were_formatted_without_new_quorum_say_why_nobody_leads():
+    """All run and reach each other; only the log said what to do."""
+    quorum = Quorum()
+    for each in IDS:
+        quorum.kill(each)
+        quorum.files[each] = {
+            path: data for path, data in quorum.files[each].items() if path == BOOTSTRAP_CHECKPOINT
+        }
+        quorum.start(each)
+    quorum.joined.wait(20_000)
+    for each in IDS:
+        found = shown(quorum, each)
+        assert (found["leader_id"], found["voter_state"]) == (None, "unknown")
+        why = voters(quorum, each)[each]["why_not"]
+        assert why == why_not_ready(quorum, each)
+        assert "must reach each other; not a candidate: " in why
+        assert "If the quorum is new, stop this node and run kraft-bridge format --new-q" in why
 
 
 def test_a_follower_that_has_not_caught_up_is_not_ready():
