@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 import urllib.parse
 from typing import Annotated, Any, Final
@@ -17,6 +18,7 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import ORDER, STUCK, option_of, phase_of, reached
 from emulator.commands.status_shown import show
 
+DEFAULT_URL: Final = "http://127.0.0.1:9404"
 POLL_S = 1.0
 """Between two looks of --wait."""
 SCHEMAS: Final = ("status/3", "broker-status/2")
@@ -28,7 +30,7 @@ UNREAD: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 def status(
     url: Annotated[
         str, typer.Option("--url", help="The node's kraftbridge.metrics.port, http://…")
-    ] = "http://127.0.0.1:9404",
+    ] = DEFAULT_URL,
     wait: Annotated[
         str | None,
         typer.Option(help=f"Wait for a phase or a later one: {', '.join(map(option_of, ORDER))}."),
@@ -57,7 +59,7 @@ def status(
         else:
             patience = 60.0 if timeout is None else timeout
             body, code = _awaited(url, phases[wait.lower()], patience)
-        text = body if as_json else _text(body)
+        text = body if as_json else _text(body, url)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
@@ -66,16 +68,17 @@ def status(
     raise typer.Exit(code)
 
 
-def _text(body: str) -> str:
-    """What a person reads.
+def _text(body: str, url: str) -> str:
+    """What a person reads; what to type next asks the same node, without a login in its address.
 
     Raises:
         ValueError: it has another form.
     """
     console = Console(markup=False, emoji=False)  # texts of others are no styles
+    asked = "" if url == DEFAULT_URL else f" --url {shlex.quote(without_login(url))}"
     try:
         with console.capture() as shown:
-            show(body, console)
+            show(body, console, asked)
     except UNREAD as error:
         raise ValueError(misread(msgspec.json.decode(body))) from error
     return shown.get()

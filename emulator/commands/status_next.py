@@ -14,6 +14,8 @@ ORDER: Final = (
     "finalised",
 )
 """Phases that a migration goes through, in that order."""
+URL: Final = " --url http://HOST:PORT"
+"""The option with which another node is asked."""
 STUCK: Final = ("refused", "deposed")
 """Phases that waiting alone does not end."""
 
@@ -54,12 +56,12 @@ def _nobody_leads(found: dict[str, Any]) -> bool:
 
 
 def _lead(found: dict[str, Any]) -> str:
-    """How to get a leader. A voter whose log is gone votes for nobody before it has heard of one."""
+    """How to get a leader: one whose log is gone votes for nobody before it has heard of one."""
     if (found.get("quorum") or {}).get("voter_state") != "unknown":
         return (
             "see that a majority of the controllers runs and that they reach each other; "
-            "kraft-bridge status of each of them says whether it was formatted without "
-            "--new-quorum, with which it votes for nobody"
+            f"kraft-bridge status{URL}, of each of the others, says whether it was "
+            "formatted without --new-quorum: then it votes for nobody"
         )
     cluster_id = found.get("cluster_id", "CLUSTER_ID")
     return (
@@ -69,11 +71,12 @@ def _lead(found: dict[str, Any]) -> str:
     )
 
 
-def next_step(found: dict[str, Any]) -> str:
+def next_step(found: dict[str, Any], asked: str = "") -> str:
     """One sentence with what to do or type next.
 
     Args:
         found: ``/status`` of a controller.
+        asked: the option with which it was asked, such as `` --url http://h:1``; empty: none.
     """
     phase = phase_of(found)
     migration = found.get("migration") or {}
@@ -84,26 +87,29 @@ def next_step(found: dict[str, Any]) -> str:
     leader = found.get("leader_id", found["node_id"])
     if migration and leader != found["node_id"]:
         # What the migration waits for is known to the leader alone.
-        return f"kraft-bridge status --url http://HOST:PORT, of node {leader}, which leads"
+        return f"kraft-bridge status{URL}, of node {leader}, which leads"
     finalisation = found.get("finalisation") or {}
     if not migration and finalisation.get("state") == "follows":
-        return f"kraft-bridge status --url http://HOST:PORT, of node {leader}, which leads"
+        return f"kraft-bridge status{URL}, of node {leader}, which leads"
     if found.get("refusals"):
         broker = found["refusals"][0]["broker"]
-        return f"do what is said of broker {broker} above; kraft-bridge status"
+        return f"do what is said of broker {broker} above; kraft-bridge status{asked}"
     if phase == "copying" or (phase == "pre-migration" and not migration.get("waiting")):
-        return "kraft-bridge status --wait hybrid --timeout 600"
+        return f"kraft-bridge status{asked} --wait hybrid --timeout 600"
     return {
         "not migrating": f"nothing to migrate here; before one: kraft-bridge preflight --zookeeper "
         f"{where}",
-        "pre-migration": "do what it waits for; kraft-bridge status --wait hybrid --timeout 600",
+        "pre-migration": f"do what it waits for; kraft-bridge status{asked} --wait hybrid "
+        "--timeout 600",
         "hybrid": f"{compare}; then restart the brokers in KRaft mode, one by one: "
-        "kraft-bridge status --wait dual-write --timeout 3600",
+        f"kraft-bridge status{asked} --wait dual-write --timeout 3600",
         "dual write": f"{compare}; then restart the controllers without "
-        "zookeeper.metadata.migration.enable, one by one: kraft-bridge finalise",
-        "finalising": "do what is missing; kraft-bridge status --wait finalised --timeout 600",
-        "claiming": "see that ZooKeeper is reached; kraft-bridge status --wait pre-migration",
+        f"zookeeper.metadata.migration.enable, one by one: kraft-bridge finalise{asked}",
+        "finalising": f"do what is missing; kraft-bridge status{asked} --wait finalised "
+        "--timeout 600",
+        "claiming": f"see that ZooKeeper is reached; kraft-bridge status{asked} --wait "
+        "pre-migration",
         "refused": "do what it waits for, then start the controller again",
         "deposed": f"{migration.get('deposed_because') or 'see above'}; {compare}",
         "finalised": "nothing",
-    }.get(phase, "kraft-bridge status")
+    }.get(phase, f"kraft-bridge status{asked}")

@@ -11,8 +11,14 @@ from rich.table import Table
 from emulator.commands.status_next import next_step, phase_of
 
 
-def show(text: str, console: Console) -> None:
-    """Print a summary: phase, missing brokers, lag, whether a rollback is possible."""
+def show(text: str, console: Console, asked: str = "") -> None:
+    """Print a summary: phase, missing brokers, lag, whether a rollback is possible.
+
+    Args:
+        text: the JSON of ``/status``.
+        console: to print on.
+        asked: the option with which it was asked, for what to type next.
+    """
     found: dict[str, Any] = msgspec.json.decode(text)
     if found.get("role") == "broker":
         console.print(_of_a_broker(found))
@@ -35,7 +41,7 @@ def show(text: str, console: Console) -> None:
                 console.print(text, soft_wrap=True)
     if found["brokers"]:
         console.print(_brokers(found["brokers"]))
-    console.print(f"next: {next_step(found)}", soft_wrap=True)
+    console.print(f"next: {next_step(found, asked)}", soft_wrap=True)
 
 
 def _of_a_broker(found: dict[str, Any]) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from threading import Thread
 from types import SimpleNamespace
@@ -138,17 +139,19 @@ def test_a_controller_that_is_not_active_says_whom_to_ask(
     assert told in " ".join(run("status")[1].split())
 
 
+MAJORITY = (
+    "see that a majority of the controllers runs and that they reach each other; kraft-bridge "
+    "status --url http://HOST:PORT, of each of the others, says whether it was formatted without "
+    "--new-quorum: then it votes for nobody"
+)
+
+
 @pytest.mark.parametrize(
     ("leader", "step"),
     [
         (3000, "do what it waits for; kraft-bridge status --wait hybrid --timeout 600"),
         (3002, "kraft-bridge status --url http://HOST:PORT, of node 3002, which leads"),
-        (
-            None,
-            "see that a majority of the controllers runs and that they reach each other; "
-            "kraft-bridge status of each of them says whether it was formatted without "
-            "--new-quorum, with which it votes for nobody",
-        ),
+        (None, MAJORITY),
     ],
 )
 def test_the_next_step_at_a_controller_that_follows_is_to_ask_the_leader(
@@ -329,6 +332,26 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
     assert "going back now Then stop the controller." in said
     assert "3 counted for the bounds 10 and none (30% of the first)" in said
     assert "next: kraft-bridge zk diff --zookeeper z:2181 --log-dir FOLDER" in said
+
+
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("phase", [*ORDER, *STUCK, "claiming", "new in a later version"])
+def test_what_is_to_be_typed_next_asks_the_node_that_was_asked(
+    phase: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It named no address, so the default was asked, where nobody listens."""
+    more = {"refusals": [REFUSAL] if refused else []}
+    shown = STATUS | more | {"migration": STATUS["migration"] | {"phase": phase}}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+
+    def typed(*options: str) -> list[str]:
+        (said,) = [one for one in run("status", *options)[1].splitlines() if one[:5] == "next:"]
+        return re.findall(r"kraft-bridge (?:status|finalise)(?: --url \S+)?", said)
+
+    for given, url in (("http://h:29404", "http://h:29404"), ("http://me:pw@h:1", "http://h:1")):
+        assert all(one.endswith(f" --url {url}") for one in typed("--url", given))
+    assert not any("--url" in one for one in typed())
+    assert len(typed("--url", "http://h:1")) == len(typed())
 
 
 @pytest.mark.parametrize("phase", [*ORDER, *STUCK, "claiming", "new in a later version"])
