@@ -44,8 +44,24 @@ def show(text: str, console: Console, asked: str = "") -> None:
     console.print(f"next: {next_step(found, asked)}", soft_wrap=True)
 
 
-def _of_a_broker(found: dict[str, Any]) -> Table:
+def _table(title: str, *columns: str) -> Table:
+    """A table whose cells wrap and are never cut: a znode's text may have to be typed."""
+    table = Table(title=title, title_justify="left", show_header=bool(columns))
+    for name in columns or ("", ""):
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def _list() -> Table:
+    """Names and texts, without lines; never cut."""
     table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")
+    return table
+
+
+def _of_a_broker(found: dict[str, Any]) -> Table:
+    table = _list()
     mode = "KRaft" if found["mode"] == "kraft" else "ZooKeeper"
     waiting = found["forwarded_requests_waiting"]
     forwards = f"changes are forwarded to it, {waiting} wait" if found["forwarding"] else ""
@@ -60,7 +76,7 @@ def _of_a_broker(found: dict[str, Any]) -> Table:
 
 
 def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
-    table = Table.grid(padding=(0, 2))
+    table = _list()
     version = found["metadata_version"]
     unread = _unread(found)
     rows = [
@@ -196,9 +212,7 @@ def _callers_wait(migration: dict[str, Any]) -> str:
 
 
 def _waiting(reasons: list[dict[str, Any]]) -> Table:
-    table = Table(title="Waiting for", title_justify="left")
-    for name in ("since", "what"):
-        table.add_column(name)
+    table = _table("Waiting for", "since", "what")
     for reason in reasons:
         table.add_row(reason["since"], reason["text"])
     return table
@@ -206,7 +220,7 @@ def _waiting(reasons: list[dict[str, Any]]) -> Table:
 
 def _finalisation(found: dict[str, Any]) -> Table:
     """Who or what is missing, and the mark."""
-    table = Table(title=f"Finalising: {found['state']}", title_justify="left", show_header=False)
+    table = _table(f"Finalising: {found['state']}")
     for one in found["missing"]:
         table.add_row("missing", one["text"])
     if found.get("waits_for"):
@@ -226,11 +240,7 @@ def _finalisation(found: dict[str, Any]) -> Table:
 
 def _refusal(one: dict[str, Any]) -> Table:
     """A registration that was refused: who, why, what is needed, what to do."""
-    table = Table(
-        title=f"Broker {one['broker']} is refused, {one['times']} times, last {one['at']}",
-        title_justify="left",
-        show_header=False,
-    )
+    table = _table(f"Broker {one['broker']} is refused, {one['times']} times, last {one['at']}")
     for name, key in (("from", "peer"), ("offers", "offered"), ("needed", "needed")):
         table.add_row(name, one[key])
     table.add_row("error", f"{one['error']}: {one['text']}")
@@ -248,9 +258,8 @@ def _quorum(quorum: dict[str, Any]) -> Table:
         title = f"Quorum: {leader} leads epoch {epoch}, and has told nothing yet: {why}"
     else:
         title = f"Quorum: {leader} leads epoch {epoch}, as of {quorum['as_of']}"
-    table = Table(title=title, title_justify="left")
-    for name in ("id", "endpoint", "lag", "last fetch", "caught up", "release", "ready"):
-        table.add_column(name)
+    names = ("id", "endpoint", "lag", "last fetch", "caught up", "release", "ready")
+    table = _table(title, *names)
     for voter in quorum["voters"]:
         table.add_row(
             str(voter["id"]),
@@ -265,9 +274,7 @@ def _quorum(quorum: dict[str, Any]) -> Table:
 
 
 def _brokers(brokers: list[dict[str, Any]]) -> Table:
-    table = Table(title="Brokers", title_justify="left")
-    for name in ("id", "mode", "state", "endpoints"):
-        table.add_column(name)
+    table = _table("Brokers", "id", "mode", "state", "endpoints")
     for broker in brokers:
         state = "fenced" if broker["fenced"] else "active"
         table.add_row(str(broker["id"]), broker["kind"], state, " ".join(broker["endpoints"]))

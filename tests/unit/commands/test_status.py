@@ -122,6 +122,32 @@ def test_what_others_wrote_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
     assert "[red]://h:1" in out
 
 
+def test_a_text_that_must_be_typed_is_wrapped_and_never_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At 80 columns the end of a znode's text was a sign for "more"."""
+    text = '{"version":2,"brokerid":3000,"timestamp":"0","kraftControllerEpoch":0}' * 2
+    waiting = [{"since": "2026-01-01T00:00:00.000+00:00", "text": f"replace it by {text}, start"}]
+    migration = STATUS["migration"] | {"phase": "refused", "waiting": waiting}
+    migration |= {"poisoned": [{"znode": "/z" + text, "cause": "c", "remedy": text}]}
+    quorum = {"leader_id": 3001, "leader_epoch": 1, "as_of": "now", "not_told_because": ""}
+    quorum["voters"] = [voter(3000, endpoint=f"{'h' * 50}:9093"), voter(3001)]
+    brokers = [{"id": 1, "kind": "kraft", "fenced": False, "endpoints": [f"A://{'b' * 90}:1"]}]
+    shown = STATUS | {"migration": migration, "quorum": quorum, "brokers": brokers}
+    shown |= {"refusals": [REFUSAL | {"offered": text}]}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+    out = run("status")[1]
+    assert "…" not in out
+    assert "".join(out.split()).count(text) >= 2, "in a list: the znode, and its remedy"
+    assert re.search(re.escape(text) + ",start", "".join(_last_cells(out))), "in a table"
+
+
+def _last_cells(out: str) -> list[str]:
+    """The last cell of each line of a table, without its padding."""
+    cells = [line.split("│") for line in out.splitlines() if line.endswith("│")]
+    return [one[-2].replace(" ", "") for one in cells]
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
