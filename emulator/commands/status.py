@@ -6,7 +6,7 @@ import math
 import shlex
 import time
 import urllib.parse
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
@@ -15,7 +15,7 @@ from rich.console import Console
 from emulator.commands.asking import NOT_OURS, ask, plain, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
-from emulator.commands.status_next import ORDER, STUCK, option_of, phase_of, reached
+from emulator.commands.status_next import BEFORE, ORDER, STUCK, option_of, phase_of, reached
 from emulator.commands.status_shown import show
 
 DEFAULT_URL: Final = "http://127.0.0.1:9404"
@@ -23,6 +23,7 @@ POLL_S = 1.0
 """Between two looks of --wait."""
 SCHEMAS: Final = ("status/3", "broker-status/2")
 """What a controller and a broker of this release show."""
+Hopeless: TypeAlias = frozenset[tuple[str, str]]
 UNREAD: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 """What reading an answer of another form ends with."""
 
@@ -92,6 +93,19 @@ def _phase(body: str) -> str:
         raise ValueError(misread(found)) from error
 
 
+def _hopeless(body: str) -> Hopeless:
+    """What keeps a migration from its beginning and does not go by waiting; by kind and subject."""
+    found = msgspec.json.decode(body)
+    try:
+        leads = found.get("leader_id", found["node_id"]) == found["node_id"]
+        if phase_of(found) not in BEFORE or not leads:
+            return frozenset()  # one that follows may wait for what another voter does not
+        waiting = (found.get("migration") or {}).get("waiting", ())
+        return frozenset((one["why"], one["subject"]) for one in waiting if one.get("fatal"))
+    except UNREAD as error:
+        raise ValueError(misread(found)) from error
+
+
 def misread(found: dict[str, Any]) -> str:
     """Why what a node shows cannot be read."""
     if found["schema"] in SCHEMAS:
@@ -114,6 +128,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
     """
     end = time.monotonic() + patience_s
     told = ""
+    hopeless: Hopeless = frozenset()
     while True:
         left = end - time.monotonic()
         try:
@@ -131,7 +146,9 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
         else:
             if reached(phase, wanted):
                 return body, ExitCode.DONE
-            if phase in STUCK:
+            before, hopeless = hopeless, _hopeless(body)
+            # A reason that stands for a moment, as at the start of a term, ends nothing.
+            if phase in STUCK or hopeless & before or (hopeless and left <= 0):
                 return body, ExitCode.FOUND
             if left <= 0:
                 return body, ExitCode.NOT_YET

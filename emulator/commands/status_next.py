@@ -16,6 +16,8 @@ ORDER: Final = (
 """Phases that a migration goes through, in that order."""
 URL: Final = " --url http://HOST:PORT"
 """The option with which another node is asked."""
+BEFORE: Final = ("not migrating", "pre-migration", "claiming")
+"""Phases in which a reason that is fatal keeps the migration from going on."""
 STUCK: Final = ("refused", "deposed")
 """Phases that waiting alone does not end."""
 

@@ -389,6 +389,26 @@ def test_every_phase_has_a_next_step(phase: str, monkeypatch: pytest.MonkeyPatch
     assert "next: " in out
 
 
+def answering(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A node that shows one after the other, and the last one again; the time of the command."""
+    now = [0.0]
+    left = list(told)
+
+    def fetch(_url: str) -> str:
+        more = left.pop(0) if len(left) > 1 else left[0]
+        if not more:
+            raise OSError("Connection refused")
+        return json.dumps(STATUS | more)
+
+    monkeypatch.setattr(status_client, "fetch", fetch)
+    # Only the command's own clock: a thread that another test left sleeps on the module's.
+    clock = SimpleNamespace(
+        monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s)
+    )
+    monkeypatch.setattr(status_client, "time", clock)
+    return now
+
+
 @pytest.mark.parametrize(
     ("phases", "wanted", "code"),
     [
@@ -407,27 +427,55 @@ def test_a_script_waits_for_a_phase(
     phases: list[str], wanted: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An empty phase is a controller that does not answer; the last one stays."""
-    now = [0.0]
-    left = list(phases)
-
-    def fetch(_url: str) -> str:
-        phase = left.pop(0) if len(left) > 1 else left[0]
-        if not phase:
-            raise OSError("Connection refused")
-        return json.dumps(STATUS | {"migration": STATUS["migration"] | {"phase": phase}})
-
-    monkeypatch.setattr(status_client, "fetch", fetch)
-    # Only the command's own clock: a thread that another test left sleeps on the module's.
-    clock = SimpleNamespace(
-        monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s)
-    )
-    monkeypatch.setattr(status_client, "time", clock)
+    told = [phase and {"migration": STATUS["migration"] | {"phase": phase}} for phase in phases]
+    now = answering(told, monkeypatch)
     found, out, err = run("status", "--wait", wanted, "--timeout", 10, "--json")
     assert found == code, err
     assert now[0] <= 10.0
     assert (out == "") == (code == 3)
     silent = "http://127.0.0.1:9404/status: Connection refused; asked again, for"
     assert (silent in err) == ("" in phases), "who is not there yet is waited for, and said to be"
+
+
+def fatal(why: str, phase: str = "pre-migration", *, is_fatal: bool = True) -> dict[str, Any]:
+    """A migration that waits for one thing."""
+    waiting = [{"since": "now", "text": why, "why": why, "subject": "/x", "fatal": is_fatal}]
+    return {"migration": STATUS["migration"] | {"phase": phase, "waiting": waiting}}
+
+
+OTHER_CLUSTER = fatal("other_cluster")
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "after_s"),
+    [
+        ([OTHER_CLUSTER], 1, 1),
+        ([{}, OTHER_CLUSTER], 1, 2),
+        ([OTHER_CLUSTER, fatal("x", "hybrid")], 0, 1),
+        ([OTHER_CLUSTER, fatal("malformed_znode"), {}, OTHER_CLUSTER, {}], 5, 10),
+        ([{}] * 10 + [OTHER_CLUSTER], 1, 10),
+        ([fatal("no_brokers", is_fatal=False)], 5, 10),
+        ([OTHER_CLUSTER | {"leader_id": 3001}], 5, 10),
+        ([OTHER_CLUSTER | {"leader_id": None}], 5, 10),
+        ([fatal("other_cluster", "claiming")], 1, 1),
+    ],
+)
+def test_a_script_does_not_wait_for_what_only_an_operator_removes(
+    told: list[dict[str, Any]], code: int, after_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a wrong cluster id it waited until the time was over; twice in a row it is no moment."""
+    shown = [{"leader_id": 3000} | one for one in told]
+    now = answering(shown, monkeypatch)
+    found, out, err = run("status", "--wait", "hybrid", "--timeout", 10, "--json")
+    assert (found, now[0]) == (code, after_s), err
+    assert json.loads(out)["schema"] == "status/3"
+
+
+def test_a_stale_broker_does_not_end_the_wait_for_the_restarts_that_repair_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answering([fatal("stale_controller_epoch", "hybrid")], monkeypatch)
+    assert run("status", "--wait", "dual-write", "--timeout", 10)[0] == 5
 
 
 def test_what_cannot_be_waited_for_is_said() -> None:
