@@ -16,7 +16,7 @@ from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.status import POLL_S, UNREAD, AddressError, misread, status_of
-from emulator.commands.status_next import phase_of
+from emulator.commands.status_next import brokers_first, phase_of
 from emulator.commands.token_call import check_local
 from emulator.io.operator_route import TOKEN_FILE
 
@@ -31,6 +31,12 @@ STEPS: Final = (
     "Restart each controller without zookeeper.metadata.migration.enable, one by one, by SIGTERM: "
     "the last restart finalises. kraftbridge.finalise.hold=true on each keeps it open until "
     "kraft-bridge finalise --yes."
+)
+
+
+BROKERS_FIRST: Final = (
+    "Not now: restart each broker that is in ZooKeeper mode in KRaft mode first, one by one. Until "
+    "then leave the controllers as they are: they write both stores. Afterwards:"
 )
 
 
@@ -100,7 +106,8 @@ def judged(status: dict[str, Any]) -> Judgement:
     missing = [one for one in found["missing"] if one["why"] != "held"]
     lines = [f"missing: {one['text']}" for one in missing]
     if missing:
-        steps = [STEPS] if found["state"] == "migrating" else []
+        first = [BROKERS_FIRST] if brokers_first(found) else []
+        steps = [*first, STEPS] if found["state"] == "migrating" else []
         return Judgement([*lines, *steps, UNDONE], ExitCode.FOUND)
     if found["hold"] and found["state"] != "held":
         return Judgement(["It is not known yet what is missing: ask again."], ExitCode.FOUND)

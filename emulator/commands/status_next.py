@@ -50,6 +50,12 @@ def option_of(phase: str) -> str:
     return phase.replace(" ", "-")
 
 
+def brokers_first(finalisation: dict[str, Any]) -> bool:
+    """Whether the end is far: the leader has the flag, and brokers are in ZooKeeper mode."""
+    whys = {one["why"] for one in finalisation["missing"]}
+    return finalisation["state"] == "migrating" and "zookeeper_broker" in whys
+
+
 def _nobody_leads(found: dict[str, Any]) -> bool:
     """Whether there is a quorum, and this node knows no leader of it."""
     several = len((found.get("quorum") or {}).get("voters", ())) > 1

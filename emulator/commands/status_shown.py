@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands.status_next import next_step, phase_of
+from emulator.commands.status_next import brokers_first, next_step, phase_of
+
+LATER: Final = (
+    "not now: brokers are in ZooKeeper mode. Once each is in KRaft mode this says what is missing; "
+    "kraft-bridge finalise does at any time"
+)
+"""Instead of a list that would read as what is to be done first."""
 
 
 def show(text: str, console: Console, asked: str = "") -> None:
@@ -28,7 +34,9 @@ def show(text: str, console: Console, asked: str = "") -> None:
     if migration and migration["waiting"]:
         console.print(_waiting(migration["waiting"]))
     finalisation = found.get("finalisation")
-    if finalisation and finalisation["state"] != "follows":
+    if finalisation and brokers_first(finalisation):
+        console.print(f"Finalising: {LATER}", soft_wrap=True)
+    elif finalisation and finalisation["state"] != "follows":
         console.print(_finalisation(finalisation))
     for one in found.get("refusals", ()):
         console.print(_refusal(one))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.commands.exits import ExitCode
-from emulator.commands.finalise import UNDONE, judged
+from emulator.commands.finalise import BROKERS_FIRST, STEPS, UNDONE, judged
 from emulator.commands.status_next import next_step, phase_of
 
 
@@ -50,6 +50,15 @@ def test_the_exit_code_says_whether_more_than_a_hold_is_missing(
 def test_each_thing_that_is_missing_is_a_line() -> None:
     lines = judged(status("waiting", "no_mark", "zookeeper_broker")).lines
     assert lines[:2] == ["missing: text of no_mark", "missing: text of zookeeper_broker"]
+
+
+def test_controllers_are_restarted_after_the_brokers() -> None:
+    """While brokers were in ZooKeeper mode it ended with the restart of the controllers."""
+    early = judged(status("migrating", "controller_with_flag", "zookeeper_broker")).lines
+    assert early[2:] == [BROKERS_FIRST, STEPS, UNDONE]
+    assert judged(status("migrating", "controller_with_flag")).lines[1:] == [STEPS, UNDONE]
+    late = judged(status("waiting", "zookeeper_broker")).lines
+    assert late[1:] == [UNDONE]
 
 
 def test_a_follower_names_who_is_to_be_asked() -> None:

@@ -409,6 +409,28 @@ def answering(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
+def test_what_is_missing_at_the_end_is_no_list_while_brokers_are_in_zookeeper_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """First in it was to restart the controllers without the flag, which ends dual write."""
+    text = "controller 3000 has the flag"
+    missing = [{"why": "controller_with_flag", "subject": "3000", "text": text}]
+    broker = {"why": "zookeeper_broker", "subject": "1", "text": "broker 1 is in ZooKeeper mode"}
+    found = {"state": "migrating", "missing": missing, "mark": None}
+
+    def said(**more: Any) -> str:
+        shown = STATUS | {"finalisation": found | more}
+        shown["migration"] = STATUS["migration"] | {"phase": "hybrid"}
+        monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+        return " ".join(run("status")[1].split())
+
+    early = said(missing=[*missing, broker])
+    assert "Finalising: not now: brokers are in ZooKeeper mode. Once each is in KRaft mode" in early
+    assert text not in early
+    assert f"missing │ {text}" in said()
+    assert f"missing │ {text}" in said(state="waiting", missing=[*missing, broker])
+
+
 @pytest.mark.parametrize(
     ("phases", "wanted", "code"),
     [
