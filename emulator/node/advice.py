@@ -11,10 +11,20 @@ from typing import Any, Final
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.status import Status
+from emulator.migration.taking_over.preconditions import Why
 from emulator.node.machine import Node
 from emulator.node.snapshots import SnapshotFailure
 
-COMMAND: Final = "kraft-bridge rollback checks this, and does all but the restarts."
+PLAN: Final = "kraft-bridge rollback --config FILES, with the files of all controllers,"
+BACK: Final = (
+    "kraft-bridge rollback --yes --config FILES, with the files of all controllers: it stops them "
+    "and gives /controller back, which is not to be deleted by hand"
+)
+RESTART: Final = "restart every broker without the keys of the migration"
+
+
+_STUCK: Final = frozenset({"refused", "deposed"})
+"""Phases in which the stores are never compared."""
 
 
 def iso(time_ms: int | None) -> str | None:
@@ -90,11 +100,15 @@ def cost(image: Image, found: Status, leader_epoch: int) -> str:
     """
     if not found.may_roll_back:
         return "Not possible: the migration is finalised."
-    if image.migration_state != MigrationState.MIGRATION:
+    if any(one.reason.why is Why.ZOOKEEPER_MODE_TOOK_OVER for one in found.waiting):
         return (
-            "Nothing was copied: stop every controller, and restart brokers without the keys of "
-            f"the migration, at any time. {COMMAND}"
+            "Done already: the cluster is in ZooKeeper mode, and /controller is not to be deleted. "
+            f"Stop every controller, and {RESTART}. {PLAN} says what is left."
         )
+    if found.phase in _STUCK:
+        return f"Not known to this controller, as it is {found.phase}. {PLAN} says what it takes."
+    if image.migration_state != MigrationState.MIGRATION:
+        return f"Nothing was copied. At any time {BACK}. Then {RESTART}."
     steps = []
     if not found.lag_known:
         steps.append("It is not known what ZooKeeper lacks: wait until the stores are compared.")
@@ -107,14 +121,13 @@ def cost(image: Image, found: Status, leader_epoch: int) -> str:
         steps.append(
             f"{brokers} in KRaft mode: restart each in ZooKeeper mode, with the migration on."
         )
-    steps.append("Then stop every controller." if steps else "Stop every controller.")
+    steps.append(f"Then {BACK}." if steps else f"Now: {BACK}.")
     if (epoch_headroom(found, leader_epoch) or 0) < 0:
         steps.append(
-            f"Before the next step, write at least {leader_epoch} into /controller_epoch: else "
-            "brokers refuse the next controller, and partitions stay offline."
+            f"It raises /controller_epoch to {leader_epoch} at least: else brokers would refuse "
+            "the next controller, and partitions stay offline."
         )
-    steps.append("Delete /controller, and restart every broker without the keys of the migration.")
-    steps.append(COMMAND)
+    steps.append(f"At last {RESTART}.")
     return " ".join(steps)
 
 

@@ -208,5 +208,6 @@ def _migrated(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
             f"its log has migrated already, and {now.text}",
             "once started it writes its old metadata over ZooKeeper: what was changed since is "
             "lost",
-            "after a rollback format the controllers anew, and delete /migration and /kraft_bridge",
+            "after a rollback format the controllers anew, then kraft-bridge rollback --clear "
+            "--yes",
         )

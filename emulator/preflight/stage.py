@@ -234,8 +234,8 @@ def migration_stale(survey: Survey) -> Iterator[Outcome]:
         "stop the controllers, delete /controller if it names one of them, delete /migration (and "
         "/kraft_bridge), and format the controllers anew"
         if now.in_kraft
-        else "after a rollback delete /migration (and /kraft_bridge), and format the controllers "
-        "anew",
+        else "after a rollback format the controllers anew, then kraft-bridge rollback --clear "
+        "--yes",
         "KAFKA-17146",
     )
 

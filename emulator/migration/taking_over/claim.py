@@ -26,7 +26,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.position import Claimer, Counters, Position, Term
 from emulator.migration.taking_over import continuity
-from emulator.migration.taking_over.continuity import WAY_OUT, LogView
+from emulator.migration.taking_over.continuity import CLEAR, WAY_OUT, LogView
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.migration.zk_tree.errors import ZnodeError
@@ -62,6 +62,12 @@ class Found(msgspec.Struct, frozen=True):
     counters: Counters
     migration: migration.MigrationZnode
     own: own.OwnZnode | None
+
+
+_AGAIN: Final = (
+    "To migrate again, stop the controllers, format them in empty folders, let "
+    f"{CLEAR} delete {migration.PATH} and {own.PATH}, then start them and restart the brokers"
+)
 
 
 def parse(values: Sequence[ReadValue]) -> Found | Reason:
@@ -141,7 +147,7 @@ def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason
                 migration.PATH,
                 f"{migration.PATH} says that a migration was completed up to offset {offset} of "
                 "another metadata log, and ours has never migrated: continuing would delete "
-                f"that metadata from ZooKeeper. After a rollback, delete {migration.PATH} to "
+                f"that metadata from ZooKeeper. After a rollback let {CLEAR} delete it, to "
                 f"migrate again. If this folder was restored from a backup, {WAY_OUT}",
                 fatal=True,
             )
@@ -156,9 +162,7 @@ def _rolled_back(found: Found) -> Reason:
         Why.ZOOKEEPER_MODE_TOOK_OVER,
         own.PATH,
         f"the cluster was rolled back by kraft-bridge rollback, as {own.PATH} says; {ruler} holds "
-        f"{controller.PATH}. Changes made since then would be lost. To migrate again, stop the "
-        f"controllers, delete {migration.PATH} and {own.PATH} (kraft-bridge rollback --clear "
-        "--yes), format the controllers in empty folders, then restart the brokers",
+        f"{controller.PATH}. Changes made since then would be lost. {_AGAIN}",
         fatal=True,
     )
 
@@ -236,9 +240,7 @@ def _taken_over(found: Found, who: Claimer) -> list[Reason]:
             controller.PATH,
             f"the cluster was rolled back: {controller.PATH} is held by {ruler} in ZooKeeper mode, "
             f"epoch {found.zk_epoch} (our last claim: {since}). Changes made there since then "
-            f"would be lost. To migrate again, delete {migration.PATH} and {own.PATH} and format "
-            "the controllers in empty folders, then restart the brokers"
-            + (_keep_our_log(who) if forgotten else ""),
+            f"would be lost. {_AGAIN}" + (_keep_our_log(who) if forgotten else ""),
             fatal=True,
         )
     ]

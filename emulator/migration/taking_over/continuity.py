@@ -18,10 +18,13 @@ from typing import Protocol
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import migration, own
 
+CLEAR = "kraft-bridge rollback --clear --yes --config FILES"
+"""What deletes the znodes of a migration that has gone back; FILES: of all controllers."""
 WAY_OUT = (
     "start the controller with the folder that was used last. If it is lost, ZooKeeper holds the "
-    f"newest metadata: roll back to ZooKeeper mode, delete {migration.PATH} and {own.PATH}, format "
-    "the controllers in empty folders, restart the brokers and migrate again"
+    "newest metadata: roll back to ZooKeeper mode (kraft-bridge rollback), format the controllers "
+    f"in empty folders, let {CLEAR} delete {migration.PATH} and {own.PATH}, restart the brokers "
+    "and migrate again"
 )
 """The instruction for a folder whose log is not the one that ZooKeeper follows."""
 

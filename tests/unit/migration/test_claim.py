@@ -135,6 +135,10 @@ def test_a_cluster_that_was_rolled_back_is_left_alone(recorded: bool) -> None:
     world.advance(60_000)
     assert world.driver.state is State.BECOME_CONTROLLER
     assert waiting(world) == {(Why.ZOOKEEPER_MODE_TOOK_OVER, "/controller")}
+    (told,) = world.driver.status(world.now_ms).waiting
+    assert (
+        "format them in empty folders, let kraft-bridge rollback --clear --yes" in told.reason.text
+    )
     assert {p: n.version for p, n in world.model.tree.nodes.items()} == before
 
 

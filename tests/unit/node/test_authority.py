@@ -158,6 +158,8 @@ def test_a_restored_folder_says_that_it_is_refused_and_the_way_out() -> None:
     assert status["migration"]["phase"] == "refused"
     (waiting,) = status["migration"]["waiting"]
     assert waiting["fatal"]
+    back = status["migration"]["going_back"]["text"]
+    assert back.startswith("Not known to this controller, as it is refused. kraft-bridge rollback")
     assert "start the controller with the folder that was used last" in waiting["text"]
     assert "refuses this controller" in not_ready_because(old.node, old.now_ms)
     lines = [line for line in old.logs if line.event == "brokers and callers are refused"]

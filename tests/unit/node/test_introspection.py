@@ -220,12 +220,25 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
     hybrid = cost(MigrationState.MIGRATION, zk_epoch=-1, lag_known=False)
     assert hybrid.startswith("It is not known what ZooKeeper lacks")
     assert "KRaft mode" not in hybrid
-    assert hybrid.index("compared. Then stop every controller.")
+    assert "compared. Then kraft-bridge rollback --yes --config FILES" in hybrid
     nothing = cost(MigrationState.MIGRATION, lag_changed_records=0)
-    assert nothing.startswith("Stop every controller. Delete /controller")
+    assert nothing.startswith("Now: kraft-bridge rollback --yes --config FILES")
+    assert nothing.endswith("At last restart every broker without the keys of the migration.")
     low = cost(MigrationState.MIGRATION, zk_epoch=node.raft.leader_epoch - 1)
-    assert f"write at least {node.raft.leader_epoch} into /controller_epoch" in low
+    assert f"It raises /controller_epoch to {node.raft.leader_epoch} at least" in low
     assert "finalised" in cost(MigrationState.POST_MIGRATION, may_roll_back=False)
+    told = Waiting(Reason(Why.ZOOKEEPER_MODE_TOOK_OVER, "/controller", "", fatal=True), 0)
+    for state in MigrationState.MIGRATION, MigrationState.PRE_MIGRATION:
+        after = cost(state, phase="refused", lag_known=False, waiting=(told,))
+        assert after.startswith("Done already: the cluster is in ZooKeeper mode")
+        assert "/controller is not to be deleted" in after
+        for phase in ("refused", "deposed"):
+            other = cost(state, phase=phase, lag_known=False, waiting=())
+            assert other.startswith(f"Not known to this controller, as it is {phase}.")
+            assert "wait" not in other, "they are never compared"
+            assert "kraft-bridge rollback --config FILES" in other
+    for text in (dual, hybrid, nothing, low, after, other):
+        assert "elete /controller" not in text, "by the command, never by hand"
 
 
 @pytest.mark.requirement("S07")
