@@ -86,17 +86,20 @@ def going_back(node: Node, found: Status) -> dict[str, Any]:
         "possible": found.may_roll_back,
         "brokers_in_kraft_mode": _in_kraft_mode(image),
         "changes_not_in_zookeeper": found.lag_changed_records if found.lag_known else None,
-        "text": cost(image, found, node.raft.leader_epoch),
+        "text": cost(
+            image, found, node.raft.leader_epoch, leads=node.raft.leader_id == node.config.node_id
+        ),
     }
 
 
-def cost(image: Image, found: Status, leader_epoch: int) -> str:
+def cost(image: Image, found: Status, leader_epoch: int, *, leads: bool = True) -> str:
     """The steps back to ZooKeeper mode, and what is lost, in sentences.
 
     Args:
         image: the newest stable image.
         found: the state of the migration.
         leader_epoch: of the metadata log.
+        leads: whether this controller leads; only one that does knows what ZooKeeper lacks.
     """
     if not found.may_roll_back:
         return "Not possible: the migration is finalised."
@@ -110,7 +113,9 @@ def cost(image: Image, found: Status, leader_epoch: int) -> str:
     if image.migration_state != MigrationState.MIGRATION:
         return f"Nothing was copied. At any time {BACK}. Then {RESTART}."
     steps = []
-    if not found.lag_known:
+    if not leads:
+        steps.append("What ZooKeeper lacks is known to the controller that leads: ask it.")
+    elif not found.lag_known:
         steps.append("It is not known what ZooKeeper lacks: wait until the stores are compared.")
     elif lost := found.lag_changed_records:
         steps.append(f"{lost} changes are not in ZooKeeper and would be lost: wait for lag 0.")

@@ -239,6 +239,10 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
             assert "kraft-bridge rollback --config FILES" in other
     for text in (dual, hybrid, nothing, low, after, other):
         assert "elete /controller" not in text, "by the command, never by hand"
+    image = image_of(r.ZkMigrationStateRecord(zk_migration_state=int(MigrationState.MIGRATION)))
+    follows = replace(found, lag_known=False)
+    asks = advice.cost(image, follows, node.raft.leader_epoch, leads=False)
+    assert asks.startswith("What ZooKeeper lacks is known to the controller that leads: ask it.")
 
 
 @pytest.mark.requirement("S07")
