@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def diff(
-    log_dir: Annotated[Path, typer.Option("--log-dir", help="The controller's folder.")],
+    log_dir: Annotated[
+        Path, typer.Option("--log-dir", help="The folder of the controller that leads.")
+    ],
     zookeeper: Ensemble = "",
     config: SecuredBy = None,
     overrides: Override = None,
@@ -41,7 +43,7 @@ def diff(
         raise fail(str(error), ExitCode.WRONG) from error
     except compare.ZooKeeperUnreadableError as error:
         raise fail(str(error), ExitCode.UNREACHABLE) from error
-    typer.echo(note, err=True)
+    typer.echo(f"{note}{_summary(found)}", err=True)
     if as_json:
         document = to_json(found, note, with_secrets=with_secrets)
         typer.echo(msgspec.json.encode(document).decode())
@@ -49,6 +51,20 @@ def diff(
         for difference in found:
             typer.echo(to_text(difference))
     raise typer.Exit(ExitCode.FOUND if found else ExitCode.DONE)
+
+
+def _summary(found: Sequence[Difference]) -> str:
+    """What the list does not say: that it is empty, or that it may be about the folder alone."""
+    from emulator.migration.zk_tree import controller, migration, own
+
+    if not found:
+        return ": no znode differs"
+    if {one.path for one in found} <= {controller.PATH, migration.PATH, own.PATH}:
+        return (
+            ". The controllers' own znodes alone differ, as they do from the folder of a "
+            "controller that does not lead"
+        )
+    return ""
 
 
 def to_text(one: Difference) -> str:

@@ -10,6 +10,7 @@ import pytest
 from emulator.commands.zk import compare as compared
 from emulator.migration.tree_diff import Difference
 from emulator.migration.zk_tree import migration, own
+from tests.unit.commands.running import run
 
 TORN = Difference(migration.PATH, "differs", b"1", None)
 
@@ -47,6 +48,25 @@ def test_what_differs_while_a_controller_writes_is_looked_at_again(
 
 def test_what_differs_while_nobody_writes_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(monkeypatch, [b"1", b"1"], [[TORN]]) == ([TORN], "note", 1)
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        ([], "note: no znode differs"),
+        ([migration.PATH, own.PATH, "/controller"], "of a controller that does not lead"),
+        ([migration.PATH, "/brokers/topics/t"], "note"),
+    ],
+)
+def test_what_an_empty_list_and_the_controllers_own_znodes_mean_is_said(
+    paths: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that differs was an offset and silence; a follower's folder looked like damage."""
+    found = [Difference(path, "differs", b"1", None) for path in paths]
+    monkeypatch.setattr(compared, "compare", lambda *_of: (found, "note"))
+    code, out, complaint = run("zk", "diff", "--zookeeper", "h:1", "--log-dir", "folder")
+    assert (code, out.count("differs ")) == (int(bool(paths)), len(paths))
+    assert complaint.endswith(f"{said}\n")
 
 
 def test_of_a_cluster_that_never_rests_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
