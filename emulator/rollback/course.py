@@ -11,7 +11,7 @@ shows that, everything is looked at again. What is not as it was judged then is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from emulator.migration.taking_over.claim import Found
@@ -28,6 +28,7 @@ from emulator.zookeeper.ops import Multi, ReadValue
 
 TRIES: Final = 10
 """Multis that are sent at most: one that another client's write has refused is made again."""
+CLEARED: Final = "deleted /migration and /kraft_bridge"
 MEANWHILE: Final = "meanwhile, since the cluster was looked at: run this command again"
 START_AND_STOP: Final = (
     "start the controllers, wait for lag 0, and run this command again: they write what is "
@@ -150,6 +151,11 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
         course.findings += [one for one in told if one not in course.findings]
         if wanted.clear:
             _clear(world, after, course, wanted)
+            if CLEARED in course.did:
+                course.steps = [
+                    replace(one, done=True) if "--clear" in one.command else one
+                    for one in course.steps
+                ]
     except CourseError as error:
         course.failed = str(error)
     return course
@@ -299,6 +305,6 @@ def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted
         if multi is None:
             return
         if world.commit(multi):
-            course.did.append("deleted /migration and /kraft_bridge")
+            course.did.append(CLEARED)
             return
     raise CourseError("another client writes the znodes of the controllers all the time")

@@ -335,6 +335,7 @@ def test_cleared_for_a_second_attempt_only_once_back_and_with_nobody_running() -
     world.quorum = (3000,)
     course = go(world, Wanted(clear=True))
     assert course.did == ["deleted /migration and /kraft_bridge"]
+    assert [one.done for one in course.steps if "--clear" in one.command] == [True]
     assert not {migration.PATH, own.PATH} & world.tree.nodes.keys()
     assert phase_of(world.look()) is RollbackPhase.NOT_BEGUN
     assert go(world, Wanted(clear=True)).did == []
@@ -342,6 +343,18 @@ def test_cleared_for_a_second_attempt_only_once_back_and_with_nobody_running() -
         one.command for one in plan(dual_write(), Wanted())[1].steps if "--clear" in one.command
     ]
     assert told == "kraft-bridge rollback -c FILE_OF_EACH_CONTROLLER --clear --yes"
+
+
+@pytest.mark.requirement("B06")
+@pytest.mark.parametrize("quorum", [(3000,), (3000, 3001, 3002)])
+def test_the_voters_of_a_second_attempt_are_formatted_so_that_one_is_elected(
+    quorum: tuple[int, ...],
+) -> None:
+    """Without the option none of several is; one alone is with it too."""
+    world = dual_write()
+    world.quorum = quorum
+    (told,) = [one.command for one in plan(world, Wanted())[1].steps if "format" in one.command]
+    assert told.endswith(" --new-quorum")
 
 
 def test_controller_deleted_by_hand_the_rest_is_done() -> None:
