@@ -18,6 +18,7 @@ from emulator.io.together import Alone, Share, Together
 from emulator.io.trace_file import TraceFile, run_row
 from emulator.io.trace_place import trace_folder
 from emulator.trace.rows import RequestRow, Row
+from wire.errors import ErrorCode
 
 _TOLD_S: Final = 2.0
 _REACH_S: Final = 10.0
@@ -213,7 +214,8 @@ def figures(plan: LoadPlan, shares: Sequence[LoadOutcome]) -> dict[str, Any]:
         "waits": {api: _waits(sorted(waits)) for api, waits in sorted(found.waits.items())},
         "errors": {f"{api}: {error}": n for (api, error), n in sorted(result.failed.items())},
         "retries": {f"{api}: {error}": n for (api, error), n in sorted(result.retried.items())},
-        "topics_left": len(result.topics) + len(result.doubtful),
+        "topics_left": len(result.topics),
+        "topics_doubtful": len(result.doubtful - result.topics.keys()),
     }
 
 
@@ -239,5 +241,13 @@ def text(found: dict[str, Any], prefix: str) -> str:
     ]
     lines += [f"failed: {what}, {n} times" for what, n in found["errors"].items()]
     lines += [f"tried again: {what}, {n} times" for what, n in found["retries"].items()]
-    lines.append(f"topics left: {found['topics_left']}, named {prefix}-...")
+    doubtful = found.get("topics_doubtful", 0)
+    lines.append(
+        f"topics left: {found['topics_left']}, named {prefix}-..."
+        + (f"; of {doubtful} more a change failed, they may be there" if doubtful else "")
+    )
+    if f"CreateTopics: {ErrorCode.TOPIC_ALREADY_EXISTS.name}" in found["errors"]:
+        lines.append(
+            f"topics {prefix}-... were there before: delete them, or give another --prefix"
+        )
     return "\n".join(lines)

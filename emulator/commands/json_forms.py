@@ -225,6 +225,7 @@ version, unjudged
             errors{{}}      int    by API and error
             retries{{}}     int    by API and error
             topics_left     int    topics that exist at the end
+            topics_doubtful int    topics of which a change failed, that may exist
         """),
     ),
     JsonForm(

@@ -36,7 +36,7 @@ PINNED = {
     "zk-reconcile/1": "3d5214ac9b088e3f",
     "finalise/1": "f1b67569481d0068",
     "log-record/1": "540c70c363f74336",
-    "load/1": "bc334c1eba735eb8",
+    "load/1": "5958ee2ad31a0665",
     "fleet/1": "ef7dce4187a856a1",
     "analyze/1": "54365b96d7be323b",
     "wire-table/1": "b2f9b95cc86b723c",

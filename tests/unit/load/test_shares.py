@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import uvloop
 
+from bench.load import session
 from bench.load.admin import AdminLoad, AdminResult
+from bench.load.changes import TopicState
 from emulator.io.together import Share
 from emulator.trace.rows import RequestRow, Row
 from tests.unit.load.fake_broker import FakeBroker, result
@@ -60,3 +63,20 @@ def test_the_shares_of_several_are_the_load_of_one(
     assert {row.client_id for row in rows} == {"me-0", "me-1", "me-2"}
     names = {name for found, _ in of_three for name in found.topics}
     assert len(names) == sum(len(found.topics) for found, _ in of_three), "no name is used twice"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [("INVALID_REPLICATION_FACTOR", False), ("TOPIC_ALREADY_EXISTS", True)],
+)
+def test_topics_that_may_not_be_there_are_not_counted_as_left(error: str, told: bool) -> None:
+    """Nothing was created, and ten topics were said to be left."""
+    failed = Counter({("CreateTopics", error): 2})
+    result = AdminResult(3, Counter(CreateTopics=1), failed, doubtful={"load-2", "load-3"})
+    result.topics["load-1"] = TopicState(1, {})
+    plan = session.LoadPlan("h:1", 1.0, 1.0)
+    found = session.figures(plan, [session.LoadOutcome(result)])
+    assert (found["topics_left"], found["topics_doubtful"]) == (1, 2)
+    lines = session.text(found, "load")
+    assert "topics left: 1, named load-...; of 2 more a change failed, they may be there" in lines
+    assert ("give another --prefix" in lines) is told
