@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -102,6 +106,36 @@ def session(
         raise SparkUnavailableError(f"{master} takes no application: is it a Spark master?") from (
             error
         )
+
+
+class _NotOfPy4j(logging.Filter):
+    """py4j reports each broken conversation with a traceback, to the root logger."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "py4j" not in Path(record.pathname).parts
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside, an interrupt (SIGINT) is a KeyboardInterrupt and nothing else, once Spark runs.
+
+    pyspark's own handler talks to Java in the middle of whatever is being said to it, and py4j logs
+    a traceback of each. To be entered when there is a session.
+    """
+    root, py4j, quiet = logging.getLogger(), logging.getLogger("py4j"), _NotOfPy4j()
+    mine = threading.current_thread() is threading.main_thread()
+    before, propagate = signal.getsignal(signal.SIGINT), py4j.propagate
+    if mine:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    root.addFilter(quiet)
+    py4j.propagate = False
+    try:
+        yield
+    finally:
+        py4j.propagate = propagate
+        root.removeFilter(quiet)
+        if mine:
+            signal.signal(signal.SIGINT, before)
 
 
 def end(spark: SparkSession, timeout_s: float = 120.0) -> None:

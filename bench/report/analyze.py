@@ -21,7 +21,7 @@ from bench.analysis.failure import reason
 from bench.analysis.follow import Follower, Idle, Live, interrupts
 from bench.analysis.reach import SparkUnavailableError
 from bench.analysis.read import TraceError, read
-from bench.analysis.session import end, session
+from bench.analysis.session import end, interruptible, session
 from bench.analysis.sweep import job as sweep_job
 from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
 from bench.analysis.sweep.rows import ROWS
@@ -29,6 +29,7 @@ from bench.report.blocks import ReportSection
 from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
 from bench.report.sweep import sweep_findings, sweep_page
+from emulator.io.disk import make_folder
 
 _MISFIT: Final = (TypeError, KeyError, AttributeError, ArithmeticError)
 
@@ -79,7 +80,11 @@ def analyze(
     twice = [place for place, times in Counter(map(_plain, places)).items() if times > 1]
     if twice:
         raise TraceUnreadableError(f"{twice[0]} is given twice: its rows would count as repeats")
+    # Before minutes of work: whether what comes of it can be written.
+    make_folder(Path(out_dir))
     spark = _session(master, remote)
+    stack = contextlib.ExitStack()
+    stack.enter_context(interruptible())
     try:
         if is_bench_run(spark, places[0]):
             return sweep_report(spark, places, Path(out_dir), lag_limit_ms)
@@ -95,7 +100,8 @@ def analyze(
     except _MISFIT as error:
         raise _misfit(places, error) from error
     finally:
-        _end(spark)
+        with stack:
+            _end(spark)
 
 
 def _plain(place: str) -> str:

@@ -4,6 +4,7 @@ It may be secured: SASL DIGEST-MD5 users, a port with TLS, a demand that everybo
 """
 
 import base64
+import fcntl
 import hashlib
 import os
 import socket
@@ -12,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
 from bench.rig.jars import JarsMissingError, pyspark_jars, zookeeper_jars
 from bench.rig.java import QUICK_START, JavaNotFoundError, find_java
 from bench.rig.ports import HOST, free_port
 from bench.rig.process import Process, ProcessError, interrupt_on_terminate
+from emulator.io.disk import make_folder
 
 _CONFIG = """\
 tickTime={tick_ms}
@@ -227,6 +229,23 @@ class ZooKeeper(Process):
         self.kill()
 
 
+def hold(folder: Path) -> TextIO:
+    """Lock the folder: ZooKeeper itself does not, and two on one folder write into one log.
+
+    Raises:
+        BlockingIOError: another process has it.
+        OSError: it is no folder, or may not be written.
+    """
+    make_folder(folder)
+    lock = (folder / "kraft-bridge.lock").open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise
+    return lock
+
+
 def run_foreground(folder: Path, port: int) -> int:
     """Run a server until Ctrl-C, SIGTERM or its own end; what it says goes to ``stderr``.
 
@@ -238,6 +257,11 @@ def run_foreground(folder: Path, port: int) -> int:
         Exit code: 0 when it was asked to end, 1 when it could not start or ended by itself.
     """
     interrupt_on_terminate()
+    try:
+        lock = hold(folder)
+    except BlockingIOError:
+        sys.stderr.write(f"{folder} is in use by another ZooKeeper: stop it, or give --data\n")
+        return 1
     zk = ZooKeeper(folder, port=port or None)
     try:
         zk.start().wait_started()
@@ -252,5 +276,6 @@ def run_foreground(folder: Path, port: int) -> int:
         return 1
     finally:
         zk.kill()
+        lock.close()
     sys.stderr.write(f"ZooKeeper ended with {zk.exit_code}:\n{zk.tail()}\n")
     return 1

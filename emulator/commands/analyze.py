@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from emulator.commands.boundary import sentence
 from emulator.commands.common import Json, check_master, check_name, fail
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
@@ -72,7 +73,7 @@ def analyze(
         else:
             done = report.analyze(run, out, master, remote, lag_p99_ms)
     except failures as error:
-        raise fail(str(error)) from error
+        raise fail(sentence(error) if isinstance(error, OSError) else str(error)) from error
     if as_json:
         typer.echo(json.dumps(stamped("analyze", dataclasses.asdict(done)), default=str))
     else:

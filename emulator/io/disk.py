@@ -34,6 +34,19 @@ _LOCK_TRIES: Final = 5
 _LOCK_PAUSE_S: Final = 0.03
 
 
+def make_folder(root: Path) -> None:
+    """Make a folder, with those above it, unless it is there.
+
+    Raises:
+        NotADirectoryError: something else has its name.
+        OSError: it cannot be made.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(root)) from None
+
+
 def failure(error: OSError) -> str:
     """The error text with the file, and what to do when there is no space."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -106,10 +119,7 @@ class Disk:
     def __init__(self, root: Path, *, fsync: bool = True) -> None:
         self.root = root
         self._fsync = fsync
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(root)) from None
+        make_folder(root)
         lock = root / ".lock"
         made = not lock.exists()
         self._lock = lock.open("a+b")

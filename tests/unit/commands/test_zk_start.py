@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.rig.zookeeper import hold
 from tests.unit.commands.running import run
 
 
@@ -17,6 +18,16 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
     assert (code, out) == (1, "")
     assert complaint == f"kraft-bridge: --port {port}: Address already in use\n"
     assert not (tmp_path / "zk").exists()
+
+
+def test_a_folder_that_another_one_uses_is_refused(tmp_path: Path) -> None:
+    """Both ran, on one log."""
+    with hold(tmp_path):
+        code, _, complaint = run("zk", "start", "--port", "0", "--data", str(tmp_path))
+        assert code == 1
+        assert f"{tmp_path} is in use by another ZooKeeper" in complaint
+    with hold(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("port", ["65536", "-1", "zookeeper"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from bench.analysis import reach
+from bench.analysis.session import interruptible
 from bench.report import analyze
 from bench.rig import java
 from tests.unit.commands.running import CLUSTER, run
@@ -48,6 +51,36 @@ def test_a_folder_that_is_not_there_or_no_trace_is_named_without_spark(tmp_path:
     assert code == 1
     assert complaint.startswith(f"kraft-bridge: {tmp_path} is no trace (it has no folder runs)")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_report_that_cannot_be_written_is_refused_before_spark_is_started(
+    trace: Path, tmp_path: Path
+) -> None:
+    """It was said after the whole analysis, with a number of Python's."""
+    taken = tmp_path / "file"
+    taken.touch()
+    code, _, complaint = run("analyze", trace, "--out", taken)
+    assert (code, complaint) == (1, f"kraft-bridge: {taken}: not a folder\n")
+
+
+def test_an_interrupt_is_one_and_not_the_tracebacks_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """py4j logged one for each conversation with Java that was cut."""
+    before = signal.getsignal(signal.SIGINT)
+    theirs = compile("log('cut', exc_info=True)", "/x/py4j/java_gateway.py", "exec")
+
+    def cut() -> None:
+        exec(theirs, {"log": logging.error})
+        logging.getLogger("py4j.clientserver").error("cut")
+        logging.getLogger("mine").error("kept")
+        signal.raise_signal(signal.SIGINT)
+
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        cut()
+    assert [one.getMessage() for one in caplog.records] == ["kept"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(
