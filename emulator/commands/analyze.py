@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.boundary import sentence
 from emulator.commands.common import Json, check_master, check_name, fail
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
+from emulator.io.failures import sentence
 
 
 def analyze(

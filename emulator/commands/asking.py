@@ -6,7 +6,9 @@ an answer that drips would never end: all of it is read in a thread, which is gi
 
 from __future__ import annotations
 
+import errno
 import http.client
+import os
 import queue
 import re
 import threading
@@ -23,6 +25,10 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 REFUSAL_BYTES_MAX: Final = 10_000
 SHOWN_MAX: Final = 100
 """Characters of a text of others in a message."""
+NOBODY: Final = (
+    "no node with that kraftbridge.metrics.port runs there; --url names another address, such as "
+    "http://127.0.0.1:9404"
+)
 NOT_OURS: Final = "this is not the kraftbridge.metrics.port of a controller or broker"
 
 
@@ -90,6 +96,16 @@ def _answer(request: str | urllib.request.Request) -> bytes:
     if len(body) > ANSWER_BYTES_MAX:
         raise ValueError(f"{NOT_OURS}: it sends more than {ANSWER_BYTES_MAX} bytes")
     return body
+
+
+def unanswered(url: str, error: Exception) -> str:
+    """Why an address has told nothing, and what to do if nobody listens there.
+
+    >>> unanswered("http://h:1", OSError("Connection refused"))[:48]
+    'http://h:1: Connection refused: no node with tha'
+    """
+    refused = str(error) == os.strerror(errno.ECONNREFUSED)
+    return f"{without_login(url)}: {error}{f': {NOBODY}' if refused else ''}"
 
 
 def without_login(url: str) -> str:

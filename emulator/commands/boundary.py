@@ -14,6 +14,7 @@ from typing import Final, TextIO
 
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
+from emulator.io.failures import sentence
 
 _EXTRAS: Final = {
     "cryptography": ("tls", "passwords"),
@@ -48,17 +49,6 @@ def run(program: Callable[[], object]) -> int:
     for stream, name in ((sys.stdout, "standard output"), (sys.stderr, "standard error")):
         code = _flushed(stream, name) or code
     return int(code)
-
-
-def sentence(error: OSError) -> str:
-    """The file and the reason, without Python's number.
-
-    >>> sentence(FileNotFoundError(2, "No such file or directory", "x"))
-    'x: No such file or directory'
-    """
-    why = error.strerror or str(error) or type(error).__name__
-    names = [os.fsdecode(one) for one in (error.filename, error.filename2) if one is not None]
-    return f"{' and '.join(names)}: {why}" if names else why
 
 
 def encode_anything() -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 import typer
 
-from emulator.commands.asking import AnswerError, ask, without_login
+from emulator.commands.asking import AnswerError, ask, unanswered, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
@@ -80,7 +80,7 @@ def finalise(
     except TokenError as error:
         raise fail(str(error), ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
-        raise fail(f"{without_login(url)}: {error}", ExitCode.UNREACHABLE) from error
+        raise fail(unanswered(url, error), ExitCode.UNREACHABLE) from error
     if as_json:
         body = stamped("finalise", {"said": found.lines, "only_held": found.held})
         typer.echo(msgspec.json.encode(body).decode())

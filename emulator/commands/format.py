@@ -16,7 +16,8 @@ from emulator.config.broker import BrokerConfig, load_broker
 from emulator.config.load import Config, ConfigError, load
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
-from emulator.metadata.metadata_version import MetadataVersion
+from emulator.io.failures import sentence
+from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.raft import layout
 from emulator.raft.format import (
     MetaProperties,
@@ -80,6 +81,11 @@ def format_folder(
         raise WrongFormatError(
             f"{version.name} is newer than release {config.release} knows; "
             "set kraftbridge.release or choose an older one"
+        )
+    if config.migration_enabled and not version.supports(Feature.MIGRATION):
+        raise WrongFormatError(
+            f"{version.name} cannot migrate, and zookeeper.metadata.migration.enable is true: "
+            "choose 3.4 or later, that of the brokers' inter.broker.protocol.version"
         )
     root = Path(config.log_dir)
     several = len(config.voters) > 1
@@ -165,7 +171,9 @@ def _directory_id() -> bytes:
 def _write(root: Path, *files: ReplaceFile) -> None:
     try:
         disk = Disk(root)
-    except (FolderLockedError, OSError) as error:
+    except OSError as error:
+        raise FormatError(sentence(error)) from error
+    except FolderLockedError as error:
         raise FormatError(str(error)) from error
     try:
         for file in files:

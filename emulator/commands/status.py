@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import time
 import urllib.parse
@@ -12,7 +13,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from emulator.commands.asking import NOT_OURS, ask, plain, without_login
+from emulator.commands.asking import NOT_OURS, ask, plain, unanswered, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import BEFORE, ORDER, STUCK, option_of, phase_of, reached
@@ -64,7 +65,7 @@ def status(
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
-        raise fail(f"{without_login(url)}/status: {error}", ExitCode.UNREACHABLE) from error
+        raise fail(unanswered(f"{url}/status", error), ExitCode.UNREACHABLE) from error
     typer.echo(text, nl=False)
     raise typer.Exit(code)
 
@@ -210,4 +211,5 @@ def check_address(url: str) -> None:
     except ValueError:
         good = False
     if not good or any(one.isspace() or not one.isprintable() for one in url):
-        raise AddressError(f"{without_login(url)!r} is not an http address")
+        hint = f": write http://{url}" if re.fullmatch(r"[\w.-]+:\d{1,5}/?", url) else ""
+        raise AddressError(f"{without_login(url)!r} is not an http address{hint}")

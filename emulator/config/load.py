@@ -298,7 +298,8 @@ def _check_roles(r: PropertyReader) -> None:
     roles = r.need("process.roles", name_list, tuple[str, ...]())
     if roles and set(roles) != {"controller"}:
         r.problems.append(
-            f"process.roles={','.join(roles)}: this is not the configuration of a controller; a "
+            f"process.roles={','.join(roles)}: this is not the configuration of a controller, "
+            "which has process.roles=controller; a "
             "broker is run by kraft-bridge broker, and a combined broker,controller node cannot "
             "take part in a migration"
         )

@@ -71,7 +71,8 @@ def _bootstrap(config: ControllerConfig) -> Activation:
         raise ActivationRefusedError(
             "zookeeper.metadata.migration.enable is true, but metadata.version "
             f"{metadata_version.level} ({metadata_version.name}) is below 8 (3.4-IV0), the first "
-            "that can migrate."
+            "that can migrate: format an empty folder with -r and the brokers' "
+            "inter.broker.protocol.version."
         )
     records: list[Record] = []
     if metadata_version.level >= BOOTSTRAP_LEVEL_MIN:

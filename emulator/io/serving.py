@@ -18,6 +18,7 @@ from typing import Any, Final
 from emulator.config.listeners import HostPort, Listener
 from emulator.faults.script import FaultScript
 from emulator.io import http, process_metrics
+from emulator.io.failures import sentence
 from emulator.io.faults_route import FaultsRoute
 from emulator.io.operator_route import OperatorRoute
 from emulator.io.run import Shell
@@ -207,7 +208,8 @@ def exit_code_of(
     try:
         halt = run()
     except plain as error:
-        sys.stderr.write(f"kraft-bridge: {error}\n")
+        why = sentence(error) if isinstance(error, OSError) else str(error)
+        sys.stderr.write(f"kraft-bridge: {why}\n")
         return 1
     except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
         traceback.print_exc()

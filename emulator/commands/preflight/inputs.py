@@ -42,6 +42,9 @@ def read_properties(path: Path) -> Properties:
         # A lone surrogate, which Java's escapes can write, could not be printed.
         values = properties_text.parse(text_of(path))
         values = {_encodable(key): _encodable(value) for key, value in values.items()}
+    except IsADirectoryError as error:
+        why = f"{error.strerror}; of folders, each has its own --controller-dir"
+        raise PreflightError(f"{path}: {why}") from error
     except OSError as error:
         raise PreflightError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:

@@ -12,6 +12,12 @@ from emulator.raft.layout import FOLDER, VOTER_STATE
 from emulator.seam import ReplaceFile
 from tests.unit.commands.running import CLUSTER, run
 
+MIGRATES = (
+    *("-X", "zookeeper.metadata.migration.enable=true"),
+    *("-X", "zookeeper.connect=h:1"),
+    *("-X", "inter.broker.listener.name=CONTROLLER"),
+)
+
 
 @pytest.mark.requirement("V10")
 def test_format_then_the_log_of_a_fresh_folder(properties: Path, tmp_path: Path) -> None:
@@ -32,6 +38,9 @@ def test_format_then_the_log_of_a_fresh_folder(properties: Path, tmp_path: Path)
         (("-t", "nonsense"), 2, "cluster id"),
         (("-t", CLUSTER, "-r", "2.8"), 2, "release version"),
         (("-t", CLUSTER, "-r", "3.9-IV0", "-X", "kraftbridge.release=3.4"), 2, "newer than"),
+        (("-t", CLUSTER, "-r", "3.3", *MIGRATES), 2, "3.3-IV3 cannot migrate"),
+        (("-t", CLUSTER, "-X", "process.roles=controler"), 2, "has process.roles=controller"),
+        (("-t", CLUSTER, "-X", "log.dirs=/dev/null/x"), 1, "bridge: /dev/null/x: Not a directory"),
         (("-t", CLUSTER, "-X", "node.id=1"), 2, "not in controller.quorum.voters"),
         (("-t", CLUSTER, "-X", "nonsense"), 2, "not key=value"),
     ],
