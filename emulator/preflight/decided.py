@@ -19,6 +19,9 @@ from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed
 
 BUILDER: Final = "principal.builder.class"
+DEFAULT_BUILDER: Final = (
+    "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+)
 _W21: Final = FindingOf("W21", "KIP-500")
 Meaning: TypeAlias = int | bool
 
@@ -127,7 +130,7 @@ def _shown(value: Meaning) -> str:
 
 def _principals(survey: Survey, one: Properties) -> Iterator[Outcome]:
     """Who a caller is, is said by the broker and read by the controller, with one class."""
-    other = next((x for x in survey.brokers if x.get(BUILDER) != one.get(BUILDER)), None)
+    other = next((x for x in survey.brokers if _builder(x) != _builder(one)), None)
     if other is not None and not other.provides(BUILDER) and not one.provides(BUILDER):
         yield _W21(
             one.at(BUILDER),
@@ -135,6 +138,12 @@ def _principals(survey: Survey, one: Properties) -> Iterator[Outcome]:
             "the controller cannot tell who asks: requests that brokers pass on to it are refused",
             "set it on the controllers as on the brokers; the class must be a KafkaPrincipalSerde",
         )
+
+
+def _builder(one: Properties) -> str:
+    """The class, empty for Kafka's own."""
+    told = one.get(BUILDER)
+    return "" if told == DEFAULT_BUILDER else told
 
 
 def _before(survey: Survey, one: Properties) -> list[Properties]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from posixpath import normpath
 from typing import Final
 
 from emulator.config.listeners import (
@@ -86,6 +87,12 @@ class Properties:
     def flag(self, key: str) -> bool:
         """Whether a boolean is set."""
         return self.get(key).lower() == "true"
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """``log.dirs``, or else ``log.dir``, each as its shortest path: Kafka compares those."""
+        key = "log.dirs" if self.names("log.dirs") else "log.dir"
+        return tuple(normpath(folder) for folder in self.names(key))
 
     @property
     def is_controller(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
-from posixpath import normpath
 from typing import Final
 
 from emulator.config.authorizer import SUPER_USERS
@@ -212,7 +211,7 @@ def _folders(one: Properties) -> Iterator[Outcome]:
         yield _B23(one.at(key), "empty", _STOPS, "name at least one folder")
     if one.provides(key):
         return
-    counts = Counter(normpath(folder) for folder in one.names(key))
+    counts = Counter(one.folders)
     for folder in sorted(folder for folder, count in counts.items() if count > 1):
         yield _B23(
             one.at(key),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from posixpath import normpath
 from typing import Final
 
 from emulator.config.authorizer import STANDARD
@@ -166,7 +167,7 @@ def _metadata_folder(survey: Survey, one: Properties) -> Iterator[Outcome]:
     if before is None:
         return
     old, new = _metadata_log(before), _metadata_log(one)
-    if old and new and old != new and old in one.names("log.dirs"):
+    if old and new and old != new and old in one.folders:
         yield _B17(
             one.at("metadata.log.dir" if one.get("metadata.log.dir") else "log.dirs"),
             f"the metadata log is to be in {new}, and {before.name} has it in {old}",
@@ -177,8 +178,8 @@ def _metadata_folder(survey: Survey, one: Properties) -> Iterator[Outcome]:
 
 def _metadata_log(one: Properties) -> str:
     """The folder of a node's metadata log; empty if its file does not say."""
-    folders = one.names("log.dirs") or one.names("log.dir")
-    return one.get("metadata.log.dir") or next(iter(folders), "")
+    own = one.get("metadata.log.dir")
+    return normpath(own) if own else next(iter(one.folders), "")
 
 
 def _left(one: Properties) -> Iterator[Outcome]:
@@ -253,7 +254,7 @@ def kept_addresses(survey: Survey) -> Iterator[Outcome]:
                 "replicas are placed, and consumers fetch, by another rack than before",
                 _KEEP,
             )
-        folders = [set(x.names("log.dirs") or x.names("log.dir")) for x in (before, one)]
+        folders = [set(x.folders) for x in (before, one)]
         if folders[0] and not folders[0] <= folders[1]:
             missing = ", ".join(sorted(folders[0] - folders[1]))
             yield _W15(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from emulator.preflight.decided import DEFAULT_BUILDER
 from emulator.preflight.endpoints import listening
 from emulator.preflight.node_file import Properties
 from emulator.preflight.survey import Survey
@@ -189,6 +190,16 @@ HARMLESS: Mapping[str, Apply] = {
     "two folders": every(
         lambda one: {"log.dirs": f"/a/{one.node_id},/b/{one.node_id}"},
         lambda one: is_broker(one) and one.get("inter.broker.protocol.version") != "3.4",
+    ),
+    "folders written in another way": then(
+        every(lambda one: {"log.dirs": f"/a/{one.node_id}"}, is_broker),
+        every(
+            lambda one: {"log.dirs": f"/a//x/../{one.node_id}/"},
+            lambda one: one.is_zookeeper_broker,
+        ),
+    ),
+    "Kafka's own class of principals": every(
+        lambda one: {"principal.builder.class": DEFAULT_BUILDER}, is_broker
     ),
     "an old topic": an_old_topic,
     "configs of a broker that is there": put("/config/brokers/1", config({})),
