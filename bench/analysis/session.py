@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -116,21 +116,26 @@ class _NotOfPy4j(logging.Filter):
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Inside, an interrupt (SIGINT) is a KeyboardInterrupt and nothing else, once Spark runs.
+def interruptible() -> Iterator[Callable[[], None]]:
+    """Inside, an interrupt (SIGINT) is a KeyboardInterrupt and nothing else.
 
     pyspark's own handler talks to Java in the middle of whatever is being said to it, and py4j logs
-    a traceback of each. To be entered when there is a session.
+    a traceback of each. What is yielded is to be called when there is a session: it takes the place
+    of that handler.
     """
     root, py4j, quiet = logging.getLogger(), logging.getLogger("py4j"), _NotOfPy4j()
     mine = threading.current_thread() is threading.main_thread()
     before, propagate = signal.getsignal(signal.SIGINT), py4j.propagate
-    if mine:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def take() -> None:
+        if mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    take()
     root.addFilter(quiet)
     py4j.propagate = False
     try:
-        yield
+        yield take
     finally:
         py4j.propagate = propagate
         root.removeFilter(quiet)

@@ -82,25 +82,24 @@ def analyze(
         raise TraceUnreadableError(f"{twice[0]} is given twice: its rows would count as repeats")
     # Before minutes of work: whether what comes of it can be written.
     make_folder(Path(out_dir))
-    spark = _session(master, remote)
-    stack = contextlib.ExitStack()
-    stack.enter_context(interruptible())
-    try:
-        if is_bench_run(spark, places[0]):
-            return sweep_report(spark, places, Path(out_dir), lag_limit_ms)
-        if len(places) > 1:
-            raise TraceUnreadableError(
-                f"{places[0]} is no folder of a bench run (it has no {ROWS}); "
-                "only such folders are analysed together"
-            )
-        return report(spark, places[0], Path(out_dir), also)
-    except (Py4JError, PySparkException) as error:
-        # Its text comes from the session, which ends here.
-        raise TraceUnreadableError(reason(error)) from error
-    except _MISFIT as error:
-        raise _misfit(places, error) from error
-    finally:
-        with stack:
+    with interruptible() as again:
+        spark = _session(master, remote)
+        again()  # Spark has put its own handler in the place of ours
+        try:
+            if is_bench_run(spark, places[0]):
+                return sweep_report(spark, places, Path(out_dir), lag_limit_ms)
+            if len(places) > 1:
+                raise TraceUnreadableError(
+                    f"{places[0]} is no folder of a bench run (it has no {ROWS}); "
+                    "only such folders are analysed together"
+                )
+            return report(spark, places[0], Path(out_dir), also)
+        except (Py4JError, PySparkException) as error:
+            # Its text comes from the session, which ends here.
+            raise TraceUnreadableError(reason(error)) from error
+        except _MISFIT as error:
+            raise _misfit(places, error) from error
+        finally:
             _end(spark)
 
 
