@@ -113,7 +113,8 @@ def test_format_takes_the_newest_level_of_the_release_unless_told(
         [(None, highest), (release, highest), ("3.4-IV0", 8), ("3.3", 7)]
     ):
         folder = tmp_path / str(number)
-        settings, _ = config.load({**raw, "log.dirs": str(folder)})
+        migrates = {} if expected >= 8 else {"zookeeper.metadata.migration.enable": "false"}
+        settings, _ = config.load({**raw, **migrates, "log.dirs": str(folder)})
         said = format_folder(settings, IDENTITY.cluster_id, text, ignore_formatted=False)
         files = {BOOTSTRAP_CHECKPOINT: (folder / BOOTSTRAP_CHECKPOINT).read_bytes()}
         found = [decode_record(value) for value in parse_bootstrap_checkpoint(files)]
