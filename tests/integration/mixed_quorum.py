@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import shutil
 from pathlib import Path
 from typing import TypeAlias
@@ -15,6 +17,7 @@ from emulator.commands.admin_client import Connection
 from emulator.raft.layout import TOPIC
 from emulator.raft.recovery import scan
 from wire import messages as m
+from wire.errors import ErrorCode
 
 RELEASE = "3.9.2"
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
@@ -71,18 +74,20 @@ class MixedQuorum:
         return found[-1]
 
     def change(self, leader: int, count: int) -> None:
-        """Commit records through the leader, one after the other."""
+        """Commit records through the leader, one after the other.
+
+        It may lead the log some milliseconds before it is active as a controller.
+        """
         kind = m.AlterClientQuotasRequest
-        connection = Connection(HOST, self.ports[leader], 30)
-        for _ in range(count):
-            self.changes += 1
-            entry = kind.EntryData(
-                entity=[kind.EntityData(entity_type="user", entity_name=f"user-{self.changes}")],
-                ops=[kind.OpData(key="producer_byte_rate", value=1e6, remove=False)],
-            )
-            answer = connection.call(kind(entries=[entry], validate_only=False))
-            assert answer.entries[0].error_code == 0, answer
-        connection.close()
+        with contextlib.closing(Connection(HOST, self.ports[leader], 30)) as connection:
+            for _ in range(count):
+                self.changes += 1
+                user = kind.EntityData(entity_type="user", entity_name=f"user-{self.changes}")
+                rate = kind.OpData(key="producer_byte_rate", value=1e6, remove=False)
+                request = kind(
+                    entries=[kind.EntryData(entity=[user], ops=[rate])], validate_only=False
+                )
+                wait_for("an active controller", functools.partial(_changed, connection, request))
 
     # what they hold
 
@@ -119,3 +124,11 @@ class MixedQuorum:
         """The metadata log of a voter that is down is lost."""
         assert not self.nodes[node_id].alive
         shutil.rmtree(self.folder(node_id))
+
+
+def _changed(connection: Connection, request: m.AlterClientQuotasRequest) -> bool:
+    """Whether a change is committed; False from a controller that is not active."""
+    answer = connection.call(request)
+    (entry,) = answer.entries
+    assert entry.error_code in {0, ErrorCode.NOT_CONTROLLER}, answer
+    return entry.error_code == 0

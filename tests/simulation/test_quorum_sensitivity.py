@@ -115,8 +115,8 @@ def test_a_voter_whose_disk_was_lost_and_that_elects_as_before(simulate, monkeyp
 def test_a_log_that_is_deleted_before_its_snapshot_is_written(simulate, monkeypatch):
     real = Following._install
 
-    def install(self, snapshot, data):
-        *before, write = real(self, snapshot, data)
+    def install(self, snapshot, data, now_ms):
+        *before, write = real(self, snapshot, data, now_ms)
         cut = self._replica.log.restart_at(snapshot.end_offset, snapshot.epoch)
         return [*before, *cut, write]
 
