@@ -95,10 +95,15 @@ def test_ours_bundles(rows):
 
 
 @pytest.mark.requirement("X05", "W01")
-def test_the_rejected_order_waits_for_zookeeper_and_ours_does_not(rows):
+def test_the_rejected_order_waits_for_zookeeper_and_ours_does_not(taken, rows):
+    """Changes that come while one waits are decided together, and then wait as one operation."""
     ours, ahead = rows["kraft-bridge"], rows["write-ahead"]
     assert ours["blocked_union_ms"] == 0
-    assert ahead["blocked_operations_ms"] >= 20 * 20
+    blocks = pq.read_table(taken[0] / "trace" / "blocks").to_pandas()
+    assert set(blocks["run_id"].astype(str)) == {ahead["run_id"]}
+    assert len(blocks) > 1
+    assert (blocks["end_ns"] - blocks["begin_ns"] >= 20_000_000).all(), "ZooKeeper's latency"
+    assert ahead["blocked_operations_ms"] >= 20 * len(blocks)
     assert ahead["commit_p50_ms"] >= 20
     assert rows["kafka"]["blocked_union_ms"] is None
 
