@@ -51,12 +51,6 @@ def held_back(stage: MigratingControllers, leader: int) -> list[str]:
     before = len(stage.seen[leader])
     limited(stage, 2e6, leader)
     wait_for("a write of these quotas", lambda: sent(stage, leader, before, "/config/users/"))
-    return topics_held_back(stage, leader)
-
-
-def topics_held_back(stage: MigratingControllers, leader: int) -> list[str]:
-    """Topics alone; at least one write of them is on its way."""
-    stage.proxies[leader].freeze()
     before = len(stage.seen[leader])
     names = stage.create("held-back", leader, count=COUNT)
     wait_for("a write of these topics", lambda: sent(stage, leader, before, "/brokers/topics/held"))

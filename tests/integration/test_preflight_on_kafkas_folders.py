@@ -64,6 +64,8 @@ def test_a_folder_formatted_for_a_dynamic_quorum(tmp_path: Path) -> None:
 def test_a_controller_started_without_the_flag(tmp_path: Path) -> None:
     with KraftController("3.9.2", tmp_path, None, CLUSTER) as controller:
         controller.wait_started()
+        # Its port is open before it leads and writes the first records.
+        wait_for("its level in the log", lambda: read_folder(controller.data).level is not None, 60)
         running = read_folder(controller.data)
     stopped = read_folder(controller.data)
     for folder in (running, stopped):
