@@ -121,12 +121,18 @@ def test_batches_that_the_leader_does_not_have_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "records",
-    [batch(1, topic("gap")), batch(0, topic("a"))[:-1], b"\0" * 70, b"\xff" * 100],
+    ("records", "why"),
+    [
+        (batch(1, topic("gap")), "metadata log at byte 0: a batch at offset 1 instead of 0"),
+        (batch(0, topic("a"))[:-1], "metadata log at byte 0: an incomplete batch"),
+        (batch(0, topic("a")) + batch(1, topic("b"))[:-1], "byte 0: an incomplete batch"),
+        (b"\0" * 70, "."),
+        (b"\xff" * 100, "."),
+    ],
 )
-def test_what_is_no_log_is_refused_and_changes_nothing(records: bytes) -> None:
+def test_what_is_no_log_is_refused_and_changes_nothing(records: bytes, why: str) -> None:
     reader = Reader()
-    with pytest.raises(DecodeError):
+    with pytest.raises(DecodeError, match=why):
         reader.fetched(records, 10)
     reader.log.forget_unfinished()
     assert reader.log.image is EMPTY

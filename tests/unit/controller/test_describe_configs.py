@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from emulator.controller.registry import advertised, handlers
-from emulator.controller.server_configs import Type, printed, server_configs
+from emulator.controller.server_configs import Type, printed, server_configs, synonyms_of, type_of
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from tests.unit.controller.test_delegation_tokens import Denies
 from tests.unit.controller.world import World, context, handle, image_of, topic
@@ -128,3 +128,25 @@ def test_what_only_python_reads_as_a_number_is_no_node_id(name: str) -> None:
     (result,) = results(ask((BROKER, name)))
     assert result.error_code == 42
     assert result.error_message.startswith(f"Broker id must be an integer, but it is: {name[:99]}")
+
+
+@pytest.mark.parametrize(
+    ("name", "synonyms"),
+    [
+        ("num.io.threads", ("num.io.threads",)),
+        ("log.roll.hours", ("log.roll.ms", "log.roll.hours")),
+        ("listener.name.x.ssl.key.password", ("ssl.key.password",)),
+        ("listener.name.x.plain.sasl.jaas.config", ("sasl.jaas.config",)),
+        ("listener.name.x.scram-sha-256.connections.max.reauth.ms", ("connections.max.reauth.ms",)),
+        ("listener.names", ("listener.names",)),
+    ],
+)
+def test_the_names_that_a_property_also_has(name: str, synonyms: tuple[str, ...]) -> None:
+    own = (name,) if name.startswith("listener.name.") else ()
+    assert synonyms_of(name) == (*own, *synonyms)
+
+
+def test_the_type_of_a_listeners_property_is_that_of_the_property() -> None:
+    assert type_of("listener.name.x.ssl.key.password", "3.9") is Type.PASSWORD
+    assert type_of("listener.name.x.ssl.keystore.type", "3.9") is Type.STRING
+    assert type_of("listener.name.x.no.such", "3.9") is Type.UNKNOWN

@@ -76,6 +76,14 @@ def test_what_has_no_answer_is_recorded_without_one_at_the_end(
     assert left.correlation_id == 2
     assert json.loads(left.line(1))["response"] is None
     assert connection.ended() == []
+    assert connection.stopped == "closed"
+
+
+def test_why_it_stopped_is_kept_when_the_connection_ends(connection: PairedConnection) -> None:
+    connection.asked(framed(b"short"), 10.0)
+    why = connection.stopped
+    connection.ended()
+    assert connection.stopped == why != "closed"
 
 
 @pytest.mark.parametrize("acks", [0, 1])

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from emulator.metadata.configs import TOPIC
+from emulator.metadata.image import EMPTY
+from emulator.migration.dual_write import comparison
 from emulator.migration.dual_write.comparison import Compared, Comparison, why_not
 from emulator.migration.dual_write.modes import Mode
+from emulator.migration.dual_write.unit import COMPARED_PIECES_PER_STEP
+from emulator.migration.plan import PAUSE, Piece
+from emulator.migration.zk_tree.tree import Tree
 from emulator.zookeeper.ops import SetData
 from tests.unit.migration.stories import A, B
 from tests.unit.migration.test_write_behind import config
@@ -106,6 +113,29 @@ def test_what_others_did_is_named_and_repaired_and_nothing_else_is_written() -> 
     assert world.data("/admin/reassign_partitions") == b"{}", "Kafka's, and not ours to write"
     assert world.data("/isr_change_notification/isr_change_1") == b"{}"
     assert compared(world).equal, "and a second time there is nothing"
+
+
+def test_a_step_of_a_dry_run_ends_where_the_source_pauses_and_takes_some_pieces_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[int] = []
+
+    def source(*_args: object, **_kwargs: object) -> Iterator[Piece]:
+        for number in range(20):
+            taken.append(number)
+            # Not the same list: a piece without operations is no pause.
+            yield PAUSE if number < 3 else []
+
+    monkeypatch.setattr(comparison, "compare", source)
+    one = Comparison(dry_run=True)
+    one.look(Tree(), EMPTY, ())
+    steps = []
+    while one.busy:
+        before = len(taken)
+        one.step()
+        steps.append(len(taken) - before)
+    assert steps[:4] == [1, 1, 1, COMPARED_PIECES_PER_STEP]
+    assert (sum(steps), one.equal) == (20, True)
 
 
 def test_changes_that_are_committed_meanwhile_are_no_differences_and_are_written() -> None:
