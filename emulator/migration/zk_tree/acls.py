@@ -32,6 +32,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.migration.zk_tree.entity import Nodes, Record, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.lengths import require_short
 from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode
 from emulator.zookeeper.names import why_no_name
@@ -45,8 +46,6 @@ PREFIXED: Final = f"{EXTENDED}/prefixed"
 CHANGES: Final = "/kafka-acl-changes"
 EXTENDED_CHANGES: Final = "/kafka-acl-extended-changes"
 CHANGE: Final = "acl_changes_"
-TEXT_BYTES_MAX: Final = 32_767
-"""Maximum bytes of a string in a record; a znode can hold more."""
 
 _ROOTS: Final = {PatternType.LITERAL: LITERAL, PatternType.PREFIXED: PREFIXED}
 
@@ -167,9 +166,7 @@ def _entry(path: str, resource: Resource, entry: _EntryJson) -> Acl:
     if ":" not in entry.principal:
         raise ZnodeError(path, f"the principal {entry.principal!r} has no type, as in User:name")
     for text in (resource.name, entry.principal, entry.host):
-        if len(text.encode()) > TEXT_BYTES_MAX:
-            why = f"{text[:100]}: more than {TEXT_BYTES_MAX} bytes, which no metadata record holds"
-            raise ZnodeError(path, why)
+        require_short(path, text, text)
     return Acl(resource, entry.principal, entry.host, int(operation), int(permission))
 
 

@@ -31,6 +31,7 @@ from emulator.metadata.scram import Credential, Mechanism
 from emulator.migration.zk_tree import configs, quota_values, scram_values
 from emulator.migration.zk_tree.entity import NO_FOLDERS, Nodes, Record, Refusal, RefusalKind
 from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.lengths import require_short
 from emulator.migration.zk_tree.tree import Tree
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 from wire import records as r
@@ -73,9 +74,7 @@ def _part(path: str, kind: str, name: str) -> EntityPart:
         decoded = None
     if decoded is None or _BROKEN_ESCAPE.search(name):
         raise ZnodeError(path, f"the name {name!r} is not percent-encoded UTF-8")
-    if len(decoded.encode()) > configs.TEXT_BYTES_MAX:
-        why = f"more than {configs.TEXT_BYTES_MAX} bytes, which no metadata record holds"
-        raise ZnodeError(path, f"the name has {why}")
+    require_short(path, "the name", decoded)
     return EntityPart.of(kind, decoded)
 
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.lengths import require_short
 from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode, number_of
 from emulator.zookeeper.ops import SEQUENTIAL, Create
@@ -26,8 +27,6 @@ TOPICS: Final = "/config/topics"
 BROKERS: Final = "/config/brokers"
 CHANGES: Final = "/config/changes"
 DEFAULT: Final = "<default>"
-TEXT_BYTES_MAX: Final = 32_767
-"""Maximum bytes of a string in a ConfigRecord; a znode can hold more."""
 
 
 class _ConfigJson(msgspec.Struct):
@@ -113,9 +112,7 @@ def _read(tree: Tree, path: str) -> ItemsView[str, str]:
     node = tree.node(path)
     config = parse(path, node.data) if node is not None else {}
     for key, value in config.items():
-        if len(value.encode()) > TEXT_BYTES_MAX or len(key.encode()) > TEXT_BYTES_MAX:
-            why = f"{key[:100]}: more than {TEXT_BYTES_MAX} bytes, which no metadata record holds"
-            raise ZnodeError(path, why)
+        require_short(path, key, key, value)
     return config.items()
 
 

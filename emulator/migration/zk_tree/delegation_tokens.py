@@ -28,6 +28,7 @@ from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.migration.zk_tree.configs import sanitise
 from emulator.migration.zk_tree.entity import Nodes, Record, Refusal, RefusalKind
 from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.lengths import require_short
 from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
@@ -39,8 +40,6 @@ CHANGES: Final = f"{ROOT}/token_changes"
 VERSION: Final = 3
 LEAST_VERSION: Final = MetadataVersion.from_level(14)
 """The first level with a record for tokens."""
-TEXT_BYTES_MAX: Final = 32_767
-"""Maximum bytes of a string in a record; a znode can hold more."""
 
 _Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -73,9 +72,7 @@ def parse(path: str, data: bytes | None) -> DelegationToken:
         raise ZnodeError(path, f"version {found.version} of a delegation token is unknown")
     if path != token_path(found.tokenId):
         raise ZnodeError(path, f"holds the token {found.tokenId!r}")
-    if len(found.tokenId.encode()) > TEXT_BYTES_MAX:
-        why = f"an id of more than {TEXT_BYTES_MAX} bytes, which no metadata record holds"
-        raise ZnodeError(path, why)
+    require_short(path, "the id", found.tokenId)
     owner = _principal(path, found.owner)
     requester = owner
     if found.version >= 3:
@@ -97,9 +94,7 @@ def _principal(path: str, sanitised: str) -> str:
     principal = unquote_plus(sanitised)
     if ":" not in principal:
         raise ZnodeError(path, f"the principal {principal!r} has no type, as in User:name")
-    if len(principal.encode()) > TEXT_BYTES_MAX:
-        why = f"{principal[:100]}: more than {TEXT_BYTES_MAX} bytes, which no metadata record holds"
-        raise ZnodeError(path, why)
+    require_short(path, principal, principal)
     return principal
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from emulator.controller import batches
 from emulator.controller.activation import ActivationRefusedError
 from emulator.controller.machine import Controller
 from emulator.metadata.errors import ReplayError
@@ -517,3 +518,18 @@ def test_helpers_agree_with_the_machine() -> None:
     assert uuid(1) != uuid(2)
     assert broker(1).broker_epoch == 101
     assert isinstance(m.DescribeClusterRequest().endpoint_type, int)
+
+
+def test_a_broker_with_more_partitions_than_a_batch_holds_is_fenced_again_after_an_abort(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.join(0, 1, 2)
+    world.ask(create("t", 5, 3))
+    world.controller.append([r.BeginTransactionRecord()], world.now_ms)
+    world.heartbeat(0, want_fence=True)
+    monkeypatch.setattr(batches, "BATCH_RECORDS_MAX", 4)
+    world.controller.append([r.AbortTransactionRecord(reason="x")], world.now_ms)
+    assert world.tip.brokers[0].fenced
+    (made,) = world.tip.topics.values()
+    assert {frozenset(one.isr) for one in made.partitions.values()} == {frozenset({1, 2})}

@@ -217,3 +217,23 @@ def test_what_waits_for_zookeeper_is_counted_once() -> None:
     (answer,) = world.answers()
     assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, 0)
     assert world.ask(create("b", 1), principal=ALICE).throttle_time_ms == 1_000
+
+
+def test_old_buckets_are_looked_for_once_in_a_while() -> None:
+    """Not by each request: there may be many."""
+    known = quotas(({"user": None}, RATE))
+    buckets = MutationQuotas(MutationQuotaSettings(11, 1))
+
+    def performs(user: str, now_ms: int) -> set[str]:
+        quota = buckets.of(known, f"User:{user}", "c", now_ms)
+        quota.take(10**6, strict=True)
+        assert quota.spent is not None
+        buckets.performed(quota.spent)
+        return {one.user for one in buckets.buckets}
+
+    began_ms = 10**12
+    assert performs("a", began_ms) == {"a"}
+    assert performs("b", began_ms + 1) == {"a", "b"}
+    assert performs("c", began_ms + FORGET_AFTER_MS) == {"b", "c"}
+    assert performs("d", began_ms + FORGET_AFTER_MS + 2) == {"b", "c", "d"}
+    assert performs("e", began_ms + 2 * FORGET_AFTER_MS) == {"d", "e"}

@@ -358,3 +358,18 @@ def test_times_that_no_calendar_has_are_not_shown(raft):
     inquiry.answered(describe, told, "", 0)
     assert inquiry.account is not None
     assert inquiry.account.voters[3002].last_fetch_ms == -1
+
+
+@pytest.mark.parametrize(("high_watermark", "again_ms"), [(-1, RETRY_MS), (0, EVERY_MS)])
+def test_a_leader_that_knows_no_high_watermark_yet_is_asked_again_soon(
+    raft, high_watermark, again_ms
+):
+    inquiry = VoterInquiry(raft, [each for each in IDS if each != raft.config.node_id])
+    for ask in inquiry.poll(0):
+        inquiry.answered(ask, answer(), "", 0)
+    (describe,) = inquiry.poll(0)
+    kind = m.DescribeQuorumResponse
+    partition = kind.PartitionData(leader_epoch=4, high_watermark=high_watermark)
+    inquiry.answered(describe, kind(topics=[kind.TopicData(partitions=[partition])]), "", 0)
+    assert inquiry.account is not None
+    assert inquiry.deadline_ms == again_ms

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from emulator.seam import Close, Effect, Send
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper import jute
-from emulator.zookeeper.channel import Channel
+from emulator.zookeeper.channel import PROGRESS_BYTES, Channel
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.jute import JuteError
 from emulator.zookeeper.ops import (
@@ -173,3 +173,21 @@ def test_the_model_refuses_reads_other_than_two_in_a_multi_read() -> None:
     assert jute.reply_header(answer.data[4:])[2] == ZkCode.MARSHALLING_ERROR
     unknown = struct.pack(">iii", 8, 6, 99)
     assert answers(world.model, 1, unknown) == [Close(1)]
+
+
+def test_a_part_of_a_reply_is_progress_if_it_has_grown_or_is_the_first_of_it() -> None:
+    """How long the frame before was does not count."""
+    channel = Channel(1, "", 0)
+    channel.timeout_ms = 3_000
+    channel.request("t", Sync(), 0)
+    frame = bytes(5_000)
+    data = len(frame).to_bytes(4, "big") + frame
+    assert list(channel.frames(data[:4_000], 1_000)) == []
+    assert list(channel.frames(data[4_000:], 1_500)) == [frame]
+    assert list(channel.frames(data[:100], 1_900)) == []
+    assert channel.give_up(3_800) == ""
+    assert channel.give_up(3_900)
+    assert list(channel.frames(data[100 : 99 + PROGRESS_BYTES], 3_000)) == [], "too little"
+    assert channel.give_up(3_900) == "no reply for 2/3 of the session timeout"
+    assert list(channel.frames(data[99 + PROGRESS_BYTES : 100 + PROGRESS_BYTES], 3_500)) == []
+    assert channel.give_up(3_900) == ""

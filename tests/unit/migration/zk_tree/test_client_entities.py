@@ -259,7 +259,7 @@ REFUSED = [
     ),
     ("/config/users/a%zz", config(producer_byte_rate="1"), "is not percent-encoded UTF-8"),
     ("/config/users/a%ff", config(producer_byte_rate="1"), "is not percent-encoded UTF-8"),
-    ("/config/clients/" + "a" * 32_768, config(), "the name has more than 32767 bytes"),
+    ("/config/clients/" + "a" * 32_768, config(), "the name: more than 32767 bytes"),
     ("/config/users/a", b"{", "Input data was truncated"),
     ("/config/users/a", b'{"version":2,"config":{}}', "version 2"),
 ]
