@@ -46,15 +46,20 @@ def check(paths: Iterable[Path]) -> Checked:
     """Check recordings.
 
     Raises:
-        OSError: a file cannot be read.
-        ValueError: a line is not a recorded pair, or the file is a device.
+        ValueError: a file cannot be read, is a device or no text, or a line of it is not a recorded
+            pair; the text names the file.
     """
     checked = Checked()
     for path in paths:
         if path.is_char_device():
             raise ValueError(f"{path}: it is a device, not a recording")
-        with path.open(encoding="utf-8") as lines:
-            check_lines(lines, checked, path.name)
+        try:
+            with path.open(encoding="utf-8") as lines:
+                check_lines(lines, checked, str(path))
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: no text in UTF-8, so not a recording") from error
     return checked
 
 

@@ -47,8 +47,7 @@ def show(
     """
     if followed is not None:
         if source or version is not None or hex_ is not None:
-            typer.echo("--follow goes with MESSAGE and --json only", err=True)
-            raise typer.Exit(EXIT_USAGE)
+            raise _fail("--follow goes with MESSAGE and --json only")
         _follow(followed, message, as_json=as_json)
         return
     if message is None:
@@ -64,11 +63,15 @@ def show(
         else:
             _print(text.grid(cls, None if version is None else [version]), as_json=as_json)
     except DecodeError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+        raise _fail(str(error), 1) from None
     except (KeyError, ValueError, DeclarationError) as error:
-        typer.echo(str(error.args[0]), err=True)
-        raise typer.Exit(EXIT_USAGE) from None
+        raise _fail(str(error.args[0])) from None
+
+
+def _fail(problem: str, code: int = EXIT_USAGE) -> typer.Exit:
+    """Print an error to stderr; the caller raises the result."""
+    typer.echo(f"kraft-bridge: {problem}", err=True)
+    return typer.Exit(code)
 
 
 def _follow(path: Path, api: str | None, *, as_json: bool) -> None:
@@ -77,8 +80,7 @@ def _follow(path: Path, api: str | None, *, as_json: bool) -> None:
         try:
             text.find(wanted)
         except KeyError as error:
-            typer.echo(str(error.args[0]), err=True)
-            raise typer.Exit(EXIT_USAGE) from None
+            raise _fail(str(error.args[0])) from None
 
     def wait() -> bool:
         time.sleep(FOLLOW_S)
@@ -98,8 +100,7 @@ def _follow(path: Path, api: str | None, *, as_json: bool) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(EXIT_USAGE) from None
+        raise _fail(f"{path}: {error.strerror or error}") from None
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
 
@@ -116,9 +117,8 @@ def check(
     """Decode every recorded frame and write it again from its fields alone."""
     try:
         checked = check_recordings(files)
-    except (OSError, ValueError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(EXIT_USAGE) from None
+    except ValueError as error:
+        raise _fail(str(error)) from None
     for failure in checked.failures:
         typer.echo(failure, err=True)
     counts = {

@@ -73,7 +73,7 @@ def analyze(
         else:
             done = report.analyze(run, out, master, remote, lag_p99_ms)
     except failures as error:
-        raise fail(sentence(error) if isinstance(error, OSError) else str(error)) from error
+        raise fail(sentence(error)) from error
     if as_json:
         typer.echo(json.dumps(stamped("analyze", dataclasses.asdict(done)), default=str))
     else:

@@ -14,6 +14,7 @@ from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.config import properties
 from emulator.config.reading import name_list
+from emulator.io.failures import sentence
 from emulator.io.fleet.settings import SET_BY_THE_FLEET
 from emulator.io.fleet.waves import Wave, WaveKind, parse_wave
 from emulator.io.jaas_file import inlined
@@ -253,7 +254,7 @@ def cluster_of(controllers: str) -> str:
         try:
             return _told_cluster(controller)
         except (OSError, TooOldError, ValueError) as error:
-            problems.append(str(error))
+            problems.append(sentence(error))
     why = "; ".join(dict.fromkeys(problems))
     raise fail(f"--controller {controllers}: {why}", ExitCode.UNREACHABLE)
 

@@ -18,6 +18,7 @@ from emulator.commands.json_forms import stamped
 from emulator.commands.status import POLL_S, UNREAD, AddressError, misread, status_of
 from emulator.commands.status_next import brokers_first, phase_of
 from emulator.commands.token_call import check_local
+from emulator.io.failures import sentence
 from emulator.io.operator_route import TOKEN_FILE
 
 FINAL_S: Final = 30.0
@@ -139,8 +140,10 @@ def _release(url: str, log_dir: Path) -> bool:
     path = log_dir / TOKEN_FILE
     try:
         token = path.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenError(f"{path}: {error}") from error
+    except OSError as error:
+        raise TokenError(sentence(error)) from error
+    except UnicodeDecodeError as error:
+        raise TokenError(f"{path}: not a token") from error
     if not (token.isascii() and token.isalnum()):
         raise TokenError(f"{path}: not a token")
     request = urllib.request.Request(  # noqa: S310 - its address was checked before

@@ -19,6 +19,7 @@ from emulator.commands import before_a_fleet as before
 from emulator.commands.common import Override, SparkMaster, SparkTasks, checked_tasks, fail
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
+from emulator.io.failures import sentence
 from emulator.io.together import Alone
 from wire.releases import RELEASES
 
@@ -177,7 +178,7 @@ def _run(task: FleetTask) -> list[FleetOutcome]:
     except TraceFailedError as error:
         raise fail(f"--trace {task.trace}: {error}") from error
     except (FleetError, OSError) as error:
-        raise fail(str(error)) from error
+        raise fail(sentence(error)) from error
     except ConfigError as error:
         raise fail("; ".join(error.problems), 2) from error
     except KeyboardInterrupt as error:

@@ -179,7 +179,7 @@ def _write(root: Path, *files: ReplaceFile) -> None:
         for file in files:
             disk.replace(file)
     except OSError as error:
-        raise FormatError(f"{error}; nothing was formatted in {root}") from error
+        raise FormatError(f"{sentence(error)}; nothing was formatted in {root}") from error
     finally:
         disk.close()
 

@@ -14,6 +14,7 @@ from emulator.commands.common import Json, SparkMaster, SparkTasks, checked_task
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
+from emulator.io.failures import sentence
 
 if TYPE_CHECKING:
     from bench.load.session import LoadOutcome, LoadPlan
@@ -104,7 +105,7 @@ def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
     except (TraceUnavailableError, TraceFailedError) as error:
         raise fail(f"--trace {trace}: {error}") from error
     except OSError as error:
-        raise fail(str(error)) from error
+        raise fail(sentence(error)) from error
 
 
 def _play_in_tasks(

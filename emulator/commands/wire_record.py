@@ -13,6 +13,7 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.config.listeners import HostPort, host_port
+from emulator.io.failures import sentence
 from emulator.net.hosts import host_fault
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def record(
     except FileExistsError as error:
         raise fail(f"{out}: there is a recording; name another folder", 2) from error
     except OSError as error:
-        raise fail(str(error), 2) from error
+        raise fail(sentence(error), 2) from error
 
     def ready(bound: Sequence[HostPort]) -> None:
         for at, route in zip(bound, routes, strict=True):
@@ -63,7 +64,7 @@ def record(
         with contextlib.suppress(OSError):
             if not folder.pairs:
                 (out / "wire.jsonl").unlink()
-        raise fail(str(failure))
+        raise fail(sentence(failure))
 
 
 def _routes(listen: list[str], to: list[str]) -> list[Route]:

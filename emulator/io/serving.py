@@ -208,8 +208,7 @@ def exit_code_of(
     try:
         halt = run()
     except plain as error:
-        why = sentence(error) if isinstance(error, OSError) else str(error)
-        sys.stderr.write(f"kraft-bridge: {why}\n")
+        sys.stderr.write(f"kraft-bridge: {sentence(error)}\n")
         return 1
     except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
         traceback.print_exc()

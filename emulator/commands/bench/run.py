@@ -13,6 +13,7 @@ import typer
 from emulator.commands.common import check_name, fail
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
+from emulator.io.failures import sentence
 
 if TYPE_CHECKING:
     from bench.runs.scenario import Planned, Scenario
@@ -82,7 +83,7 @@ def run(  # noqa: PLR0917  # one option each
         with runner.alone(out):
             code = _run(plans, patience)
     except (runner.NotAloneError, OSError) as error:
-        raise fail(f"--out {out}: {error}") from error
+        raise fail(f"--out {out}: {sentence(error)}") from error
     raise typer.Exit(code)
 
 

@@ -19,6 +19,7 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.reach import nobody_at
 from emulator.config import properties
 from emulator.config.listeners import host_port
+from emulator.io.failures import sentence
 from emulator.net.login import Login, login_of
 
 WARNING: Final = (
@@ -140,7 +141,7 @@ def _partitions(
         try:
             return work.read_partitions(path)
         except (OSError, ValueError) as error:
-            raise _usage(str(error)) from error
+            raise _usage(sentence(error)) from error
     if topic is None and partition is None:
         return None
     if topic is None or partition is None:
@@ -156,7 +157,7 @@ def _login(path: Path | None) -> Login | None:
     try:
         return login_of({} if path is None else properties.parse(text_of(path)))
     except (OSError, ValueError) as error:
-        raise _usage(f"--admin.config: {error}") from error
+        raise _usage(f"--admin.config: {sentence(error)}") from error
 
 
 def _by_zookeeper(

@@ -13,6 +13,7 @@ from emulator.commands import folders, tree_file
 from emulator.commands.json_forms import stamped
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
+from emulator.io.failures import sentence
 from emulator.metadata import EMPTY, replay
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, Note, dry_run
@@ -69,7 +70,9 @@ def _formatted(folder: Path) -> MetadataVersion:
     try:
         data = (folder / layout.BOOTSTRAP_CHECKPOINT).read_bytes()
         values = parse_bootstrap_checkpoint({layout.BOOTSTRAP_CHECKPOINT: data})
-    except (OSError, RecoveryError) as error:
+    except OSError as error:
+        raise PlanError(sentence(error)) from error
+    except RecoveryError as error:
         raise PlanError(f"{folder}: {error}") from error
     image = EMPTY
     for value in values:

@@ -20,6 +20,7 @@ from emulator.commands.status import SCHEMAS, OtherReleaseError, misread, status
 from emulator.commands.zk.client import Connector
 from emulator.config.listeners import HostPort
 from emulator.config.properties import parse
+from emulator.io.failures import sentence
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.tree_diff import Difference, ahead, differences
@@ -257,7 +258,9 @@ def _meta(folder: Path) -> dict[str, str]:
     path = folder / layout.META_PROPERTIES
     try:
         return parse(text_of(path))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise inputs.PreflightError(sentence(error)) from error
+    except ValueError as error:
         raise inputs.PreflightError(f"{path}: {error}") from error
 
 

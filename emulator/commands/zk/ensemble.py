@@ -9,6 +9,7 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.config.zookeeper import ZooKeeperSecurity, connect_string
+from emulator.io.failures import sentence
 
 Ensemble = Annotated[
     str,
@@ -30,7 +31,9 @@ def ensemble(
 
     try:
         configured, security = client.settings(config, overrides or ())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise fail(sentence(error), 2) from error
+    except ValueError as error:
         raise fail(f"{config or '-X'}: {error}", 2) from error
     hosts = zookeeper or configured
     if not hosts:

@@ -31,6 +31,7 @@ from emulator.config.reading import PropertyReader
 from emulator.config.zookeeper import ZooKeeperSecurity, connect_string
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.failures import sentence
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import TlsError, profiles
@@ -97,7 +98,9 @@ def settings(
     """
     try:
         raw = properties.parse("" if config is None else text_of(config), overrides)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise fail(sentence(error), ExitCode.WRONG) from error
+    except ValueError as error:
         raise fail(f"{config or '-X'}: {error}", ExitCode.WRONG) from error
     reader = PropertyReader(raw)
     found = PasswordSettings.read(reader)

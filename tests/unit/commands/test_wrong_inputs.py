@@ -96,6 +96,7 @@ def judge(arguments: tuple[str, ...], code: int, said: str) -> None:
     found, out, err = call(*arguments)
     assert time.monotonic() - began < SOON_S
     assert "Traceback" not in out + err
+    assert "[Errno" not in out + err
     assert said in err, (out, err)
     assert found == code, err
     assert out == "", "standard output is for data"
@@ -352,9 +353,10 @@ OPTIONS: Final[list[tuple[str, int, str]]] = [
     ("wire show FetchRequest --hex 00", FOUND, "FetchRequest"),
     ("wire show --follow /dev/null --source", WRONG, "--follow"),
     ("wire check", WRONG, "Missing argument"),
-    ("wire check /no/such", WRONG, "/no/such"),
+    ("wire check /no/such", WRONG, "kraft-bridge: /no/such: No such file"),
     ("wire check /dev", WRONG, "/dev"),
-    ("wire check /dev/zero", WRONG, "it is a device"),
+    ("wire check /dev/zero", WRONG, "kraft-bridge: /dev/zero: it is a device"),
+    ("wire check BINARY", WRONG, "kraft-bridge: BINARY: no text in UTF-8, so not a recording"),
     ("wire show --follow /dev/zero", WRONG, "it is a device"),
     ("wire record --listen h:1 --out x", WRONG, "Missing option '--to'"),
     ("wire record --listen h --to h:1 --out x", WRONG, "'h' is not host:port"),
@@ -371,6 +373,7 @@ def test_a_line_that_is_mistyped(
     line: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "BINARY").write_bytes(b"\xff\xfe")
     judge(tuple(line.split()), code, said)
 
 
