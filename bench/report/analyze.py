@@ -38,6 +38,10 @@ class TraceUnreadableError(TraceError):
     """There is no trace at the given place, or Spark cannot read it; the text is one line."""
 
 
+class NoSuchTraceError(TraceUnreadableError):
+    """What is given is not there, is of another kind, or is given twice; Spark is not at fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """The output of ``analyze``."""
@@ -79,7 +83,7 @@ def analyze(
             look(place)
     twice = [place for place, times in Counter(map(_plain, places)).items() if times > 1]
     if twice:
-        raise TraceUnreadableError(f"{twice[0]} is given twice: its rows would count as repeats")
+        raise NoSuchTraceError(f"{twice[0]} is given twice: its rows would count as repeats")
     # Before minutes of work: whether what comes of it can be written.
     make_folder(Path(out_dir))
     with interruptible() as again:
@@ -89,7 +93,7 @@ def analyze(
             if is_bench_run(spark, places[0]):
                 return sweep_report(spark, places, Path(out_dir), lag_limit_ms)
             if len(places) > 1:
-                raise TraceUnreadableError(
+                raise NoSuchTraceError(
                     f"{places[0]} is no folder of a bench run (it has no {ROWS}); "
                     "only such folders are analysed together"
                 )
@@ -138,17 +142,17 @@ def look(place: str, *, bench_runs: bool = True) -> None:
         bench_runs: whether it may be the folder of a bench run too.
 
     Raises:
-        TraceUnreadableError: it is not there, or neither a trace nor a bench run.
+        NoSuchTraceError: it is not there, or neither a trace nor a bench run.
     """
     if any(mark in place for mark in ":*?[{"):
         return
     folder = Path(place)
     if not folder.exists():
-        raise TraceUnreadableError(f"{place}: there is no such folder")
+        raise NoSuchTraceError(f"{place}: there is no such folder")
     if (folder / "runs").is_dir() or (bench_runs and (folder / ROWS).exists()):
         return
     other = f" and no folder of a bench run (it has no {ROWS})" if bench_runs else ""
-    raise TraceUnreadableError(f"{place} is no trace (it has no folder runs){other}")
+    raise NoSuchTraceError(f"{place} is no trace (it has no folder runs){other}")
 
 
 def report(

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import Json, check_master, check_name, fail
+from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
 from emulator.io.failures import sentence
@@ -72,6 +73,8 @@ def analyze(
             )
         else:
             done = report.analyze(run, out, master, remote, lag_p99_ms)
+    except report.NoSuchTraceError as error:
+        raise fail(str(error), ExitCode.WRONG) from error
     except failures as error:
         raise fail(sentence(error)) from error
     if as_json:

@@ -46,11 +46,20 @@ def trace(tmp_path: Path) -> Path:
 def test_a_folder_that_is_not_there_or_no_trace_is_named_without_spark(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     code, _, complaint = run("analyze", str(tmp_path / "none"), "--out", out)
-    assert (code, complaint) == (1, f"kraft-bridge: {tmp_path}/none: there is no such folder\n")
-    code, _, complaint = run("analyze", str(tmp_path), "--out", out)
-    assert code == 1
-    assert complaint.startswith(f"kraft-bridge: {tmp_path} is no trace (it has no folder runs)")
+    assert (code, complaint) == (2, f"kraft-bridge: {tmp_path}/none: there is no such folder\n")
+    (tmp_path / "file").touch()
+    for place in (tmp_path, tmp_path / "file"):
+        code, _, complaint = run("analyze", place, "--out", out)
+        assert code == 2
+        assert complaint.startswith(f"kraft-bridge: {place} is no trace (it has no folder runs)")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_trace_that_is_given_twice_is_refused(trace: Path, tmp_path: Path) -> None:
+    code, _, complaint = run("analyze", trace, trace, "--out", tmp_path / "out")
+    assert code == 2
+    assert complaint.startswith(f"kraft-bridge: {trace} is given twice")
 
 
 @pytest.mark.usefixtures("no_spark")
@@ -245,9 +254,9 @@ def test_what_listens_and_is_no_master_is_asked_about(
 def test_a_trace_to_follow_that_is_not_there_is_named(tmp_path: Path) -> None:
     out = tmp_path / "out"
     code, _, complaint = run("analyze", tmp_path / "none", "--out", out, "--follow")
-    assert (code, complaint) == (1, f"kraft-bridge: {tmp_path}/none: there is no such folder\n")
+    assert (code, complaint) == (2, f"kraft-bridge: {tmp_path}/none: there is no such folder\n")
     (tmp_path / "rows.parquet").touch()
     code, _, complaint = run("analyze", tmp_path, "--out", out, "--follow")
     said = f"kraft-bridge: {tmp_path} is no trace (it has no folder runs)\n"
-    assert (code, complaint) == (1, said)
+    assert (code, complaint) == (2, said)
     assert not out.exists()
