@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from os.path import normpath
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from emulator.commands.common import ConfigFile, Override, configured, fail
 from emulator.commands.exits import ExitCode
 from emulator.config.broker import BrokerConfig, load_broker
 from emulator.config.load import Config, ConfigError, load
+from emulator.config.reading import name_list
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.failures import sentence
@@ -238,4 +240,15 @@ def _either(raw: Mapping[str, str]) -> tuple[Config | BrokerConfig, tuple[str, .
         raise ConfigError([why], ())
     if roles == "broker":
         return load_broker(raw, socket.getfqdn())
-    return load(raw)
+    config, warnings = load(raw)
+    return config, (*warnings, *_unused(raw, config.log_dir))
+
+
+def _unused(raw: Mapping[str, str], used: str) -> tuple[str, ...]:
+    """A line about the folders that ``kafka-storage`` would format too."""
+    named = name_list(raw.get("log.dirs", "").strip() or raw.get("log.dir", ""))
+    others = ", ".join(one for one in dict.fromkeys(named) if normpath(one) != normpath(used))
+    if not others:
+        return ()
+    one = f"a controller has one folder, that of the metadata log, which is {used} here"
+    return (f"log.dirs: not used, and not formatted: {others}; {one}",)

@@ -19,6 +19,10 @@ MIGRATES = (
 )
 
 
+Folders = tuple[str, tuple[str, ...]]
+"""The folder that is formatted, and those that are not used."""
+
+
 @pytest.mark.requirement("V10")
 def test_format_then_the_log_of_a_fresh_folder(properties: Path, tmp_path: Path) -> None:
     code, out, _ = run("format", "-c", properties, "-t", CLUSTER, "-r", "3.7-IV4")
@@ -50,6 +54,31 @@ def test_format_says_what_is_wrong(
 ) -> None:
     found, _, complaint = run("format", "-c", properties, *arguments)
     assert (found, word in complaint) == (code, True), complaint
+
+
+@pytest.mark.parametrize(
+    ("named", "metadata", "folders"),
+    [
+        (("a", "b"), "", ("a", ("b",))),
+        (("a", "b", "a"), "m", ("m", ("a", "b"))),
+        (("a", "a/"), "", ("a", ())),
+        (("a",), "", ("a", ())),
+    ],
+)
+def test_of_several_folders_it_says_which_is_formatted_and_which_is_not_used(
+    properties: Path, tmp_path: Path, named: tuple[str, ...], metadata: str, folders: Folders
+) -> None:
+    """Kafka 3.9.2's own tool formats each of them; a controller of ours has one."""
+    used, unused = folders
+    more = ["-X", "log.dirs=" + ",".join(f"{tmp_path}/{one}" for one in named)]
+    more += ["-X", f"metadata.log.dir={tmp_path / metadata}"] if metadata else []
+    code, out, told = run("format", "-c", properties, "-t", CLUSTER, *more)
+    assert (code, f"Formatted {tmp_path / used} with" in out) == (0, True)
+    assert (tmp_path / used / "meta.properties").exists()
+    assert not any((tmp_path / one).exists() for one in unused)
+    others = ", ".join(str(tmp_path / one) for one in unused)
+    said = f"log.dirs: not used, and not formatted: {others}; a controller has one folder, that of"
+    assert (said in told) == bool(unused), told
 
 
 def test_a_full_disk_is_one_sentence(properties: Path, monkeypatch: pytest.MonkeyPatch) -> None:
