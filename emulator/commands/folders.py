@@ -38,7 +38,7 @@ def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
     try:
         return recovery.opened(files)
     except RecoveryError as error:
-        raise FolderUnreadableError(f"{folder}: {error}") from error
+        raise FolderUnreadableError(recovery.damaged(str(folder), error)) from error
 
 
 def _paths(folder: Path) -> list[Path]:

@@ -265,16 +265,23 @@ def run_controller(config: Config, *, log_json: bool) -> int:
     log = logger(str(config.node_id), json=log_json)
 
     def run() -> Halt:
-        with contextlib.closing(Disk(Path(config.log_dir))) as disk:
-            process = NodeProcess(
-                config,
-                disk,
-                Clock(),
-                log,
-                connections_max=descriptors.for_connections(),
-                faults=FaultScript() if config.faults_enabled else None,
-            )
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                return runner.run(process.run())
+        try:
+            with contextlib.closing(Disk(Path(config.log_dir))) as disk:
+                return run_on(disk)
+        except RecoveryError as error:
+            why = recovery.damaged(config.log_dir, error)
+            raise recovery.UnusableFolderError(why) from error
+
+    def run_on(disk: Disk) -> Halt:
+        process = NodeProcess(
+            config,
+            disk,
+            Clock(),
+            log,
+            connections_max=descriptors.for_connections(),
+            faults=FaultScript() if config.faults_enabled else None,
+        )
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(process.run())
 
     return serving.exit_code_of(run, _SAID_PLAINLY, log)

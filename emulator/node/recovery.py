@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from emulator.config.load import Config
 from emulator.metadata.errors import ReplayError
@@ -144,6 +145,26 @@ def unsupported(name: str, level: int, supported: Supported) -> str:
     return f"{name} {level} is finalised, but {only}"
 
 
+def damaged(folder: str, error: RecoveryError) -> str:
+    """What is wrong in a folder, and what to do about a file that ``format`` writes.
+
+    >>> damaged("data", RecoveryError("meta.properties", None, "node.id is missing"))[:60]
+    'data/meta.properties: node.id is missing; if this is the con'
+    """
+    if error.path not in {layout.META_PROPERTIES, layout.BOOTSTRAP_CHECKPOINT}:
+        return f"{folder}: {error}"
+    other = error.why.endswith("has version 1")
+    return f"{folder}/{error}; {_NOT_OURS if other else _WRITTEN_ANEW}"
+
+
+_NOT_OURS: Final = "name a folder of the controller's own in log.dirs"
+_WRITTEN_ANEW: Final = (
+    "if this is the controller's folder, remove its meta.properties and run kraft-bridge format -c "
+    "FILE -t CLUSTER_ID -r VERSION again: that writes meta.properties and bootstrap.checkpoint "
+    "anew, and leaves the metadata log as it is"
+)
+
+
 class UnusableFolderError(Exception):
     """The folder is not formatted, or is not this node's; the text says why and what to do."""
 
@@ -162,7 +183,7 @@ def identity(config: Config, files: Mapping[str, bytes]) -> MetaProperties:
     try:
         meta = parse_meta_properties(data)
     except RecoveryError as error:
-        raise UnusableFolderError(f"{config.log_dir}: {error}") from error
+        raise UnusableFolderError(damaged(config.log_dir, error)) from error
     if meta.node_id != config.node_id:
         raise UnusableFolderError(
             f"{config.log_dir} belongs to node {meta.node_id}, "

@@ -19,6 +19,7 @@ from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, Note, dry_run
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
+from emulator.node import recovery
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
 from emulator.raft.format import parse_bootstrap_checkpoint
@@ -73,7 +74,7 @@ def _formatted(folder: Path) -> MetadataVersion:
     except OSError as error:
         raise PlanError(sentence(error)) from error
     except RecoveryError as error:
-        raise PlanError(f"{folder}: {error}") from error
+        raise PlanError(recovery.damaged(str(folder), error)) from error
     image = EMPTY
     for value in values:
         image = replay(image, decode_record(value)[0], image.offset + 1, 0)

@@ -10,6 +10,7 @@ import pytest
 from emulator.io.disk import Disk
 from emulator.raft.layout import FOLDER, VOTER_STATE
 from emulator.seam import ReplaceFile
+from tests.data import one_voter
 from tests.unit.commands.running import CLUSTER, run
 
 MIGRATES = (
@@ -90,6 +91,51 @@ def test_a_full_disk_is_one_sentence(properties: Path, monkeypatch: pytest.Monke
     assert (code, "Traceback" in complaint) == (1, False)
     assert "No space left on device" in complaint
     assert "nothing was formatted in" in complaint
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "why"),
+    [
+        ("meta.properties", 0, "version is missing"),
+        ("meta.properties", 40, "version is missing"),
+        ("bootstrap.checkpoint", 0, "empty, not even a snapshot header"),
+        ("bootstrap.checkpoint", 100, " at byte "),
+    ],
+)
+def test_a_damaged_file_of_format_is_named_with_a_way_out_that_keeps_the_log(
+    properties: Path, tmp_path: Path, name: str, kept: int, why: str
+) -> None:
+    data = tmp_path / "data"
+    for path, content in one_voter.folder("stopped")[0].items():
+        (data / path).parent.mkdir(parents=True, exist_ok=True)
+        (data / path).write_bytes(content)
+    whole = run("log", "dump", "--log-dir", data)
+    assert (whole[0], bool(whole[1])) == (0, True)
+    (data / name).write_bytes((data / name).read_bytes()[:kept])
+    code, _, complaint = run("controller", "-c", properties)
+    assert (code, complaint.startswith(f"kraft-bridge: {data}/{name}")) == (1, True), complaint
+    assert why in complaint
+    assert "remove its meta.properties and run kraft-bridge format -c FILE -t" in complaint
+    if name == "meta.properties":
+        assert run("log", "dump", "--log-dir", data) == (2, "", complaint)
+    (data / "meta.properties").unlink()
+    code, _, complaint = run("format", "-c", properties, "-t", CLUSTER, "-r", "3.9-IV0")
+    assert code == 0, complaint
+    assert run("log", "dump", "--log-dir", data) == whole
+
+
+def test_the_folder_of_a_broker_in_zookeeper_mode_is_not_to_be_formatted_anew(
+    properties: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=a\n")
+    code, _, complaint = run("controller", "-c", properties)
+    said = "meta.properties: version 0, a controller's folder has version 1; name a folder of "
+    assert (code, f"{tmp_path}/data/{said}the controller's own in log.dirs" in complaint) == (
+        1,
+        True,
+    )
+    assert "remove" not in complaint
 
 
 def test_a_broker_in_zookeeper_mode_needs_no_format(tmp_path: Path) -> None:
