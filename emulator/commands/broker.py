@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from emulator.commands import in_use
 from emulator.commands.common import ConfigFile, Override, configured
 
 
@@ -21,4 +22,4 @@ def broker(
     from emulator.io import broker_process
 
     settings = configured(config, overrides, lambda raw: load_broker(raw, socket.getfqdn()))
-    raise typer.Exit(broker_process.run_broker(settings, log_json=log_json))
+    raise typer.Exit(in_use.run(lambda: broker_process.run_broker(settings, log_json=log_json)))

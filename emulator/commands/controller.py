@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from emulator.commands import in_use
 from emulator.commands.common import ConfigFile, Override, load_config
 
 
@@ -19,4 +20,4 @@ def controller(
     from emulator.io import process
 
     settings = load_config(config, overrides)
-    raise typer.Exit(process.run_controller(settings, log_json=log_json))
+    raise typer.Exit(in_use.run(lambda: process.run_controller(settings, log_json=log_json)))

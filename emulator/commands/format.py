@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from emulator.commands import in_use
 from emulator.commands.common import ConfigFile, Override, configured, fail
 from emulator.commands.exits import ExitCode
 from emulator.config.broker import BrokerConfig, load_broker
@@ -176,7 +177,7 @@ def _write(root: Path, *files: ReplaceFile) -> None:
     except OSError as error:
         raise FormatError(sentence(error)) from error
     except FolderLockedError as error:
-        raise FormatError(str(error)) from error
+        raise FormatError(in_use.told(error)) from error
     try:
         for file in files:
             disk.replace(file)

@@ -63,6 +63,7 @@ def run(arguments: Sequence[str]) -> int | None:
         sys.stderr.write(f"{line}\n")
     if config is None:
         return 2
+    from emulator.commands import in_use
     from emulator.io import process
 
-    return process.run_controller(config, log_json=asked.log_json)
+    return in_use.run(lambda: process.run_controller(config, log_json=asked.log_json))

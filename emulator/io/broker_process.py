@@ -24,14 +24,14 @@ from emulator.config.broker import BrokerConfig
 from emulator.faults.script import FaultScript
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
-from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.disk import Disk
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.seam import Halt, Log, ReplaceFile
 from emulator.trace.exposition import exposition
 
-SAID_PLAINLY: Final = (BrokerFolderError, FolderLockedError, serving.BindError, OSError)
+SAID_PLAINLY: Final = (BrokerFolderError, serving.BindError, OSError)
 """Failures that an operator can repair."""
 
 
@@ -212,6 +212,9 @@ def run_broker(config: BrokerConfig, *, log_json: bool) -> int:
     """Run until told to stop or ended; returns the exit code.
 
     0: stopped in order. 1: not registered, refused, or something failed; the log says what.
+
+    Raises:
+        FolderLockedError: another process uses one of its folders.
     """
     log = logger(str(config.node_id), json=log_json)
 

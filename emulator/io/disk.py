@@ -26,6 +26,10 @@ from emulator.trace.distribution import Distribution
 class FolderLockedError(Exception):
     """Another process uses this folder (Kafka's ``.lock``)."""
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder} is in use by another process")
+        self.folder = folder
+
 
 _RESERVED: Final = 8
 """An operation opens at most two files; a file that is appended to stays open."""
@@ -129,7 +133,7 @@ class Disk:
             _lock(self._lock.fileno())
         except OSError as error:
             self._lock.close()
-            raise FolderLockedError(f"{root} is in use by another process") from error
+            raise FolderLockedError(root) from error
         self._shown: int | None = None
         self._open: dict[str, int] = {}
         self._reserve = _Reserve()

@@ -21,7 +21,7 @@ from emulator.controller.activation import ActivationRefusedError
 from emulator.faults.script import FaultScript
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
-from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.disk import Disk
 from emulator.io.http import HttpRequest, Page
 from emulator.io.logging import logger
 from emulator.io.operator_route import finalise_page, reconcile_page
@@ -247,7 +247,6 @@ def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
 _SAID_PLAINLY = (
     ActivationRefusedError,
     serving.BindError,
-    FolderLockedError,
     RecoveryError,
     recovery.UnusableFolderError,
     TraceFailedError,
@@ -261,6 +260,9 @@ def run_controller(config: Config, *, log_json: bool) -> int:
     """Run until told to stop or halted; returns the exit code.
 
     0: stopped in order with everything written. 1: something failed; stderr says what.
+
+    Raises:
+        FolderLockedError: another process uses its folder.
     """
     log = logger(str(config.node_id), json=log_json)
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from emulator.config.listeners import HostPort, Listener
 from emulator.faults.script import FaultScript
 from emulator.io import http, process_metrics
+from emulator.io.disk import FolderLockedError
 from emulator.io.failures import sentence
 from emulator.io.faults_route import FaultsRoute
 from emulator.io.operator_route import OperatorRoute
@@ -204,9 +205,14 @@ def exit_code_of(
         run: the whole life of the process.
         plain: failures that an operator can repair: the text is shown without a traceback.
         log: takes the last line.
+
+    Raises:
+        FolderLockedError: as the run; the verb says by which process.
     """
     try:
         halt = run()
+    except FolderLockedError:
+        raise
     except plain as error:
         sys.stderr.write(f"kraft-bridge: {sentence(error)}\n")
         return 1

@@ -84,6 +84,12 @@ def holder(folder: Path, locks: str | None = None) -> FolderHolder:
     return FolderHolder(tried if local or tried else None, None)
 
 
+def in_use(folder: Path) -> str:
+    """That a folder is in use, and by which process if that is seen."""
+    pid = holder(folder).pid
+    return f"{folder} is in use by {'another process' if pid is None else f'process {pid}'}"
+
+
 def ends(pid: int, folder: Path) -> bool:
     """Whether a controller of ours is on its way to its end: then it has locked its folder too."""
     try:

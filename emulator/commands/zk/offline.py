@@ -21,7 +21,7 @@ from emulator.commands.configuration import text_of
 from emulator.commands.exits import ExitCode
 from emulator.commands.folders import FolderUnreadableError, committed_image, open_log
 from emulator.commands.reach import nobody_at
-from emulator.commands.rollback.processes import holder
+from emulator.commands.rollback.processes import holder, in_use
 from emulator.commands.zk import compare
 from emulator.commands.zk.shown import ReconcileOutcome, tell
 from emulator.config import properties
@@ -123,7 +123,9 @@ def run(asked: OfflineRun, *, as_json: bool) -> None:
             _run(machine, asked.security)
     except FolderUnreadableError as error:
         raise fail(str(error), ExitCode.WRONG) from error
-    except (FolderLockedError, RefusedError) as error:
+    except FolderLockedError as error:
+        raise fail(f"{in_use(error.folder)}: {_ASK_IT}") from error
+    except RefusedError as error:
         raise fail(str(error)) from error
     except (compare.ZooKeeperUnreadableError, TlsError) as error:
         raise fail(str(error), ExitCode.UNREACHABLE) from error
@@ -154,8 +156,6 @@ def _owned(folder: Path) -> Iterator[None]:
         raise FolderUnreadableError(why)
     try:
         disk = Disk(folder)
-    except FolderLockedError as error:
-        raise FolderLockedError(f"{error}: {_ASK_IT}") from error
     except PermissionError as error:
         why = (
             f"{error.filename}: {error.strerror}: run it as the user of the controller, or as root"
@@ -173,7 +173,7 @@ def _left_alone(folder: Path) -> Iterator[None]:
         FolderLockedError: it runs.
     """
     if holder(folder).held:
-        raise FolderLockedError(f"{folder} is in use by another process: {_ASK_IT}")
+        raise FolderLockedError(folder)
     yield
 
 

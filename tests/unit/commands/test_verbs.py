@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import emulator
+from emulator.commands import plain
+from emulator.commands.rollback import processes
+from emulator.io.disk import Disk
 from emulator.raft import layout
 from tests.unit.commands.running import CLUSTER, run
 from wire import records as r
@@ -81,6 +86,37 @@ def test_a_log_with_a_state_that_is_unknown_ends_each_start_with_one_error(
 def test_a_folder_that_is_not_formatted_does_not_start(properties: Path) -> None:
     code, _, complaint = run("controller", "-c", properties)
     assert (code, "run kraft-bridge format first" in complaint) == (1, True)
+
+
+@pytest.mark.parametrize("verb", ["controller", "format", "broker"])
+def test_a_folder_that_a_node_uses_already_is_refused_with_its_process(
+    properties: Path, tmp_path: Path, verb: str
+) -> None:
+    """By the lock's own process, whatever numbers a file would say."""
+    if verb == "broker":
+        properties.write_text(
+            "process.roles=broker\nnode.id=1\ncontroller.quorum.voters=3000@localhost:9093\n"
+            "controller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://127.0.0.1:9092\n"
+            f"log.dirs={tmp_path / 'data'}\n"
+        )
+    more = ("-t", CLUSTER) if verb == "format" else ()
+    with closing(Disk(tmp_path / "data")):
+        code, _, complaint = run(verb, "-c", properties, *more)
+    said = (
+        f"kraft-bridge: {tmp_path}/data is in use by process {os.getpid()}: a node with this "
+        "folder may run already; end that process first, or name another folder in log.dirs"
+    )
+    assert (code, complaint.splitlines()[-1]) == (1, said)
+
+
+def test_a_process_that_is_not_seen_is_another_one(
+    properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "holder", lambda _: processes.FolderHolder(None, None))
+    with closing(Disk(tmp_path / "data")):
+        assert plain.run(["controller", "-c", str(properties)]) == 1
+        code, _, complaint = run("controller", "-c", properties)
+    assert (code, "data is in use by another process: a node with" in complaint) == (1, True)
 
 
 def test_a_missing_configuration_is_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -108,7 +109,7 @@ def test_a_dry_run_leaves_the_folder_as_it_is(quorum: MigratingQuorum, tmp_path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, out, err = offline_run(quorum, folder, "--dry-run")
     assert (code, out) == (ExitCode.FOUND, "")
-    assert "is in use by another process: ask that controller with --url" in err
+    assert f"is in use by process {os.getpid()}: ask that controller with --url" in err
 
 
 def test_without_a_terminal_it_must_be_told_to_write(
@@ -155,7 +156,7 @@ def test_it_is_refused_while_a_process_owns_the_folder(
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, out, err = offline_run(quorum, folder, "--yes")
     assert (code, out) == (ExitCode.FOUND, "")
-    assert "is in use by another process: ask that controller with --url" in err
+    assert f"is in use by process {os.getpid()}: ask that controller with --url" in err
 
 
 def test_the_folder_of_another_user_is_said(

@@ -1,0 +1,37 @@
+"""A node whose folder another process uses: which, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from emulator.commands.exits import ExitCode
+
+if TYPE_CHECKING:
+    from emulator.io.disk import FolderLockedError
+
+
+def run(node: Callable[[], int]) -> int:
+    """Run a node; returns its exit code.
+
+    Args:
+        node: its whole life; may end with FolderLockedError.
+    """
+    from emulator.io.disk import FolderLockedError
+
+    try:
+        return node()
+    except FolderLockedError as error:
+        sys.stderr.write(f"kraft-bridge: {told(error)}\n")
+        return ExitCode.FOUND
+
+
+def told(error: FolderLockedError) -> str:
+    """One sentence."""
+    from emulator.commands.rollback.processes import in_use
+
+    return (
+        f"{in_use(error.folder)}: a node with this folder may run already; end that process first, "
+        "or name another folder in log.dirs"
+    )
