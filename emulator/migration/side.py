@@ -13,7 +13,7 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.finalisation_mark import FinalisationMark
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.authority import Authority
+from emulator.migration.authority import SILENT, Authority
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.leaving import LastLook
@@ -174,6 +174,15 @@ class MigrationSide:
         return self.driver.waits.own_fault
 
     @property
+    def refused_because(self) -> str:
+        """Why this leader cannot claim, though another voter perhaps can; empty if it can or has.
+
+        Not while it waits for brokers: another voter would have to wait for them too.
+        """
+        claims = self.driver.state is State.BECOME_CONTROLLER or self.authority in SILENT
+        return self.driver.waits.perhaps_own if claims and self.mode is Mode.STOPPED else ""
+
+    @property
     def fitter(self) -> Sequence[int]:
         """Voters that are known to be able to lead, if this one is not; nothing is known here."""
         return ()
@@ -211,6 +220,7 @@ class NoMigration:
     connected = True
     drained = True
     unfit_because = ""
+    refused_because = ""
     apart_since_ms: None = None
     fitter: Sequence[int] = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,7 @@ from emulator.migration.authority import Authority
 from emulator.migration.dual_write.bound import Bounds, BoundStatus
 from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.states import State
-from emulator.migration.taking_over.preconditions import OWN_FAULTS, Reason, Why
+from emulator.migration.taking_over.preconditions import OWN_FAULTS, PERHAPS_OWN, Reason, Why
 from emulator.seam import Effect, Log
 
 
@@ -38,8 +39,16 @@ class Waits:
     @property
     def own_fault(self) -> str:
         """The first one that is due to the configuration of this node alone; empty without one."""
-        own = (one.reason for one in self._standing.values() if one.reason.why in OWN_FAULTS)
-        return next((reason.text for reason in own), "")
+        return self._first(OWN_FAULTS)
+
+    @property
+    def perhaps_own(self) -> str:
+        """The first one that may be due to it; empty without one."""
+        return self._first(PERHAPS_OWN)
+
+    def _first(self, kinds: AbstractSet[Why]) -> str:
+        found = (one.reason for one in self._standing.values() if one.reason.why in kinds)
+        return next((reason.text for reason in found), "")
 
     def clear(self) -> None:
         """Remove all reasons."""

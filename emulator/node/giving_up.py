@@ -6,6 +6,9 @@ be away for all. Callers and brokers are refused meanwhile in any case, so nothi
 Each further time it waits twice as long, so leadership does not circle while nobody reaches it.
 Who would give up lets the others stand first (``Raft.yield_to_others``).
 
+A leader that cannot claim for a reason that may be in its own configuration, such as a wrong chroot
+or a login that may not write, does the same, sooner.
+
 A leader whose claim is valid stays, however long it has no session: it serves callers up to the
 bounds of the write-behind, and brokers always. Whether another voter has a session it does not
 know, and without one nobody would be served.
@@ -31,6 +34,7 @@ class Unfit(Enum):
 
     OWN_FAULT = "its configuration or its release"
     APART = "it alone may be without ZooKeeper"
+    REFUSED = "it alone may be unable to claim"
 
 
 class Patience(NamedTuple):
@@ -44,6 +48,7 @@ PATIENCE: Final[Mapping[Unfit, Patience]] = MappingProxyType(
     {
         Unfit.OWN_FAULT: Patience(0, 0),
         Unfit.APART: Patience(30_000, 16 * 60_000),
+        Unfit.REFUSED: Patience(5_000, 16 * 60_000),
     }
 )
 
@@ -52,29 +57,34 @@ SPARE: Final = Patience(5_000, 20_000)
 """In place of that of ``Unfit.APART``, if a voter without the flag could serve: the mark holds."""
 
 
-def unfit(*, own_fault: bool, apart: bool, authority: Authority, alone: bool) -> Unfit | None:
+def unfit(
+    *, own_fault: bool, apart: bool, refused: bool, authority: Authority, alone: bool
+) -> Unfit | None:
     """Judge whether a leader should give up, once the reason has lasted; None: it should not.
 
     Args:
         own_fault: whether the migration waits for something in this node's configuration.
         apart: whether it has no session with ZooKeeper.
+        refused: whether it cannot claim, for a reason that may be this node's alone.
         authority: whether ZooKeeper confirms its log.
         alone: whether it is the only voter.
 
-    >>> unfit(own_fault=False, apart=True, authority=Authority.UNPROVEN, alone=False)
+    >>> unfit(own_fault=False, apart=True, refused=True, authority=Authority.UNPROVEN, alone=False)
     <Unfit.APART: 'it alone may be without ZooKeeper'>
     """
     if alone:
         return None
     if own_fault:
         return Unfit.OWN_FAULT
-    return Unfit.APART if apart and authority is Authority.UNPROVEN else None
+    if apart and authority is Authority.UNPROVEN:
+        return Unfit.APART
+    return Unfit.REFUSED if refused else None
 
 
 class Apartness:
     """Since when this node has no session with ZooKeeper, and how often it gave up because of it.
 
-    ``times``: since it had a session last.
+    ``times``: since it had a session last. Another one is for a claim that this node cannot make.
     """
 
     def __init__(self) -> None:
@@ -86,6 +96,10 @@ class Apartness:
         self._since_ms = since_ms
         if since_ms is None:
             self.times = 0
+
+    def goes_on(self, now_ms: int) -> None:
+        """It is so now, and was so since it was seen first."""
+        self._since_ms = now_ms if self._since_ms is None else self._since_ms
 
     def lasts(self, now_ms: int) -> bool:
         """Whether there is no session for so long that this node would give up."""

@@ -24,6 +24,7 @@ from emulator.controller.supported import supported_features
 from emulator.metadata.history import History
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import SILENT, Authority
+from emulator.migration.dual_write.modes import Mode
 from emulator.migration.side import MigrationSide, NoMigration
 from emulator.node.giving_up import PATIENCE, SPARE, Apartness, Patience, Unfit, unfit
 from emulator.node.peers import NoPeers, Peers
@@ -162,7 +163,7 @@ class NodeOffice:
         """The epoch that this node has won and must not lead."""
         self._gives_up_ms = 0
         """When it gives its leadership up, if it must not lead."""
-        self._apart = Apartness()
+        self._apart, self._refused = Apartness(), Apartness()
         self._term_ms = 0
         """When this term began."""
 
@@ -186,14 +187,18 @@ class NodeOffice:
         if self._unfit_epoch is not None:
             return self._gives_up_ms
         asks = self._asks is not None and self._led_epoch is None
-        return self._asks[1] if self._asks is not None and asks else self._apart_due_ms
+        return self._asks[1] if self._asks is not None and asks else self._unfit_due_ms
 
     @property
-    def _apart_due_ms(self) -> int | None:
-        """When it gives up because it has no session with ZooKeeper; None if it does not."""
-        if self._unfit is not Unfit.APART:
-            return None
-        return self._apart.due_ms(self._term_ms, self._patience)
+    def _unfit_due_ms(self) -> int | None:
+        """When it gives up because it has no session with ZooKeeper, or no claim; None: not."""
+        match self._unfit:
+            case Unfit.APART:
+                return self._apart.due_ms(self._term_ms, self._patience)
+            case Unfit.REFUSED:
+                return self._refused.due_ms(self._term_ms, PATIENCE[Unfit.REFUSED])
+            case _:
+                return None
 
     @property
     def _patience(self) -> Patience:
@@ -204,11 +209,13 @@ class NodeOffice:
 
     @property
     def _unfit(self) -> Unfit | None:
-        if self.office is not Office.SILENT:
+        silent = self.office is Office.SILENT
+        if not (silent or self.office is Office.ACTIVE):
             return None
         return unfit(
-            own_fault=bool(self._migration.unfit_because),
-            apart=self._migration.apart_since_ms is not None,
+            own_fault=silent and bool(self._migration.unfit_because),
+            apart=silent and self._migration.apart_since_ms is not None,
+            refused=bool(self._migration.refused_because),
             authority=self._authority,
             alone=self._alone,
         )
@@ -249,6 +256,10 @@ class NodeOffice:
         self._judge(now_ms)
         if not self._alone:
             self._apart.seen(self._migration.apart_since_ms)
+            if self._migration.mode not in {None, Mode.STOPPED}:
+                self._refused.seen(None)
+            elif self._unfit is Unfit.REFUSED:
+                self._refused.goes_on(now_ms)
             if self._unfit_epoch is None:
                 self._judge_reason(raft.leader_epoch, now_ms)
             raft.yield_to_others(self._apart.lasts(now_ms))
@@ -304,12 +315,17 @@ class NodeOffice:
         match self._unfit:
             case Unfit.OWN_FAULT:
                 self._must_not_lead(epoch, self._migration.unfit_because)
-            case Unfit.APART:
-                due_ms = self._apart.due_ms(self._term_ms, self._patience)
-                if due_ms is not None and due_ms <= now_ms:
-                    self._apart.times += 1
-                    why = "no session with ZooKeeper, which another voter may have"
-                    self._must_not_lead(epoch, why)
+            case Unfit.APART if self._due(now_ms):
+                self._apart.times += 1
+                why = "no session with ZooKeeper, which another voter may have"
+                self._must_not_lead(epoch, why)
+            case Unfit.REFUSED if self._due(now_ms):
+                self._refused.times += 1
+                self._must_not_lead(epoch, self._migration.refused_because)
+
+    def _due(self, now_ms: int) -> bool:
+        due_ms = self._unfit_due_ms
+        return due_ms is not None and due_ms <= now_ms
 
     def _must_not_lead(self, epoch: int, why: str) -> None:
         """Another voter may lead, and this node must not."""

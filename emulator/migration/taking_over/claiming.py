@@ -98,6 +98,8 @@ class ClaimTask(Task):
             self.result = Missing(tuple(reasons)) if reasons else claimed
             return []
         reasons += preconditions.unwritable(of.image, of.entities)
+        if not reasons:
+            reasons += preconditions.unreachable(of.image, of.listener)
         if reasons:
             self.result = Missing(tuple(reasons))
             return []

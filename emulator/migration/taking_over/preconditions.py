@@ -53,10 +53,16 @@ class Why(Enum):
     STALE_CONTROLLER_EPOCH = "stale_controller_epoch"
     UNREADABLE = "unreadable"
     ENCODED = "encoded_value"
+    NO_LISTENER = "no_listener"
 
 
 OWN_FAULTS: Final = frozenset({Why.OTHER_CLUSTER})
 """Reasons in the configuration of one node: another voter may not have them."""
+PERHAPS_OWN: Final = frozenset(
+    {Why.NO_CONTROLLER_EPOCH, Why.UNREADABLE, Why.ENCODED, Why.NO_LISTENER}
+)
+"""Reasons that are in the cluster, or in the configuration of one node, as a wrong chroot, a login
+that may not write, a missing secret, another ``inter.broker.listener.name``."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -142,6 +148,31 @@ def unwritable(image: Image, entities: Entities = ENTITIES) -> list[Reason]:
         for entity in entities
         if isinstance(entity, BrokerConfigs)
         for refusal in entity.unwritable(image)
+    ]
+
+
+def unreachable(image: Image, listener: str | None) -> list[Reason]:
+    """Brokers in ZooKeeper mode that this controller could tell nothing.
+
+    A registration is refused without the listener, but by the configuration of who led then.
+
+    Args:
+        image: the newest stable image.
+        listener: ``inter.broker.listener.name``; None: brokers are told nothing.
+    """
+    return [
+        Reason(
+            Why.NO_LISTENER,
+            str(broker_id),
+            f"broker {broker_id} has no listener {listener}, which is this controller's "
+            "inter.broker.listener.name: correct it, it is the same on all controllers and brokers",
+            fatal=True,
+        )
+        for broker_id, broker in sorted(image.brokers.items())
+        if listener is not None
+        and broker.is_migrating_zk_broker
+        and not broker.fenced
+        and broker.endpoint(listener) is None
     ]
 
 

@@ -187,6 +187,8 @@ class Attempt(msgspec.Struct, frozen=True):
     who: Claimer
     entities: Entities
     cluster_id: str
+    listener: str | None = None
+    """Where brokers are told changes; None: they are told nothing."""
 
 
 def found_of(outcomes: Sequence[ZkOutcome]) -> claim.Found | Reason:

@@ -18,19 +18,24 @@ from tests.unit.node.test_quorum import IDS
 
 
 @pytest.mark.parametrize(
-    ("own_fault", "apart", "authority", "alone"),
-    list(product((False, True), (False, True), Authority, (False, True))),
+    ("own_fault", "apart", "refused", "authority", "alone"),
+    list(product((False, True), (False, True), (False, True), Authority, (False, True))),
 )
-def test_who_gives_up(own_fault: bool, apart: bool, authority: Authority, alone: bool) -> None:
-    found = unfit(own_fault=own_fault, apart=apart, authority=authority, alone=alone)
+def test_who_gives_up(
+    own_fault: bool, apart: bool, refused: bool, authority: Authority, alone: bool
+) -> None:
+    found = unfit(
+        own_fault=own_fault, apart=apart, refused=refused, authority=authority, alone=alone
+    )
     if alone:
         assert found is None, "nobody else can lead"
     elif own_fault:
         assert found is Unfit.OWN_FAULT
     else:
         unproven = authority is Authority.UNPROVEN
-        assert found is (Unfit.APART if apart and unproven else None), (
-            "one that is served by its claim stays; what is refused is the quorum's"
+        claims_not = Unfit.REFUSED if refused else None
+        assert found is (Unfit.APART if apart and unproven else claims_not), (
+            "one that is served by its claim stays; what the quorum's log is refused for stays"
         )
     assert set(PATIENCE) == set(Unfit)
 
