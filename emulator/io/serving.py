@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -186,10 +187,24 @@ async def opened(
 
 
 def own_process(shell: Shell) -> None:
-    """Make the running process that of this shell alone: its signals, its collector."""
+    """Make the running process that of this shell alone: its signals, its collector.
+
+    A terminal that is closed asks for an orderly stop, as of Kafka; it may send two SIGHUP, and the
+    second does not cut the stop off. Under ``nohup`` it is ignored.
+    """
     loop = asyncio.get_running_loop()
+    asked = False
+
+    def stop(*, again: bool) -> None:
+        nonlocal asked
+        if again or not asked:
+            asked = True
+            shell.request_shutdown()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, shell.request_shutdown)
+        loop.add_signal_handler(number, partial(stop, again=True))
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        loop.add_signal_handler(signal.SIGHUP, partial(stop, again=False))
     # A collection first would take as long as 40,000 partitions are read, and find little.
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 50, 50)
