@@ -37,6 +37,8 @@ _JUDGED: Final = (
     r.AbortTransactionRecord,
     r.TopicRecord,
     r.RegisterBrokerRecord,
+    r.UserScramCredentialRecord,
+    r.RemoveUserScramCredentialRecord,
 )
 _KEYS: Final = frozenset(spec(one).key for one in _JUDGED)
 _DYNAMIC: Final = (b"\x00\x06",)
@@ -68,6 +70,9 @@ class ControllerFolder:
     """Voters in ``quorum-state``."""
     dynamic: bool = False
     """Whether the quorum is a dynamic one (kraft.version 1)."""
+    users: frozenset[tuple[str, int]] = frozenset()
+    """Users of SCRAM, each with the number of the mechanism: in its log, or as long as that is
+    empty in ``bootstrap.checkpoint``."""
     uncommitted: int = 0
     """Records at the end of its log that are not known to be committed; no record is judged there.
     """
@@ -95,6 +100,7 @@ class _Replayed:
     state: int = MigrationState.NONE
     holds: int = 0
     dynamic: bool = False
+    users: set[tuple[str, int]] = field(default_factory=set)
     waiting: list[Any] | None = None
     """Records of an open transaction."""
 
@@ -123,6 +129,10 @@ class _Replayed:
                 self.state = state
             case r.TopicRecord() | r.RegisterBrokerRecord():
                 self.holds += 1
+            case r.UserScramCredentialRecord(name=name, mechanism=mechanism):
+                self.users.add((name, mechanism))
+            case r.RemoveUserScramCredentialRecord(name=name, mechanism=mechanism):
+                self.users.discard((name, mechanism))
 
 
 def wanted(path: str) -> bool:
@@ -207,6 +217,7 @@ def read(
         level=found.level,
         state=found.state,
         holds=found.holds,
+        users=frozenset(found.users if end else boot.users),
         dynamic=found.dynamic or boot.dynamic or (quorum is not None and quorum.data_version > 0),
         uncommitted=0 if math.isinf(committed) else max(0, end - int(committed)),
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
 from emulator.config.zookeeper import connect_string
+from emulator.metadata.scram import Mechanism
 from emulator.preflight.endpoints import between
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
+from emulator.preflight.identities import principal_of
 from emulator.preflight.node_file import (
     BETWEEN,
     BROKER_MECHANISM,
@@ -22,9 +25,12 @@ from emulator.preflight.node_file import (
     Properties,
     same_host,
 )
+from emulator.preflight.stage import standing
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed, named
 
+SCRAM: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
+"""Numbers of mechanisms in records."""
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 _B20, _B21, _B22, _W10 = (
     FindingOf(code, "KIP-866, Configurations") for code in ("B20", "B21", "B22", "W10")
@@ -231,10 +237,11 @@ def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
     "B22",
     "nodes can log in to the controllers",
     "The controllers accepted one SASL mechanism, and sasl.mechanism.controller.protocol was left "
-    "at its default, GSSAPI. The voters elected nobody, and no broker registered.",
+    "at its default, GSSAPI. The voters elected nobody, and no broker registered. Elsewhere the "
+    "brokers logged in to them by SCRAM, whose users were in ZooKeeper only, waiting to be copied.",
 )
 def to_controllers(survey: Survey) -> Iterator[Outcome]:
-    """Protocol and SASL mechanism of each node against those of the controllers' listeners."""
+    """Protocol, SASL mechanism and users of each node against the controllers' listeners."""
     if not survey.controllers:
         yield NotRun("B22", "no controller's server.properties given: use -c")
         return
@@ -244,6 +251,8 @@ def to_controllers(survey: Survey) -> Iterator[Outcome]:
         # One controller's file stands for the others, if there are several.
         others = [x for x in survey.controllers if x is not one or len(one.voters) > 1]
         yield from _first(outcome for other in others for outcome in _login(one, other))
+        if not one.is_kraft_broker:  # it registers after the copy
+            yield from _scram(survey, one)
 
 
 def _first(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
@@ -290,6 +299,40 @@ def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
             cannot,
             f"set one that {MECHANISMS} of the controllers names",
         )
+
+
+def _scram(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Whether the controllers know a user of SCRAM before the copy has brought it."""
+    name = one.names(NAMES)[0]
+    number = SCRAM.get(one.get(CONTROLLER_MECHANISM))
+    if number is None or not one.protocols.get(name, "").startswith("SASL_"):
+        return
+    now = standing(survey)
+    if now.in_kraft and now.complete:
+        return  # the users were copied
+    user = (principal_of(one, name) or "").removeprefix("User:")
+    # Voters vote before any of them writes bootstrap.checkpoint into the log.
+    voting = one.is_controller and len(one.voters) > 1
+    folders = [x for x in survey.folders if x.end_offset or not voting]
+    if any(number == how and user in {"", told} for x in folders for told, how in x.users):
+        return
+    known = bool(survey.folders) or voting
+    yield _B22(
+        one.at(CONTROLLER_MECHANISM),
+        f"{one.get(CONTROLLER_MECHANISM)}, and "
+        + ("no folder given has" if survey.folders else "a folder that was just formatted has no")
+        + f" user {user}".rstrip(),
+        "the controllers know users of SCRAM from their log only, which gets those of ZooKeeper "
+        "once every broker has registered: "
+        + (
+            "the voters do not reach each other, and elect nobody"
+            if voting
+            else "the node never registers, and the migration does not begin"
+        ),
+        "log in to the controllers by PLAIN or TLS until the migration is finalised"
+        + ("" if voting else "; or format one controller of Kafka's with --add-scram"),
+        None if known else Severity.WARNING,
+    )
 
 
 def _not_accepted(one: Properties, key: str, other: Properties, listeners: Sequence[str]) -> str:

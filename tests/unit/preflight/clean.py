@@ -23,6 +23,8 @@ NOW_MS = 1_795_218_000_000
 YEAR_MS = 365 * 24 * 3_600_000
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 JAAS = f'{SCRAM_LOGIN} required username="broker" password="x";'
+PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+PLAIN_JAAS = f'{PLAIN_LOGIN} required username="broker" password="x" user_broker="x";'
 
 
 TOPIC_IDS = {"orders": "AAAAAAAAAAAAAAAAAAAAAQ", "payments": "AAAAAAAAAAAAAAAAAAAAAg"}
@@ -112,9 +114,10 @@ SECURED_MAP = {
         "INTERNAL:SASL_SSL,EXTERNAL:SSL,AUTH:SASL_PLAINTEXT,CONTROLLER:SASL_SSL"
     ),
     "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-    "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
     "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
-    "listener.name.controller.scram-sha-512.sasl.jaas.config": JAAS,
+    "listener.name.controller.plain.sasl.jaas.config": PLAIN_JAAS,
     "listener.name.internal.scram-sha-512.sasl.jaas.config": JAAS,
     "authorizer.class.name": ACL,
     "super.users": "User:broker;User:CN=admin,O=Example",
