@@ -71,14 +71,19 @@ def cluster_id(survey: Survey) -> Iterator[Outcome]:
         )
         return
     unread = [one.name for one in survey.properties if not one.meta and not one.metas]
-    for name, where, told in _cluster_ids(survey):
+    for name, where, told, controls in _cluster_ids(survey):
         if told != found:
             yield finding(
                 "B04",
                 CLUSTER_ID,
                 f"{found}, but meta.properties {where} {name} says {told or 'none'}",
-                "the brokers refuse this controller with INCONSISTENT_CLUSTER_ID",
-                f"format the folder anew: kraft-bridge format -t {found}",
+                "the brokers refuse this controller with INCONSISTENT_CLUSTER_ID"
+                if controls
+                else "the broker does not start: its folder is one of another cluster",
+                f"format the folder anew: kraft-bridge format -t {found}"
+                if controls
+                else "look which of the two is the broker's cluster: often the chroot or the "
+                "servers in zookeeper.connect, or a folder of another machine",
                 "KIP-866, Preparing the Cluster",
             )
     if not survey.properties and not survey.folders:
@@ -88,16 +93,17 @@ def cluster_id(survey: Survey) -> Iterator[Outcome]:
         yield NotRun("B04", f"no meta.properties in the folders that {listed(unread)} {name}")
 
 
-def _cluster_ids(survey: Survey) -> Iterator[tuple[str, str, str]]:
-    """Each cluster id that a node was given: where it stands, and the id."""
+def _cluster_ids(survey: Survey) -> Iterator[tuple[str, str, str, bool]]:
+    """Each cluster id that a node was given: where it stands, the id, if it is a controller's."""
     for one in survey.all_files:
         metas = one.metas or ({"": one.meta} if one.meta else {})
         for folder, meta in metas.items():
             if "cluster.id" in meta:
-                yield (folder or one.name), ("in" if folder else "of"), meta["cluster.id"]
+                where = "in" if folder else "of"
+                yield (folder or one.name), where, meta["cluster.id"], one.is_controller
     for folder_of in survey.folders:
         if folder_of.meta:
-            yield folder_of.name, "in", folder_of.meta.get("cluster.id", "")
+            yield folder_of.name, "in", folder_of.meta.get("cluster.id", ""), True
 
 
 @rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,7 +16,8 @@ from emulator.preflight.node_file import number
 from emulator.preflight.survey import REDACTED, DumpedZnode, Survey
 from emulator.preflight.topics import topic_ids
 
-_BESIDE: Final = ("/controller", "/feature")
+FEATURE: Final = "/feature"
+_BESIDE: Final = ("/controller", FEATURE)
 """Znodes that Kafka reads beside those that are copied."""
 WRITTEN: Final = (
     "/admin/delete_topics",
@@ -68,6 +69,8 @@ def readable(survey: Survey) -> Iterator[Outcome]:
         if fact := _odd(survey.data(path)):
             told.add(path)
             yield _unreadable(path, fact)
+    if FEATURE not in told and FEATURE in survey.nodes:
+        yield from _features(survey.json(FEATURE))
     # B08 says it of the passwords of brokers.
     part = [path for path in hidden if not path.startswith("/config/brok")]
     part = [path for path in part if survey.nodes[path].data != REDACTED]
@@ -89,6 +92,21 @@ def readable(survey: Survey) -> Iterator[Outcome]:
             )
         elif one.code in _UNCOPIED and one.znode not in told:
             yield _unreadable(one.znode, one.reason)
+
+
+def _features(found: dict[str, Any]) -> Iterator[Outcome]:
+    """A version or a status that no broker reads (FeatureZNode, Kafka 3.9)."""
+    for key, known in (("version", (1, 2)), ("status", (0, 1))):
+        told = found.get(key)
+        if type(told) is not int or told not in known:
+            yield finding(
+                "B07",
+                FEATURE,
+                f"{key} {told if key in found else 'missing'}: {known[0]} and {known[1]} are known",
+                "a ZooKeeper-mode broker that reads it ends: none starts for the migration",
+                "while all brokers are down, delete the znode: the next controller makes it anew",
+                "FeatureZNode",
+            )
 
 
 def _closed(survey: Survey) -> Iterator[Outcome]:

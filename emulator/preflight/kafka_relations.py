@@ -74,6 +74,7 @@ def contradictions(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield key, f"{lesser} ({below}) may not be above {greater} ({above})"
     yield from _retention(number, values)
     yield from _connections(number, values)
+    yield from _metadata_log(number, values)
     cleaners = number.of("log.cleaner.threads", 1)
     buffer = number.of("log.cleaner.dedupe.buffer.size", 128 * _MIB)
     if cleaners and buffer is not None and int(buffer / cleaners) <= _MIB:
@@ -106,6 +107,17 @@ def _connections(number: _NumbersOfFile, values: Mapping[str, str]) -> Iterator[
     per = "max.connections.per.ip"
     if number.of(per, 1) == 0 and not values.get(f"{per}.overrides", "").strip(BLANKS):
         yield per, f"Kafka takes 0 only with {per}.overrides"
+
+
+def _metadata_log(number: _NumbersOfFile, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What a node with a metadata log refuses when it opens it (KafkaMetadataLog)."""
+    enabled = values.get("zookeeper.metadata.migration.enable", "").strip(BLANKS).lower()
+    if not values.get("process.roles", "").strip(BLANKS) and enabled != "true":
+        return
+    least, size = "metadata.log.segment.min.bytes", "metadata.log.segment.bytes"
+    low, told = number.of(least, 8 * _MIB), number.of(size, 1024 * _MIB)
+    if low is not None and told is not None and told < low:
+        yield (size if size in values else least), f"{size} ({told}) may not be below {low}"
 
 
 class _NumbersOfFile:

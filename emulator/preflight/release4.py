@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,14 +17,21 @@ SEGMENT_MIN: Final = 1024 * 1024
 SEGMENT_SINCE: Final = (4, 1)
 LEVEL_MIN: Final = 7
 """metadata.version 3.3-IV3, the lowest that a 4.x controller starts with."""
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 ZOOKEEPER_ONLY: Final = "ZooKeeper mode only"
 GONE: Final = {
     "alter.config.policy.kraft.compatibility.enable": "gone",
+    "auto.include.jmx.reporter": "KIP-830: name JmxReporter in metric.reporters",
+    "broker.id.generation.enable": ZOOKEEPER_ONLY,
     "control.plane.listener.name": ZOOKEEPER_ONLY,
+    "controlled.shutdown.max.retries": ZOOKEEPER_ONLY,
+    "controlled.shutdown.retry.backoff.ms": ZOOKEEPER_ONLY,
     "delegation.token.master.key": "use delegation.token.secret.key",
     "eligible.leader.replicas.enable": "gone: a feature level now",
     "group.coordinator.new.enable": "gone: always on",
+    "group.share.max.groups": "gone",
     "inter.broker.protocol.version": ZOOKEEPER_ONLY,
+    "leader.imbalance.per.broker.percentage": ZOOKEEPER_ONLY,
     "log.message.downconversion.enable": "KIP-724",
     "log.message.format.version": "KIP-724",
     "log.message.timestamp.difference.max.ms": "KIP-937: two keys replace it",
@@ -31,6 +39,13 @@ GONE: Final = {
     "reserved.broker.max.id": ZOOKEEPER_ONLY,
 }
 """Properties that 4.0 has no more, and why."""
+LEAST: Final = {
+    "remote.log.manager.copier.thread.pool.size": ((4, 0), 1),
+    "remote.log.manager.expiration.thread.pool.size": ((4, 0), 1),
+    "metadata.log.segment.bytes": ((4, 1), 8 * SEGMENT_MIN),
+    "num.replica.fetchers": ((4, 3), 1),
+}
+"""Numbers that Kafka 3.9 takes lower: since which release, and the lowest."""
 GONE_PREFIXES: Final = ("zookeeper.", "password.encoder.")
 GONE_TOPIC: Final = {
     "message.downconversion.enable": "KIP-724",
@@ -120,6 +135,15 @@ def _properties(one: Properties, release: tuple[int, int], text: str) -> Iterato
                 f"{text} does not know it: {why}",
                 "without effect there: what it was set for is lost without a word",
                 "remove it before the upgrade",
+            )
+    for key, (since, least) in LEAST.items():
+        told = one.get(key)
+        if release >= since and _WHOLE.fullmatch(told) and int(told) < least:
+            yield _W18(
+                one.at(key),
+                f"{told}: {text} refuses less than {least:,}",
+                "the node does not start",
+                f"remove it, or set it to {least} or more",
             )
     size = one.get("log.segment.bytes")
     if _small(size, release):

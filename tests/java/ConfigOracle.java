@@ -53,6 +53,12 @@ public final class ConfigOracle {
         Properties properties = new Properties();
         properties.load(new StringReader(text));
         KafkaConfig config = KafkaConfig.fromProps(properties, false);
+        boolean replicates = !config.requiresZookeeper() || config.migrationEnabled();
+        int segment = config.getInt("metadata.log.segment.bytes");
+        // As KafkaMetadataLog refuses it once it opens the log.
+        if (replicates && segment < config.getInt("metadata.log.segment.min.bytes")) {
+            throw new IllegalArgumentException("metadata.log.segment.bytes");
+        }
         String names = properties.getProperty("controller.listener.names", "").trim();
         if (!names.isEmpty()) {
             String name = names.split(",")[0];

@@ -245,6 +245,23 @@ def by_sasl(changes: Mapping[str, str]) -> Apply:
     return apply
 
 
+def by_scram(one: Survey) -> Survey:
+    """All log in to the controllers by SCRAM, and no log has a user."""
+
+    def moved(file: Properties) -> Properties:
+        names = dict.fromkeys(file.names("controller.listener.names"), "SASL_PLAINTEXT")
+        listeners = [f"listener.name.{name.lower()}.sasl.enabled.mechanisms" for name in names]
+        own = dict.fromkeys(listeners, "SCRAM-SHA-512")
+        own["sasl.mechanism.controller.protocol"] = "SCRAM-SHA-512"
+        return replace(file, values={**file.values, **with_protocols(file, names), **own})
+
+    return replace(
+        one,
+        properties=[x if x.is_untouched else moved(x) for x in one.properties],
+        targets=[moved(x) for x in one.targets],
+    )
+
+
 W = Severity.WARNING
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ADDRESS = "3000@10.9.9.9:9093"
@@ -471,8 +488,11 @@ CHANGES: tuple[Change, ...] = (
         "both names between brokers",
         broker({BETWEEN: "A", "security.inter.broker.protocol": "SSL"}),
     ),
+    Change("B07", "a feature of a later version", put("/feature", js({"version": 3, "status": 1}))),
+    Change("B07", "a feature of no status", put("/feature", js({"version": 2, "features": {}}))),
     Change("B22", "another protocol of the controllers", other_protocol_of_controllers),
     Change("B22", "no mechanism", by_sasl({})),
+    Change("B22", "users of SCRAM before the copy", by_scram),
     Change(
         "B22", "another mechanism", by_sasl({"sasl.mechanism.controller.protocol": "SCRAM-SHA-256"})
     ),
@@ -506,6 +526,15 @@ CHANGES: tuple[Change, ...] = (
         "W18",
         "upgraded before finalising",
         then(claimed(), marked(9), lambda one: replace(one, target_release="4.0")),
+    ),
+    Change(
+        "W18",
+        "a default of 3.9 written out",
+        then(
+            target({"remote.log.manager.copier.thread.pool.size": "-1"}),
+            lambda one: replace(one, target_release="4.0"),
+        ),
+        W,
     ),
     Change(
         "W18",

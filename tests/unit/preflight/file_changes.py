@@ -416,6 +416,11 @@ FILE_CHANGES: tuple[Change, ...] = (
     Change("B25", "a variable of no provider", broker({"num.partitions": "${env:PARTITIONS}"})),
     Change("B25", "a variable of a shell", controller({"num.io.threads": "${THREADS}"})),
     Change("B25", "a folder of no provider", broker({"log.dirs": "/data/${env:HOSTNAME}"}), W),
+    Change(
+        "B25",
+        "a metadata log of small segments",
+        controller({"metadata.log.segment.bytes": "1048576"}),
+    ),
     Change("B25", "a no-break space", broker({"num.partitions": "3\u00a0"})),
     Change("B23", "a folder twice", broker({"log.dirs": "/data/a,/data/b/../a/"})),
     Change("B25", "a unit", target({"log.retention.hours": "7d"})),

@@ -318,3 +318,15 @@ def test_a_file_for_after_the_migration_need_not_reach_zookeeper_mode_brokers() 
 def test_a_znode_that_zk_dump_did_not_write_is_a_sentence(node: object) -> None:
     with pytest.raises(ValueError, match="not as zk dump writes it"):
         of_dump({"nodes": {"/a": node}})
+
+
+def test_a_brokers_folder_of_another_cluster_is_not_to_be_formatted() -> None:
+    """It holds the broker's data; only a controller's folder may be made anew."""
+    one = survey()
+    files = [replace(x, meta={**x.meta, "cluster.id": "other"}) for x in one.properties]
+    told = [x for x in run(replace(one, properties=files)).findings if x.code == "B04"]
+    by_kind = {"of c says" in x.fact: x for x in told}
+    assert by_kind[True].remedy.startswith("format the folder anew")
+    assert "INCONSISTENT_CLUSTER_ID" in by_kind[True].consequence
+    assert "format" not in by_kind[False].remedy
+    assert by_kind[False].consequence.startswith("the broker does not start")
