@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.controller import index_change as changes
 from emulator.controller.index import TipIndex
 from emulator.controller.index_change import IndexChange, index_change
 from emulator.controller.partition_set import BLOCK, PartitionSet
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from emulator.slices import whole
-from tests.unit.controller.world import partition, topic, uuid
+from tests.unit.controller.world import image_of, partition, topic, uuid
 from wire import records as r
 
 REPLICAS = st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True).map(tuple)
@@ -126,3 +127,23 @@ def test_partitions_of_any_number_are_held_as_bits(keys: list[tuple[bytes, int]]
     assert sorted(held) == [*sorted(model), (b"c", 2**31 - 1)]
     with pytest.raises(KeyError):
         held.remove(b"d", 0)
+
+
+def test_new_topics_are_collected_in_slices_as_long_as_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic of several partitions is collected at once, so a slice ends before it is too long."""
+    monkeypatch.setattr(changes, "RECORDS_PER_SLICE", 6)
+    records: list[object] = []
+    for number in range(1, 6):
+        records.append(topic(f"t{number}", number))
+        records += [partition(number, index, replicas=(0, 1)) for index in range(3)]
+    before, after = Image(), image_of(*records)
+    collected: list[int] = []
+    monkeypatch.setattr(changes, "_created", lambda *_args: iter(collected.append(1) or ()))
+    assert list(index_change(before, after, [])) == []
+    made = index_change(before, after, records)  # type: ignore[arg-type]
+    slices = [len(collected) for _ in made]
+    # First the records themselves, 20 by 6; then two topics of three partitions each.
+    assert slices == [0, 0, 0, 2, 4]
+    assert len(collected) == 5

@@ -7,7 +7,14 @@ import pytest
 from emulator.metadata.configs import BROKER
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.pipeline import Refused
-from emulator.migration.dual_write.poison import SKIPPED_RETRY_MS, Poison, Poisoned
+from emulator.migration.dual_write.poison import (
+    REPAIRS_MAX,
+    RETRY_MS_MIN,
+    SKIPPED_RETRY_MS,
+    Poison,
+    Poisoned,
+    Verdict,
+)
 from emulator.migration.plan import Group
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Create, SetData
@@ -140,3 +147,22 @@ def test_of_many_skipped_znodes_a_new_one_is_told_without_comparing_each_with_ea
     told = [one.fields["path"] for one in world.logs[before:] if one.level == "error"]
     assert (told, len(skipped(world))) == ([SEVEN], 41)
     assert compared <= 41
+
+
+def test_a_difference_is_repaired_twice_and_blocks_then_until_it_is_healed() -> None:
+    poison, path = Poison(skip=False), "/config/topics/t"
+
+    def refused(now_ms: int, code: ZkCode = ZkCode.NO_NODE) -> Verdict:
+        return poison.refused(Refused(code, SetData(path, b"", 0)), now_ms)
+
+    for _ in range(2):
+        assert [refused(5_000) for _ in range(REPAIRS_MAX)] == [Verdict.RECONCILE] * REPAIRS_MAX
+        assert poison.znodes == ()
+        assert refused(6_000) is Verdict.BLOCK
+        assert [one.path for one in poison.znodes] == [path]
+        assert (poison.since_ms, poison.retry_ms) == (6_000, 6_000 + RETRY_MS_MIN)
+        assert refused(7_000) is Verdict.BLOCK
+        assert (poison.since_ms, poison.retry_ms) == (6_000, 7_000 + 2 * RETRY_MS_MIN)
+        poison.healed()
+        assert (poison.znodes, poison.since_ms) == ((), None)
+    assert refused(8_000, ZkCode.NO_AUTH) is Verdict.BLOCK, "no comparison can repair it"

@@ -103,6 +103,30 @@ def test_a_topic_created_meanwhile_counts_at_once() -> None:
     assert again == told
 
 
+def test_the_tree_is_read_again_as_soon_as_the_time_is_over() -> None:
+    world = waiting_world()
+    reads = Reads(world)
+    world.start()
+    world.register(1)
+    while reads.before < 2:
+        world.advance(100)
+    world.advance(READ_AGAIN_MS - 200)
+    assert reads.before == 2
+    world.advance(300)
+    assert reads.before == 3
+
+
+def test_where_a_broker_is_known_from_is_told() -> None:
+    world = waiting_world()
+    world.put("/config/brokers/2", b'{"version":1,"config":{"a":"b"}}')
+    world.put("/config/brokers/7", b'{"version":1,"config":{"a":"b"}}')
+    world.start()
+    world.advance(2_000)
+    told = {one.reason.subject: one.reason.text for one in world.driver.status(0).waiting}
+    assert "broker 2 (known from /brokers/ids, replica assignments, /config/brokers)" in told["2"]
+    assert "broker 7 (known from /config/brokers)" in told["7"]
+
+
 @pytest.mark.parametrize("when", ["while it is checked", "before the answer to the claim"])
 def test_a_claim_is_checked_again_if_the_brokers_have_changed_or_time_has_passed(
     when: str,
