@@ -124,6 +124,7 @@ def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             f"broker {broker_id} is registered in KRaft mode",
             "without the controllers it can do nothing: its partitions have no leader there until "
             "it is restarted",
+            f"{'do what R05 says first; then ' if seen.without_flag else ''}"
             "restart it in ZooKeeper mode, with zookeeper.metadata.migration.enable=true, while "
             f"the controllers still run; if it is gone for good: kafka-cluster.sh unregister --id "
             f"{broker_id}"

@@ -11,7 +11,7 @@ from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, Severity, finding
 from emulator.rollback import missing
 from emulator.rollback.phases import RollbackPhase
-from emulator.rollback.situation import Situation
+from emulator.rollback.situation import ControllerSeen, Situation
 
 LOSSES: Final = frozenset({"R05", "R06"})
 """Codes of blockers that somebody may accept."""
@@ -26,7 +26,9 @@ ALL_AT_ONCE: Final = "stop all brokers, then start all: a broker that starts kno
 def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
     """R05: what the controllers say that ZooKeeper lacks; R06: how it differs from a log."""
     if phase is RollbackPhase.DUAL_WRITE:
-        if seen.running:
+        if seen.without_flag is not None:
+            yield _without_flag(seen.without_flag)
+        elif seen.running:
             yield from _lag(seen)
         if seen.logs_here < seen.logs_needed and (seen.running or seen.differences is not None):
             yield finding(
@@ -187,6 +189,20 @@ def copying(seen: Situation) -> str:
         "wait for lag 0 (kraft-bridge status), stop every controller, copy the folders of those "
         "elsewhere to this machine once they have ended, and give --log-dir of each"
         + (f" ({commands})" if commands else "")
+    )
+
+
+def _without_flag(leader: ControllerSeen) -> Finding:
+    return finding(
+        "R05",
+        migration.PATH,
+        f"{leader.text} leads without zookeeper.metadata.migration.enable",
+        "what was changed since it leads is in its log alone, and it refuses brokers in ZooKeeper "
+        "mode",
+        "before any broker is restarted: start the controllers with the flag and zookeeper.connect "
+        "again, one after the other; wait for phase dual write (kraft-bridge status)",
+        "KIP-866, Rollback to ZK",
+        Severity.BLOCKER,
     )
 
 

@@ -55,6 +55,15 @@ class ControllerSeen:
         return found if isinstance(found, Mapping) else {}
 
     @property
+    def without_flag(self) -> bool:
+        """Whether it leads without ``zookeeper.metadata.migration.enable``, and has not ended it.
+
+        What is changed under it is in the log alone, and brokers in ZooKeeper mode are refused.
+        """
+        found = None if self.status is None else self.status.get("finalisation")
+        return isinstance(found, Mapping) and found.get("state") in {"held", "waiting"}
+
+    @property
     def text(self) -> str:
         """How to call it."""
         return self.name if self.node_id is None else f"controller {self.node_id}"
@@ -150,6 +159,11 @@ class Situation:
     def leader(self) -> ControllerSeen | None:
         """The active controller, if one says so."""
         return next((one for one in self.controllers if one.leads), None)
+
+    @property
+    def without_flag(self) -> ControllerSeen | None:
+        """A leader that cannot write to ZooKeeper; see there."""
+        return next((one for one in self.running if one.without_flag), None)
 
     @property
     def clusters(self) -> tuple[tuple[str, str], ...]:

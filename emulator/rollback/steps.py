@@ -40,6 +40,14 @@ def steps(seen: Situation, phase: RollbackPhase) -> list[RollbackStep]:
 
 def _before(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]:
     kraft = ", ".join(map(str, seen.in_kraft_mode))
+    if phase is RollbackPhase.DUAL_WRITE and seen.without_flag is not None:
+        yield RollbackStep(
+            Actor.OPERATOR,
+            "restart the controllers with zookeeper.metadata.migration.enable=true and "
+            "zookeeper.connect, one after the other; wait for phase dual write",
+            "none: another controller leads meanwhile; of one alone no change is answered until it "
+            "is back",
+        )
     if phase is RollbackPhase.DUAL_WRITE and kraft:
         yield RollbackStep(
             Actor.OPERATOR,

@@ -301,6 +301,10 @@ class _MigrationRead(msgspec.Struct):
     left_out: list[dict[str, Any]] | None = None
 
 
+class _FinalisationRead(msgspec.Struct):
+    state: str | None = None
+
+
 class StatusRead(msgspec.Struct):
     """The form of what is read here of ``/status``, whichever of it is there."""
 
@@ -309,6 +313,7 @@ class StatusRead(msgspec.Struct):
     active: bool = False
     leader_epoch: int | None = None
     migration: _MigrationRead | None = None
+    finalisation: _FinalisationRead | None = None
 
 
 def controller_status(url: str) -> dict[str, Any]:

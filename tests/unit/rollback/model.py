@@ -76,6 +76,8 @@ class ModelCluster:
     interferes_at: str = own.PATH
     interferes: int = 0
     """How often another client writes between a read and a multi."""
+    flagless: str = ""
+    """State of finalising at a leader without the flag; empty: it has the flag."""
     stuck: bool = False
     """Whether what the leader has not written is never written."""
     final: int = -1
@@ -153,6 +155,10 @@ class ModelCluster:
                 "poisoned": [{"znode": one, "cause": "NO_AUTH"} for one in self.poisoned],
             }
             status = {"active": node_id == leader, "leader_epoch": LOG_EPOCH, "migration": told}
+            if self.flagless:
+                state = self.flagless if node_id == leader else "follows"
+                status |= {"migration": None, "finalisation": {"state": state}}
+                status["active"] = self.flagless == "held" and node_id == leader
         here = self.seen_folders and runs is not None and node_id not in self.elsewhere
         folder = f"data-{node_id}" if here else ""
         name = f"controller {node_id}"

@@ -214,6 +214,30 @@ def test_brokers_in_kraft_mode_go_back_first_while_the_controllers_run() -> None
     is_back(world)
 
 
+@pytest.mark.requirement("G03")
+@pytest.mark.parametrize("state", ["held", "waiting"])
+def test_a_leader_without_the_flag_is_named_before_any_broker_is_restarted(state: str) -> None:
+    """It refuses brokers in ZooKeeper mode: one that is restarted under it serves nobody."""
+    world = dual_write(kraft=BROKERS, alive=(), quorum=QUORUM, up=[*QUORUM], flagless=state)
+    course = go(world, Wanted())
+    (lag,) = (one for one in course.findings if one.code == "R05")
+    assert lag.fact == "controller 3000 leads without zookeeper.metadata.migration.enable"
+    each = [one.remedy for one in course.findings if "registered in KRaft mode" in one.fact]
+    assert len(each) == len(BROKERS)
+    assert all(one.startswith("do what R05 says first; then restart it") for one in each)
+    assert "zookeeper.metadata.migration.enable=true and zookeeper.connect" in course.steps[0].what
+    assert "restart each broker" in course.steps[1].what
+    assert (world.done, world.up) == ([], [*QUORUM])
+    world.kraft, world.alive = (), BROKERS
+    assert "R05" in codes(go(world, Wanted())), "all brokers are back, and refused"
+    assert (world.done, world.up) == ([], [*QUORUM])
+    world.flagless = ""
+    for broker in BROKERS:
+        world.put(f"/brokers/ids/{broker}", b"{}", ephemeral=True)
+    assert go(world, Wanted()).refused == []
+    is_back(world)
+
+
 def test_with_the_controllers_gone_brokers_in_kraft_mode_follow_later() -> None:
     world = dual_write(kraft=(2,), alive=(0, 1), up=[])
     course = go(world, Wanted())
