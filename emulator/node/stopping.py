@@ -23,14 +23,6 @@ HANDING_OVER_MS_MAX: Final = 2_000
 """How long the leader of several voters writes to ZooKeeper before it resigns."""
 TELLING_MS_MAX: Final = 1_000
 """How long it waits until the others know that it has resigned."""
-LEAVING: Final = (
-    "stopping: remaining changes are written to ZooKeeper, for at most "
-    f"{HANDING_OVER_MS_MAX // 1000} s, then another voter leads; a second signal stops at once"
-)
-STOPPING: Final = (
-    "stopping: remaining changes are written to ZooKeeper, for at most "
-    f"{DRAIN_MS_MAX // 1000} s; a second signal stops at once"
-)
 
 
 class End(NamedTuple):
@@ -38,6 +30,22 @@ class End(NamedTuple):
 
     why: str
     exit_code: int
+
+
+def saying(*, writes: bool, leads: bool) -> str:
+    """The line with which a stop begins.
+
+    Args:
+        writes: whether this node writes to ZooKeeper.
+        leads: whether it leads several voters.
+
+    >>> saying(writes=False, leads=True)
+    'stopping: another voter leads then; a second signal stops at once'
+    """
+    at_most_ms = HANDING_OVER_MS_MAX if leads else DRAIN_MS_MAX
+    written = f"remaining changes are written to ZooKeeper, for at most {at_most_ms // 1000} s"
+    parts = [*[written] * writes, *["another voter leads then"] * leads]
+    return f"stopping{': ' * bool(parts)}{'; '.join(parts)}; a second signal stops at once"
 
 
 class OrderlyStop:
@@ -91,7 +99,8 @@ class OrderlyStop:
         """Refuse new work, write what is left."""
         self._since_ms = now_ms
         self._leads = not self._alone and self._raft.is_leader
-        effects: list[Effect] = [Log("info", LEAVING if self._leads else STOPPING, {})]
+        writes = self._migration.driver is not None and (self._alone or self._leads)
+        effects: list[Effect] = [Log("info", saying(writes=writes, leads=self._leads), {})]
         if not self._leads:
             effects += self._raft.shutdown(now_ms)
         self._controller.end()
