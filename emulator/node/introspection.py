@@ -87,7 +87,12 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
                 "fatal": one.reason.fatal,
                 "since": advice.iso(one.since_ms),
             }
-            for one in (*_no_session(node.zk), *found.waiting, *driver.channels.outdated.waiting)
+            for one in (
+                *_no_session(node.zk),
+                *found.waiting,
+                *driver.channels.outdated.waiting,
+                *driver.channels.unreached.waiting,
+            )
         ],
         "records_copied": found.records_copied,
         "lag": {

@@ -54,6 +54,7 @@ class Why(Enum):
     UNREADABLE = "unreadable"
     ENCODED = "encoded_value"
     NO_LISTENER = "no_listener"
+    BROKER_UNREACHABLE = "broker_unreachable"
 
 
 OWN_FAULTS: Final = frozenset({Why.OTHER_CLUSTER})

@@ -28,15 +28,14 @@ from typing import Final
 
 import msgspec
 
+from emulator.config.listeners import HostPort
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.deadlines import earliest
 from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
-from emulator.migration.telling.replies import (
-    cannot_look_for_strays,
-    told_errors,
-)
+from emulator.migration.telling.replies import cannot_look_for_strays, told_errors
+from emulator.migration.telling.unreached import Unreached
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.control import (
     TYPE_INCREMENTAL,
@@ -120,7 +119,7 @@ class Channels:
         self._caught_up: set[int] = set()
         self.shown: dict[int, m.MetadataResponse] = {}
         """Broker id -> its answer what it shows its clients; the owner takes it out."""
-        self.outdated = Outdated()
+        self.outdated, self.unreached = Outdated(), Unreached()
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
@@ -190,6 +189,7 @@ class Channels:
                 if broker_id not in peers and line.channel.waiting_for_answer:
                     self._withdraw(line)
                     self._leaving[broker_id] = line
+                    self.unreached.forget(broker_id)
                 else:
                     effects += self._close(line)
         for broker_id, peer in peers.items():
@@ -293,6 +293,7 @@ class Channels:
     def _close(self, line: _Line) -> list[Effect]:
         line.channel.close()
         self.outdated.forget(line.peer.broker_id)
+        self.unreached.forget(line.peer.broker_id)
         return self._effects(line, None)
 
     def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
@@ -350,6 +351,9 @@ class Channels:
         for owed in reversed(again):
             self._queue(line, owed, first=True)
         broker_id = line.peer.broker_id
+        if self._lines.get(broker_id) is line:
+            at, waits = HostPort(line.peer.host, line.peer.port), line.channel.outstanding > 0
+            said += self.unreached.follow(broker_id, at, turns, now_ms, waits=waits)
         if line.debt.cut and not line.channel.outstanding and broker_id not in self._caught_up:
             self._caught_up.add(broker_id)
             text = "broker answers control requests again; it gets FULL requests"

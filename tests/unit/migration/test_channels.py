@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.telling.channels import (
     RECONNECT_MS,
     REPLY_TIMEOUT_MS,
@@ -316,3 +317,43 @@ def test_leadership_lost_closes_a_fenced_brokers_connection_too() -> None:
     broker = fenced_with_a_request_under_way()
     assert broker.channels.close() == [Close(broker.conns[-1])]
     assert broker.channels.deadline_ms is None
+
+
+def test_a_broker_that_cannot_be_told_anything_is_named_until_it_answers() -> None:
+    """A firewall may let brokers reach the controllers, and not the other way round."""
+    broker = Broker()
+    said = broker.channels.unreached
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "refused"), broker.now_ms))
+    assert said.waiting == (), "nothing waits for it"
+    broker.put(1)
+    for _ in range(3):
+        broker.advance(RECONNECT_MS)
+        broker.take(broker.channels.handle(Closed(broker.conns[-1], "refused"), broker.now_ms))
+    (one,) = said.waiting
+    assert (one.reason.why, one.reason.subject, one.since_ms) == (
+        Why.BROKER_UNREACHABLE,
+        "1",
+        RECONNECT_MS,
+    )
+    assert "broker 1 cannot be reached at broker:9092, and is told nothing" in one.reason.text
+    assert [one.event for one in broker.logs if one.level == "warning"] == [
+        "a broker cannot be told anything"
+    ]
+    broker.advance(RECONNECT_MS)
+    broker.connect()
+    assert said.waiting, "it may accept, and never answer"
+    broker.answer(m.UpdateMetadataResponse())
+    assert said.waiting == ()
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_broker_that_is_fenced_need_not_be_told_anything(answers: bool) -> None:
+    broker = Broker()
+    broker.put(1)
+    if answers:
+        broker.connect()
+        broker.put(2)
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "reset"), broker.now_ms))
+    assert broker.channels.unreached.waiting
+    broker.take(broker.channels.set_peers({}))
+    assert broker.channels.unreached.waiting == ()
