@@ -24,7 +24,10 @@ POLL_S = 1.0
 """Between two looks of --wait."""
 SCHEMAS: Final = ("status/3", "broker-status/2")
 """What a controller and a broker of this release show."""
-Hopeless: TypeAlias = frozenset[tuple[str, str]]
+Reasons: TypeAlias = frozenset[tuple[str, str]]
+"""Each by kind and subject."""
+EPOCHS_GIVEN_UP: Final = 4
+"""So many epochs pass, under a reason that a follower shows too, only where no voter can lead."""
 UNREAD: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 """What reading an answer of another form ends with."""
 
@@ -94,17 +97,40 @@ def _phase(body: str) -> str:
         raise ValueError(misread(found)) from error
 
 
-def _hopeless(body: str) -> Hopeless:
-    """What keeps a migration from its beginning and does not go by waiting; by kind and subject."""
-    found = msgspec.json.decode(body)
-    try:
-        leads = found.get("leader_id", found["node_id"]) == found["node_id"]
-        if phase_of(found) not in BEFORE or not leads:
-            return frozenset()  # one that follows may wait for what another voter does not
-        waiting = (found.get("migration") or {}).get("waiting", ())
-        return frozenset((one["why"], one["subject"]) for one in waiting if one.get("fatal"))
-    except UNREAD as error:
-        raise ValueError(misread(found)) from error
+class _Hopeless:
+    """Whether a migration can begin without an operator, judged from one look to the next."""
+
+    def __init__(self) -> None:
+        self._led: Reasons = frozenset()
+        self._shown: Reasons = frozenset()
+        self._since_epoch = 0
+
+    def seen(self, body: str, *, last: bool) -> bool:
+        """Take the newest look; whether waiting is in vain.
+
+        A reason that stands for a moment, as at the start of a term, ends nothing. One that follows
+        may wait for what another voter does not: it counts where leader after leader gives up.
+        """
+        found = msgspec.json.decode(body)
+        try:
+            leads = found.get("leader_id", found["node_id"]) == found["node_id"]
+            epoch, shown = found.get("leader_epoch", 0), _fatal(found)
+        except UNREAD as error:
+            raise ValueError(misread(found)) from error
+        before, self._led = self._led, shown if leads else frozenset()
+        if not shown & self._shown:
+            self._since_epoch = epoch
+        self._shown = shown
+        given_up = bool(shown) and epoch - self._since_epoch >= EPOCHS_GIVEN_UP
+        return bool(self._led and (last or self._led & before)) or given_up
+
+
+def _fatal(found: dict[str, Any]) -> Reasons:
+    """What keeps a migration from its beginning and does not go by waiting."""
+    if phase_of(found) not in BEFORE:
+        return frozenset()
+    waiting = (found.get("migration") or {}).get("waiting", ())
+    return frozenset((one["why"], one["subject"]) for one in waiting if one.get("fatal"))
 
 
 def misread(found: dict[str, Any]) -> str:
@@ -129,7 +155,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
     """
     end = time.monotonic() + patience_s
     told = ""
-    hopeless: Hopeless = frozenset()
+    hopeless = _Hopeless()
     while True:
         left = end - time.monotonic()
         try:
@@ -147,9 +173,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
         else:
             if reached(phase, wanted):
                 return body, ExitCode.DONE
-            before, hopeless = hopeless, _hopeless(body)
-            # A reason that stands for a moment, as at the start of a term, ends nothing.
-            if phase in STUCK or hopeless & before or (hopeless and left <= 0):
+            if hopeless.seen(body, last=left <= 0) or phase in STUCK:
                 return body, ExitCode.FOUND
             if left <= 0:
                 return body, ExitCode.NOT_YET

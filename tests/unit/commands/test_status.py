@@ -471,6 +471,10 @@ def fatal(why: str, phase: str = "pre-migration", *, is_fatal: bool = True) -> d
 OTHER_CLUSTER = fatal("other_cluster")
 
 
+def following(epoch: int) -> dict[str, Any]:
+    return OTHER_CLUSTER | {"leader_id": 3001, "leader_epoch": epoch}
+
+
 @pytest.mark.parametrize(
     ("told", "code", "after_s"),
     [
@@ -483,6 +487,10 @@ OTHER_CLUSTER = fatal("other_cluster")
         ([OTHER_CLUSTER | {"leader_id": 3001}], 5, 10),
         ([OTHER_CLUSTER | {"leader_id": None}], 5, 10),
         ([fatal("other_cluster", "claiming")], 1, 1),
+        ([following(each) for each in (2, 3, 4, 5, 6, 7)], 1, 4),
+        ([following(2), following(6)], 1, 1),
+        ([following(2), {"leader_id": 3001}, following(6), following(9)], 5, 10),
+        ([following(2), following(5)], 5, 10),
     ],
 )
 def test_a_script_does_not_wait_for_what_only_an_operator_removes(
