@@ -108,6 +108,15 @@ def unanswered(url: str, error: Exception) -> str:
     return f"{without_login(url)}: {error}{f': {NOBODY}' if refused else ''}"
 
 
+def page_of(url: str, name: str) -> str:
+    """The address of one of a node's pages; its own may be given as that of its status.
+
+    >>> page_of("http://h:1/", "status"), page_of("http://h:1/status", "finalise")
+    ('http://h:1/status', 'http://h:1/finalise')
+    """
+    return f"{url.rstrip('/').removesuffix('/status')}/{name}"
+
+
 def without_login(url: str) -> str:
     """An address as it may be shown: without a user and password.
 

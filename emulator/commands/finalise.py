@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 import typer
 
-from emulator.commands.asking import AnswerError, ask, unanswered, without_login
+from emulator.commands.asking import AnswerError, ask, page_of, unanswered, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
@@ -147,7 +147,7 @@ def _release(url: str, log_dir: Path) -> bool:
     if not (token.isascii() and token.isalnum()):
         raise TokenError(f"{path}: not a token")
     request = urllib.request.Request(  # noqa: S310 - its address was checked before
-        f"{url.rstrip('/')}/finalise",
+        page_of(url, "finalise"),
         method="POST",
         data=b"",
         headers={"Authorization": f"Bearer {token}"},

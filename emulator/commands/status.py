@@ -13,7 +13,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from emulator.commands.asking import NOT_OURS, ask, plain, unanswered, without_login
+from emulator.commands.asking import NOT_OURS, ask, page_of, plain, unanswered, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import BEFORE, ORDER, STUCK, option_of, phase_of, reached
@@ -68,7 +68,7 @@ def status(
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
-        raise fail(unanswered(f"{url}/status", error), ExitCode.UNREACHABLE) from error
+        raise fail(unanswered(page_of(url, "status"), error), ExitCode.UNREACHABLE) from error
     typer.echo(text, nl=False)
     raise typer.Exit(code)
 
@@ -169,7 +169,8 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
             if str(error) != told:
                 told = str(error)
                 again = f"asked again, for {left:.0f} s at most"
-                typer.echo(f"{without_login(url)}/status: {told}; {again}", err=True)
+                where = without_login(page_of(url, "status"))
+                typer.echo(f"{where}: {told}; {again}", err=True)
         else:
             if reached(phase, wanted):
                 return body, ExitCode.DONE
@@ -196,7 +197,7 @@ def fetch(url: str) -> str:
         ValueError: the answer is not from a kraft-bridge controller or broker.
     """
     check_address(url)
-    text = ask(f"{url.rstrip('/')}/status").decode()
+    text = ask(page_of(url, "status")).decode()
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import time
 import urllib.request
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 import typer
 
-from emulator.commands.asking import NOT_OURS, AnswerError, ask, plain, without_login
+from emulator.commands.asking import NOT_OURS, AnswerError, ask, page_of, plain, without_login
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
-from emulator.commands.status import AddressError
+from emulator.commands.status import UNREAD, AddressError, status_of
+from emulator.commands.status_next import phase_of
 from emulator.commands.token_call import check_local
 from emulator.commands.zk.shown import ReconcileOutcome, tell
 from emulator.io.operator_route import TOKEN_FILE
 
 POLL_S: Final = 0.2
+PAGE: Final = "reconcile"
+NOTHING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "finalised": "the migration is final: ZooKeeper is no longer written or compared",
+        "finalising": "this controller runs without zookeeper.metadata.migration.enable, and does "
+        "not write ZooKeeper",
+        "not migrating": "no migration is enabled on this controller",
+    }
+)
+"""Phase of a node without that page -> why it has none."""
 
 
 def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: bool) -> None:
@@ -36,10 +49,10 @@ def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: boo
         typer.Exit: always; with the exit code.
     """
     try:
-        outcome = _outcome(url, _token(folder), dry_run=dry_run, timeout_s=timeout_s)
+        outcome = _outcome(url, _token(folder, url), dry_run=dry_run, timeout_s=timeout_s)
     except (KeyError, TypeError, AttributeError) as error:
         why = "what it answers is not read by this release: use the kraft-bridge of its release"
-        raise fail(f"{without_login(url)}/reconcile: {why}", ExitCode.UNREACHABLE) from error
+        raise fail(f"{without_login(page_of(url, PAGE))}: {why}", ExitCode.UNREACHABLE) from error
     tell(outcome, as_json=as_json)
 
 
@@ -71,11 +84,24 @@ def _unended(found: dict[str, Any], timeout_s: float) -> str:
     return f"{what}. ZooKeeper refuses {refused}" if refused else what
 
 
-def _token(folder: Path) -> str:
+def _nothing_at(url: str) -> str:
+    """Why there is nothing to compare at a node, as its status says; empty if it does not."""
+    try:
+        found = status_of(url)
+        if found.get("role") == "broker":
+            return "this is a broker; ask the controller that leads"
+        return "" if found.get("migration") else NOTHING.get(phase_of(found), "")
+    except (OSError, *UNREAD):
+        return ""
+
+
+def _token(folder: Path, url: str) -> str:
     path = folder / TOKEN_FILE
     try:
         token = path.read_text("ascii").strip()
     except FileNotFoundError:
+        if nothing := _nothing_at(url):
+            raise fail(f"{without_login(url)}: {nothing}") from None
         why = "no such file: no controller with a migration and kraftbridge.metrics.port runs here"
         raise fail(f"{path}: {why}", ExitCode.WRONG) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -92,14 +118,14 @@ def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
         check_local(url)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
-    where = f"{url.rstrip('/')}/reconcile"
+    where = page_of(url, PAGE)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(where, data=body, headers=headers)  # noqa: S310 - http, see above
     where = without_login(where)
     try:
         found = msgspec.json.decode(ask(request))
     except AnswerError as error:
-        raise _refused(where, error) from error
+        raise _refused(url, where, error) from error
     except (OSError, ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, OSError) else NOT_OURS
         raise fail(f"{where}: {why}", ExitCode.UNREACHABLE) from error
@@ -108,8 +134,10 @@ def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
     return found
 
 
-def _refused(where: str, error: AnswerError) -> typer.Exit:
+def _refused(url: str, where: str, error: AnswerError) -> typer.Exit:
     """The end after an answer that is not 200."""
+    if error.code == HTTPStatus.NOT_FOUND and (nothing := _nothing_at(url)):
+        return fail(f"{without_login(url)}: {nothing}")
     if error.code == HTTPStatus.CONFLICT:
         try:
             return fail(str(msgspec.json.decode(error.text)["why"]))

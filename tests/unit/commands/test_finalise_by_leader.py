@@ -68,6 +68,7 @@ def state(world: World) -> MigrationState:
 
 def test_it_says_what_would_happen_and_does_it_when_told(held: World, tmp_path: Path) -> None:
     with page(held, tmp_path) as url:
+        assert call("status", "--url", f"{url}/status")[0] == ExitCode.DONE
         code, out, _ = call("finalise", "--url", url)
         assert (code, state(held)) == (ExitCode.DONE, MigrationState.MIGRATION)
         assert "Only kraftbridge.finalise.hold" in out
@@ -77,7 +78,7 @@ def test_it_says_what_would_happen_and_does_it_when_told(held: World, tmp_path: 
         code, out, err = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
         assert (code, out) == (ExitCode.DONE, "The migration is finalised, for good.\n"), err
         assert state(held) is MigrationState.POST_MIGRATION
-        again = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
+        again = call("finalise", "--url", f"{url}/status/", "--log-dir", str(tmp_path), "--yes")
         assert again[:2] == (code, out)
 
 
@@ -171,3 +172,24 @@ def test_if_more_is_missing_by_then_that_is_said(
     assert code == ExitCode.FOUND
     assert out.startswith("The hold was not ended: what is missing has changed")
     assert "missing: broker 7 is registered in ZooKeeper mode" in out
+
+
+def test_a_comparison_without_a_migration_says_why_there_is_none(
+    held: World, tmp_path: Path
+) -> None:
+    """It showed a 404 and the pages that there are."""
+    (tmp_path / "other").mkdir()
+
+    def said(url: str, folder: Path) -> str:
+        command = ("zk", "reconcile", "--url", url, "--log-dir", str(folder), "--yes")
+        code, out, err = call(*command)
+        assert (code, out) == (ExitCode.FOUND, "")
+        return err
+
+    with page(held, tmp_path) as url:
+        text = "this controller runs without zookeeper.metadata.migration.enable"
+        assert said(url, tmp_path).startswith(f"kraft-bridge: {url}: {text}")
+        call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
+        text = "the migration is final: ZooKeeper is no longer written or compared"
+        for folder in (tmp_path, tmp_path / "other"):
+            assert said(url, folder) == f"kraft-bridge: {url}: {text}\n"
