@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, Final
 
+from emulator.commands.reach import nobody_at, none_of
+from emulator.config.listeners import HostPort
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login, LoginError
@@ -26,6 +28,10 @@ PAUSE_S: Final = 0.1
 GREETING_S: Final = 5.0
 """Timeout of ApiVersions and the login; after it another broker is tried."""
 _RECEIVE_BYTES: Final = 1 << 16
+
+
+BROKER_S: Final = 2 * GREETING_S
+"""How long brokers are looked for: an address that does not answer is asked twice."""
 
 
 class UnreachableError(Exception):
@@ -82,6 +88,14 @@ class Connection:
         """End it."""
         if self._socket is not None:
             self._socket.close()
+
+    def offers(self, request: type) -> bool:
+        """Whether both sides speak some version of a request."""
+        try:
+            self._channel.version_of(request)
+        except NoCommonVersionError:
+            return False
+        return True
 
     def call(self, request: Any, *, lowest: int = 0) -> Any:
         """Send one request in the newest version both sides speak, and wait for the answer.
@@ -188,6 +202,39 @@ def _too_old(error: NoCommonVersionError) -> TooOldError:
     if error.offered_max < 0:
         return TooOldError(f"the server is not a Kafka broker: it does not support {error.name}")
     return TooOldError(f"the broker supports {error.name} up to version {error.offered_max} only")
+
+
+def no_broker_at(addresses: Sequence[HostPort], patience_s: float) -> str:
+    """Why none of the addresses is that of a broker; empty if one is.
+
+    What is no broker and shows it is told at once, what is silent within ``patience_s``: a client
+    would try again and again, as a broker may be starting.
+    """
+    return nobody_at(addresses) or none_of(addresses, _no_broker, patience_s)
+
+
+def _no_broker(one: HostPort, patience_s: float) -> str:
+    why = ""
+    for _ in range(2):
+        try:
+            # Less than half, so that it is told before it is given up.
+            with closing(Connection(one.host, one.port, 0.45 * patience_s)) as connection:
+                why = "" if connection.offers(m.MetadataRequest) else _NO_METADATA
+        except TimeoutError:
+            why = f"no answer within {patience_s:g} s; is it the address of a broker?"
+        except ConnectionResetError:
+            why = "it closes the connection when it is asked; is it the address of a broker?"
+            time.sleep(PAUSE_S)
+        except (ConnectionError, TooOldError) as error:
+            return str(error)
+        else:
+            return why
+    return why
+
+
+_NO_METADATA: Final = (
+    "this is no broker: it does not offer Metadata; a controller's port does not either"
+)
 
 
 def ask_controller(

@@ -95,8 +95,13 @@ def load(  # noqa: PLR0917  # one option each
 def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
     """Run the load in this process."""
     from bench.load.session import UnreachableError, play
+    from emulator.commands.admin_client import BROKER_S, no_broker_at
+    from emulator.config.listeners import host_port
     from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
 
+    brokers = [host_port(one.strip()) for one in plan.bootstrap.split(",")]
+    if problem := no_broker_at(brokers, BROKER_S):
+        raise fail(f"--bootstrap-server: {problem}", ExitCode.UNREACHABLE)
     try:
         return [play(plan, trace, run_id, _say)]
     except UnreachableError as error:

@@ -6,28 +6,36 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from emulator.config.listeners import HostPort
 
 PATIENCE_S: Final = 5.0
 """How long all addresses together are tried."""
+Tried: TypeAlias = Callable[[HostPort, float], str]
+"""Why an address is not what is looked for, found out in so many seconds; empty if it is."""
 
 
 def nobody_at(addresses: Sequence[HostPort], patience_s: float = PATIENCE_S) -> str:
     """Why no connection can be opened to any of the addresses; empty if one was.
 
-    All are tried at once. A name that is not answered for in time is one that cannot be reached.
-
     >>> nobody_at([HostPort("127.0.0.1", 1)])
     '127.0.0.1:1: Connection refused'
+    """
+    return none_of(addresses, _connect, patience_s)
+
+
+def none_of(addresses: Sequence[HostPort], tried: Tried, patience_s: float) -> str:
+    """Why none of the addresses is what is looked for; empty if one is.
+
+    All are tried at once. A name that is not answered for in time is one that cannot be reached.
     """
     answers: queue.SimpleQueue[tuple[HostPort, str]] = queue.SimpleQueue()
     deadline = time.monotonic() + patience_s
     for one in addresses:
         # Not a pool: nobody waits for a thread that still asks for a name.
-        arguments = (one, patience_s, answers)
+        arguments = (tried, one, patience_s, answers)
         threading.Thread(target=_try, args=arguments, name="reach", daemon=True).start()
     whys = dict.fromkeys(addresses, f"no answer within {patience_s:g} s")
     for _ in whys:
@@ -42,11 +50,13 @@ def nobody_at(addresses: Sequence[HostPort], patience_s: float = PATIENCE_S) -> 
 
 
 def _try(
-    one: HostPort, patience_s: float, answers: queue.SimpleQueue[tuple[HostPort, str]]
+    tried: Tried,
+    one: HostPort,
+    patience_s: float,
+    answers: queue.SimpleQueue[tuple[HostPort, str]],
 ) -> None:
     try:
-        with socket.create_connection((one.host, one.port), patience_s):
-            answers.put((one, ""))
+        answers.put((one, tried(one, patience_s)))
     except TimeoutError:
         answers.put((one, f"no answer within {patience_s:g} s"))
     except socket.gaierror as error:
@@ -55,3 +65,8 @@ def _try(
         answers.put((one, error.strerror or str(error)))
     except (UnicodeError, OverflowError, ValueError):
         answers.put((one, f"{one.host!r} is no name of a host"))
+
+
+def _connect(one: HostPort, patience_s: float) -> str:
+    socket.create_connection((one.host, one.port), patience_s).close()
+    return ""

@@ -11,12 +11,11 @@ from typing import Annotated, Final
 
 import typer
 
-from emulator.commands.admin_client import UnreachableError
+from emulator.commands.admin_client import BROKER_S, UnreachableError, no_broker_at
 from emulator.commands.configuration import text_of
 from emulator.commands.elect_leaders import by_brokers as work
 from emulator.commands.elect_leaders.by_zookeeper import ConnectStringError, elect_by_zookeeper
 from emulator.commands.exits import ExitCode
-from emulator.commands.reach import nobody_at
 from emulator.config import properties
 from emulator.config.listeners import host_port
 from emulator.io.failures import sentence
@@ -183,7 +182,7 @@ def _by_brokers(
         brokers = [host_port(one.strip()) for one in bootstrap_server.split(",")]
     except ValueError as error:
         raise _usage(f"--bootstrap-server: {error}") from error
-    if problem := nobody_at(brokers):
+    if problem := no_broker_at(brokers, min(timeout, BROKER_S)):
         raise _failed(UnreachableError(f"--bootstrap-server: {problem}"))
     addresses = [(one.host, one.port) for one in brokers]
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli import app
+from emulator.commands import admin_client
+from emulator.commands.elect_leaders import by_brokers as work
+from emulator.commands.elect_leaders import command
 from emulator.commands.elect_leaders.by_brokers import read_partitions
 from wire import messages as m
 from wire.frame import decode_request, encode_response, framed
@@ -371,3 +375,67 @@ def test_client_properties_that_cannot_be_used(
     assert code == 2
     assert why in err
     assert "pencil" not in err
+
+
+@contextmanager
+def port(handle: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that is no broker; what it does with the first bytes of a connection."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            if self.request.recv(1_000):
+                handle(self.request)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def page(connection: socket.socket) -> None:
+    """As the metrics port: what is no HTTP is refused."""
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+@pytest.mark.parametrize("verb", ["elect-leaders", "load"])
+@pytest.mark.parametrize(
+    ("handle", "says"),
+    [
+        (socket.socket.close, "it closes the connection when it is asked; is it the address of a"),
+        (page, "the server there is not a Kafka broker: "),
+        (lambda one: one.recv(1), "no answer within 0.6 s; is it the address of a broker?"),
+    ],
+    ids=["closes", "a page", "silent"],
+)
+def test_what_is_no_broker_is_told_at_once_by_both_verbs(
+    verb: str,
+    handle: Callable[[socket.socket], None],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was asked again and again for as long as ``--timeout``."""
+    for module in (admin_client, command):
+        monkeypatch.setattr(module, "BROKER_S", 0.6)
+    calls: list[object] = []
+    monkeypatch.setattr(work, "ask_controller", calls.append)
+    with port(handle) as address:
+        more = ["--rate", "1", "--duration", "1"] if verb == "load" else []
+        result = RUNNER.invoke(app, [verb, "--bootstrap-server", address, *more])
+    assert (result.exit_code, result.stdout, calls) == (3, "", [])
+    assert f"kraft-bridge: --bootstrap-server: {address}: {says}" in result.stderr
+
+
+def test_a_controllers_port_is_told_as_by_a_load() -> None:
+    class Controller(Broker):
+        def answer(self, version: int, request: Any) -> Any:
+            found = super().answer(version, request)
+            if isinstance(request, m.ApiVersionsRequest):
+                found.api_keys = [one for one in found.api_keys if one.api_key != 3]
+            return found
+
+    with serving(Controller(lambda _: Answer())) as one:
+        code, out, err = run("--bootstrap-server", one.address)
+    assert (code, out) == (3, "")
+    assert "this is no broker: it does not offer Metadata; a controller's port does not" in err

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from bench.load import connection, session
 from bench.load.admin import AdminLoad
 from emulator.cli import app
+from emulator.commands import admin_client
 from emulator.commands.json_forms import FORMS
 from emulator.testing import Cluster
 from tests.kit.json_form import problems
@@ -69,7 +70,7 @@ def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(ours, monke
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--bootstrap-server", "127.0.0.1:1"], "--bootstrap-server 127.0.0.1:1: "),
+        (["--bootstrap-server", "127.0.0.1:1"], "--bootstrap-server: 127.0.0.1:1: "),
         (["--bootstrap-server", "nonsense"], "--bootstrap-server nonsense"),
         (["--bootstrap-server", ","], "--bootstrap-server ,"),
         (["--bootstrap-server", "127.0.0.1:1", "--rate", "0"], "--rate"),
@@ -107,7 +108,7 @@ def test_a_broker_that_does_not_answer_is_named_as_it_was_written():
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         said = load("--bootstrap-server", address, "--rate", 5, "--duration", 1)
     assert said.exit_code == 3
-    assert f"{address} cannot be reached: Connection refused" in said.output
+    assert f"--bootstrap-server: {address}: Connection refused" in said.output
     assert "Errno" not in said.output
 
 
@@ -116,13 +117,13 @@ def test_a_controller_is_no_broker(ours):
     said = load("--bootstrap-server", address, "--rate", 5, "--duration", 1)
     assert said.exit_code == 3
     assert (
-        f"--bootstrap-server {address}: {address} is no broker: it does not offer Metadata; a "
+        f"--bootstrap-server: {address}: this is no broker: it does not offer Metadata; a "
         "controller's port does not either\n"
     ) in said.output
 
 
 def test_a_port_that_never_answers_ends_soon_and_is_asked_about(monkeypatch):
-    monkeypatch.setattr(session, "_REACH_S", 0.3)
+    monkeypatch.setattr(admin_client, "BROKER_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         said = load("--bootstrap-server", address, "--rate", 5, "--duration", 1)
