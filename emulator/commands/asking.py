@@ -118,12 +118,16 @@ def page_of(url: str, name: str) -> str:
 
 
 def without_login(url: str) -> str:
-    """An address as it may be shown: without a user and password.
+    """An address as it may be shown: without a user, a password and a query, even where it is none.
 
-    >>> without_login("http://me:secret@host:1/status")
-    'http://host:1/status'
+    >>> without_login("http://me:secret@host:1/status"), without_login("me:se/cret@host:1")
+    ('http://host:1/status', 'host:1')
+    >>> without_login("http://host:1/?token=secret")
+    'http://host:1/'
     """
-    return re.sub(r"//[^/]*@", "//", url)
+    scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", url)
+    head = scheme[0] if scheme else ""
+    return head + re.split(r"[?#]", url[len(head) :].rpartition("@")[2])[0]
 
 
 def plain(text: object, length: int = SHOWN_MAX) -> str:

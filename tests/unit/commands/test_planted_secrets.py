@@ -314,6 +314,26 @@ def rows_of(path: Path) -> str:
     return str(parquet.read_table(path).to_pylist())
 
 
-@pytest.mark.parametrize("url", ["http://u:{}@127.0.0.1:1", "http://u:{}@127.0.0.1:x"])
-def test_the_password_in_an_address_is_not_shown(url: str, planted: Planted) -> None:
-    assert planted.shown_in(said("status", "--url", url.format(planted.token()))) == []
+URLS = (
+    "http://u:{}@127.0.0.1:1",
+    "http://u:{}@127.0.0.1:x",
+    "http://{}@127.0.0.1:1",
+    "http://u:a/{}@127.0.0.1:1",
+    "http://u:a@{}@127.0.0.1:1",
+    "http://127.0.0.1:1/?token={}",
+    "https://u:{}@[::1",
+    "ftp://u:{}@127.0.0.1",
+    "u:{}@127.0.0.1:1",
+)
+
+
+@pytest.mark.parametrize("verb", ["status", "finalise", "zk reconcile --dry-run --log-dir"])
+@pytest.mark.parametrize("url", URLS)
+def test_the_password_in_an_address_is_not_shown(
+    url: str, verb: str, planted: Planted, tmp_path: Path
+) -> None:
+    (tmp_path / "operator.token").write_text(planted.token())
+    folder = [tmp_path] if "--log-dir" in verb else []
+    shown = said(*verb.split(), *folder, "--url", url.format(planted.token()))
+    assert "127.0.0.1" in shown or "::1" in shown
+    assert planted.shown_in(shown) == []
