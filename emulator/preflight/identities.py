@@ -10,6 +10,7 @@ from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.kafka_values import BLANKS
 from emulator.preflight.node_file import AUTHORIZER, ENABLE, NAMES, Properties, number
+from emulator.preflight.stage import standing
 from emulator.preflight.survey import Survey
 from emulator.preflight.targets import ACL_AUTHORIZERS
 from wire.text import uuid_from_text
@@ -206,12 +207,21 @@ def principals(survey: Survey) -> Iterator[Outcome]:
                 principal = A_SUBJECT
             if principal is None:
                 unknown.add(one.name)
-            elif principal not in users | told and not _open(survey, controller, principal):
+            elif principal not in users | told and not _let_in(survey, controller, principal):
                 told.add(principal)
                 yield _refused(survey, controller, one, principal)
     for name in sorted(unknown):
         yield NotRun("B19", f"{name} does not say its principal on the controllers' listener")
     yield from _back(survey)
+
+
+def _let_in(survey: Survey, controller: Properties, principal: str) -> bool:
+    """Whether a controller lets in who is none of its super users, before the copy and after it."""
+    now = standing(survey)
+    copied = now.in_kraft and now.complete
+    if copied and granted_cluster_action(survey, principal):
+        return True
+    return _open(survey, controller, principal)
 
 
 def _open(survey: Survey, one: Properties, principal: str) -> bool:
@@ -253,7 +263,6 @@ def _refused(survey: Survey, controller: Properties, one: Properties, principal:
         else "its registration is refused with CLUSTER_AUTHORIZATION_FAILED, and the migration "
         "never starts",
         "add the brokers' principal to super.users of every controller",
-        Severity.WARNING if granted else None,
     )
 
 

@@ -421,7 +421,6 @@ CHANGES: tuple[Change, ...] = (
                 "allow.everyone.if.no.acl.found": None,
             }
         ),
-        W,
     ),
     Change(
         "W01",

@@ -9,6 +9,9 @@ import pytest
 from emulator.preflight.engine import Severity
 from emulator.preflight.report import run
 from emulator.preflight.survey import REDACTED, RoundTrips, Survey, of_dump
+from tests.unit.preflight import changes
+from tests.unit.preflight.changes import claimed, marked, put, then
+from tests.unit.preflight.clean import ACL, clean
 from tests.unit.preflight.test_rules import (
     CONTROLLER,
     STATE,
@@ -330,3 +333,15 @@ def test_a_brokers_folder_of_another_cluster_is_not_to_be_formatted() -> None:
     assert "INCONSISTENT_CLUSTER_ID" in by_kind[True].consequence
     assert "format" not in by_kind[False].remedy
     assert by_kind[False].consequence.startswith("the broker does not start")
+
+
+def test_acls_of_zookeeper_let_the_brokers_in_after_the_copy_only() -> None:
+    """Before it they are not in the controllers' log, and the brokers do not get in to begin it."""
+    entry = {"principal": "User:broker", "permissionType": "Allow", "operation": "ClusterAction"}
+    acl = js({"version": 1, "acls": [{**entry, "host": "*"}]})
+    lacking = changes.controller({"super.users": "User:nobody", "authorizer.class.name": ACL})
+    before = lacking(put("/kafka-acl/Cluster/kafka-cluster", acl)(clean("secured")))
+    told = [x for x in run(before).findings if x.code == "B19"]
+    assert {x.severity for x in told} == {Severity.BLOCKER}
+    assert any("/kafka-acl/Cluster/kafka-cluster lets it do ClusterAction" in x.fact for x in told)
+    assert not found(run(then(claimed(), marked(758))(before)), "B19")
