@@ -57,7 +57,10 @@ def check_remote(remote: str) -> None:
         shown = f"{parts.scheme}://{parts.hostname}:{parts.port or _CONNECT_PORT}"
         channel = DefaultChannelBuilder(remote).toChannel()
     except (PySparkException, ValueError) as error:
-        raise SparkUnavailableError(f"no Spark Connect server has this URL: {error}") from error
+        # Spark quotes a parameter that it cannot read, such as a token in base64 with its end.
+        quotes = any(part in str(error) for part in remote.split(";")[1:] if part)
+        why = "write sc://HOST[:PORT][/;KEY=VALUE…], with = in a value as %3D" if quotes else error
+        raise SparkUnavailableError(f"no Spark Connect server has this URL: {why}") from error
     try:
         grpc.channel_ready_future(channel).result(CONNECT_S)
     except grpc.FutureTimeoutError as error:

@@ -46,7 +46,8 @@ def analyze(
         if master is not None:
             raise fail("--master and --remote exclude each other", 2)
         if not re.fullmatch(r"local(\[([1-9]\d{0,4}|\*)\])?|sc://[^/\s]+(/\S*)?", remote):
-            raise fail(f"--remote {remote!r}: sc://HOST:15002, or local[2] to start one", 2)
+            shown = remote.partition(";")[0]  # a parameter may be a token
+            raise fail(f"--remote {shown!r}: sc://HOST:15002, or local[2] to start one", 2)
     if follow and (len(run) > 1 or remote is not None):
         raise typer.BadParameter("--follow takes one trace, and no --remote")
     try:

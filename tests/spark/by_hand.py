@@ -9,7 +9,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow.parquet as pq
 
@@ -18,6 +18,7 @@ from tests.spark import reference
 from tests.spark.reference import MS
 
 Cells: TypeAlias = dict[str, Any]
+K = TypeVar("K")
 
 
 class TraceByHand:
@@ -41,6 +42,11 @@ class TraceByHand:
             "stage_latency": self._stages(),
             "blocking": self._blocking(),
             "blocking_by_cause": self._causes(),
+            "blocked_per_operation": self._waits(),
+            "blocked_per_second": self._blocked_seconds(),
+            "request_parts": self._parts(),
+            "rate_per_second": self._rate_seconds(),
+            "noisiest_seconds": self._noisy(),
             "by_api": self._by_api(),
             "by_operation": self._operations(),
             "multi_latency": self._multis(),
@@ -186,6 +192,72 @@ class TraceByHand:
             for (cause, said), value in found.items()
         ]
 
+    def _waits(self) -> list[Cells]:
+        waits = _grouped(self.tables["blocks"], lambda row: row.api)
+        return [
+            {"api": api, **_quantiles([(row.end_ns - row.begin_ns) / MS for row in some])}
+            for api, some in waits.items()
+        ]
+
+    def _blocked_seconds(self) -> list[Cells]:
+        blocks = self.tables["blocks"]
+        found: dict[int, float] = defaultdict(float)
+        for begin, end in _edges(blocks):
+            if _held(blocks, begin):
+                for second in range(begin // 10**9, (end - 1) // 10**9 + 1):
+                    inside = min(end, (second + 1) * 10**9) - max(begin, second * 10**9)
+                    found[second] += inside / 10**9
+        return [{"second": at, "blocked_share": share} for at, share in found.items()]
+
+    def _parts(self) -> list[Cells]:
+        """Of each request that appended: waits in the queue, for ZooKeeper, and for its commit."""
+        ranges, found = self.tables["ranges"], dict[str, Cells]()
+        for row in self.tables["requests"]:
+            if row.received_ns is None or row.last_offset is None:
+                continue
+            appended, committed = (
+                reference.first_reached(ranges, stage, row.last_offset)
+                for stage in ("appended", "committed")
+            )
+            if appended is None or committed is None:
+                continue
+            held = sum(
+                one.end_ns - one.begin_ns
+                for one in self.tables["blocks"]
+                if one.request_id == row.request_id
+            )
+            parts = {
+                "latency_ms": row.answered_ns - row.received_ns,
+                "queue_ms": max(0, appended - row.received_ns - held),
+                "blocked_ms": held,
+                "commit_ms": max(0, committed - appended),
+                "answer_ms": max(0, row.answered_ns - committed),
+            }
+            sums = found.setdefault(row.inner_api or row.api, {"requests": 0})
+            sums["requests"] += 1
+            for name, value in parts.items():
+                sums[name] = sums.get(name, 0.0) + value / MS
+        return [{"api": api, **sums} for api, sums in found.items()]
+
+    def _rate_seconds(self) -> list[Cells]:
+        due = [row for row in self.tables["requests"] if row.intended_ns is not None]
+        intended = _grouped(due, lambda row: row.intended_ns // 10**9)
+        good = [row for row in due if row.error_code == 0]
+        achieved = _grouped(good, lambda row: row.answered_ns // 10**9)
+        return [
+            {"second": at, "intended": len(intended[at]), "achieved": len(achieved[at])}
+            for at in sorted({*intended, *achieved})
+        ]
+
+    def _noisy(self) -> list[Cells]:
+        found: dict[int, float] = defaultdict(float)
+        for row in self.tables["stalls"]:
+            length = (row.end_ns - row.begin_ns) / MS
+            for second in range(row.begin_ns // 10**9, row.end_ns // 10**9 + 1):
+                if length >= 50:
+                    found[second] = max(found[second], length)
+        return [{"second": at, "longest_ms": longest} for at, longest in found.items()]
+
     def _by_api(self) -> list[Cells]:
         found: dict[str, list[Any]] = defaultdict(list)
         for row in self.tables["requests"]:
@@ -264,8 +336,8 @@ def _quantiles(values: Sequence[float]) -> Cells:
     }
 
 
-def _grouped(some: Sequence[Any], by: Callable[[Any], str]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = defaultdict(list)
+def _grouped(some: Sequence[Any], by: Callable[[Any], K]) -> dict[K, list[Any]]:
+    found: dict[K, list[Any]] = defaultdict(list)
     for row in some:
         found[by(row)].append(row)
     return found

@@ -52,7 +52,11 @@ def test_every_number_is_the_one_counted_by_hand(made: tuple[Path, Analysis]) ->
         shown = pq.read_table(Path(analysis.parquet) / name).to_pylist()
         assert len(shown) == len(expected), name
         for cells in expected:
-            same = [row for row in shown if all(row[k] == v for k, v in cells.items() if _word(v))]
+            same = [
+                row
+                for row in shown
+                if all(row[k] == v for k, v in cells.items() if _word(v) or k == "second")
+            ]
             assert len(same) == 1, (name, cells)
             assert {k: same[0][k] for k in cells} == pytest.approx(cells), name
 

@@ -223,6 +223,19 @@ def test_a_connect_url_that_is_none_is_one_sentence(
     assert complaint.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "remote", ["sc://x/;token=secret==", "sc:///;token=secret", "sc://x/;secret"]
+)
+def test_a_token_in_a_connect_url_that_is_none_is_not_shown(
+    trace: Path, tmp_path: Path, remote: str
+) -> None:
+    """Spark quotes what it cannot read, such as a token in base64 with its end."""
+    code, _, complaint = run("analyze", trace, "--out", tmp_path / "out", "--remote", remote)
+    assert code in {1, 2}
+    assert "sc://HOST" in complaint
+    assert "secret" not in complaint
+
+
 def test_a_master_that_does_not_listen_is_said_at_once(
     trace: Path, tmp_path: Path, deaf: int
 ) -> None:
