@@ -8,10 +8,12 @@ from typing import Final
 from emulator.migration.zk_tree.acls import LITERAL, PREFIXED, parse, resource_of
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
-from emulator.preflight.node_file import Properties
+from emulator.preflight.node_file import AUTHORIZER, CONNECT, Properties
 from emulator.preflight.survey import Survey
+from emulator.preflight.targets import ACL_AUTHORIZERS
 from emulator.preflight.words import several
 
+ACL_CONNECT: Final = "authorizer.zookeeper.url"
 ACL_BACKLOG_MANY: Final = 1_000
 ACL_RELEASES: Final = ("3.5", "3.6")
 """Kafka releases that CVE-2024-27309 affects."""
@@ -31,7 +33,7 @@ SECRETS: Final = (
     "migration: principals that had been denied were let in (CVE-2024-27309).",
 )
 def acls(survey: Survey) -> Iterator[Outcome]:
-    """Entries unknown to the target, and those that some releases handle wrongly."""
+    """Entries unknown to the target, handled wrongly by some releases, or in another tree."""
     told = [one.get("kraftbridge.release") for one in survey.controllers]
     told += [one.get("inter.broker.protocol.version") for one in survey.brokers]
     told = [one for one in told if one.startswith(ACL_RELEASES)]
@@ -39,6 +41,8 @@ def acls(survey: Survey) -> Iterator[Outcome]:
     affected = Severity.WARNING if told else None
     if told and not any(one.get("kraftbridge.release") in told for one in survey.controllers):
         affected = Severity.INFO
+    for one in survey.brokers:
+        yield from _elsewhere(one)
     prefixed = 0
     for root in ("/kafka-acl", "/kafka-acl-extended"):
         for path, node in survey.below(root):
@@ -70,6 +74,38 @@ def acls(survey: Survey) -> Iterator[Outcome]:
                 "find out why no broker removes them",
                 "ZkNodeChangeNotificationListener",
             )
+
+
+def _elsewhere(one: Properties) -> Iterator[Outcome]:
+    """ACLs in another tree than the one that is migrated (AclAuthorizer's own connect string)."""
+    told = one.get(ACL_CONNECT)
+    if one.get(AUTHORIZER) not in ACL_AUTHORIZERS or not told:
+        return
+    if one.provides(ACL_CONNECT) or one.provides(CONNECT):
+        why = f"{one.name} takes {ACL_CONNECT} or {CONNECT} from a config provider"
+        yield NotRun("W05", f"{why}, which is not asked here")
+    elif _tree_of(told) != _tree_of(one.get(CONNECT)):
+        yield finding(
+            "W05",
+            one.at(ACL_CONNECT),
+            f"{told}: the ACLs are in another tree than that of {CONNECT}",
+            "the migration copies none of them: once the brokers are KRaft brokers, what these "
+            "ACLs allow is refused, and what they deny may be allowed",
+            f"make the ACLs in the tree of {CONNECT} too, and remove {ACL_CONNECT}",
+            "AclAuthorizer.configure",
+            Severity.BLOCKER,
+        )
+
+
+def _tree_of(connect: str) -> tuple[frozenset[str], str]:
+    """Servers, each with its port, and the chroot.
+
+    >>> _tree_of("zk1,zk2:2181/k/") == _tree_of("zk2, zk1:2181/k")
+    True
+    """
+    servers, _, path = connect.partition("/")
+    named = (part.strip().lower() for part in servers.split(",") if part.strip())
+    return frozenset(x if ":" in x else f"{x}:2181" for x in named), path.strip("/")
 
 
 def _unread(path: str) -> Outcome:

@@ -12,6 +12,7 @@ from emulator.metadata.scram import Mechanism
 from emulator.preflight.endpoints import between
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.identities import principal_of
+from emulator.preflight.logins import refusals
 from emulator.preflight.node_file import (
     BETWEEN,
     BROKER_MECHANISM,
@@ -231,6 +232,14 @@ def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
                 "write the mechanism that the brokers use between each other",
             )
             return
+        for found in refusals(one, name, other, name, mechanism):
+            yield _B21(
+                one.at(found.key),
+                found.fact,
+                "the controller cannot log in to the brokers: they get no leaders and no metadata",
+                found.remedy,
+            )
+            return
 
 
 @rule(
@@ -299,6 +308,10 @@ def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
             cannot,
             f"set one that {MECHANISMS} of the controllers names",
         )
+        return
+    refused = [next(refusals(one, name, controller, x, mechanism), None) for x in alike]
+    if refused[0] is not None and None not in refused:
+        yield _B22(one.at(refused[0].key), refused[0].fact, cannot, refused[0].remedy)
 
 
 def _scram(survey: Survey, one: Properties) -> Iterator[Outcome]:

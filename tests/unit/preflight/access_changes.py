@@ -17,8 +17,9 @@ from tests.unit.preflight.changes import (
     put,
     target,
     then,
+    with_protocols,
 )
-from tests.unit.preflight.clean import js
+from tests.unit.preflight.clean import PLAIN_LOGIN, js
 
 
 def controller_to_come(changes: Mapping[str, str | None]) -> Apply:
@@ -59,7 +60,65 @@ def an_acl(version: int = 1, **changes: str | None) -> bytes:
     return js({"version": version, "acls": [kept]})
 
 
+def by_plain(nodes: str, controllers: str) -> Apply:
+    """All log in to the controllers by PLAIN, with these options of the login modules."""
+
+    def apply(one: Survey) -> Survey:
+        def moved(x: Properties) -> Properties:
+            names = dict.fromkeys(x.names("controller.listener.names"), "SASL_PLAINTEXT")
+            own = {"sasl.mechanism.controller.protocol": "PLAIN"}
+            for name in names:
+                prefix = f"listener.name.{name.lower()}."
+                options = controllers if x.is_controller else nodes
+                own[f"{prefix}sasl.enabled.mechanisms"] = "PLAIN"
+                own[f"{prefix}plain.sasl.jaas.config"] = f"{PLAIN_LOGIN} required {options};"
+            return replace(x, values={**x.values, **with_protocols(x, names), **own})
+
+        return replace(
+            one,
+            properties=[x if x.is_untouched else moved(x) for x in one.properties],
+            targets=[moved(x) for x in one.targets],
+        )
+
+    return apply
+
+
+def with_certificates(one: Survey) -> Survey:
+    """The controllers ask for certificates, and the nodes have none."""
+
+    def changed(x: Properties) -> Properties:
+        names = x.names("controller.listener.names")
+        more = {f"listener.name.{name.lower()}.ssl.client.auth": "required" for name in names}
+        kept = {k: v for k, v in x.values.items() if "keystore" not in k}
+        return replace(x, values={**kept, **with_protocols(x, dict.fromkeys(names, "SSL")), **more})
+
+    return replace(
+        one,
+        properties=[x if x.is_untouched else changed(x) for x in one.properties],
+        targets=[changed(x) for x in one.targets],
+    )
+
+
+OF_CONTROLLERS = 'username="c" password="c-secret" user_c="c-secret" user_b="b-secret"'
+
 ACCESS_CHANGES: tuple[Change, ...] = (
+    Change("B22", "a user that the controllers lack", by_plain('username="x"', OF_CONTROLLERS)),
+    Change(
+        "B22",
+        "another password",
+        by_plain('username="b" password="old"', OF_CONTROLLERS),
+    ),
+    Change("B22", "no certificate", with_certificates),
+    Change(
+        "W05",
+        "ACLs in another tree",
+        broker(
+            {
+                "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+                "authorizer.zookeeper.url": "zk1:2181,zk2:2181/acls",
+            }
+        ),
+    ),
     Change(
         "B09",
         "closed to the controller",

@@ -134,7 +134,17 @@ def an_old_topic(one: Survey) -> Survey:
     return then(*(put(path, data) for path, data in nodes.items()))(one)
 
 
+def acls_here(one: Properties) -> Mapping[str, str]:
+    """The ACLs' own connect string, and it is that of all."""
+    servers, slash, chroot = one.get(CONNECT).partition("/")
+    turned = ",".join(reversed(servers.replace(":2181", "").split(",")))
+    return {"authorizer.zookeeper.url": f"{turned}{slash}{chroot}"}
+
+
 HARMLESS: Mapping[str, Apply] = {
+    "ACLs in the same tree, written in another way": every(
+        acls_here, lambda one: one.is_zookeeper_broker
+    ),
     "keys of plug-ins and of old releases": every(with_plugins),
     "controllers listen on every address": every(at_all_addresses, is_controller),
     "containers on one host": every(as_in_compose, is_broker),
