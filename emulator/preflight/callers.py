@@ -84,7 +84,7 @@ def _elsewhere(one: Properties) -> Iterator[Outcome]:
     if one.provides(ACL_CONNECT) or one.provides(CONNECT):
         why = f"{one.name} takes {ACL_CONNECT} or {CONNECT} from a config provider"
         yield NotRun("W05", f"{why}, which is not asked here")
-    elif _tree_of(told) != _tree_of(one.get(CONNECT)):
+    elif not _one_tree(told, one.get(CONNECT)):
         yield finding(
             "W05",
             one.at(ACL_CONNECT),
@@ -97,12 +97,18 @@ def _elsewhere(one: Properties) -> Iterator[Outcome]:
         )
 
 
-def _tree_of(connect: str) -> tuple[frozenset[str], str]:
-    """Servers, each with its port, and the chroot.
+def _one_tree(one: str, other: str) -> bool:
+    """Whether two connect strings lead to the same tree: one chroot, and a server in common.
 
-    >>> _tree_of("zk1,zk2:2181/k/") == _tree_of("zk2, zk1:2181/k")
-    True
+    >>> _one_tree("zk1,zk2:2181/k/", "zk3, zk1:2181/k"), _one_tree("zk1/k", "zk1")
+    (True, False)
     """
+    (servers, path), (others, other_path) = _servers_of(one), _servers_of(other)
+    return path == other_path and bool(servers & others)
+
+
+def _servers_of(connect: str) -> tuple[frozenset[str], str]:
+    """Servers, each with its port, and the chroot."""
     servers, _, path = connect.partition("/")
     named = (part.strip().lower() for part in servers.split(",") if part.strip())
     return frozenset(x if ":" in x else f"{x}:2181" for x in named), path.strip("/")

@@ -120,6 +120,16 @@ ACCESS_CHANGES: tuple[Change, ...] = (
         ),
     ),
     Change(
+        "W05",
+        "ACLs in another ensemble",
+        broker(
+            {
+                "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+                "authorizer.zookeeper.url": "of-the-acls:2181",
+            }
+        ),
+    ),
+    Change(
         "B09",
         "closed to the controller",
         put("/config/topics", None, acl=((31, "sasl", "other"), (1, "world", "anyone"))),

@@ -135,10 +135,10 @@ def an_old_topic(one: Survey) -> Survey:
 
 
 def acls_here(one: Properties) -> Mapping[str, str]:
-    """The ACLs' own connect string, and it is that of all."""
+    """The ACLs' own connect string: the same chroot, and servers of the same ensemble."""
     servers, slash, chroot = one.get(CONNECT).partition("/")
     turned = ",".join(reversed(servers.replace(":2181", "").split(",")))
-    return {"authorizer.zookeeper.url": f"{turned}{slash}{chroot}"}
+    return {"authorizer.zookeeper.url": f"another-of-them:2181,{turned}{slash}{chroot}"}
 
 
 HARMLESS: Mapping[str, Apply] = {
