@@ -7,8 +7,31 @@ from typing import Any
 import pytest
 
 from emulator.migration.states import State
-from emulator.migration.taking_over.purge import AGE_MS, BATCH, LISTED_MAX, LOOK_MS_MIN, PREFIXES
-from emulator.zookeeper.ops import SEQUENTIAL, Check, Create, Delete, Multi
+from emulator.migration.taking_over.purge import (
+    AGE_MS,
+    BATCH,
+    LISTED_MAX,
+    LOOK_MS_MIN,
+    PREFIXES,
+    PurgeTask,
+)
+from emulator.seam import Effect, Log
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import (
+    SEQUENTIAL,
+    Check,
+    Create,
+    Delete,
+    GetChildren,
+    GetData,
+    Multi,
+    MultiRead,
+    NodeData,
+    Stat,
+    ZkFailed,
+    ZkOutcome,
+    ZkResult,
+)
 from tests.unit.migration.stories import A
 from tests.unit.migration.world import World, checks
 from wire import records as r
@@ -144,3 +167,50 @@ def test_a_lost_connection_is_made_up_for() -> None:
     world.advance(LOOK_MS_MIN)
     assert left(world) == set()
     assert world.driver.state is State.DUAL_WRITE
+
+
+class Asked:
+    """ZooKeeper for one task: two old notifications of configs, and one kind of refusal."""
+
+    def __init__(self, refuses: type, code: int) -> None:
+        self.tag: object = None
+        self.request: Any = None
+        self._refuses, self._code = refuses, code
+
+    def submit(self, tag: object, request: Any, _now_ms: int) -> list[Effect]:
+        self.tag, self.request = tag, request
+        return []
+
+    def outcome(self) -> ZkOutcome:
+        kind = type(self.request)
+        if kind is MultiRead and GetData(CONFIGS) not in self.request.reads:
+            kind = GetData
+        if kind is self._refuses:
+            return ZkFailed(self.tag, self._code, 0)
+        if kind is GetChildren:
+            return ZkResult(self.tag, ("config_change_0000000000", "config_change_0000000001"))
+        if kind is Multi:
+            return ZkResult(self.tag, [None] * len(self.request.ops))
+        head = Stat(1, 1, 0, 0, 0, 2, 0, 0, 0, 2 if kind is MultiRead else 0, 1)
+        return ZkResult(self.tag, [NodeData(b"", head)] * len(self.request.reads))
+
+
+@pytest.mark.parametrize("refuses", [MultiRead, GetChildren, GetData, Multi])
+@pytest.mark.parametrize(
+    ("code", "why"), [(ZkCode.NO_AUTH, "NO_AUTH"), (ZkCode.NO_NODE, None), (None, None)]
+)
+def test_whatever_is_refused_is_told_once_and_tried_again(
+    refuses: type, code: int | None, why: str | None
+) -> None:
+    zk = Asked(refuses if code is not None else object, code or 0)
+    task, now_ms = PurgeTask(zk, 1), 2 * AGE_MS  # type: ignore[arg-type]
+    said = task.begin(now_ms)
+    while task.result is None:
+        said += task.outcome(zk.outcome(), now_ms)
+    logs = [(one.level, one.fields) for one in said if isinstance(one, Log)]
+    if code is None:
+        assert logs == [("info", {"count": task.purged})]
+        assert task.due_ms == now_ms + AGE_MS
+    else:
+        assert logs == ([("warning", {"why": why})] if why is not None else [])
+        assert task.due_ms == now_ms + LOOK_MS_MIN

@@ -274,3 +274,15 @@ def test_the_drafts_values_of_readiness_are_on_the_page() -> None:
     page = " ".join(PAGE.read_text().split())
     assert "is an int8 in the draft (0 not ready, 1 ready, a third value for disabled)" in page
     assert m.BrokerRegistrationRequest(is_migrating_zk_broker=True).is_migrating_zk_broker is True
+
+
+def test_the_gauges_of_the_trace_are_whole_numbers_of_a_migration_alone() -> None:
+    world = dual_writing()
+    found = introspection.gauges(world.node, world.now_ms)
+    names = "zk_write_behind_lag_records", "zk_write_behind_lag_without_no_ops_records"
+    more = "zk_write_behind_lag_ms", "zk_blocked_operations", "last_committed_record_offset"
+    assert set(found) == {f"kraft_bridge_{name}" for name in (*names, *more)}
+    last = found["kraft_bridge_last_committed_record_offset"]
+    assert last == world.node.raft.high_watermark - 1 > 0
+    alone = World({}, **{"zookeeper.metadata.migration.enable": "false"})
+    assert introspection.gauges(alone.node, alone.now_ms) == {}

@@ -13,8 +13,8 @@ from emulator.migration.dual_write.comparison import Compared, Comparison, why_n
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.unit import COMPARED_PIECES_PER_STEP
 from emulator.migration.plan import PAUSE, Piece
-from emulator.migration.zk_tree.tree import Tree
-from emulator.zookeeper.ops import SetData
+from emulator.migration.zk_tree.tree import Tree, TreeNode
+from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.unit.migration.stories import A, B
 from tests.unit.migration.test_write_behind import config
 from tests.unit.migration.world import World, differences, migration_offset
@@ -206,3 +206,19 @@ def test_a_comparison_does_not_end_while_a_repair_is_refused() -> None:
     assert one.progress is Compared.DONE
     assert kinds(one) == FOREIGN
     assert differences(world) == {}
+
+
+def test_a_znode_that_is_deleted_and_made_anew_counts_once_as_recreated() -> None:
+    tree = Tree()
+    for path in ("/config/topics/a", "/config/topics/b"):
+        tree.nodes[path] = TreeNode(b"{}", 0)
+    both = [Delete("/config/topics/a"), Delete("/config/topics/b")]
+    again = [Create("/config/topics/a", b"{}"), Create("/config/topics/a", b"{}")]
+    one = Comparison()
+    pieces: list[Piece] = [[tuple(both)], [tuple(again)]]
+    assert list(one.noting(tree, pieces)) == pieces
+    assert kinds(one) == {"/config/topics/a": "recreated", "/config/topics/b": "extra"}
+    assert {kind: count for kind, count in one.counts.items() if count} == {
+        "recreated": 1,
+        "extra": 1,
+    }
