@@ -221,26 +221,46 @@ def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> S
     for path in nodes:
         if path != "/" and (not path.startswith("/") or "" in path[1:].split("/")):
             raise ValueError(f"{path!r} is no path of a znode: not as zk dump writes it")
+    at = dump.get("time")
     try:
-        at = dump.get("time")
-        return Survey(
-            {path: _znode(node) for path, node in nodes.items() if path != "/"},
-            properties,
-            read_at_ms=int(at * 1e3) if isinstance(at, int | float) else None,
+        read_at_ms = int(at * 1e3) if isinstance(at, int | float) else None
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"time {at} is not as zk dump writes it") from error
+    found = {path: _znode(path, node) for path, node in nodes.items() if path != "/"}
+    return Survey(found, properties, read_at_ms=read_at_ms)
+
+
+def _znode(path: str, node: Mapping[str, Any]) -> DumpedZnode:
+    try:
+        return DumpedZnode(
+            _data(node),
+            _number(node, "version"),
+            bool(node["ephemeral"]) if "ephemeral" in node else None,
+            tuple((int(one[0]), str(one[1]), str(one[2])) for one in node.get("acl", ())),
+            _number(node, "mtime") if "mtime" in node else None,
+            _number(node, "cversion"),
         )
+    except ValueError as error:
+        raise ValueError(f"{path} is not as zk dump writes it: {error}") from error
     except (LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"a znode is not as zk dump writes it: {error!r}") from error
+        raise ValueError(f"{path} is not as zk dump writes it: {error!r}") from error
 
 
-def _znode(node: Mapping[str, Any]) -> DumpedZnode:
-    data = None
-    if not node.get("null"):
-        data = node["text"].encode() if "text" in node else base64.b64decode(node["b64"])
-    return DumpedZnode(
-        data,
-        int(node.get("version", 0)),
-        bool(node["ephemeral"]) if "ephemeral" in node else None,
-        tuple((int(one[0]), str(one[1]), str(one[2])) for one in node.get("acl", ())),
-        int(node["mtime"]) if "mtime" in node else None,
-        int(node.get("cversion", 0)),
-    )
+def _data(node: Mapping[str, Any]) -> bytes | None:
+    if node.get("null"):
+        return None
+    if "text" in node:
+        return bytes(node["text"].encode())
+    if "b64" not in node:
+        raise ValueError("neither text nor b64 nor null")
+    try:
+        return base64.b64decode(node["b64"], validate=True)
+    except ValueError as error:
+        raise ValueError(f"b64 is no base64: {error}") from error
+
+
+def _number(node: Mapping[str, Any], name: str) -> int:
+    try:
+        return int(node.get(name, 0))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{name} {node[name]!r} is no number") from error

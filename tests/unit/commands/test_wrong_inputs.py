@@ -196,6 +196,22 @@ def test_a_dump_that_is_none(kind: str, tmp_path: Path) -> None:
     judge(("plan", "--dump", make(tmp_path)), WRONG, said)
 
 
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (b'{"b64":"!"}', "b64 is no base64: "),
+        (b'{"text":"","version":"a"}', "version 'a' is no number"),
+        (b'{"version":1}', "neither text nor b64 nor null"),
+    ],
+)
+def test_a_znode_of_a_dump_that_cannot_be_read_is_named(
+    node: bytes, said: str, tmp_path: Path
+) -> None:
+    file = holding(b'{"nodes":{"/b":{"text":""},"/a":' + node + b"}}")(tmp_path)
+    told = f"{file}: /a is not as zk dump writes it: {said}"
+    judge(("preflight", "--dump", file), WRONG, told)
+
+
 OPTIONS: Final[list[tuple[str, int, str]]] = [
     ("nonsense", WRONG, "No such command 'nonsense'"),
     ("--nonsense", WRONG, "No such option: --nonsense"),

@@ -313,14 +313,23 @@ def test_a_file_for_after_the_migration_need_not_reach_zookeeper_mode_brokers() 
         {"text": "", "acl": 1},
         {"text": "", "mtime": None},
         {"null": True, "cversion": 1e999},
+        {"b64": "no base64"},
+        {"text": "", "version": "a"},
+        {"text": "", "mtime": "a"},
         [],
         "text",
         None,
     ],
 )
 def test_a_znode_that_zk_dump_did_not_write_is_a_sentence(node: object) -> None:
-    with pytest.raises(ValueError, match="not as zk dump writes it"):
-        of_dump({"nodes": {"/a": node}})
+    with pytest.raises(ValueError, match=r"^/a is not as zk dump writes it: "):
+        of_dump({"nodes": {"/": {"null": True}, "/a": node}})
+
+
+@pytest.mark.parametrize("time", [float("nan"), 1e999])
+def test_a_time_that_is_none_is_a_sentence(time: float) -> None:
+    with pytest.raises(ValueError, match=r"^time (nan|inf) is not as zk dump writes it"):
+        of_dump({"nodes": {}, "time": time})
 
 
 def test_a_brokers_folder_of_another_cluster_is_not_to_be_formatted() -> None:
