@@ -9,6 +9,7 @@ from typing import Final
 from emulator.migration.tree_diff import Difference
 from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, Severity, finding
+from emulator.preflight.words import named
 from emulator.rollback import missing
 from emulator.rollback.phases import RollbackPhase
 from emulator.rollback.situation import ControllerSeen, Situation
@@ -185,8 +186,16 @@ def copying(seen: Situation) -> str:
         for one in lacking
         for host in [one.address.host if one.address is not None else "HOST"]
     )
+    unnamed = [one.node_id for one in lacking if not one.file]
+    absent = [named("controller", unnamed)] if unnamed else []
+    if seen.quorum > len(seen.controllers):
+        absent.append(f"{seen.quorum - len(seen.controllers)} more")
+    none = (
+        f"give -c of each controller (of {' and '.join(absent)} none is given), whose file names "
+    )
     return (
-        "wait for lag 0 (kraft-bridge status), stop every controller, copy the folders of those "
+        (f"{none}its folder; for folders on other machines " if absent else "")
+        + "wait for lag 0 (kraft-bridge status), stop every controller, copy the folders of those "
         "elsewhere to this machine once they have ended, and give --log-dir of each"
         + (f" ({commands})" if commands else "")
     )

@@ -152,6 +152,12 @@ def test_a_minority_of_the_logs_is_not_enough_and_copies_of_the_others_are(
         for each in IDS[1:]:
             there = f"scp -rp 127.0.0.1:{tmp_path}/data-{each} controller-{each}"
             assert there in found["remedy"]
+        assert "give -c of" not in found["remedy"], "each was given"
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more[:2], "--json")
+        (found,) = [one for one in json.loads(out)["findings"] if one["code"] == "R06"]
+        absent = f"(of controllers {IDS[1]}, {IDS[2]} none is given)"
+        said = f"or give -c of each controller {absent}, whose file names its folder; for folders"
+        assert (code, said in found["remedy"]) == (1, True), found
         assert {path: one.version for path, one in tree.nodes.items()} == versions
         copies = [f"--log-dir={tmp_path}/copied-{IDS[1]}"]
         code, out, _ = call("rollback", "--zookeeper", hosts, *more, *copies, "--yes", "--json")

@@ -63,6 +63,7 @@ def test_it_is_released_only_if_the_logs_of_a_majority_are_read(
         assert f"HOST:FOLDER controller-{one}" in told.remedy
     if len(quorum) < voters:
         assert f"{voters - len(quorum)} more are voters, and not given" in told.fact
+        assert f"{voters - len(quorum)} more none is given), whose file names" in told.remedy
     course = go(world, Wanted(accept_loss=True))
     assert (course.refused, course.failed) == ([], "")
     assert any("logs which cannot be read here" in one for one in course.did)
