@@ -62,7 +62,7 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
     """Settings that a ZooKeeper-mode broker needs to start and to register with the controllers."""
     yield from _none("B11", survey)
     targets = [one for one in survey.targets if one.is_zookeeper_broker and one.flag(ENABLE)]
-    given = {one.node_id for one in survey.targets}
+    given = {one.node_id for one in targets}
     begun = [one.name for one in survey.brokers if one.flag(ENABLE)]
     for one in (*survey.brokers, *targets):
         if not one.is_untouched:

@@ -241,7 +241,9 @@ def test_the_shells_stars_give_more_files(tmp_path: Path) -> None:
         return {(code, Path(where).name) for code, where in found if code in {"B11", "B17"}}
 
     want = named("-c", now0, "-c", now1, "--target", kraft0, "--target", kraft1)
-    assert {where.partition(".")[0] for _, where in want} == {"kraft-0", "kraft-1"}
+    assert {where.partition(".")[0] for code, where in want if code == "B17"} == {
+        *("kraft-0", "kraft-1")
+    }
     assert named("-c", now0, now1, "--target", kraft0, kraft1) == want
     only = {where.partition(".")[0] for _, where in named("--target", kraft0, kraft1)}
     assert only == {"kraft-0", "kraft-1"}

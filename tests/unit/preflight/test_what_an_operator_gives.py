@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from emulator.preflight.engine import Severity
+from emulator.preflight.node_file import ENABLE
 from emulator.preflight.report import run
 from emulator.preflight.survey import REDACTED, RoundTrips, Survey, of_dump
 from tests.unit.preflight import changes
@@ -131,6 +132,17 @@ def test_files_that_agree_and_name_another_tree_than_the_one_that_was_read() -> 
     told = survey(broker={key: "zk:2181/kafka"}, controller={key: "zk:2181/kafka"})
     assert found(run(replace(told, round_trips=RoundTrips(1.0, 1.0))), "B20")
     assert not found(run(told), "B20"), "a dump may have been made below that chroot"
+
+
+def test_a_file_to_come_in_kraft_mode_is_not_that_of_the_migration() -> None:
+    """With ``--target`` nothing said that the brokers' files are those of before step 2."""
+    keys = (ENABLE, "controller.quorum.voters", "controller.listener.names")
+    untouched = survey(broker=dict.fromkeys(keys))
+    (told,) = (one for one in run(untouched).findings if one.code == "B11")
+    assert (told.severity, told.znode) == (Severity.INFO, f"b: {ENABLE}")
+    for_migration = replace(survey().brokers[0], name="m")
+    both = replace(untouched, targets=(*untouched.targets, for_migration))
+    assert not found(run(both), "B11"), "it is among those to come"
 
 
 @pytest.mark.parametrize(("key", "value"), [("broker.id", "one"), ("node.id", "99999999999")])
