@@ -8,7 +8,9 @@ Runs in DUAL_WRITE, outside the counted chain: a purge that is lost or refused d
 repeated later. It is fenced like every write, by a check of ``/controller_epoch``. One request is
 in flight at a time, for 100 znodes, oldest first, until one is too young.
 
-The age is our clock minus the znode's ctime, as in Kafka. Source:
+The age is our clock minus the znode's ctime, as in Kafka. But if our clock is fast, a notification
+would go that a broker has not read yet, which then never hears of the change: by how much it is
+fast ``/controller`` shows, which holds the time of our claim and ZooKeeper's. Source:
 ZkNodeChangeNotificationListener.purgeObsoleteNotifications, Kafka 3.9.
 """
 
@@ -70,7 +72,7 @@ class PurgeTask(Task):
         self._epoch_version = epoch_version
         self._script = self._purge()
         self._failure: str | None = None
-        self.purged = 0
+        self.purged = self._fast_ms = 0
         self.due_ms = 0
         """When to purge again; set once the task has its result."""
 
@@ -93,13 +95,15 @@ class PurgeTask(Task):
         return [Log("info", "notifications purged", {"count": self.purged})] if self.purged else []
 
     def _purge(self) -> Script:
-        heads = MultiRead(tuple(GetData(folder) for folder in PREFIXES))
+        heads = MultiRead(tuple(GetData(path) for path in (controller.PATH, *PREFIXES)))
         outcome, _ = yield heads
         if not isinstance(outcome, ZkResult):
             self._refused(outcome)
             return
         assert isinstance(outcome.value, list)
-        for folder, head in zip(PREFIXES, outcome.value, strict=True):
+        claim, *folders = outcome.value
+        self._fast_ms = _fast_ms(claim) if isinstance(claim, NodeData) else 0
+        for folder, head in zip(PREFIXES, folders, strict=True):
             if isinstance(head, NodeData) and head.stat.children_count and self._failure is None:
                 yield from self._purge_folder(folder, head.stat)
 
@@ -120,14 +124,15 @@ class PurgeTask(Task):
                 self._refused(outcome)
                 return
             assert isinstance(outcome.value, list)
+            zk_ms = now_ms - self._fast_ms
             ages = [
                 one.stat.ctime_ms if isinstance(one, NodeData) else None for one in outcome.value
             ]
-            young = [at for at in ages if at is not None and at + AGE_MS >= now_ms]
+            young = [at for at in ages if at is not None and at + AGE_MS >= zk_ms]
             old = [
                 path
                 for path, at in zip(batch, ages, strict=True)
-                if at is not None and at + AGE_MS < now_ms
+                if at is not None and at + AGE_MS < zk_ms
             ]
             if old:
                 outcome, _ = yield self._deletion(old)
@@ -136,7 +141,7 @@ class PurgeTask(Task):
                     return
                 self.purged += len(old)
             if young:
-                self.due_ms = min(self.due_ms, min(young) + AGE_MS + 1)
+                self.due_ms = min(self.due_ms, min(young) + AGE_MS + 1 + self._fast_ms)
                 return
 
     def _deletion(self, paths: Iterable[str]) -> Multi:
@@ -148,6 +153,12 @@ class PurgeTask(Task):
         self.due_ms = 0
         if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NO_NODE:
             self._failure = code_name(outcome.code)
+
+
+def _fast_ms(claim: NodeData) -> int:
+    """By how much our clock was ahead of ZooKeeper's at the claim; it took some time itself."""
+    said = controller.try_parse(claim.data)
+    return 0 if said is None else max(0, said.timestamp_ms - claim.stat.ctime_ms)
 
 
 def _ours(prefix: str, names: Sequence[str]) -> list[str]:

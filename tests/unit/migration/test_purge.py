@@ -78,6 +78,34 @@ def test_each_goes_when_it_is_15_minutes_old() -> None:
     assert sum(gone) == 20  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("fast_ms", [2 * AGE_MS, 100 * AGE_MS])
+def test_a_fast_clock_deletes_nothing_that_brokers_may_not_have_read(fast_ms: int) -> None:
+    world = World().dual_write()
+    nodes = world.model.tree.nodes
+    nodes["/controller"].ctime_ms -= fast_ms
+    made: dict[str, int] = {}
+    for _ in range(3 * AGE_MS // LOOK_MS_MIN):
+        (path,) = notify(world, CONFIGS, 1)
+        nodes[path].ctime_ms -= fast_ms
+        made[path] = world.now_ms
+        world.advance(LOOK_MS_MIN)
+        young = {path for path, at in made.items() if world.now_ms - at < AGE_MS}
+        assert young <= left(world)
+    assert len(left(world)) < len(made), "old ones go"
+
+
+def test_a_slow_clock_deletes_later() -> None:
+    world = World().dual_write()
+    nodes = world.model.tree.nodes
+    nodes["/controller"].ctime_ms += AGE_MS
+    for path in notify(world, CONFIGS, 3):
+        nodes[path].ctime_ms += AGE_MS
+    world.advance(AGE_MS + LOOK_MS_MIN)
+    assert len(left(world)) == 3
+    world.advance(AGE_MS + LOOK_MS_MIN)
+    assert left(world) == set()
+
+
 def test_our_own_are_made_and_go() -> None:
     world = World().dual_write()
     world.append(
