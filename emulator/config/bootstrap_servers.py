@@ -50,4 +50,8 @@ controller.quorum.bootstrap.servers=c:9093'
     if reader.raw.get(PROTOCOL_MAP, "").strip() or not set(names) - set(SECURITY_PROTOCOLS):
         return found
     mapped = ",".join(f"{name}:PLAINTEXT" for name in names)
+    # With a map Kafka looks for the brokers' listener there too, whatever its name.
+    between = reader.raw.get("inter.broker.listener.name", "").strip().upper()
+    if between in SECURITY_PROTOCOLS and between not in names:
+        mapped += f",{between}:{between}"
     return f"{found}, and add {PROTOCOL_MAP}={mapped}"

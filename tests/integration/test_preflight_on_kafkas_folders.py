@@ -18,8 +18,10 @@ from emulator.commands.preflight.inputs import read_folder
 from emulator.metadata.migration_state import MigrationState
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.engine import Severity
+from emulator.preflight.node_file import Properties
 from emulator.preflight.report import run
 from emulator.preflight.survey import Survey
+from tests.kit.sasl_properties import USERS, sasl
 from tests.unit.preflight.clean import CLUSTER, tree
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -74,6 +76,46 @@ def test_a_controller_started_without_the_flag(tmp_path: Path) -> None:
         assert folder.voters == {folder.node_id}
         (fact,) = blockers(folder)
         assert "began without zookeeper.metadata.migration.enable" in fact
+
+
+def by_scram() -> dict[str, object]:
+    """The controllers' listener takes SCRAM, and a controller logs in to it so."""
+    own = dict(sasl("CONTROLLER", mechanisms="SCRAM-SHA-512"))
+    del own["sasl.mechanism.inter.broker.protocol"]
+    protocols = "CONTROLLER:SASL_PLAINTEXT,INTERNAL:PLAINTEXT"
+    own |= {"sasl.mechanism.controller.protocol": "SCRAM-SHA-512"}
+    return own | {"listener.security.protocol.map": protocols}
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_only_a_user_in_its_log_logs_in_to_kafkas_controller_by_scram(
+    tmp_path: Path, known: bool
+) -> None:
+    """The controller itself, which registers with the one that leads: it is the same node."""
+    controller = KraftController("3.9.2", tmp_path, None, CLUSTER, properties=by_scram())
+    arguments = ("format", f"--cluster-id={CLUSTER}", "-c", controller._write_properties())
+    user = f"SCRAM-SHA-512=[name=node,password={USERS['node']}]"
+    added = ("--add-scram", user) if known else ()
+    subprocess.run(
+        controller._java("kafka.tools.StorageTool", *arguments, *added),
+        check=True,
+        capture_output=True,
+    )
+    file = Properties("c", {key: str(value) for key, value in controller.properties().items()})
+    formatted = read_folder(controller.data)
+    assert formatted.users == ({("node", 2)} if known else set())
+    told = [
+        one.code
+        for one in run(Survey(tree(), (file,), folders=(formatted,))).findings
+        if one.code == "B22"
+    ]
+    with controller:
+        if known:
+            controller.wait_line("Our registration has been persisted to the metadata log")
+            assert read_folder(controller.data).users == {("node", 2)}
+        else:
+            controller.wait_line("failed authentication due to: Authentication failed")
+    assert told == ([] if known else ["B22"])
 
 
 def preflight(*arguments: str | Path) -> tuple[int, dict[str, Any]]:

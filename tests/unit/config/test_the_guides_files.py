@@ -8,6 +8,9 @@ from emulator.config import properties
 from emulator.config.broker import load_broker
 from emulator.config.listeners import HostPort
 from emulator.config.load import ConfigError, load
+from emulator.preflight.node_file import Properties
+from emulator.preflight.report import run
+from emulator.preflight.survey import Survey
 
 CONTROLLER = """
 process.roles=controller
@@ -47,7 +50,7 @@ def test_a_controller_says_in_one_sentence_which_two_lines_to_change() -> None:
     assert said == (
         "dynamic quorums are not supported yet: write controller.quorum.voters=3000@localhost:9093 "
         "instead of controller.quorum.bootstrap.servers=localhost:9093, and add "
-        "listener.security.protocol.map=CONTROLLER:PLAINTEXT"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
     )
 
 
@@ -55,11 +58,22 @@ def test_with_these_two_lines_it_is_accepted() -> None:
     changed = CONTROLLER.replace(
         "controller.quorum.bootstrap.servers=localhost:9093",
         "controller.quorum.voters=3000@localhost:9093\n"
-        "listener.security.protocol.map=CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     )
     config, warnings = load(properties.parse(changed))
     assert config.voters == {3000: HostPort("localhost", 9093)}
     assert not warnings
+    file = Properties("c", properties.parse(changed))
+    found = run(Survey({}, (file,))).findings
+    assert not [one for one in found if one.znode.startswith("c: ")], "Kafka's takes it as well"
+
+
+@pytest.mark.parametrize("between", ["", "inter.broker.listener.name=BROKERS"])
+def test_a_listener_of_brokers_whose_protocol_is_not_known_is_left_out(between: str) -> None:
+    text = CONTROLLER.replace("inter.broker.listener.name=PLAINTEXT", between)
+    with pytest.raises(ConfigError) as refused:
+        load(properties.parse(text))
+    assert any(x.endswith("map=CONTROLLER:PLAINTEXT") for x in refused.value.problems)
 
 
 def test_of_several_servers_the_ids_are_left_to_the_operator() -> None:
