@@ -194,18 +194,17 @@ class NodeOffice:
         """When it gives up because it has no session with ZooKeeper, or no claim; None: not."""
         match self._unfit:
             case Unfit.APART:
-                return self._apart.due_ms(self._term_ms, self._patience)
+                return self._apart.due_ms(self._term_ms, self._patience(Unfit.APART))
             case Unfit.REFUSED:
-                return self._refused.due_ms(self._term_ms, PATIENCE[Unfit.REFUSED])
+                return self._refused.due_ms(self._term_ms, self._patience(Unfit.REFUSED))
             case _:
                 return None
 
-    @property
-    def _patience(self) -> Patience:
+    def _patience(self, reason: Unfit) -> Patience:
         """How long it waits for ZooKeeper: shorter, if a voter could serve without."""
         tip = self._controller.tip
         copied = tip.migration_state is MigrationState.MIGRATION
-        return SPARE if copied and not lacking_alone(tip) else PATIENCE[Unfit.APART]
+        return SPARE if copied and not lacking_alone(tip) else PATIENCE[reason]
 
     @property
     def _unfit(self) -> Unfit | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.config.load import Config
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
 from emulator.node.finalisation_status import finalisation
@@ -319,6 +320,31 @@ def test_a_voter_with_the_flag_that_cannot_lead_costs_seconds_below_a_mark() -> 
     assert quorum.states() == {LAST}
     quorum.heal_zookeeper()
     quorum.joined.until(lambda: quorum.driver(third).state is State.DUAL_WRITE, 700_000)
+
+
+class Elsewhere(Tried):
+    """``elsewhere``: nodes whose chroot is another one."""
+
+    elsewhere: frozenset[int] = frozenset()
+
+    def configured(self, raw: dict[str, str]) -> Config:
+        if int(raw["node.id"]) in self.elsewhere:
+            raw |= {"zookeeper.connect": "zk:2181/elsewhere"}
+        return super().configured(raw)
+
+
+def test_so_does_one_with_another_chroot_which_cannot_claim() -> None:
+    quorum = Elsewhere()
+    third, others = quorum.tried()
+    quorum.elsewhere = frozenset({third})
+    quorum.restart(third, flag=True)
+    refused, longest = 0, 0
+    for _ in range(560):
+        quorum.joined.wait(1_000)
+        refused = 0 if set(quorum.active()) & set(others) else refused + 1
+        longest = max(longest, refused)
+    assert 5 < longest <= 30
+    assert quorum.states() == {LAST}
 
 
 @pytest.mark.parametrize("level", [14, 21])
