@@ -36,7 +36,8 @@ def own_places(survey: Survey) -> Iterator[Outcome]:
     if not survey.all_files:
         yield NotRun("B24", "no server.properties given: use -c")
         return
-    replaced = {one.node_id for one in survey.targets}
+    # A file without an id may be that of any target.
+    replaced = {None, *(one.node_id for one in survey.targets)}
     later = [one for one in survey.properties if one.node_id not in replaced]
     told: set[tuple[str, str, str]] = set()
     for files in (survey.properties, [*survey.targets, *later]):

@@ -366,3 +366,17 @@ def test_acls_of_zookeeper_let_the_brokers_in_after_the_copy_only() -> None:
     assert {x.severity for x in told} == {Severity.BLOCKER}
     assert any("/kafka-acl/Cluster/kafka-cluster lets it do ClusterAction" in x.fact for x in told)
     assert not found(run(then(claimed(), marked(758))(before)), "B19")
+
+
+def test_a_broker_whose_id_zookeeper_made_is_not_taken_for_another_than_its_target() -> None:
+    """Its file has no id: that it cannot migrate so is B11's finding, and no address is twice."""
+    one = clean("plain")
+    files = [
+        replace(x, values={k: v for k, v in x.values.items() if k != "broker.id"})
+        if x.is_zookeeper_broker
+        else x
+        for x in one.properties
+    ]
+    report = run(replace(one, properties=files))
+    assert found(report, "B11")
+    assert not found(report, "B24")
