@@ -107,6 +107,8 @@ def test_who_appears_during_dual_write_is_told_nothing_and_leads_nothing(run):
     for shape in run.seen["shapes beside strangers"]:
         assert set(shape.brokers) == {0, 1, 2}
         assert {replica for _, replicas, _ in shape.partitions for replica in replicas} == {0, 1, 2}
+        named = {x for leader, _, isr in shape.partitions for x in (leader, *isr)}
+        assert named <= {-1, 0, 1, 2}, "neither a leader nor in an ISR"
     assert run.seen["assigned to a stranger"] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 

@@ -132,7 +132,6 @@ def test_our_broker_and_its_clients_log_in_under_a_kafka_controller(
         assert not [password for password in USERS.values() if password in shown]
 
 
-@pytest.mark.requirement("I23")
 def test_a_migrating_kafka_broker_and_our_controller_log_in_to_each_other(
     tmp_path: Path, tools: ToolHost, zookeeper: ZooKeeper
 ) -> None:

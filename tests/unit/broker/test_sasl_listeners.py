@@ -158,7 +158,6 @@ def test_a_broker_with_a_wrong_password_is_not_registered() -> None:
     assert "of-others" not in str([log.fields for log in made.controller.logs])
 
 
-@pytest.mark.requirement("I23")
 def test_brokers_in_zookeeper_mode_and_the_controller_log_in_to_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
