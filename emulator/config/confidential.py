@@ -32,6 +32,7 @@ _OPEN_PREFIXES: Final = (
     "super.users",
     "zookeeper.",
 )
+_LOGIN: Final = re.compile(r"(?<=://)[^/@\s]*@")
 _NAME: Final = re.compile(r"[a-z_-]{1,40}|[A-Za-z0-9_-]{1,40}(\.[A-Za-z0-9_-]{1,40}){1,20}")
 
 
@@ -54,12 +55,14 @@ def is_name(key: str) -> bool:
 
 
 def value_of(key: str, text: str) -> str:
-    """The value for an error message.
+    """The value for an error message, without the logins of addresses in it.
 
     >>> value_of("node.id", "x"), value_of("password.encoder.secret", "x")
     ('x', '<redacted>')
+    >>> value_of("sasl.oauthbearer.token.endpoint.url", "https://me:secret@host/token")
+    'https://host/token'
     """
-    return REDACTED if is_secret(key) else text
+    return REDACTED if is_secret(key) else _LOGIN.sub("", text)
 
 
 def redacted(raw: Mapping[str, str]) -> dict[str, str]:
@@ -70,7 +73,11 @@ def redacted(raw: Mapping[str, str]) -> dict[str, str]:
     >>> redacted({"node.id": "1", "zookeeper.ssl.keystore.password": "x", "my.own": "y"})
     {'node.id': '1', 'zookeeper.ssl.keystore.password': '<redacted>', 'my.own': '<redacted>'}
     """
-    return {key: value if _is_open(key) else REDACTED for key, value in raw.items() if is_name(key)}
+    return {
+        key: value_of(key, value) if _is_open(key) else REDACTED
+        for key, value in raw.items()
+        if is_name(key)
+    }
 
 
 def _is_open(key: str) -> bool:

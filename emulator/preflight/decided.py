@@ -14,14 +14,10 @@ from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.identities import principal_of, super_users
 from emulator.preflight.kafka_values import BOOLEANS, why_refused
-from emulator.preflight.node_file import AUTHORIZER, Properties
+from emulator.preflight.node_file import AUTHORIZER, BUILDER, Properties
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed
 
-BUILDER: Final = "principal.builder.class"
-DEFAULT_BUILDER: Final = (
-    "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
-)
 _W21: Final = FindingOf("W21", "KIP-500")
 Meaning: TypeAlias = int | bool
 
@@ -130,7 +126,7 @@ def _shown(value: Meaning) -> str:
 
 def _principals(survey: Survey, one: Properties) -> Iterator[Outcome]:
     """Who a caller is, is said by the broker and read by the controller, with one class."""
-    other = next((x for x in survey.brokers if _builder(x) != _builder(one)), None)
+    other = next((x for x in survey.brokers if x.principal_builder != one.principal_builder), None)
     if other is not None and not other.provides(BUILDER) and not one.provides(BUILDER):
         yield _W21(
             one.at(BUILDER),
@@ -138,12 +134,6 @@ def _principals(survey: Survey, one: Properties) -> Iterator[Outcome]:
             "the controller cannot tell who asks: requests that brokers pass on to it are refused",
             "set it on the controllers as on the brokers; the class must be a KafkaPrincipalSerde",
         )
-
-
-def _builder(one: Properties) -> str:
-    """The class, empty for Kafka's own."""
-    told = one.get(BUILDER)
-    return "" if told == DEFAULT_BUILDER else told
 
 
 def _before(survey: Survey, one: Properties) -> list[Properties]:

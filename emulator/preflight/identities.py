@@ -235,7 +235,7 @@ def _no_subject(one: Properties, users: frozenset[str]) -> bool:
     """Whether a broker is seen by its certificate, and no super user is a certificate's subject."""
     listener = one.names(NAMES)[0]
     rules = "ssl.principal.mapping.rules"
-    if one.protocols.get(listener) != "SSL" or one.get("principal.builder.class"):
+    if one.protocols.get(listener) != "SSL" or one.principal_builder:
         return False
     if one.get(rules) or one.get(f"listener.name.{listener.lower()}.{rules}"):
         return False
@@ -301,7 +301,7 @@ def principal_of(one: Properties, listener: str, *, between_brokers: bool = Fals
     Of TLS it is in a certificate, which is not read; of Kerberos the first part of the name.
     """
     protocol = one.protocols.get(listener, listener)
-    if one.get("principal.builder.class"):
+    if one.principal_builder:
         return None
     if protocol == "PLAINTEXT":
         return ANONYMOUS

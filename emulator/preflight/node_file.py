@@ -41,6 +41,10 @@ BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
 MECHANISMS: Final = "sasl.enabled.mechanisms"
 BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 DEFAULT_MECHANISM: Final = "GSSAPI"
+BUILDER: Final = "principal.builder.class"
+DEFAULT_BUILDER: Final = (
+    "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"})
 
 
@@ -93,6 +97,12 @@ class Properties:
         """``log.dirs``, or else ``log.dir``, each as its shortest path: Kafka compares those."""
         key = "log.dirs" if self.names("log.dirs") else "log.dir"
         return tuple(normpath(folder) for folder in self.names(key))
+
+    @property
+    def principal_builder(self) -> str:
+        """The class that says who a caller is; empty for Kafka's own."""
+        told = self.get(BUILDER)
+        return "" if told == DEFAULT_BUILDER else told
 
     @property
     def is_controller(self) -> bool:

@@ -8,7 +8,9 @@ from typing import Final
 
 from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
 from emulator.config.zookeeper import connect_string
+from emulator.metadata.client_quotas import USER, EntityPart
 from emulator.metadata.scram import Mechanism
+from emulator.migration.zk_tree.client_entities import USERS, znode_name
 from emulator.preflight.endpoints import between
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.identities import principal_of
@@ -27,7 +29,7 @@ from emulator.preflight.node_file import (
     same_host,
 )
 from emulator.preflight.stage import standing
-from emulator.preflight.survey import Survey
+from emulator.preflight.survey import REDACTED, Survey
 from emulator.preflight.words import listed, named
 
 SCRAM: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
@@ -232,6 +234,14 @@ def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
                 "write the mechanism that the brokers use between each other",
             )
             return
+        if user := _unknown_user(survey, one, other, mechanism):
+            yield _B21(
+                one.at(BROKER_MECHANISM),
+                f"{mechanism} as {user}, and /config/users has no such credential of it",
+                "the controller cannot log in to the brokers: they get no leaders and no metadata",
+                "make the credential (kafka-configs), or log in as the brokers do",
+            )
+            return
         for found in refusals(one, name, other, name, mechanism):
             yield _B21(
                 one.at(found.key),
@@ -240,6 +250,21 @@ def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
                 found.remedy,
             )
             return
+
+
+def _unknown_user(survey: Survey, one: Properties, other: Properties, mechanism: str) -> str:
+    """The user of SCRAM as whom a controller calls the brokers, if no broker knows it.
+
+    As whom the brokers call each other works already, wherever its credential is.
+    """
+    name = one.inter_broker_listener
+    mine, theirs = (principal_of(x, name, between_brokers=True) for x in (one, other))
+    if mechanism not in SCRAM or mine is None or mine == theirs or USERS not in survey.nodes:
+        return ""
+    user = mine.removeprefix("User:")
+    path = f"{USERS}/{znode_name(EntityPart(USER, False, user))}"
+    known = mechanism in survey.config(path) or survey.data(path) == REDACTED
+    return "" if known or survey.is_closed(path) else user
 
 
 @rule(

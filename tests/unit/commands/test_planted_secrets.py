@@ -261,6 +261,8 @@ def test_a_running_cluster_its_pages_log_and_trace(
     caplog.set_level(logging.DEBUG, "kraft_bridge")
     secrets = {key: planted.token() for key in KEYS if key in OURS or key.startswith("deleg")}
     secrets |= {key: planted.token() for key in ("ssl.key.password", "my.own.password")}
+    url = "sasl.oauthbearer.token.endpoint.url"
+    secrets[url] = f"https://me:{planted.token()}@host/token"
     secrets[DIGEST] = f"u:{secrets[DIGEST]}"
     secrets[JAAS] = f'Client {{ {MODULE} required username="u" password="{secrets[JAAS]}"; }};'
     more = {"kraftbridge.metrics.port": "0", "kraftbridge.trace.dir": str(tmp_path / "trace")}
@@ -283,6 +285,7 @@ def test_a_running_cluster_its_pages_log_and_trace(
     assert traced
     shown += [rows_of(path) for path in traced]
     assert any("<redacted>" in one for one in shown), "the properties are in the trace"
+    assert any("https://host/token" in one for one in shown), "so is the address, without its login"
     assert [planted.shown_in(one) for one in shown] == [[]] * len(shown)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from emulator.preflight.decided import DEFAULT_BUILDER
 from emulator.preflight.endpoints import listening
-from emulator.preflight.node_file import Properties
+from emulator.preflight.node_file import DEFAULT_BUILDER, Properties
 from emulator.preflight.survey import Survey
 from tests.unit.preflight.access_changes import an_acl
 from tests.unit.preflight.changes import (

@@ -11,11 +11,20 @@ from emulator.preflight.controller_folder import ControllerFolder, read
 from emulator.preflight.engine import Finding, Severity
 from emulator.preflight.node_file import Properties
 from emulator.preflight.report import run
-from emulator.preflight.survey import Survey
+from emulator.preflight.survey import DumpedZnode, Survey
 from emulator.raft import layout
 from emulator.raft.format import render_bootstrap_checkpoint
 from tests.unit.preflight.changes import claimed, marked, then
-from tests.unit.preflight.clean import CLUSTER, JAAS, folder, node_files, tree
+from tests.unit.preflight.clean import (
+    CLUSTER,
+    JAAS,
+    clean,
+    config,
+    folder,
+    long_scram,
+    node_files,
+    tree,
+)
 from wire import records as r
 from wire.batch import Batch, encode_batch
 from wire.record_serde import encode_record
@@ -110,3 +119,26 @@ def test_users_are_read_from_the_checkpoint_then_from_the_log() -> None:
     batch = encode_batch(Batch(0, 1, 0, 0, [(None, value) for value in values]))
     log = {**boot, layout.segment_path(0): batch}
     assert read("d", log, META).users == {("other", 2)}
+
+
+def calling_as(name: str, *users: str) -> list[str]:
+    """B21 where a controller calls the brokers, which are INTERNAL by SCRAM, as this user."""
+    one = clean("secured")
+    key = "listener.name.internal.scram-sha-512.sasl.jaas.config"
+    files = [
+        replace(x, values={**x.values, key: JAAS.replace("broker", name)}) if x.is_controller else x
+        for x in one.properties
+    ]
+    nodes = {**one.nodes, "/config/users": DumpedZnode(None)}
+    for user in users:
+        nodes[f"/config/users/{user}"] = DumpedZnode(config({"SCRAM-SHA-512": long_scram()}))
+    findings = run(replace(one, properties=files, nodes=nodes)).findings
+    return [one.fact for one in findings if one.code == "B21"]
+
+
+def test_a_controller_calls_the_brokers_as_a_user_that_they_know() -> None:
+    assert calling_as("c a") == [
+        "SCRAM-SHA-512 as c a, and /config/users has no such credential of it"
+    ]
+    assert not calling_as("c a", "c%20a")
+    assert not calling_as("broker"), "as the brokers call each other"
