@@ -50,6 +50,7 @@ def folders(survey: Survey) -> Iterator[Outcome]:
             "B15", f"no folder of a controller given: use --controller-dir{_format_with(survey)}"
         )
         return
+    yield from _begins_with(survey)
     seen: dict[int, str] = {}
     for one in survey.folders:
         if not one.meta:
@@ -94,6 +95,23 @@ def folders(survey: Survey) -> Iterator[Outcome]:
                 "the next leader may drop them, so they are not judged here",
                 "ask the leader: kraft-bridge status",
                 Severity.INFO,
+            )
+
+
+def _begins_with(survey: Survey) -> Iterator[Outcome]:
+    """Folders of one quorum that was never started, formatted for different levels."""
+    made = [one for one in survey.folders if one.level is None and one.bootstrap_level is not None]
+    first = made[0] if made and not any(one.level for one in survey.folders) else None
+    for one in made if first is not None else ():
+        if first is not None and one.bootstrap_level != first.bootstrap_level:
+            yield _B15(
+                one.name,
+                f"metadata.version {level_name(one.bootstrap_level or 0)} in bootstrap.checkpoint, "
+                f"and {level_name(first.bootstrap_level or 0)} in that of {first.name}",
+                "the quorum begins with that of its first leader, whichever it is: brokers of the "
+                "other are refused",
+                "format all with one --release-version, the brokers' inter.broker.protocol.version",
+                Severity.WARNING,
             )
 
 

@@ -104,6 +104,9 @@ def kafka4(survey: Survey) -> Iterator[Outcome]:
     for name in survey.children("/config/topics"):
         if name not in survey.pending:
             yield from _topic(survey, f"/config/topics/{name}", name, release, text)
+    for name in survey.children("/config/brokers"):
+        path = f"/config/brokers/{name}"
+        yield from _dynamic(path, survey.config(path), release, text)
     yield NotRun(
         "W18",
         "ZooKeeper does not say which clients connect: 4.0 refuses requests of clients older than "
@@ -148,6 +151,23 @@ def _properties(one: Properties, release: tuple[int, int], text: str) -> Iterato
     size = one.get("log.segment.bytes")
     if _small(size, release):
         yield _segment(f"{one.name}: log.segment.bytes", size, text, "the node does not start")
+
+
+def _dynamic(
+    path: str, config: dict[str, str], release: tuple[int, int], text: str
+) -> Iterator[Outcome]:
+    """Dynamic configs of a broker, or of all."""
+    for key in sorted(config.keys() & GONE.keys()):
+        yield _W18(
+            path,
+            f"{key} is set dynamically, and {text} does not know it: {GONE[key]}",
+            "without effect there: what it was set for is lost without a word",
+            "remove it with kafka-configs --delete-config before the upgrade",
+        )
+    size = str(config.get("log.segment.bytes", ""))
+    if _small(size, release):
+        why = "brokers do not take it and go on with the value in their files"
+        yield _segment(path, size, text, why)
 
 
 def _topic(

@@ -223,3 +223,23 @@ def test_what_is_not_judged_is_said() -> None:
     report = run(replace(survey, folders=[replace(folder, uncommitted=3)]))
     told = [one for one in report.findings if "the last 3 of its records" in one.fact]
     assert [one.severity for one in told] == [Severity.INFO]
+
+
+def test_controllers_that_were_formatted_for_different_levels_are_told() -> None:
+    """Brokers whose protocol no file says cannot show which of the two is wrong."""
+    one = clean("three controllers below a chroot")
+    files = [
+        replace(
+            x, values={k: v for k, v in x.values.items() if not k.startswith("inter.broker.pr")}
+        )
+        for x in one.properties
+    ]
+    first, second, third = (replace(x, election_epoch=None) for x in one.folders)
+    mixed = (first, replace(second, bootstrap_level=20), third)
+    survey = replace(one, properties=files, folders=mixed)
+    told = [x for x in run(survey).findings if x.code == "B15"]
+    assert [(x.znode, x.severity) for x in told] == [(second.name, Severity.WARNING)]
+    assert "20 (3.8-IV0) in bootstrap.checkpoint, and 21 (3.9-IV0)" in told[0].fact
+    led = tuple(replace(x, level=21, end_offset=9) for x in mixed)
+    report = run(replace(survey, folders=led))
+    assert not [x for x in report.findings if "bootstrap.checkpoint, and" in x.fact]

@@ -13,8 +13,8 @@ import pytest
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.preflight.engine import Finding
 from emulator.preflight.report import run
-from emulator.preflight.survey import Survey
-from tests.unit.preflight.clean import clean
+from emulator.preflight.survey import DumpedZnode, Survey
+from tests.unit.preflight.clean import clean, config
 
 GONE = """
 alter.config.policy.kraft.compatibility.enable auto.include.jmx.reporter
@@ -66,3 +66,16 @@ def test_numbers_that_are_too_low_for_a_release(
 def test_without_a_target_release_nothing_is_said() -> None:
     survey: Survey = clean("plain")
     assert "W18" not in {one.code for one in run(survey).findings}
+
+
+def test_dynamic_configs_of_brokers_are_judged_too() -> None:
+    one = clean("plain")
+    entries = {"log.segment.bytes": "524288", "log.message.downconversion.enable": "false"}
+    path = "/config/brokers/<default>"
+    nodes = {**one.nodes, path: DumpedZnode(config({**entries, "num.io.threads": "8"}))}
+    for release, count in (("4.0", 1), ("4.1", 2)):
+        report = run(replace(one, nodes=nodes, target_release=release))
+        told = [x for x in report.findings if (x.code, x.znode) == ("W18", path)]
+        assert len(told) == count
+        assert "log.message.downconversion.enable is set dynamically" in told[0].fact
+    assert told[1].fact.startswith("segment.bytes 524288")
