@@ -8,6 +8,7 @@ from typing import Final
 
 from emulator.config.authorizer import STANDARD
 from emulator.config.load import ConfigError, load
+from emulator.metadata.metadata_version import LATEST
 from emulator.preflight.endpoints import ADVERTISED, controller_names, parsed, unmapped
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.node_file import (
@@ -333,15 +334,18 @@ def own_classes(survey: Survey) -> Iterator[Outcome]:
 def good_version(survey: Survey) -> Iterator[Outcome]:
     """An inter.broker.protocol.version that migrates without a transaction, or an unset one."""
     yield from _none("W13", survey)
+    # Only a release that is the last in ZooKeeper mode can have 3.9, and has it by default.
+    older = [x for x in survey.brokers if x.protocol and x.protocol.level < LATEST.level]
     for one in survey.brokers:
         level = _level(one)
         if not one.get(IBP):
             yield _W13(
                 one.at(IBP),
-                "not set: the newest the release knows",
+                "not set: the newest the release knows"
+                + (f"; {older[0].name} has {older[0].get(IBP)}" if older else ""),
                 "it must equal the controllers' metadata.version",
                 "set it",
-                Severity.INFO,
+                None if older else Severity.INFO,
             )
         elif level is not None and MIGRATION_LEVEL <= level < TRANSACTION_LEVEL:
             yield _W13(

@@ -14,6 +14,7 @@ from tests.unit.preflight import changes
 from tests.unit.preflight.changes import claimed, marked, put, then
 from tests.unit.preflight.clean import ACL, clean
 from tests.unit.preflight.test_rules import (
+    BROKER,
     CONTROLLER,
     STATE,
     at,
@@ -380,3 +381,20 @@ def test_a_broker_whose_id_zookeeper_made_is_not_taken_for_another_than_its_targ
     report = run(replace(one, properties=files))
     assert found(report, "B11")
     assert not found(report, "B24")
+
+
+@pytest.mark.parametrize(
+    ("ibp", "severity"), [("3.8", Severity.WARNING), ("3.9", Severity.INFO), (None, Severity.INFO)]
+)
+def test_a_protocol_that_only_some_brokers_set_may_be_another_one(
+    ibp: str | None, severity: Severity
+) -> None:
+    """What is not set is the newest of a release, and 3.9 is the last in ZooKeeper mode."""
+    key = "inter.broker.protocol.version"
+    files = [
+        changed("a", BROKER, {key: ibp}),
+        changed("b", BROKER, {key: None, "broker.id": "2", "node.id": "2"}),
+    ]
+    report = run(replace(survey(), properties=files))
+    told = [x for x in report.findings if (x.code, x.znode) == ("W13", f"b: {key}")]
+    assert [x.severity for x in told] == [severity]
