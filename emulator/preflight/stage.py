@@ -230,9 +230,9 @@ def migration_stale(survey: Survey) -> Iterator[Outcome]:
         + (_silence(survey) if now.in_kraft else ""),
         "a Kafka controller whose log is another one skips the copy and then writes its empty "
         "metadata over ZooKeeper; kraft-bridge refuses to start",
-        "if this migration is yours and under way, give --controller-dir of its controllers; else "
-        "stop the controllers, delete /controller if it names one of them, delete /migration (and "
-        "/kraft_bridge), and format the controllers anew"
+        "if this migration is yours and under way, give --controller-dir of its controllers; to "
+        "end it: kraft-bridge rollback --config FILES. Of Kafka's controllers: stop them, delete "
+        "/controller if it names one of them, delete /migration, and format them anew"
         if now.in_kraft
         else "after a rollback format the controllers anew, then kraft-bridge rollback --clear "
         "--yes",
@@ -309,8 +309,8 @@ def half_done(survey: Survey) -> Iterator[Outcome]:
             controller.PATH,
             now.text,
             "a copy is in progress, or was interrupted; a second one would begin in the middle",
-            "wait for it: kraft-bridge status. If its controllers are gone, roll back: delete "
-            "/controller, then /migration (and /kraft_bridge)",
+            "wait for it: kraft-bridge status. To end it: kraft-bridge rollback --config FILES. Of "
+            "Kafka's controllers: stop them, delete /controller, then /migration",
             "KIP-866, Initial Data Migration",
             Severity.WARNING if now.shown else None,
         )
