@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import EMPTY
 from emulator.migration.dual_write import comparison
-from emulator.migration.dual_write.comparison import Compared, Comparison, why_not
+from emulator.migration.dual_write.backlog import Backlog
+from emulator.migration.dual_write.comparison import Compared, Comparing, Comparison, why_not
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.unit import COMPARED_PIECES_PER_STEP
 from emulator.migration.plan import PAUSE, Piece
+from emulator.migration.position import Position
 from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.unit.migration.stories import A, B
@@ -136,6 +139,26 @@ def test_a_step_of_a_dry_run_ends_where_the_source_pauses_and_takes_some_pieces_
         steps.append(len(taken) - before)
     assert steps[:4] == [1, 1, 1, COMPARED_PIECES_PER_STEP]
     assert (sum(steps), one.equal) == (20, True)
+
+
+def test_only_a_comparison_that_waits_takes_the_tree() -> None:
+    """A tree that is read at another time, as after a doubt, is written and noted by nobody."""
+    backlog, comparing, tree = Backlog(lambda piece: piece), Comparing(), Tree()
+    assert comparing.unit(tree, backlog, 1, 0) is not None
+    one = Comparison(dry_run=True)
+    comparing.ask(one)
+    assert comparing.unit(tree, backlog, 1, 0) is None
+    assert one.busy
+    assert comparing.unit(tree, backlog, 1, 0) is not None
+    one.fail("over")
+    assert comparing.unit(tree, backlog, 1, 0) is not None
+    assert one.ended
+    backlog.begin(replace(EMPTY, offset=9, epoch=1), Position(3, 1))
+    comparing.ask(waits := Comparison(dry_run=True))
+    backlog.full_unit(tree, 1, 0)
+    assert not backlog.settled
+    assert comparing.unit(tree, backlog, 1, 0) is not None
+    assert (waits.busy, comparing.waits) == (False, True)
 
 
 def test_changes_that_are_committed_meanwhile_are_no_differences_and_are_written() -> None:
