@@ -99,7 +99,7 @@ def preflight(
             targets=[inputs.read_properties(one) for one in future],
             folders=[inputs.read_folder(one, shown) for one in controller_dirs or ()],
             target_release=target_release,
-            identities=survey.identities | set(identities or ()),
+            identities=survey.identities | {inputs.identity(one) for one in identities or ()},
             decodes=find_spec("cryptography") is not None,
         )
     except inputs.PreflightError as error:

@@ -174,6 +174,16 @@ def logins(configs: Sequence[Path]) -> frozenset[str]:
     return frozenset(found)
 
 
+def identity(told: str) -> str:
+    """An identity as the rules compare and show it: of a digest the user alone.
+
+    >>> identity("sasl:kafka"), identity("digest:kafka:secret")
+    ('sasl:kafka', 'digest:kafka')
+    """
+    scheme, _, name = told.partition(":")
+    return f"{scheme}:{name.partition(':')[0]}" if scheme == "digest" else told
+
+
 def live(
     hosts: str, document: Mapping[str, Any], configs: Sequence[Path], connect: Connector
 ) -> Survey:

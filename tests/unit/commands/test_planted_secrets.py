@@ -340,3 +340,14 @@ def test_the_password_in_an_address_is_not_shown(
     shown = said(*verb.split(), *folder, "--url", url.format(planted.token()))
     assert "127.0.0.1" in shown or "::1" in shown
     assert planted.shown_in(shown) == []
+
+
+def test_the_password_of_an_identity_is_not_shown(tmp_path: Path, planted: Planted) -> None:
+    nodes = {"/config/topics": {"null": True, "acl": [[31, "digest", "kafka"]]}}
+    dumped = tmp_path / "dump.json"
+    dumped.write_text(json.dumps({"nodes": nodes}))
+    for user, open_to_it in (("other", False), ("kafka", True)):
+        told = f"digest:{user}:{planted.token()}"
+        shown = said("preflight", "--dump", dumped, "--identity", told)
+        assert (f"the controller has digest:{user}" in shown) is not open_to_it
+        assert planted.shown_in(shown) == []
