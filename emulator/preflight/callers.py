@@ -93,7 +93,7 @@ def _elsewhere(one: Properties) -> Iterator[Outcome]:
             "ACLs allow is refused, and what they deny may be allowed",
             f"make the ACLs in the tree of {CONNECT} too, and remove {ACL_CONNECT}",
             "AclAuthorizer.configure",
-            Severity.BLOCKER,
+            Severity.WARNING if _maybe_one_tree(told, one.get(CONNECT)) else Severity.BLOCKER,
         )
 
 
@@ -105,6 +105,19 @@ def _one_tree(one: str, other: str) -> bool:
     """
     (servers, path), (others, other_path) = _servers_of(one), _servers_of(other)
     return path == other_path and bool(servers & others)
+
+
+def _maybe_one_tree(one: str, other: str) -> bool:
+    """Whether only DNS knows: one chroot, and here addresses where there are names.
+
+    >>> _maybe_one_tree("10.0.0.1:2181/k", "zk1/k"), _maybe_one_tree("zk2", "zk1")
+    (True, False)
+    """
+    (servers, path), (others, other_path) = _servers_of(one), _servers_of(other)
+    numbers = [
+        all(x.rpartition(":")[0].replace(".", "").isdigit() for x in y) for y in (servers, others)
+    ]
+    return path == other_path and numbers[0] != numbers[1]
 
 
 def _servers_of(connect: str) -> tuple[frozenset[str], str]:

@@ -121,6 +121,17 @@ ACCESS_CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "W05",
+        "ACLs in servers that are addresses",
+        lambda one: broker(
+            {
+                "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+                "authorizer.zookeeper.url": f"10.9.8.7:2181/{one.chroot.strip('/')}",
+            }
+        )(one),
+        W,
+    ),
+    Change(
+        "W05",
         "ACLs in another ensemble",
         broker(
             {
