@@ -15,8 +15,10 @@ from typing import Final
 
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
+from emulator.raft.log import MetadataLog
 from emulator.raft.replica import Replica
 from emulator.seam import Effect, Halt, Log, ReplaceFile
+from wire.batch import HEADER_BYTES, batch_crc_holds, batch_header
 
 _WAY_OUT: Final = (
     "The folders of other voters were emptied or restored from old copies, or this one is not of "
@@ -44,6 +46,25 @@ def contradicted(replica: Replica, lacks: str) -> list[Effect]:
         Log("error", "the leader lacks what was committed here", {"why": why}),
         Halt(1, f"{why}. {_WAY_OUT}"),
     ]
+
+
+def other_batch(log: MetadataLog, data: bytes) -> int | None:
+    """Offset of a leader's batch that begins in our log and ends beyond it; None: there is none.
+
+    Logs of one quorum that have one epoch at an offset are the same up to there, and batches are
+    appended whole. So this is the log of another quorum, as of an earlier one with this cluster id.
+
+    Raises:
+        DecodeError: ``data`` does not begin with a batch.
+    """
+    if len(data) < HEADER_BYTES:
+        return None
+    header = batch_header(data)
+    begins, ends = header.base_offset, header.last_offset
+    if not log.start_offset <= begins < log.end_offset <= ends or header.size > len(data):
+        return None
+    same = header.leader_epoch == log.last_epoch
+    return begins if same and batch_crc_holds(data, 0) else None
 
 
 def refuse_contradicted(files: Mapping[str, bytes]) -> None:

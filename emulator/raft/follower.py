@@ -20,7 +20,7 @@ from typing import Final
 
 from emulator.raft import asking, layout, snapshots
 from emulator.raft.asking import Ask, LogEnd
-from emulator.raft.contradicted import contradicted
+from emulator.raft.contradicted import contradicted, other_batch
 from emulator.raft.election import QuorumElection
 from emulator.raft.errors import RecoveryError
 from emulator.raft.layout import SnapshotId
@@ -221,6 +221,8 @@ class Following:
             return self._load(named, found.high_watermark, now_ms)
         self._loading = None
         replica, committed = self._replica, self._replica.high_watermark
+        if (other := other_batch(replica.log, found.records or b"")) is not None:
+            return self._stop(f"with another batch at offset {other}, of the same epoch as ours")
         batches = self._batches(found.records or b"")
         # Before they are appended: it compares with what is durable.
         self._election.leader_committed(found.high_watermark)
