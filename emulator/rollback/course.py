@@ -297,6 +297,11 @@ def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted
     if busy:
         names = ", ".join(one.text for one in busy)
         raise CourseError(f"not cleared: {names} may run; stop it first (or say --stopped)")
+    for one in seen.survey.folders:
+        if one.end_offset:
+            # It has higher epochs than new folders: its controller would lead theirs.
+            what = "empty it, and format it, before a controller starts"
+            world.say(f"{one.name} holds a log: {what}")
     for _ in range(TRIES):
         found = _found(world)
         if release.held_by_kraft(found):

@@ -357,8 +357,11 @@ def test_cleared_for_a_second_attempt_only_once_back_and_with_nobody_running() -
     assert "give -c of each" in go(world, Wanted(clear=True)).failed
     assert own.rolled_back(world.mine)
     world.quorum = (3000,)
+    del world.said[:]
     course = go(world, Wanted(clear=True))
     assert course.did == ["deleted /migration and /kraft_bridge"]
+    said = "data-3000 holds a log: empty it, and format it, before a controller starts"
+    assert world.said == [said], "beside new folders it would be elected"
     assert [one.done for one in course.steps if "--clear" in one.command] == [True]
     assert not {migration.PATH, own.PATH} & world.tree.nodes.keys()
     assert phase_of(world.look()) is RollbackPhase.NOT_BEGUN
