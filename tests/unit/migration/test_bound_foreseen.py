@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.migration.dual_write.bound import STANDSTILL_MS
+from emulator.migration.dual_write.bound import STANDSTILL_MS, Bound, Bounds
+from emulator.migration.dual_write.lag import Lag
 from emulator.migration.dual_write.modes import Mode
-from tests.unit.migration.test_bound import BROKER, TOO_LARGE, behind
+from tests.unit.migration.test_bound import BROKER, TOO_LARGE, Told, behind
 from tests.unit.migration.test_write_behind import config
 from tests.unit.migration.world import World
 
@@ -63,3 +64,31 @@ def test_without_a_second_bound_nothing_is_foreseen() -> None:
     world = behind(write_behind_hard_max_records=0)
     grow(world, 50)
     assert foreseen(world) is None
+
+
+@pytest.mark.parametrize(
+    ("appended", "confirmed", "after_ms", "left_ms"),
+    [
+        (60, 9_999, STANDSTILL_MS - 1, None),
+        (60, 9_999, STANDSTILL_MS, 28_000),
+        (60, 9_999, 2 * STANDSTILL_MS, 56_000),
+        (11, 9_999, STANDSTILL_MS, 1_890_000),
+        (10, 9_999, STANDSTILL_MS, None),
+        (9, 9_999, STANDSTILL_MS, None),
+        (199, 9_999, STANDSTILL_MS, 52),
+        (200, 9_999, STANDSTILL_MS, 0),
+        (300, 9_999, STANDSTILL_MS, 0),
+        (60, 10_000, STANDSTILL_MS, None),
+    ],
+)
+def test_it_is_foreseen_at_the_rate_since_the_last_confirmation(
+    appended: int, confirmed: int, after_ms: int, left_ms: int | None
+) -> None:
+    told = Told()
+    bound = Bound(told, Bounds(100, 200))
+    bound.bind(True)
+    told.appended = 10
+    bound.apply(9_999, Lag(), 5_000)
+    told.appended = appended
+    bound.apply(confirmed, Lag(), 5_000 + after_ms)
+    assert bound.status.hard_in_ms == left_ms

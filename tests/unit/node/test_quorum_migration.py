@@ -443,9 +443,10 @@ def test_a_voter_without_the_flag_begins_no_log_while_another_has_it():
     quorum.joined.until(
         lambda: refused in [line.event for line in quorum.parties[IDS[0]].logs], 3_000
     )
-    told = [line.fields["why"] for line in quorum.parties[IDS[0]].logs if line.event == refused]
-    assert "it would begin without a migration" in str(told[0])
+    told = next(line.fields for line in quorum.parties[IDS[0]].logs if line.event == refused)
+    assert "it would begin without a migration" in str(told["why"])
     assert quorum.leader != IDS[0]
+    assert 0 < int(str(told["epoch"])) < quorum.node(quorum.leader).raft.leader_epoch
     states = {quorum.node(each).controller.tip.migration_state for each in IDS}
     assert states == {MigrationState.PRE_MIGRATION}
 
