@@ -8,6 +8,7 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
 from emulator.migration.taking_over import copying
 from emulator.migration.taking_over.importer import PAGE_RECORDS_MAX
+from emulator.migration.telling.propagator import Propagator
 from tests.unit.migration.stories import (
     TOPIC_A,
     WALK,
@@ -270,3 +271,13 @@ def test_brokers_that_have_registered_are_ready_though_they_are_fenced() -> None
     world.advance(5_000)
     assert world.driver.state is State.DUAL_WRITE
     assert b'"kraftControllerEpoch":1' in (world.data("/controller") or b"")
+
+
+def test_work_that_was_split_goes_on_at_once_and_not_in_the_past(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = World().dual_write().driver
+    quiet_ms = driver.deadline_ms
+    driver.tick(7_000_000)
+    monkeypatch.setattr(Propagator, "busy", True)
+    assert driver.deadline_ms == 7_000_000 != quiet_ms
