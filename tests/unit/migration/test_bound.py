@@ -292,6 +292,22 @@ def test_a_caller_is_told_when_room_is_expected() -> None:
     assert told.others.retry_ms == 0
 
 
+@pytest.mark.parametrize(
+    ("done", "after_ms", "retry_ms"),
+    [(1, 1_000, 250), (1, 399, 100), (1, 404, 101), (0, 1_000, 5_000), (1, 0, 5_000)],
+)
+def test_of_one_record_at_a_bound_of_one_a_quarter_must_still_go(
+    done: int, after_ms: int, retry_ms: int
+) -> None:
+    told = Told()
+    told.appended = 1 + done
+    bound = Bound(told, Bounds(1, 2))
+    bound.bind(True)
+    bound.apply(9_999, Lag(), 1_000)
+    bound.apply(9_999 + done, Lag(), 1_000 + after_ms)
+    assert told.others.retry_ms == retry_ms
+
+
 @pytest.mark.requirement("M06", "M12")
 def test_what_an_earlier_process_left_to_write_is_pending_until_the_trees_agree() -> None:
     """The gauge said 0, which means that the stores agree, while a znode was refused for hours."""
