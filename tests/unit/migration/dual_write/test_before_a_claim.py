@@ -1,4 +1,4 @@
-"""From which offset on the log is kept for the next claim."""
+"""A write-behind before a claim and after it: what it counts, and the log that is kept."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from emulator.metadata.image import EMPTY
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.dual_write.modes import Mode
 from tests.unit.migration.world import World
+
+
+def test_before_a_claim_nothing_was_compared_and_nothing_is_due() -> None:
+    behind = World().driver.write_behind
+    assert (behind.reconcile_count, behind.doubt_count) == (0, 0)
+    assert (behind.idle, behind.verified) == (False, False)
+    assert behind.deadline_ms(5) is None
+    claimed = World().dual_write().driver.write_behind
+    assert (claimed.reconcile_count, claimed.doubt_count, claimed.idle) == (1, 0, True)
 
 
 @pytest.mark.parametrize("state", list(MigrationState))
