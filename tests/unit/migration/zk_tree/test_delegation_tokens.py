@@ -72,6 +72,7 @@ def test_renewers_are_a_set_and_unknown_members_mean_nothing() -> None:
         (data(renewers=["r"]), "'r' has no type"),
         (data(tokenId="other"), "holds the token 'other'"),
         (data(maxTimestamp=2**63), "maxTimestamp"),
+        (data(issueTimestamp=-(2**63) - 1), "issueTimestamp"),
         (data(owner="User:" + "a" * 32_768), "more than 32767 bytes"),
     ],
 )
@@ -82,6 +83,14 @@ def test_what_is_no_token_is_refused_by_its_znode(bad: bytes | None, why: str) -
     newest = MetadataVersion.from_level(21)
     found = list(tokens.DelegationTokens().refusals(tree({PATH: bad}), newest))
     assert [(one.kind, one.path) for one in found if one] == [(RefusalKind.MALFORMED, PATH)]
+
+
+@pytest.mark.parametrize("time_ms", [-(2**63), -1, 0, 2**63 - 1])
+def test_a_time_is_any_long(time_ms: int) -> None:
+    found = tokens.parse(
+        PATH, data(issueTimestamp=time_ms, maxTimestamp=time_ms, expiryTimestamp=time_ms)
+    )
+    assert found.issue_timestamp == found.max_timestamp == found.expiration_timestamp == time_ms
 
 
 @pytest.mark.parametrize("level", [8, 13, 14, 21])
