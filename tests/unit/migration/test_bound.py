@@ -152,6 +152,17 @@ def test_behind_a_znode_that_zookeeper_refuses_the_deletion_has_room_after_hours
     assert differences(world) == {}
 
 
+def test_who_leads_no_more_has_no_bounds() -> None:
+    """Another voter's log is not bounded by what this one knows of ZooKeeper."""
+    world = behind()
+    for value in range(100):
+        world.append(config(BROKER, "", "k", str(value)))
+    assert world.journal.holds[-1] == (0, 19_900)
+    world.perform(world.driver.resigned(world.now_ms))
+    assert world.journal.holds[-1] == (None, None)
+    assert not world.driver.status(world.now_ms).bound.blocked
+
+
 class Told:
     """A controller whose log begins with a snapshot up to offset 9,999."""
 
