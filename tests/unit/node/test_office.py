@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from emulator.migration.authority import SILENT, Authority
-from emulator.node.office import DUTIES, Office, office
+from emulator.node.office import ASKS_MS, DUTIES, NodeOffice, Office, office
 from emulator.raft.replica import Serving
 
 CASES = list(product((False, True), (False, True), Authority, (False, True)))
@@ -45,3 +47,21 @@ def test_who_is_refused_by_zookeeper_or_follows_answers_no_callers():
     withheld = {each for each, duty in DUTIES.items() if duty.observers is Serving.NOTHING}
     assert withheld == {Office.PASSIVE, Office.SILENT}
     assert set(DUTIES) == set(Office)
+
+
+def test_who_does_not_answer_is_not_waited_for_before_a_log_begins() -> None:
+    """Nor does the time begin anew with each step; in another epoch it does."""
+    machines: Any = SimpleNamespace(
+        config=SimpleNamespace(voters={1: None, 2: None}, release="3.9"),
+        rewritten=0,
+        inquiry=None,
+        tip=SimpleNamespace(features={}),
+    )
+    one = NodeOffice(machines, machines, machines, machines, machines, machines)
+    flags: Any = SimpleNamespace(complete=False, with_flag=[])
+    one._flags = flags
+    begun = [one._asked(5, 10_000 + after_ms) for after_ms in (0, 1, ASKS_MS - 1, ASKS_MS)]
+    assert begun == [False, False, False, True]
+    assert not one._asked(6, 10_000 + ASKS_MS)
+    flags.complete = True
+    assert one._asked(6, 10_001 + ASKS_MS)
