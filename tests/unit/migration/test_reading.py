@@ -76,7 +76,7 @@ def test_after_a_lost_connection_what_was_not_answered_is_asked_again() -> None:
         assert reading.outcome(ZkLost(tag), 2_000) == []
     assert reading.tree is None
     effects = reading.resume(3_000)
-    fields = {"znodes": 0, "interruptions": 1}
+    fields: dict[str, object] = {"znodes": 0, "interruptions": 1}
     assert effects[0] == Log("info", "reading the tree goes on", fields)
     asked = {read for request, _ in requests for read in getattr(request, "reads", ())}
     again = {read for request, _ in sent.requests for read in getattr(request, "reads", ())}

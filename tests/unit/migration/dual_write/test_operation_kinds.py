@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.migration.dual_write.unit import operation_kind, operations
+from emulator.migration.dual_write.unit import EncodedGroup, operation_kind, operations
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 ACLS, CHANGES = "/kafka-acl", "/config/changes/config_change_"
@@ -49,11 +49,11 @@ def test_the_path_says_the_kind(op: ZkOp, kind: str) -> None:
 
 
 def test_a_multi_is_counted_by_kind_and_the_chain_has_what_is_left() -> None:
-    groups = [
-        ([SetData("/config/topics/t", b""), _notice("topics/t")], b"a" * 10),
-        ([Create("/brokers/topics/t", b"")], b"b" * 7),
-        ([Delete("/config/ips/a")], b"c" * 5),
-        ([SetData("/config/topics/u", b""), _notice("topics/u")], b"d" * 20),
+    groups: list[EncodedGroup] = [
+        ((SetData("/config/topics/t", b""), _notice("topics/t")), b"a" * 10),
+        ((Create("/brokers/topics/t", b""),), b"b" * 7),
+        ((Delete("/config/ips/a"),), b"c" * 5),
+        ((SetData("/config/topics/u", b""), _notice("topics/u")), b"d" * 20),
     ]
     found = operations(groups, 100)
     assert [(one.operation, one.ops, one.bytes) for one in found] == [

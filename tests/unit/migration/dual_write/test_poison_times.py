@@ -136,7 +136,7 @@ def test_the_znodes_of_the_chain_are_not_skipped(path: str) -> None:
 
 
 def _kept(poison: Poison, *paths: str) -> list[str]:
-    groups: list[Group] = [[SetData(path, b"")] for path in paths]
+    groups: list[Group] = [(SetData(path, b""),) for path in paths]
     return [group[0].path for group in poison.filter(groups)]
 
 
@@ -144,9 +144,9 @@ def test_what_is_skipped_takes_everything_below_it_along() -> None:
     poison = _skipping("/a/b")
     assert _kept(poison, "/a", "/a/b", "/a/b/c/d", "/a/bc", "/b") == ["/a", "/a/bc", "/b"]
     change, note, other = SetData("/x", b""), Create("/a/b/n", b""), Create("/n", b"")
-    assert poison.filter([[change, note, other]]) == [(change, other)]
-    assert poison.filter([[note, change]]) == []
-    plain: list[Group] = [[change]]
+    assert poison.filter([(change, note, other)]) == [(change, other)]
+    assert poison.filter([(note, change)]) == []
+    plain: list[Group] = [(change,)]
     assert Poison(skip=True).filter(plain) is plain
 
 

@@ -25,7 +25,7 @@ AFTER = Position(9, 3)
 
 
 def _group(ops: int) -> Group:
-    return [Delete("/x") for _ in range(ops)]
+    return tuple(Delete("/x") for _ in range(ops))
 
 
 def _bytes(op: ZkOp) -> bytes:
