@@ -16,6 +16,7 @@ from emulator.migration.dual_write.bound import Bound, Bounds
 from emulator.migration.dual_write.lag import Lag
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
+from emulator.seam import Log
 from tests.unit.migration.stories import TOPIC_A, put_topic, restart
 from tests.unit.migration.test_write_behind import config
 from tests.unit.migration.world import World, differences
@@ -301,6 +302,43 @@ def test_a_caller_is_told_when_room_is_expected() -> None:
     assert told.others.retry_ms == 100
     bound.apply(10_030, Lag(), 1_502)
     assert told.others.retry_ms == 0
+
+
+def test_each_change_of_what_waits_is_one_line() -> None:
+    told = Told()
+    bound = Bound(told, Bounds(100, 200))
+    bound.bind(True)
+    lines = []
+    for appended in (99, 100, 150, 200, 250, 100, 10, 9):
+        told.appended = appended
+        lines += [
+            (one.level, one.fields) for one in bound.apply(9_999, Lag(), 0) if isinstance(one, Log)
+        ]
+    reached = {"reached": "records"}
+    assert lines == [
+        ("warning", {"lag_records": 100, "bound_records": 100} | reached),
+        ("error", {"lag_records": 200, "bound_records": 200} | reached),
+        ("warning", {"lag_records": 100, "bound_records": 100} | reached),
+        ("info", {"lag_records": 10, "bound_records": 100}),
+    ]
+
+
+def test_of_bytes_the_line_says_how_many() -> None:
+    told = Told()
+    bound = Bound(told, Bounds(0, 0, bytes=50, hard_bytes=100))
+    bound.bind(True)
+    told.end = 9_999
+    assert bound.apply(9_999, Lag(), 0) == []
+    told.end, told.appended_bytes = 10_000, 50
+    (line,) = bound.apply(9_999, Lag(), 0)
+    assert isinstance(line, Log)
+    assert line.fields == {
+        "lag_records": 7,
+        "bound_records": 0,
+        "lag_bytes": 50,
+        "bound_bytes": 50,
+        "reached": "bytes",
+    }
 
 
 @pytest.mark.parametrize(

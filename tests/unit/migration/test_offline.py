@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from emulator.metadata.configs import TOPIC
-from emulator.migration.offline import NEXT, OfflineStage, unwanted
+from emulator.migration.offline import NEXT, WATCH_MS, OfflineStage, unwanted
 from emulator.migration.states import State
 from emulator.migration.zk_tree import controller, own
 from emulator.zookeeper.ops import Delete
@@ -253,6 +253,17 @@ def test_zookeeper_that_is_away_is_said_in_time() -> None:
     found = Offline(world, timeout_ms=4_000).run().machine
     assert "no session with ZooKeeper" in found.why
     assert not found.reachable
+
+
+def test_a_time_that_is_over_names_what_it_was_too_short_for() -> None:
+    world = stopped(world_of())
+    began_ms = world.now_ms
+    found = Offline(world, timeout_ms=WATCH_MS - 1).run().machine
+    assert found.why == (
+        "the time is over: it did not come to an end of this: wait whether somebody writes"
+    )
+    assert (found.reachable, found.claimed) == (True, False)
+    assert world.now_ms == began_ms + WATCH_MS - 1
 
 
 def test_a_znode_that_zookeeper_refuses_is_named_and_the_rest_stays() -> None:
