@@ -67,6 +67,16 @@ def test_a_topic_with_strange_znodes_below_can_be_deleted_and_else_keeps_them() 
     assert topic not in model.nodes
 
 
+def test_of_the_folder_of_partitions_alone_no_data_is_read() -> None:
+    model = empty_tree()
+    topic = "/brokers/topics/t"
+    paths = (topic, f"{topic}/partitions", f"{topic}/odd", f"{topic}/odd/partitions")
+    write(model, [Create(path, b"{") for path in paths])
+    tree = read(model)
+    assert [path for path in paths if tree.node(path) is None] == [f"{topic}/partitions"]
+    assert tree.exists(f"{topic}/partitions")
+
+
 def test_children_and_existence() -> None:
     model = empty_tree()
     write(model, [Create("/config/users/a", None), Create("/config/users/a/clients", None)])
