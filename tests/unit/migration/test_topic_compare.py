@@ -217,3 +217,12 @@ def test_what_is_missing_is_created_and_what_is_surplus_deleted() -> None:
     del tree.nodes[CONFIG]
     tree.lists[configs.TOPICS] = ("t0001",)
     assert writes(tree) == [(Create, CONFIG), (Create, "/config/changes/config_change_")]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_wide_topic_that_differs_is_paused_at(more: int) -> None:
+    image = image_of(1, ALIKE_PARTITIONS_MAX + more)
+    tree = tree_of(image)
+    tree.nodes[CONFIG] = TreeNode(b"{", 0)
+    pieces = pieces_of(tree, image)
+    assert sum(piece is PAUSE for piece in pieces) == more
