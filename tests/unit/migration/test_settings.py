@@ -60,6 +60,7 @@ def test_who_claims() -> None:
     own = Claimer(found.node_id, 5, uuid_text(ID), witnessed=False)
     assert len(found.voters) == 1
     assert found.claimer(5) == own
+    assert not own.stopped
     assert Claimer(found.node_id, 5, uuid_text(ID)) == own, "nobody is a witness unless it is said"
     several = replace(found, voters=frozenset({1, 2}))
     assert several.claimer(5) == Claimer(found.node_id, 5, uuid_text(ID), witnessed=True)
