@@ -16,8 +16,6 @@ from emulator.metadata.pmap import PMap
 from emulator.node.stopping import (
     DRAIN_MS_MAX,
     HANDING_OVER_MS_MAX,
-    LEAVING,
-    STOPPING,
     TELLING_MS_MAX,
     End,
     OrderlyStop,
@@ -25,6 +23,8 @@ from emulator.node.stopping import (
 from emulator.seam import Effect, Log
 
 T = 1_000_000
+WRITES = "remaining changes are written to ZooKeeper, for at most"
+AGAIN = "a second signal stops at once"
 MARK = FinalisationMark(MarkKind.LEFT, 1, 7, 3, 5, 9)
 GOODBYE = Log("info", "goodbye", {})
 KEPT = "the mark is kept: a leader without the flag may finalise"
@@ -131,9 +131,27 @@ def test_before_it_begins_nothing_is_done() -> None:
 @pytest.mark.parametrize(
     ("voters", "leads", "text", "limit_ms", "calls"),
     [
-        (3, True, LEAVING, HANDING_OVER_MS_MAX, [("end",), ("drain", T)]),
-        (3, False, STOPPING, DRAIN_MS_MAX, [("shutdown", T, []), ("end",), ("drain", T)]),
-        (1, True, STOPPING, DRAIN_MS_MAX, [("shutdown", T, []), ("end",), ("drain", T)]),
+        (
+            3,
+            True,
+            f"stopping: {WRITES} 2 s; another voter leads then; {AGAIN}",
+            HANDING_OVER_MS_MAX,
+            [("end",), ("drain", T)],
+        ),
+        (
+            3,
+            False,
+            f"stopping; {AGAIN}",
+            DRAIN_MS_MAX,
+            [("shutdown", T, []), ("end",), ("drain", T)],
+        ),
+        (
+            1,
+            True,
+            f"stopping: {WRITES} 60 s; {AGAIN}",
+            DRAIN_MS_MAX,
+            [("shutdown", T, []), ("end",), ("drain", T)],
+        ),
     ],
 )
 def test_a_leader_of_several_voters_leads_on_for_a_short_time(
