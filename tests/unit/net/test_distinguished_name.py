@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,8 @@ from cryptography.x509.oid import NameOID as Oid
 from emulator.net.distinguished_name import subject_of
 
 CN = Oid.COMMON_NAME
+PLAIN = string.ascii_letters, string.digits, "!$%&'()*-./:?@[]^_`{|}~"
+"""Characters that are not escaped."""
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
@@ -54,6 +57,7 @@ def certificate(*rdns: list[tuple[x509.ObjectIdentifier, str]]) -> bytes:
             'CN=a\\,b\\+c\\"d\\\\e\\<f\\>g\\;h\\=i\\#j',
         ),
         ([[(CN, " a ")]], "CN=\\ a\\ "),
+        *(([[(CN, part)]], f"CN={part}") for part in PLAIN),
         ([[(CN, "Jürgen")]], "CN=Jürgen"),
         (
             [

@@ -228,7 +228,14 @@ def test_configs_of_new_topics_are_encoded_once(
     monkeypatch.setattr(create_topics, "_entry", entry)
     create_topics._inherited.cache_clear()
     create_topics._IN_FORCE.clear()
+    looked: list[int] = []
+    inherited = create_topics._inherited
+    monkeypatch.setattr(
+        create_topics, "_inherited", lambda sources: looked.append(1) or inherited(sources)
+    )
     told = [peers.ask(create(f"c{n}", 1, 1), 19, 7).topics[0].configs for n in range(3)]
+    assert len(looked) == 1, "the configs of the image are the same as before"
+    monkeypatch.setattr(create_topics, "_inherited", inherited)
     assert len(made) == len(told[0]) > 30
     assert told[0] == told[1] == told[2]
     sources = TopicConfigSources.of(peers.image, peers.node.controller.config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -90,3 +92,10 @@ def test_a_cluster_id_is_text() -> None:
 )
 def test_the_number_in_a_name(name: str, number: int | None) -> None:
     assert number_of(name) == number
+
+
+def test_our_znode_says_who_wrote_it_and_in_which_format() -> None:
+    said = json.loads(own.encode(MINE))
+    assert (said["writer"], said["format"]) == ("kraft-bridge", 1)
+    assert not own.rolled_back(MINE)
+    assert own.rolled_back(replace(MINE, writer="kraft-bridge rollback"))
