@@ -15,8 +15,9 @@ from emulator.migration.dual_write.unit import PLAN_OPS_PER_STEP, Unit
 from emulator.migration.plan import Group
 from emulator.migration.position import Counters, Position, Term
 from emulator.raft.digest import DIGEST_CHARS
+from emulator.seam import Effect
 from emulator.zookeeper import jute
-from emulator.zookeeper.ops import Create, ZkOp
+from emulator.zookeeper.ops import Create, Multi, ZkOp, ZkRequest
 from tests.unit.zookeeper.world import World
 from wire import records as r
 
@@ -33,7 +34,8 @@ def sent(world: World, groups: list[Group]) -> Refused | None:
     pipeline.begin(Term(3000, 1, 1, 0, "i" * 22), Counters(None, None))
     unit = Unit(Position(0, 1), EMPTY, Touched(), iter([groups]))
     pipeline.units.append(unit)
-    assert unit.plan(world.client.op_bytes, ops_max=10_000)
+    while not unit.plan(world.client.op_bytes, ops_max=10_000):
+        pass
     while pipeline.open_unit is not None:
         effects = pipeline.send_part(unit, world.now_ms)
         if isinstance(effects, Refused):
@@ -44,6 +46,10 @@ def sent(world: World, groups: list[Group]) -> Refused | None:
             report, _ = pipeline.outcome(outcome)
             assert isinstance(report, Acknowledged)
     return None
+
+
+def create(number: int) -> Group:
+    return [Create(f"{PARENT}/{number:08}", b"x" * 600)]
 
 
 def big(bytes_count: int) -> Group:
@@ -64,6 +70,23 @@ def test_no_multi_is_longer_than_a_frame(chroot: str, set_acl: bool) -> None:
     else:
         assert refused is None
         assert len(world.model.tree.get(chroot + PARENT).children) == 231
+
+
+def test_multis_fill_the_limit_of_a_request_and_are_never_above_it() -> None:
+    """That of today, not of a frame; what the chain adds counts."""
+    world, sizes = World(), list[int]()
+    limit, submit = world.client.limit.bytes, world.client.submit
+    one = len(jute.encode_request(Multi(tuple(create(0))), 1))
+
+    def measured(tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
+        sizes.append(len(jute.encode_request(request, 1)))
+        return submit(tag, request, now_ms)
+
+    world.client.submit = measured  # type: ignore[method-assign]
+    assert sent(world, [create(number) for number in range(2_000)]) is None
+    *full, _ = [size for size in sizes if size > 10_000]
+    assert len(full) >= 2
+    assert all(limit - 2 * one < size <= limit for size in full), (full, limit)
 
 
 @pytest.mark.parametrize(
