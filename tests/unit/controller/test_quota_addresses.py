@@ -37,3 +37,28 @@ def test_addresses_are_taken_and_nothing_else(name: str | None, taken: bool) -> 
     (entry,) = result.response.entries
     assert entry.error_code == (ErrorCode.NONE if taken else ErrorCode.INVALID_REQUEST)
     assert bool(result.records) == taken
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "why"),
+    [
+        ("ip", "connection_creation_rate", 2.0**31 - 1, ""),
+        ("ip", "connection_creation_rate", 2.0**31, "is too large for an INT."),
+        ("ip", "connection_creation_rate", 1.5, "cannot be a fractional value."),
+        ("user", "producer_byte_rate", 2.0**63, ""),
+        ("user", "consumer_byte_rate", 2.0**64, "is too large for a LONG."),
+        ("user", "request_percentage", 1.5, ""),
+        ("user", "controller_mutation_rate", 0.0, "must be greater than 0"),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said_as_kafka_says_it(
+    kind: str, key: str, value: float, why: str
+) -> None:
+    entity = [Request.EntityData(entity_type=kind, entity_name="10.0.0.1")]
+    ops = [Request.OpData(key=key, value=value)]
+    request = Request(entries=[Request.EntryData(entity=entity, ops=ops)])
+    surroundings = replace(context(EMPTY, request), call=call(request))
+    result = handlers()[header(request).api_key].result(EMPTY, request, surroundings)
+    (entry,) = result.response.entries
+    assert (entry.error_message or "").endswith(why)
+    assert bool(entry.error_code) == bool(why)

@@ -116,3 +116,15 @@ def test_no_ops_and_control_batches_are_no_changes() -> None:
     history.rewind()
     history.append([r.FeatureLevelRecord(name="metadata.version", feature_level=21)], 3, 2)
     assert history.changes_after(-1) == ChangeCount(2, 0)
+
+
+def test_a_rewind_into_an_earlier_run_leaves_what_is_before_it() -> None:
+    offsets = IdleOffsets(-1)
+    offsets.add(0, 4)
+    offsets.add(6, 6)
+    offsets.add(8, 9)
+    offsets.rewind(2)
+    assert offsets.changes(-1, 9) == ChangeCount(7, 0), "0, 1 and 2 change nothing"
+    offsets.add(3, 3)
+    offsets.rewind(-1)
+    assert offsets.changes(-1, 9) == ChangeCount(10, 0)
