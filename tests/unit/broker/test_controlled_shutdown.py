@@ -24,6 +24,7 @@ class Channel:
     def __init__(self) -> None:
         self.asked: list[tuple[int, int, int]] = []
         self.outcomes: list[Any] = []
+        self.closed = False
 
     def put(self, request: Any, _ticket: None, now_ms: int) -> None:
         self.asked.append((now_ms, request.broker_id, request.broker_epoch))
@@ -37,6 +38,9 @@ class Channel:
 
     def effects(self, _now_ms: int) -> list[Effect]:
         return []
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def answered(error: int = ErrorCode.NONE, remaining: int = 0) -> Answered[None]:
@@ -86,3 +90,13 @@ def test_after_the_last_try_it_ends_all_the_same() -> None:
     part.begin(300)
     part.tick(300)
     assert len(channel.asked) == 1
+
+
+def test_once_it_is_closed_nothing_is_asked_any_more() -> None:
+    channel = Channel()
+    part = ControlledShutdown(2, channel, lambda: 9, RETRIES, BACKOFF_MS)  # type: ignore[arg-type]
+    part.begin(100)
+    part.close()
+    assert part.deadline_ms is None
+    part.tick(200)
+    assert (channel.asked, channel.closed) == ([], True)
