@@ -224,3 +224,28 @@ def test_producer_ids_run_out(left: int, code: int) -> None:
     image = image_of(broker(1), r.ProducerIdsRecord(next_producer_id=2**63 - 1 - left))
     request = m.AllocateProducerIdsRequest(broker_id=1, broker_epoch=101)
     assert handle(image, request).response.error_code == code
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({}, ErrorCode.NONE),
+        ({"salted_password": b""}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"name": ""}, ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ({"mechanism": 3}, ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+        ({"iterations": 4_095}, ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ({"iterations": 16_384}, ErrorCode.NONE),
+        ({"iterations": 16_385}, ErrorCode.UNACCEPTABLE_CREDENTIAL),
+    ],
+)
+def test_a_scram_credential_is_judged_as_by_kafka(fields: dict[str, Any], code: int) -> None:
+    kind = m.AlterUserScramCredentialsRequest
+    one = kind.ScramCredentialUpsertion(
+        name="u", mechanism=1, iterations=4_096, salt=b"s", salted_password=b"p"
+    )
+    for name, value in fields.items():
+        setattr(one, name, value)
+    result = handle(image_of(level(21)), kind(upsertions=[one]))
+    (answer,) = result.response.results
+    assert answer.error_code == code
+    assert len(result.records) == (code == ErrorCode.NONE)
