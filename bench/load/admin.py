@@ -8,7 +8,7 @@ import itertools
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -72,6 +72,8 @@ class AdminResult:
     """API -> changes carried out."""
     failed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(API, error) -> changes given up: answered with an error that no retry mends, or too late."""
+    unsent: int = 0
+    """Changes that were due and never sent: no connection was free until they counted as failed."""
     retried: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(API, error) -> attempts that were repeated."""
     topics: dict[str, TopicState] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class AdminResult:
         self.answered_ns.extend(other.answered_ns)
         self.done += other.done
         self.failed += other.failed
+        self.unsent += other.unsent
         self.retried += other.retried
         self.topics |= other.topics
         self.doubtful |= other.doubtful
@@ -161,8 +164,9 @@ class AdminLoad:
         record: takes each row, ``TraceFile.append`` for one; none records nothing.
         give_up_s: from the intended instant; then the change counts as failed.
         prefix: of every topic's name.
-        topics_wanted: about as many topics are kept.
+        topics_wanted: about as many are kept; at most half as many changes are under way at once.
         connections: at most; a change that is due while all are used waits for one.
+        one_broker: use the first broker found as long as it answers, not all that forward.
         share: which changes of the schedule are its own; ``topics_wanted`` and ``connections`` are
             divided, and ``seed``, ``prefix`` and ``client_id`` get its number.
         begin_ns: of the schedule, monotonic; None: when ``run`` is called.
@@ -182,6 +186,7 @@ class AdminLoad:
         prefix: str = "load",
         topics_wanted: int = 40,
         connections: int = 100,
+        one_broker: bool = False,
         share: Share = Share(),  # noqa: B008 - immutable
         begin_ns: int | None = None,
     ) -> None:
@@ -192,11 +197,14 @@ class AdminLoad:
             else share.numbers(max(1, int(rate * seconds)))
         )
         self._stopped = asyncio.Event()
-        self._room = asyncio.Semaphore(share.part(connections))
+        # A topic with a change under way is not free for another, and where none is free each
+        # change would be one more topic: half of them are kept free.
+        free = max(1, share.part(topics_wanted) // 2)
+        self._room = asyncio.Semaphore(min(share.part(connections), free))
         self._client_id = client_id = share.named(client_id)
         self._record = record
         self._give_up_s = give_up_s
-        self._pool = Pool(bootstrap, client_id, itertools.count(1))
+        self._pool = Pool(bootstrap, client_id, itertools.count(1), one_broker=one_broker)
         self._changes = Changes(
             seed + share.index,
             prefix=share.named(prefix),
@@ -218,7 +226,7 @@ class AdminLoad:
                     due_ns = self._begin_ns + round(number * 1e9 / self._rate)
                     if await self._stopped_before(due_ns):
                         break
-                    tasks.create_task(self._carry_out(self._changes.draw(), due_ns))
+                    tasks.create_task(self._carry_out(due_ns))
                     self._result.intended += 1
         finally:
             self._pool.close()
@@ -241,7 +249,7 @@ class AdminLoad:
     def progress(self) -> str:
         """How far it is, in one line."""
         found = self._result
-        done, failed = found.done.total(), found.failed.total()
+        done, failed = found.done.total(), found.failed.total() + found.unsent
         return (
             f"{found.intended} due, {done} done, {failed} failed, "
             f"{found.intended - done - failed} waiting"
@@ -256,45 +264,47 @@ class AdminLoad:
                 await asyncio.wait_for(self._stopped.wait(), wait_s)
         return self._stopped.is_set()
 
-    async def _carry_out(self, change: Change, intended_ns: int) -> None:
+    async def _carry_out(self, intended_ns: int) -> None:
+        """Draw a change once there is room for it: what waits here holds no topic."""
+        left_s = self._give_up_s - (time.monotonic_ns() - intended_ns) / 1e9
+        end_s = asyncio.get_running_loop().time() + left_s
+        async with self._held(end_s) as held:
+            if held:
+                await self._change(self._changes.draw(), intended_ns, end_s)
+            else:
+                self._note_unsent(intended_ns)
+
+    @contextlib.asynccontextmanager
+    async def _held(self, end_s: float) -> AsyncIterator[bool]:
+        """Room for one change; False: there was none until ``end_s`` of the loop's clock."""
+        try:
+            async with asyncio.timeout_at(end_s):
+                await self._room.acquire()
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield asyncio.get_running_loop().time() < end_s
+        finally:
+            self._room.release()
+
+    async def _change(self, change: Change, intended_ns: int, end_s: float) -> None:
+        """Try until it is done, cannot be mended, or counts as failed at ``end_s``."""
         in_doubt = False
         attempts: list[_Attempt] = []
         while True:
-            attempt = await self._attempt_in_time(change, intended_ns)
-            if attempt is None:
-                self._give_up(change, intended_ns, attempts)
-                return
+            attempt = await self._attempt(change, end_s)
+            attempt.answered_ns = time.monotonic_ns()
             attempts.append(attempt)
             error = attempt.error
             done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
-            late = time.monotonic_ns() - intended_ns > self._give_up_s * 1e9
+            late = asyncio.get_running_loop().time() + _BACKOFF_S > end_s
             if done or late or not self._may_repeat(change, attempts):
                 self._note(change, intended_ns, attempts, done=done)
                 return
             in_doubt |= error in _IN_DOUBT
             self._result.retried[change.api, error.name] += 1
             await asyncio.sleep(_BACKOFF_S)
-
-    async def _attempt_in_time(self, change: Change, intended_ns: int) -> _Attempt | None:
-        """Try once, until the change counts as failed; None if no connection gets free before.
-
-        So what waits is bounded, however long brokers cannot keep up.
-        """
-        left_s = self._give_up_s - (time.monotonic_ns() - intended_ns) / 1e9
-        if left_s <= 0:
-            return None
-        end_s = asyncio.get_running_loop().time() + left_s
-        try:
-            async with asyncio.timeout_at(end_s):
-                await self._room.acquire()
-        except TimeoutError:
-            return None
-        try:
-            made = await self._attempt(change, end_s)
-            made.answered_ns = time.monotonic_ns()
-            return made
-        finally:
-            self._room.release()
 
     @staticmethod
     def _may_repeat(change: Change, attempts: Sequence[_Attempt]) -> bool:
@@ -307,48 +317,44 @@ class AdminLoad:
     async def _attempt(self, change: Change, end_s: float) -> _Attempt:
         """Try once; a lost connection is NETWORK_EXCEPTION, as Kafka's clients have it.
 
-        So is one that is still waited for at ``end_s``, of the loop's clock: it is closed.
+        No answer in time is REQUEST_TIMED_OUT: half a minute, or until ``end_s`` of the loop's
+        clock. Its connection is closed.
         """
         made = _Attempt(ErrorCode.NETWORK_EXCEPTION, sent_ns=time.monotonic_ns())
+        connection = None
         try:
             async with asyncio.timeout_at(end_s):
                 connection = await self._pool.take()
-        except OSError:
-            return made
-        made.sent_ns = time.monotonic_ns()
-        made.broker = text_of(connection.address)
-        try:
-            made.version = connection.version_of(type(change.request))
-            async with asyncio.timeout_at(end_s):
+                made.sent_ns = time.monotonic_ns()
+                made.broker = text_of(connection.address)
+                made.version = connection.version_of(type(change.request))
                 response, made.correlation_id = await connection.call(change.request, made.version)
-        except OSError:
-            self._pool.put(connection, usable=False)
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                made.error = ErrorCode.REQUEST_TIMED_OUT
+            if connection is not None:
+                self._pool.put(connection, usable=False)
             return made
         made.error = error_of(change.api, response)
         self._pool.put(connection, usable=made.error not in _ANOTHER_CONTROLLER)
         return made
 
-    def _give_up(self, change: Change, intended_ns: int, attempts: Sequence[_Attempt]) -> None:
-        """No connection was free in time; no attempts: the change was never sent."""
-        if attempts:
-            self._changes.settle(change, done=False)
-        else:
-            self._changes.withdraw(change)
-            now_ns = time.monotonic_ns()
-            unsent = _Attempt(ErrorCode.REQUEST_TIMED_OUT, intended_ns, answered_ns=now_ns)
-            attempts = [unsent]
-        self._enter(change, intended_ns, attempts, done=False)
+    def _note_unsent(self, intended_ns: int) -> None:
+        """Enter a change that got no room in time: no topic was chosen, and nothing was asked."""
+        self._result.unsent += 1
+        now_ns = time.monotonic_ns()
+        self._row(
+            self._changes.due_api(), _Attempt(ErrorCode.REQUEST_TIMED_OUT, now_ns), intended_ns
+        )
 
     def _note(
         self, change: Change, intended_ns: int, attempts: Sequence[_Attempt], *, done: bool
     ) -> None:
         """Enter how a change ended: in the book, and as one row however many attempts it took."""
-        self._changes.settle(change, done=done)
-        self._enter(change, intended_ns, attempts, done=done)
-
-    def _enter(
-        self, change: Change, intended_ns: int, attempts: Sequence[_Attempt], *, done: bool
-    ) -> None:
+        if any(one.broker for one in attempts):
+            self._changes.settle(change, done=done)
+        else:
+            self._changes.withdraw(change)
         last = attempts[-1]
         waited_s = (time.monotonic_ns() - intended_ns) / 1e9
         if (waited_s > SLOW_S or not done) and len(self._result.slow) < _TOLD_CHANGES:
@@ -369,11 +375,14 @@ class AdminLoad:
                 first.sent_ns,
                 first.answered_ns,
             )
+        self._row(change.api, last, intended_ns, done=done)
+
+    def _row(self, api: str, last: _Attempt, intended_ns: int, *, done: bool = False) -> None:
         if self._record is not None:
             self._record(
                 RequestRow(
                     next(self._request_ids),
-                    change.api,
+                    api,
                     last.version,
                     self._client_id,
                     last.correlation_id,

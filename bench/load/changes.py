@@ -19,11 +19,11 @@ _SET: Final = 0
 _PARTITIONS_MAX: Final = 24
 _WITH_CONFIGS: Final = 0.2
 """Share of new topics that have a config of their own."""
-_SHARES: Final = (0.45, 0.10, 0.35)
-"""Creations, deletions, more partitions; the rest changes a config. Config changes are the fewest:
-at each one a broker in ZooKeeper mode reads every notification of the last 15 minutes, so that many
-of them within minutes measure the brokers alone."""
-_SHARES_CROWDED: Final = (0.20, 0.45, 0.25)
+_SHARES: Final = (0.45, 0.10, 0.35, 0.10)
+"""Creations, deletions, more partitions, configs. Config changes are few: at each one a broker in
+ZooKeeper mode reads every notification of the last 15 minutes, so that many of them within minutes
+measure the brokers alone."""
+_SHARES_CROWDED: Final = (0.20, 0.45, 0.25, 0.10)
 """The same above the wanted number of topics."""
 _CONFIGS: Final = {
     "retention.ms": ("3600000", "7200000", "86400000"),
@@ -86,19 +86,24 @@ class Changes:
     def draw(self) -> Change:
         """The next change; its topic is busy until ``settle``."""
         free = sorted(self.topics.keys() - self._busy)
-        roll = self._rng.random()
-        crowded = len(self.topics) >= self._wanted
-        create, delete, enlarge = _SHARES_CROWDED if crowded else _SHARES
-        if not free or roll < create:
+        api = self.due_api()
+        if not free or api == "CreateTopics":
             change = self._create()
-        elif roll < create + delete:
-            change = self._delete(self._rng.choice(free))
-        elif roll < create + delete + enlarge:
-            change = self._add_partitions(self._rng.choice(free))
         else:
-            change = self._alter_config(self._rng.choice(free))
+            make = {
+                "DeleteTopics": self._delete,
+                "CreatePartitions": self._add_partitions,
+                "IncrementalAlterConfigs": self._alter_config,
+            }[api]
+            change = make(self._rng.choice(free))
         self._busy.add(change.topic)
         return change
+
+    def due_api(self) -> str:
+        """What a change that is due now is about; topics that are being created count as there."""
+        crowded = len(self.topics.keys() | self._busy) >= self._wanted
+        (api,) = self._rng.choices(tuple(_ANSWERS), _SHARES_CROWDED if crowded else _SHARES)
+        return api
 
     def settle(self, change: Change, *, done: bool) -> None:
         """Note how a change ended."""

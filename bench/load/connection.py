@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
@@ -153,7 +154,7 @@ class Connection(asyncio.Protocol):
     def _take(self, turns: list[Turn[asyncio.Future[Any]]]) -> None:
         for number, turn in enumerate(turns):
             match turn:
-                case Opened():
+                case Opened() if not self._opened.done():
                     self._opened.set_result(None)
                 case Answered(ticket=answered) if not answered.done():
                     answered.set_result(turn)
@@ -201,34 +202,54 @@ class Connection(asyncio.Protocol):
 
 
 class Pool:
-    """Idle connections to whichever broker takes administrative requests now."""
+    """Idle connections to the brokers that take administrative requests now.
 
-    def __init__(self, bootstrap: str, client_id: str, correlation_ids: Iterator[int]) -> None:
+    A new connection goes to the broker that Metadata names as the controller. In ZooKeeper mode
+    that is the controller; with a KRaft controller any broker that is alive, so that connections
+    spread over all that forward. Each of them forwards one request at a time.
+
+    Args:
+        bootstrap: ``host:port,...`` of brokers.
+        client_id: sent in each header.
+        correlation_ids: shared by all connections.
+        one_broker: ask once, and use that broker as long as it answers.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str,
+        correlation_ids: Iterator[int],
+        *,
+        one_broker: bool = False,
+    ) -> None:
         self._bootstrap = [address_of(each) for each in bootstrap.split(",")]
         self._client_id = client_id
         self._correlation_ids = correlation_ids
-        self._idle: list[Connection] = []
+        self._idle: deque[Connection] = deque()
         self._open: set[Connection] = set()
-        self._controller: tuple[str, int] | None = None
+        self._one_broker = one_broker
+        self._only: tuple[str, int] | None = None
+        self._finding = asyncio.Lock()
         self._next = 0
 
     async def take(self) -> Connection:
-        """An idle connection, or a new one.
+        """The connection that is idle for the longest time, or a new one.
 
         Raises:
             OSError: no broker can be reached this time.
         """
         while self._idle:
-            connection = self._idle.pop()
+            connection = self._idle.popleft()
             if not connection.closed:
                 return connection
             self._open.discard(connection)
-        address = self._controller or await self._find()
+        address = await (self._find_one() if self._one_broker else self._find())
         try:
             connection = await self._connect(address)
         except BaseException:
             # Also when the caller's time is over: it may hang, and another one lead meanwhile.
-            self._controller = None
+            self._only = None
             raise
         return connection
 
@@ -239,7 +260,7 @@ class Pool:
             return
         connection.close()
         self._open.discard(connection)
-        self._controller = None
+        self._only = None
 
     def close(self) -> None:
         """Close every connection."""
@@ -251,11 +272,15 @@ class Pool:
         self._open.add(connection)
         return connection
 
-    async def _find(self) -> tuple[str, int]:
-        """Ask one bootstrap broker, the next one each time, where the controller is.
+    async def _find_one(self) -> tuple[str, int]:
+        """The broker that all connections go to; one caller asks, and the others wait for it."""
+        async with self._finding:
+            if self._only is None:
+                self._only = await self._find()
+            return self._only
 
-        In ZooKeeper mode that is the controller; with a KRaft controller, a broker that forwards.
-        """
+    async def _find(self) -> tuple[str, int]:
+        """Ask one bootstrap broker, the next one each time, which broker takes changes."""
         address = self._bootstrap[self._next % len(self._bootstrap)]
         self._next += 1
         connection = await self._connect(address)
@@ -271,8 +296,7 @@ class Pool:
             self._open.discard(connection)
         for broker in answer.brokers:
             if broker.node_id == answer.controller_id:
-                self._controller = (broker.host, broker.port)
-                return self._controller
+                return broker.host, broker.port
         raise ConnectionError(f"{text_of(address)} knows no controller yet")
 
 

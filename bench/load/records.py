@@ -21,6 +21,8 @@ from aiokafka.errors import CommitFailedError, KafkaError
 _DELIVERY_MS = 60_000
 CONSUMED_MIN: Final = 0.5
 """Part of the acknowledged records: the group is late by a rebalance, and by its last poll."""
+COMMIT_S: Final = 1.0
+"""Between two commits of a group, at least."""
 UNKNOWN_OFFSET = -1
 """Of a record whose second attempt was answered DUPLICATE_SEQUENCE_NUMBER."""
 
@@ -160,7 +162,11 @@ class ConsumeResult:
 
 
 class ConsumeLoad:
-    """A consumer group that goes on, committing, until told to stop."""
+    """A consumer group that goes on until it is stopped.
+
+    It commits by time, not after each poll: a commit names every partition it has read, and each is
+    a record that brokers replicate.
+    """
 
     def __init__(
         self,
@@ -175,6 +181,8 @@ class ConsumeLoad:
         self._group = group
         self._client_id = client_id
         self._result = ConsumeResult()
+        self._commit_at = 0.0
+        self._uncommitted = False
 
     async def run(self, stop: asyncio.Event) -> ConsumeResult:
         """Consume until ``stop`` is set."""
@@ -202,8 +210,11 @@ class ConsumeLoad:
             for where, records in fetched.items():
                 self._result.consumed += len(records)
                 self._result.positions[where.topic, where.partition] = records[-1].offset + 1
-            if fetched:
+            self._uncommitted |= bool(fetched)
+            if self._uncommitted and time.monotonic() >= self._commit_at:
+                self._commit_at = time.monotonic() + COMMIT_S
                 await consumer.commit()
+                self._uncommitted = False
         except CommitFailedError as error:
             # The group has put its member out meanwhile. It joins again by itself at the next call
             # and reads again what was not committed, as the protocol of groups asks.

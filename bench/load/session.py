@@ -31,6 +31,7 @@ class LoadPlan:
     """What is asked of the brokers; ``seconds`` None: until SIGINT or SIGTERM.
 
     ``topics``: about as many are kept. ``give_up_s``: after it was due, a change counts as failed.
+    ``one_broker``: see ``AdminLoad``.
     """
 
     bootstrap: str
@@ -43,6 +44,7 @@ class LoadPlan:
     give_up_s: float = 60.0
     client_id: str = "kraft-bridge-load"
     connections: int = 100
+    one_broker: bool = False
 
 
 @dataclass
@@ -126,6 +128,7 @@ async def _play(
         prefix=plan.prefix,
         topics_wanted=plan.topics,
         connections=plan.connections,
+        one_broker=plan.one_broker,
         share=together.share,
         begin_ns=await together.meet("begin"),
     )

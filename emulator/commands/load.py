@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import json
 import math
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from bench.load.session import LoadOutcome, LoadPlan
 
 
+class Brokers(enum.StrEnum):
+    """Which brokers get changes."""
+
+    ALL = "all"
+    ONE = "one"
+
+
 def load(  # noqa: PLR0917  # one option each
     bootstrap_server: Annotated[
         str, typer.Option(help="HOST:PORT,... of brokers (a listener without login or TLS).")
@@ -32,7 +40,10 @@ def load(  # noqa: PLR0917  # one option each
         typer.Option(min=0.001, max=10_000_000, help="Seconds; until Ctrl-C if not given."),
     ] = None,
     topics: Annotated[
-        int, typer.Option(min=1, max=100_000, help="About so many topics are kept.")
+        int,
+        typer.Option(
+            min=1, max=100_000, help="About so many are kept; half as many changes at once."
+        ),
     ] = 40,
     replication_factor: Annotated[int, typer.Option(min=1, max=32_767, help="Of new topics.")] = 2,
     prefix: Annotated[str, typer.Option(help="Names of topics begin with it.")] = "load",
@@ -44,6 +55,13 @@ def load(  # noqa: PLR0917  # one option each
     connections: Annotated[
         int, typer.Option(min=1, max=10_000, help="At most; a change waits for one to be free.")
     ] = 100,
+    brokers: Annotated[
+        Brokers,
+        typer.Option(
+            help="'all' that forward changes; 'one' measures the channel of a single broker, which "
+            "forwards one request at a time."
+        ),
+    ] = Brokers.ALL,
     client_id: Annotated[
         str, typer.Option(help="In every request and in the trace; unique among several loads.")
     ] = "kraft-bridge-load",
@@ -82,6 +100,7 @@ def load(  # noqa: PLR0917  # one option each
         give_up_s=give_up,
         client_id=client_id,
         connections=connections,
+        one_broker=brokers is Brokers.ONE,
     )
     run_id = run_id or time.strftime("%Y%m%d-%H%M%S")
     count = checked_tasks(spark_master, tasks)

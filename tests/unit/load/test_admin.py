@@ -265,11 +265,10 @@ async def test_changes_that_get_no_connection_in_time_are_given_up_unsent() -> N
         )
         found = await load.run()
     assert found.intended == 100
-    assert found.done.total() + found.failed.total() == 100 == len(rows)
+    assert found.done.total() + found.failed.total() + found.unsent == 100 == len(rows)
     assert found.done.total() <= len(broker.headers) < 20
-    assert found.failed["CreateTopics", "REQUEST_TIMED_OUT"] > 50
-    tried = found.failed["CreateTopics", "NETWORK_EXCEPTION"]
-    assert len(found.doubtful) == tried, "what was never sent was not done"
+    assert found.unsent > 50
+    assert len(found.doubtful) <= 1, "what was never sent was not done"
     assert all(row.sent_ns <= row.answered_ns for row in rows if isinstance(row, RequestRow))
 
 
@@ -285,10 +284,10 @@ async def test_an_answer_that_does_not_come_is_waited_for_until_the_change_count
     async with FakeBroker(answer) as broker:
         load = AdminLoad(f"127.0.0.1:{broker.port}", 100, 0.03, give_up_s=0.3)
         found = await asyncio.wait_for(load.run(), 10)
-    assert found.failed == {("CreateTopics", "NETWORK_EXCEPTION"): 3}
+    assert found.failed == {("CreateTopics", "REQUEST_TIMED_OUT"): 3}
     assert len(found.doubtful) == 3
-    attempt = f"127.0.0.1:{broker.port} NETWORK_EXCEPTION"
-    told = rf"CreateTopics load-\d: 0.\d s, 1 NETWORK_EXCEPTION; longest: {attempt}"
+    attempt = f"127.0.0.1:{broker.port} REQUEST_TIMED_OUT"
+    told = rf"CreateTopics load-\d: 0.\d s, 1 REQUEST_TIMED_OUT; longest: {attempt}"
     assert len(found.slow) == 3
     assert all(re.match(told, line) for line in found.slow), found.slow
 
@@ -343,3 +342,40 @@ async def test_a_load_without_an_end_ends_when_it_is_told_to() -> None:
         found = await load.run()
     assert found.intended == found.done.total() >= 20
     assert "0 waiting" in load.progress()
+
+
+@pytest.mark.parametrize(("one_broker", "used"), [(False, 3), (True, 1)])
+async def test_connections_go_to_every_broker_that_forwards_or_to_one_on_purpose(
+    one_broker: bool, used: int
+) -> None:
+    """Each names another one as the controller, as brokers do that have a KRaft controller."""
+
+    async def answer(request: Any) -> Any:
+        due = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.01, due.set_result, None)
+        await due
+        return result(request)
+
+    async with FakeBroker(answer) as a, FakeBroker(answer) as b, FakeBroker(answer) as c:
+        a.controller, b.controller, c.controller = b, c, a
+        bootstrap = ",".join(f"127.0.0.1:{each.port}" for each in (a, b, c))
+        found = await AdminLoad(bootstrap, 1_000, 0.06, one_broker=one_broker).run()
+        assert found.done.total() == 60
+        assert sum(bool(each.headers) for each in (a, b, c)) == used
+
+
+async def test_a_change_that_waits_for_a_connection_holds_no_topic() -> None:
+    """With fewer connections than changes that are due, no more topics are made for that."""
+
+    async def answer(request: Any) -> Any:
+        due = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.002, due.set_result, None)
+        await due
+        return result(request)
+
+    async with FakeBroker(answer) as broker:
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 100_000, 0.006, topics_wanted=10)
+        found = await load.run()
+    assert found.done.total() == found.intended == 600
+    assert found.done["CreateTopics"] < 0.35 * 600
+    assert len(found.topics) < 30

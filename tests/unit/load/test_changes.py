@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load.changes import Changes, error_of
+from bench.load.changes import Change, Changes, error_of
 from tests.unit.load.fake_broker import result
 from wire.errors import ErrorCode
 
@@ -56,3 +59,24 @@ def test_the_book_follows_what_was_done() -> None:
             assert change.topic not in changes.topics
         assert error_of(change.api, result(change.request, 36)) is ErrorCode.TOPIC_ALREADY_EXISTS
     assert 10 < len(changes.topics) < 80
+
+
+@pytest.mark.parametrize("carried", [26, 20, 11, 3])
+def test_a_server_that_is_behind_is_not_asked_for_more_topics(carried: int) -> None:
+    """25 changes/s are due for 60 s; half as many are under way as topics are wanted."""
+    changes, rate, most = Changes(0, topics_wanted=40), 25, 20
+    asked: Counter[str] = Counter()
+    open_: deque[tuple[float, Change]] = deque()
+    free_at = 0.0
+    for number in range(60 * rate):
+        now = number / rate
+        while open_ and (open_[0][0] <= now or len(open_) >= most):
+            ended, change = open_.popleft()
+            now = max(now, ended)
+            changes.settle(change, done=True)
+        change = changes.draw()
+        asked[change.api] += 1
+        free_at = max(free_at, now) + 1 / carried
+        open_.append((free_at, change))
+    assert asked["CreateTopics"] < 0.35 * asked.total()
+    assert len(changes.topics.keys() | {change.topic for _, change in open_}) <= 60

@@ -81,6 +81,7 @@ def test_a_member_that_the_group_put_out_goes_on(
     monkeypatch: pytest.MonkeyPatch, error: Exception, fails: bool
 ) -> None:
     stop = asyncio.Event()
+    monkeypatch.setattr("bench.load.records.COMMIT_S", 0.0)
     monkeypatch.setattr("bench.load.records.AIOKafkaConsumer", lambda *_, **__: PutOut(error, stop))
     result: ConsumeResult = asyncio.run(ConsumeLoad("", ["t"]).run(stop))
     assert result.consumed == 2
@@ -88,3 +89,35 @@ def test_a_member_that_the_group_put_out_goes_on(
     name = type(error).__name__
     assert result.failed == ({name: 1} if fails else {})
     assert result.retried == ({} if fails else {name: 1})
+
+
+class Polled:
+    """A consumer that is never out of records; after ``polls`` the test ends."""
+
+    def __init__(self, polls: int, clock: list[float], stop: asyncio.Event) -> None:
+        self.left, self.clock, self.stopped = polls, clock, stop
+        self.committed_at: list[float] = []
+
+    async def start(self) -> None:
+        pass
+
+    stop = start
+
+    async def getmany(self, **_: Any) -> dict[Any, Any]:
+        self.clock[0] += 0.125
+        self.left -= 1
+        if not self.left:
+            self.stopped.set()
+        return {TopicPartition("t", 0): [SimpleNamespace(offset=0)]}
+
+    async def commit(self) -> None:
+        self.committed_at.append(self.clock[0])
+
+
+def test_a_group_commits_by_time_and_not_after_each_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, stop = [100.0], asyncio.Event()
+    consumer = Polled(80, clock, stop)
+    monkeypatch.setattr("bench.load.records.AIOKafkaConsumer", lambda *_, **__: consumer)
+    monkeypatch.setattr("bench.load.records.time.monotonic", lambda: clock[0])
+    asyncio.run(ConsumeLoad("", ["t"]).run(stop))
+    assert consumer.committed_at == [100.125 + second for second in range(10)]
