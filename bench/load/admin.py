@@ -8,11 +8,11 @@ import itertools
 import time
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from bench.load.changes import Change, Changes, TopicState, error_of
+from bench.load.changes import Change, Changes, NotNow, TopicState, error_of
 from bench.load.connection import Pool, text_of
 from bench.load.schedule import achieved_per_s
 from emulator.io.together import Share
@@ -76,6 +76,8 @@ class AdminResult:
     """Changes that were due and never sent: no connection was free until they counted as failed."""
     retried: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(API, error) -> attempts that were repeated."""
+    not_now: list[NotNow] = field(default_factory=list)
+    """Those of them that were refused for a time only."""
     topics: dict[str, TopicState] = field(default_factory=dict)
     """Topics left, as they must look."""
     doubtful: set[str] = field(default_factory=set)
@@ -110,6 +112,7 @@ class AdminResult:
         self.failed += other.failed
         self.unsent += other.unsent
         self.retried += other.retried
+        self.not_now += other.not_now
         self.topics |= other.topics
         self.doubtful |= other.doubtful
         self.given_up |= other.given_up
@@ -170,6 +173,7 @@ class AdminLoad:
         share: which changes of the schedule are its own; ``topics_wanted`` and ``connections`` are
             divided, and ``seed``, ``prefix`` and ``client_id`` get its number.
         begin_ns: of the schedule, monotonic; None: when ``run`` is called.
+        not_now: (API, error) of what may be refused for a time; it is asked again.
     """
 
     def __init__(
@@ -189,6 +193,7 @@ class AdminLoad:
         one_broker: bool = False,
         share: Share = Share(),  # noqa: B008 - immutable
         begin_ns: int | None = None,
+        not_now: Collection[tuple[str, ErrorCode]] = (),
     ) -> None:
         self._rate = rate
         self._numbers: Iterable[int] = (
@@ -204,6 +209,7 @@ class AdminLoad:
         self._client_id = client_id = share.named(client_id)
         self._record = record
         self._give_up_s = give_up_s
+        self._not_now = not_now
         self._pool = Pool(bootstrap, client_id, itertools.count(1), one_broker=one_broker)
         self._changes = Changes(
             seed + share.index,
@@ -298,8 +304,11 @@ class AdminLoad:
             attempts.append(attempt)
             error = attempt.error
             done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
+            if not_now := (change.api, error) in self._not_now:
+                span = attempt.sent_ns, attempt.answered_ns
+                self._result.not_now.append(NotNow(change.api, change.topic, error.name, *span))
             late = asyncio.get_running_loop().time() + _BACKOFF_S > end_s
-            if done or late or not self._may_repeat(change, attempts):
+            if done or late or not (not_now or self._may_repeat(change, attempts)):
                 self._note(change, intended_ns, attempts, done=done)
                 return
             in_doubt |= error in _IN_DOUBT

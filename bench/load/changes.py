@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -52,6 +52,17 @@ class Change:
     """The topic once the change is done; none: it is gone."""
     done_already: ErrorCode | None
     """What a second attempt is answered when the first was carried out after all."""
+
+
+class NotNow(NamedTuple):
+    """An attempt of a change that was refused for a time, and repeated."""
+
+    api: str
+    topic: str
+    error: str
+    sent_ns: int
+    answered_ns: int
+    """Monotonic clock; it was refused between the two."""
 
 
 class Changes:

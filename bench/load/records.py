@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaError
 
-_DELIVERY_MS = 60_000
 CONSUMED_MIN: Final = 0.5
 """Part of the acknowledged records: the group is late by a rebalance, and by its last poll."""
 COMMIT_S: Final = 1.0
@@ -60,6 +59,7 @@ class ProduceLoad:
         rate: records per second.
         value_bytes: size of each record's value.
         first: sequence number of the first record of each partition.
+        give_up_s: for so long a record is sent again; then it counts as failed.
         told: takes each acknowledgement, with the ms since the intended instant.
     """
 
@@ -72,6 +72,7 @@ class ProduceLoad:
         client_id: str = "produce-load",
         value_bytes: int = 100,
         first: int = 0,
+        give_up_s: float = 60.0,
         told: Callable[[Acknowledged, float], None] | None = None,
     ) -> None:
         self._bootstrap = bootstrap
@@ -82,6 +83,7 @@ class ProduceLoad:
         self._client_id = client_id
         self._value = bytes(value_bytes)
         self._first = first
+        self._give_up_ms = round(give_up_s * 1_000)
         self._told = told
         self._result = ProduceResult()
 
@@ -92,7 +94,7 @@ class ProduceLoad:
             client_id=self._client_id,
             acks="all",
             enable_idempotence=True,
-            request_timeout_ms=_DELIVERY_MS,
+            request_timeout_ms=self._give_up_ms,
             retry_backoff_ms=100,
             metadata_max_age_ms=5_000,
         )
@@ -183,6 +185,11 @@ class ConsumeLoad:
         self._result = ConsumeResult()
         self._commit_at = 0.0
         self._uncommitted = False
+
+    @property
+    def result(self) -> ConsumeResult:
+        """The result so far."""
+        return self._result
 
     async def run(self, stop: asyncio.Event) -> ConsumeResult:
         """Consume until ``stop`` is set."""

@@ -379,3 +379,36 @@ async def test_a_change_that_waits_for_a_connection_holds_no_topic() -> None:
     assert found.done.total() == found.intended == 600
     assert found.done["CreateTopics"] < 0.35 * 600
     assert len(found.topics) < 30
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_what_may_be_refused_for_a_time_is_asked_again_and_entered(*, allowed: bool) -> None:
+    refused = 0
+
+    async def answer(request: Any) -> Any:
+        nonlocal refused
+        if isinstance(request, m.CreateTopicsRequest) and refused < 3:
+            refused += 1
+            return result(request, ErrorCode.INVALID_REPLICATION_FACTOR)
+        return result(request)
+
+    not_now = {("CreateTopics", ErrorCode.INVALID_REPLICATION_FACTOR)} if allowed else set()
+    async with FakeBroker(answer) as broker:
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 100, 0.01, not_now=not_now)
+        found = await load.run()
+    assert found.done.total() == allowed
+    assert bool(found.given_up) is not allowed
+    what = ("CreateTopics", "load-1", "INVALID_REPLICATION_FACTOR")
+    assert [one[:3] for one in found.not_now] == [what] * (3 if allowed else 0)
+    assert all(one.sent_ns <= one.answered_ns for one in found.not_now)
+
+
+async def test_what_may_be_refused_for_a_time_is_given_up_when_the_time_is_over() -> None:
+    async def answer(request: Any) -> Any:
+        return result(request, ErrorCode.INVALID_REPLICATION_FACTOR)
+
+    not_now = {("CreateTopics", ErrorCode.INVALID_REPLICATION_FACTOR)}
+    async with FakeBroker(answer) as broker:
+        address = f"127.0.0.1:{broker.port}"
+        found = await AdminLoad(address, 100, 0.01, give_up_s=0.5, not_now=not_now).run()
+    assert found.failed == {("CreateTopics", "INVALID_REPLICATION_FACTOR"): 1}
