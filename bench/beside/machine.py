@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterable
@@ -12,6 +13,8 @@ from typing import Final
 QUIET_CORES: Final = 0.5
 """Maximum CPU of other processes for a row to count as quiet."""
 
+_FULL: Final = 0.9
+"""Share of the cores in use from which on a machine is full."""
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _LOOK_S: Final = 1.0
 
@@ -27,10 +30,71 @@ def process_cpu_s(pid: int) -> float:
 
 
 def machine_cpu_s() -> float:
-    """Seconds of CPU that all processors together were busy since the machine started."""
-    with Path("/proc/stat").open() as file:
-        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
-    return (user + nice + system + irq + softirq + steal) * _TICK_S
+    """Seconds that the cores which this process may use were busy since the machine started."""
+    lines = {
+        name: values
+        for name, *values in map(str.split, Path("/proc/stat").read_text().splitlines())
+    }
+    ticks = 0
+    for number in os.sched_getaffinity(0):
+        user, nice, system, _, _, irq, softirq, steal = map(int, lines[f"cpu{number}"][:8])
+        ticks += user + nice + system + irq + softirq + steal
+    return ticks * _TICK_S
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def tree_cpu_s() -> float:
+    """Seconds of CPU of this process and of all below it, the ended ones included."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    left, total = [os.getpid()], 0.0
+    while left:
+        pid = left.pop()
+        left += children.get(pid, [])
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            total += process_cpu_s(pid)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How the cores that this process may use were shared between two readings."""
+
+    cores: int
+    ours: float
+    """Cores that this process and all below it used."""
+    others: float
+    """Cores that other programs used."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody else used the machine, or it was full."""
+        return self.others >= QUIET_CORES or self.ours + self.others >= _FULL * self.cores
+
+    def __str__(self) -> str:
+        return f"other programs used {self.others:.1f} of {self.cores} cores, ours {self.ours:.1f}"
+
+
+class Shared:
+    """Begins to measure when made; the processes below this one may end, and others begin."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._machine, self._ours = machine_cpu_s(), tree_cpu_s()
+
+    def read(self) -> Sharing:
+        """How the cores were shared since it was made."""
+        wall_s = max(_TICK_S, time.monotonic() - self._began)
+        ours = (tree_cpu_s() - self._ours) / wall_s
+        machine = (machine_cpu_s() - self._machine) / wall_s
+        return Sharing(cores(), ours, max(0.0, machine - ours))
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def _story(stage: Stage, clients: Clients, say: Say) -> list[str]:
     say("started", {})
     clients.start(RECORDS)
     with Leadership(stage, say) as leadership:
-        load = clients.administer(stage.options.rate, stage.options.seconds)
+        load = clients.administer(stage.options.rate)
         _strike(stage, clients, leadership, load, say)
         say("calm", {})
         done = load.result(_CALM_S)

@@ -83,7 +83,7 @@ def sections(checks: Sequence[Mapping[str, Any]]) -> list[ReportSection]:
     rows = [
         {
             "step": one["step"],
-            "held": "yes" if one["held"] else "NO",
+            "held": {True: "yes", False: "NO", None: "not judged"}[one["held"]],
             "check": one["what"],
             "figures": one["figures"],
         }

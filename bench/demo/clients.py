@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Coroutine, Mapping
@@ -21,14 +22,22 @@ from bench.load.records import (
     Verdict,
     verify,
 )
+from bench.rig.waiting import PATIENCE_S, wait_for
 from emulator.io.trace_file import TraceFile, run_row
 from emulator.trace.rows import RequestRow, Row
+from wire.errors import ErrorCode
 
 T = TypeVar("T")
 
 ADMIN: Final = "admin-load"
-RECORDS_PER_S: Final = 100
-_STOP_S: Final = 90.0
+RECORDS_PER_S: Final = 20
+NOT_NOW: Final = frozenset(
+    {
+        ("CreateTopics", ErrorCode.INVALID_REPLICATION_FACTOR),
+        ("CreatePartitions", ErrorCode.INVALID_REPLICATION_FACTOR),
+    }
+)
+"""Refused while so few brokers are unfenced, as on a machine that is too busy for heartbeats."""
 _ABANDON_S: Final = 6.0
 
 
@@ -48,10 +57,14 @@ class Clients:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="clients", daemon=True)
         self._stop = asyncio.Event()
+        self._stop_consuming = asyncio.Event()
+        self._load: AdminLoad | None = None
+        self._consume: ConsumeLoad | None = None
         self._produced: Future[ProduceResult] | None = None
         self._consumed: Future[ConsumeResult] | None = None
-        self.admin_answered = 0
-        """Administrative changes answered so far."""
+        self.waits: list[tuple[int, int]] = []
+        """Of each administrative change that was carried out: when it was due (monotonic, ns), and
+        for how many ns it was waited for."""
 
     def call(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine in the clients' event loop."""
@@ -61,10 +74,10 @@ class Clients:
 
     def start(self, topics: Mapping[str, int]) -> None:
         """Produce to and consume from these topics (name -> partitions) until `stop`."""
-        produce = ProduceLoad(self._bootstrap, topics, RECORDS_PER_S)
-        consume = ConsumeLoad(self._bootstrap, list(topics), group="demo")
+        produce = ProduceLoad(self._bootstrap, topics, RECORDS_PER_S, give_up_s=PATIENCE_S)
+        self._consume = ConsumeLoad(self._bootstrap, list(topics), group="demo")
         self._produced = self.call(produce.run(self._stop))
-        self._consumed = self.call(consume.run(self._stop))
+        self._consumed = self.call(self._consume.run(self._stop_consuming))
 
     def check(self) -> None:
         """Raise the error that ended a client too early."""
@@ -72,46 +85,71 @@ class Clients:
             if running is not None and running.done():
                 running.result()
 
-    def administer(self, rate: float, seconds: float) -> Future[AdminResult]:
-        """Start the open-loop administrative load, recorded into the trace."""
-        return self.call(self._administer(rate, seconds))
+    def administer(self, rate: float) -> Future[AdminResult]:
+        """Start the open-loop administrative load, traced, until `administer_no_more`."""
+        return self.call(self._administer(rate))
 
-    async def _administer(self, rate: float, seconds: float) -> AdminResult:
+    def administer_no_more(self) -> None:
+        """Begin no more changes; the load's result comes with the last answer."""
+        assert self._load is not None
+        self._loop.call_soon_threadsafe(self._load.stop)
+
+    async def _administer(self, rate: float) -> AdminResult:
         trace = TraceFile(self._trace, self._run_id, ADMIN)
         release = f"{ADMIN} {metadata.version('kraft-bridge')}"
-        trace.append(run_row(release, {"changes_per_second": rate, "seconds": seconds}))
+        trace.append(run_row(release, {"changes_per_second": rate}))
         flushed = time.monotonic()
 
         def record(row: Row) -> None:
             nonlocal flushed
-            if isinstance(row, RequestRow):
-                self.admin_answered += 1
+            if isinstance(row, RequestRow) and row.intended_ns is not None and not row.error_code:
+                self.waits.append((row.intended_ns, row.answered_ns - row.intended_ns))
             trace.append(row)
             if time.monotonic() - flushed > 1.0:
                 flushed = time.monotonic()
                 trace.flush()
 
+        self._load = AdminLoad(
+            self._bootstrap,
+            rate,
+            None,
+            client_id=ADMIN,
+            record=record,
+            give_up_s=PATIENCE_S,
+            not_now=NOT_NOW,
+        )
         try:
-            return await AdminLoad(
-                self._bootstrap, rate, seconds, client_id=ADMIN, record=record
-            ).run()
+            return await self._load.run()
         finally:
             trace.close()
 
     def stop(self) -> tuple[ProduceResult, ConsumeResult]:
-        """End producer and consumer; waits for the last acknowledgements.
+        """End the producer, and the group once it has read all that was acknowledged.
 
         Raises:
             KafkaError: one of them had ended with it.
+            TimeoutError: the last acknowledgement did not come.
         """
         assert self._produced is not None
         assert self._consumed is not None
         self._loop.call_soon_threadsafe(self._stop.set)
-        return self._produced.result(_STOP_S), self._consumed.result(_STOP_S)
+        produced = self._produced.result(2 * PATIENCE_S)
+        with contextlib.suppress(TimeoutError):  # what the group has not read is judged
+            wait_for("the group at the end", lambda: self._at_end(produced), PATIENCE_S)
+        self._loop.call_soon_threadsafe(self._stop_consuming.set)
+        return produced, self._consumed.result(PATIENCE_S)
+
+    def _at_end(self, produced: ProduceResult) -> bool:
+        """Whether the group has ended, or has read every record that was acknowledged."""
+        assert self._consume is not None
+        assert self._consumed is not None
+        unread = self._consume.result.unread(produced.acknowledged)
+        return self._consumed.done() or not unread
 
     def verify(self, acknowledged: list[Acknowledged]) -> Verdict:
         """Read everything back and check it."""
-        return self.call(verify(self._bootstrap, acknowledged)).result(_STOP_S)
+        reading = verify(self._bootstrap, acknowledged, timeout_s=PATIENCE_S)
+        return self.call(reading).result(2 * PATIENCE_S)
 
     def abandon(self) -> None:
         """Cancel everything that still runs; its results are ignored."""

@@ -12,12 +12,11 @@ from bench.judge.stores import dump_log
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import ibp
 from bench.rig.ports import HOST, free_ports
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 
 IDS: Final = (3000, 3001, 3002)
 _FOLLOWS: Final = frozenset({"UNINITIALIZED", "INACTIVE"})
 """States of the migration driver of a controller that does not lead."""
-_WAIT_S: Final = 60.0
 Status = dict[str, Any]
 
 
@@ -82,7 +81,7 @@ class Controllers:
         for node in self.nodes.values():
             node.start()
         for node in self.nodes.values():
-            node.wait_started()
+            node.wait_started(PATIENCE_S)
 
     def status(self) -> Status | None:
         """``/status`` of the one that leads; while none does, of one that answers, if any."""
@@ -97,7 +96,7 @@ class Controllers:
         return found
 
     def wait_status(
-        self, what: str, ready: Callable[[Status], bool], timeout_s: float = _WAIT_S
+        self, what: str, ready: Callable[[Status], bool], timeout_s: float = PATIENCE_S
     ) -> Status:
         """Wait until the status of the leader is as wanted, and return it.
 
@@ -150,10 +149,11 @@ class Controllers:
         self.killed_ns.append(time.monotonic_ns())
         end = self.wait_dual_write()["offsets"]["high_watermark"]
         new, took_s = self._leader, time.monotonic() - begin
-        killed = self.nodes[old].start().wait_started()
+        killed = self.nodes[old].start().wait_started(PATIENCE_S)
         killed.wait_status(
             "the log of the others",
             lambda status: bool(status["offsets"]["high_watermark"] >= end),
+            PATIENCE_S,
         )
         return old, new, took_s
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from bench.demo.narrator import Narrator
 from bench.demo.seed import DELETION, LEAVING, ask
 from bench.demo.stage import Stage
 from bench.demo.watch import Watch
 from bench.load import cluster_api as api
-from bench.rig.waiting import wait_for
+from bench.rig.kafka import Broker
+from bench.rig.waiting import PATIENCE_S, wait_for
 from wire.errors import ErrorCode
-
-_WHOLE_S: Final = 60.0
 
 
 class VoidRunError(RuntimeError):
@@ -35,14 +32,14 @@ def migrate(stage: Stage, narrator: Narrator) -> None:
     with Watch(controllers, narrator, [broker.id for broker in stage.cluster.brokers]) as watch:
         for broker in stage.cluster.brokers:
             watch.doing(f"broker {broker.id} restarts with zookeeper.metadata.migration.enable")
-            broker.stop()
+            broker.stop(PATIENCE_S)
             if broker is stage.cluster.brokers[-1]:
                 _ask_for_a_deletion(stage, narrator)
             broker.migrate(controllers.port)
             broker.extra["controller.quorum.voters"] = controllers.voters
-            broker.start().wait_started()
+            broker.start().wait_started(PATIENCE_S)
             watch.doing(f"broker {broker.id} is back; its replicas catch up")
-            _wait_in_sync(stage, broker.bootstrap)
+            _wait_in_sync(stage, broker)
         watch.doing("all brokers are back")
         status = controllers.wait_dual_write()
         controllers.wait_drained()
@@ -60,14 +57,22 @@ def _ask_for_a_deletion(stage: Stage, narrator: Narrator) -> None:
     alive = [broker for broker in stage.cluster.brokers if broker.alive]
 
     def asked() -> bool:
-        seen = ask(lambda: api.shape(alive[0].bootstrap))
+        seen = stage.shape(alive[0])
         if seen.controller_id not in {broker.id for broker in alive}:
             return False
         controller = seen.brokers[seen.controller_id]
-        error = ask(lambda: api.delete_topic(controller, LEAVING))
-        return error in {ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT}
+        try:
+            error = ask(lambda: api.delete_topic(controller, LEAVING))
+        except OSError:
+            return False
+        # The last one: an attempt that had no answer in time was carried out.
+        return error in {
+            ErrorCode.NONE,
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
 
-    wait_for(f"controller that deletes {LEAVING}", asked, _WHOLE_S)
+    wait_for(f"controller that deletes {LEAVING}", asked, PATIENCE_S)
     held_back = stage.look().exists(DELETION) is not None
     narrator.check(
         f"the deletion of topic {LEAVING} is pending",
@@ -76,12 +81,12 @@ def _ask_for_a_deletion(stage: Stage, narrator: Narrator) -> None:
     )
 
 
-def _wait_in_sync(stage: Stage, bootstrap: str) -> None:
+def _wait_in_sync(stage: Stage, broker: Broker) -> None:
     def whole() -> bool:
-        seen = ask(lambda: api.shape(bootstrap))
+        seen = stage.shape(broker)
         return len(seen.brokers) == len(stage.cluster.brokers) and not seen.short()
 
-    wait_for("replicas in sync", whole, _WHOLE_S)
+    wait_for("replicas in sync", whole, PATIENCE_S)
 
 
 def _check(stage: Stage, narrator: Narrator, watch: Watch, copied: int, epoch_before: int) -> None:

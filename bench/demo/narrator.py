@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
+
+_SHOWN: Final = {
+    True: ("OK", "green"),
+    False: ("FAILED", "bold red"),
+    None: ("NOT JUDGED", "yellow"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +23,11 @@ class Check:
 
     step: int
     what: str
-    held: bool
+    held: bool | None
+    """None: not judged, since the machine was busy; only a check of speed may be that."""
     figures: str
+    of_speed: bool = False
+    """Whether it is about rate, latency or duration, and not about safety."""
 
 
 class Narrator:
@@ -53,16 +63,35 @@ class Narrator:
         self.err.print(line.append(text, style="default"), soft_wrap=True)
 
     def check(self, what: str, held: bool, figures: str = "") -> bool:
-        """Note and print whether something held; returns ``held``."""
-        self.checks.append(Check(self._step, what, held, figures))
-        line = Text("OK      " if held else "FAILED  ", style="green" if held else "bold red")
-        line.append(what, style="default")
-        if figures:
-            line.append(f": {figures}", style="default")
-        self.out.print(line, soft_wrap=True)
+        """Note and print whether something of safety held; returns ``held``."""
+        self._add(Check(self._step, what, held, figures))
         return held
+
+    def check_speed(self, what: str, held: bool, figures: str, busy: str | None) -> None:
+        """Note and print whether rate, latency or duration was as it should be.
+
+        Args:
+            what: the check.
+            held: whether it was.
+            figures: what was measured.
+            busy: what this machine did meanwhile if it was busy: then what did not hold is not
+                judged, for that reason.
+        """
+        if not held and busy is not None:
+            self._add(Check(self._step, what, None, f"{figures}; {busy}", of_speed=True))
+        else:
+            self._add(Check(self._step, what, held, figures, of_speed=True))
+
+    def _add(self, check: Check) -> None:
+        self.checks.append(check)
+        word, style = _SHOWN[check.held]
+        line = Text(f"{word:<12}", style=style)
+        line.append(check.what, style="default")
+        if check.figures:
+            line.append(f": {check.figures}", style="default")
+        self.out.print(line, soft_wrap=True)
 
     @property
     def failed(self) -> list[Check]:
-        """Checks that did not hold."""
-        return [check for check in self.checks if not check.held]
+        """Checks of safety that did not hold."""
+        return [check for check in self.checks if not check.held and not check.of_speed]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
 from bench.load import cluster_api as api
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 
 TOPICS: Final[dict[str, tuple[int, int, dict[str, str]]]] = {
     "clicks": (50, 2, {"compression.type": "gzip", "segment.bytes": "67108864"}),
@@ -53,9 +52,9 @@ def seed(stage: Stage, narrator: Narrator) -> None:
         RefusedError: the cluster refused what is needed.
         TimeoutError: something did not happen in time.
     """
-    stage.zk.start().wait_started()
+    stage.zk.start().wait_started(PATIENCE_S)
     narrator.say(f"ZooKeeper 3.9.5 answers at {stage.zk.hosts}")
-    stage.cluster.start().wait_ready()
+    stage.cluster.start(PATIENCE_S).wait_ready(PATIENCE_S)
     narrator.say(f"three Kafka {stage.cluster.brokers[0].release} brokers run in ZooKeeper mode")
     asyncio.run(_fill(stage))
     stage.clients.start(WRITTEN)
@@ -87,10 +86,10 @@ def _wait_whole(stage: Stage) -> None:
     """Wait for every replica, and for the group's own topic."""
 
     def whole() -> bool:
-        seen = ask(lambda: api.shape(stage.cluster.brokers[0].bootstrap))
+        seen = stage.shape()
         return "__consumer_offsets" in seen.topics and not seen.short()
 
-    wait_for("topics with every replica in sync", whole)
+    wait_for("topics with every replica in sync", whole, PATIENCE_S)
 
 
 def ask(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -99,7 +98,7 @@ def ask(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
 
 
 def _check(stage: Stage, narrator: Narrator) -> None:
-    seen = ask(functools.partial(api.shape, stage.cluster.brokers[0].bootstrap))
+    seen = stage.shape()
     kept = {name: topic for name, topic in seen.topics.items() if name in TOPICS}
     sizes = [len(topic) for topic in kept.values()]
     narrator.check(
@@ -115,7 +114,9 @@ def _check(stage: Stage, narrator: Narrator) -> None:
         broker["config"] == ONE_BROKER and default["config"] == CLUSTER_DEFAULT,
         f"{len(broker['config'])} of broker {_CONFIGURED}, {len(default['config'])} of all",
     )
-    block = wait_for("a block of producer ids", lambda: stage.znode("/latest_producer_id_block"))
+    block = wait_for(
+        "a block of producer ids", lambda: stage.znode("/latest_producer_id_block"), PATIENCE_S
+    )
     narrator.check(
         "a block of producer ids was handed out",
         int(block["block_end"]) > 0,

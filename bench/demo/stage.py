@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -15,8 +16,11 @@ from kazoo.client import KazooClient
 
 from bench.demo.clients import Clients
 from bench.demo.controllers import Controllers
+from bench.load import cluster_api as api
 from bench.rig.cluster import Cluster
-from bench.rig.process import kill_all
+from bench.rig.kafka import Broker
+from bench.rig.process import ProcessError, kill_all
+from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zookeeper import ZooKeeper
 
 RELEASE: Final = "3.9.2"
@@ -31,7 +35,7 @@ class Options:
     """Folder of this run; made new."""
     seconds: float = 60.0
     """Length of the load."""
-    rate: float = 25.0
+    rate: float = 10.0
     """Administrative changes per second."""
 
 
@@ -73,6 +77,28 @@ class Stage:
             with contextlib.suppress(Exception):
                 client.stop()
                 client.close()
+
+    def shape(self, broker: Broker | None = None) -> api.Shape:
+        """The metadata that a broker returns, the first one that runs if none is named.
+
+        Raises:
+            ProcessError: it does not run.
+            TimeoutError: it did not answer for 15 minutes.
+        """
+
+        def asked() -> api.Shape | None:
+            found = next((each for each in brokers if each.alive), None)
+            if found is None:
+                raise ProcessError(f"no broker runs: {brokers[0].tail()}")
+            try:
+                return asyncio.run(api.shape(found.bootstrap))
+            except OSError:
+                return None
+
+        brokers = self.cluster.brokers if broker is None else [broker]
+        seen = wait_for("answer to Metadata", asked, PATIENCE_S)
+        assert seen is not None
+        return seen
 
     def znode(self, path: str) -> Any:
         """The JSON of a znode, or None if it is not there."""

@@ -15,6 +15,7 @@ from bench.demo.stage import Stage
 from bench.judge.stores import Entities, differences, from_dump, from_log
 from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
+from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zk_dump import dump
 
 ALREADY: Final = {
@@ -26,7 +27,6 @@ ALREADY: Final = {
 _NO_OP: Final = "NO_OP_RECORD"
 _OF_TOPICS: Final = frozenset({"TOPIC_RECORD", "PARTITION_RECORD", "REMOVE_TOPIC_RECORD"})
 _SHOWN: Final = 5
-_DRAIN_S: Final = 60.0
 
 
 def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
@@ -37,7 +37,9 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
         CalledProcessError: Kafka's tool cannot read the log.
     """
     stage.controllers.wait_drained()
-    tree, log = _tree(stage), from_log(stage.controllers.records())
+    tree = still_tree(stage)
+    records = stage.controllers.records()
+    log = from_log(one for one in records if one["offset"] <= tree.offset)
     _compare(narrator, "the stores are equal, entity by entity", tree, log, differences(tree, log))
     wrong = [*unlike(load.topics, log), *undeleted(load, log)]
     narrator.check(
@@ -53,10 +55,10 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
     )
     begin = time.monotonic()
     # First the brokers: one that shuts down asks its controller to move what it leads.
-    stage.cluster.stop()
+    stage.cluster.stop(PATIENCE_S)
     codes = [broker.exit_code for broker in stage.cluster.brokers]
     narrator.say(f"brokers ended ({', '.join(map(str, codes))})")
-    ended = stage.controllers.stop(_DRAIN_S)
+    ended = stage.controllers.stop(PATIENCE_S)
     narrator.check(
         "stopped in order",
         set(ended) == {0},
@@ -70,6 +72,23 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
 
 def _tree(stage: Stage) -> Entities:
     return from_dump(dump(stage.zk.hosts, with_secrets=True))
+
+
+def still_tree(stage: Stage) -> Entities:
+    """ZooKeeper's entities at one offset: `/migration` did not change while they were read.
+
+    Raises:
+        TimeoutError: it changed each time, for 15 minutes.
+    """
+
+    def read() -> Entities | None:
+        before = stage.look().get("/migration")[1].mzxid
+        tree = _tree(stage)
+        return tree if stage.look().get("/migration")[1].mzxid == before else None
+
+    found = wait_for("a tree that does not change while it is read", read, PATIENCE_S)
+    assert found is not None
+    return found
 
 
 def _compare_all(stage: Stage, narrator: Narrator) -> None:

@@ -191,7 +191,6 @@ class LifeClients(Clients):
         self._waits = waits
         self._first = first_sequence(run)
         self._begun: dict[tuple[str, int], float] = {}
-        self._load: AdminLoad | None = None
         self._changing: Future[AdminResult] | None = None
         self._producers: list[_Producer] = []
 
@@ -204,9 +203,9 @@ class LifeClients(Clients):
             first=self._first,
             told=self._told,
         )
-        consumer = ConsumeLoad(self._bootstrap, list(RECORDS), group="life")
+        self._consume = ConsumeLoad(self._bootstrap, list(RECORDS), group="life")
         self._produced = self.call(producer.run(self._stop))
-        self._consumed = self.call(consumer.run(self._stop))
+        self._consumed = self.call(self._consume.run(self._stop_consuming))
         self._producers = [
             library(self._bootstrap, self._first, self._told)
             for library in (Librdkafka, KafkaPython)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from bench.load.connection import Connection, address_of
+from bench.rig.waiting import PATIENCE_S
 from wire import messages as m
 from wire.errors import ErrorCode
 
 TOPIC, BROKER = 2, 4
-_TIMEOUT_MS: Final = 30_000
+_TIMEOUT_MS: Final = 20_000
 _ids = itertools.count(1)
 
 
@@ -96,16 +98,31 @@ def topic(
 async def create_topics(
     controller: str, topics: Sequence[m.CreateTopicsRequest.CreatableTopic]
 ) -> None:
-    """Create topics.
+    """Create topics; what has no answer in time is asked again, for 15 minutes at most.
 
     Raises:
         RefusedError: one of them was not created.
+        TimeoutError: one of them was not created in time.
     """
-    answer = await call(
-        controller, m.CreateTopicsRequest(topics=list(topics), timeout_ms=_TIMEOUT_MS)
-    )
-    for result in answer.topics:
-        _accept(f"CreateTopics {result.name}", result.error_code, result.error_message)
+    left = {topic.name: topic for topic in topics}
+    end = time.monotonic() + PATIENCE_S
+    in_doubt = False
+    while left:
+        request = m.CreateTopicsRequest(topics=list(left.values()), timeout_ms=_TIMEOUT_MS)
+        try:
+            results = (await call(controller, request)).topics
+        except TimeoutError:
+            results = []
+        for result in results:
+            done = in_doubt and result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+            if not done and result.error_code != ErrorCode.REQUEST_TIMED_OUT:
+                _accept(f"CreateTopics {result.name}", result.error_code, result.error_message)
+                done = True
+            if done:
+                del left[result.name]
+        in_doubt = True
+        if left and time.monotonic() > end:
+            raise TimeoutError(f"topics not created within {PATIENCE_S:g} s: {', '.join(left)}")
 
 
 async def set_configs(broker: str, kind: int, name: str, configs: Mapping[str, str]) -> None:

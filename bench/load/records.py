@@ -154,6 +154,14 @@ class ConsumeResult:
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
     """(topic, partition) -> offset after the last record seen."""
 
+    def unread(self, acknowledged: Iterable[Acknowledged]) -> set[tuple[str, int]]:
+        """(topic, partition) of acknowledged records that the group has not come to."""
+        return {
+            (one.topic, one.partition)
+            for one in acknowledged
+            if self.positions.get((one.topic, one.partition), 0) <= one.offset
+        }
+
     def kept_up(self, acknowledged: int) -> bool:
         """Whether the group has read most of what producers were acknowledged meanwhile.
 

@@ -56,7 +56,7 @@ class Cluster:
         """CLIENT listeners of all brokers, ``host:port,...``."""
         return ",".join(broker.bootstrap for broker in self.brokers)
 
-    def start(self) -> Self:
+    def start(self, timeout_s: float = 120) -> Self:
         """Start every broker that does not run and wait until all of them have started.
 
         A broker whose port was taken gets other ports, once. `wait_ready` waits further.
@@ -69,9 +69,9 @@ class Cluster:
                 broker.start()
         for broker in self.brokers:
             try:
-                broker.wait_started()
+                broker.wait_started(timeout_s)
             except PortTakenError:
-                broker.new_ports().start().wait_started()
+                broker.new_ports().start().wait_started(timeout_s)
         return self
 
     def wait_ready(self, timeout_s: float = 60) -> Self:
@@ -114,13 +114,13 @@ class Cluster:
                 broker.start().wait_started()
         return self.start()
 
-    def stop(self) -> None:
-        """Ask all to end, in good order and together, and wait."""
+    def stop(self, timeout_s: float = 30) -> None:
+        """Ask all to end, in good order and together, and wait; SIGKILL when the time is over."""
         for broker in self.brokers:
             broker.resume()
             broker.signal(signal.SIGTERM)
         for broker in self.brokers:
-            broker.stop()
+            broker.stop(timeout_s)
 
     def kill(self) -> None:
         """SIGKILL to all."""

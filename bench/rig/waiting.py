@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
+
+PATIENCE_S: Final = 900.0
+"""So long what safety needs is waited for: a busy machine is no fault of what is judged."""
 
 _POLL_S = 0.05
 

@@ -19,7 +19,7 @@ def demo(
     seconds: Annotated[float, typer.Option(min=30, max=86_400, help="Length of the load.")] = 60,
     rate: Annotated[
         float, typer.Option(min=1, max=100_000, help="Administrative changes per second.")
-    ] = 25,
+    ] = 10,
 ) -> None:
     """Migrate a real cluster under load, check and measure it, write a report (needs Java 17+)."""
     check_name("--out", out)

@@ -5,7 +5,16 @@ import subprocess
 import sys
 import time
 
-from bench.beside.machine import Meter, machine_cpu_s, process_cpu_s, wait_quiet
+import pytest
+
+from bench.beside.machine import (
+    Meter,
+    Shared,
+    Sharing,
+    machine_cpu_s,
+    process_cpu_s,
+    wait_quiet,
+)
 
 
 def burn(seconds):
@@ -48,3 +57,29 @@ def test_time_used_only_grows():
 
 def test_without_patience_nobody_waits():
     assert wait_quiet(0.0) == 0.0
+
+
+def test_what_we_and_our_children_use_is_ours_also_of_those_that_ended():
+    shared = Shared()
+    code = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass\n"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    code += "import sys; sys.stdin.read()"
+    running = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    while process_cpu_s(running.pid) < 0.5:
+        pass
+    began = shared._began
+    found = shared.read()
+    elapsed_s = time.monotonic() - began
+    running.communicate()
+    assert found.ours * elapsed_s >= 0.9
+    assert 1 <= found.cores <= os.cpu_count()
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "busy"),
+    [(1.5, 0.1, False), (0.7, 0.6, True), (1.85, 0.0, True), (0.2, 0.0, False)],
+)
+def test_a_machine_is_busy_that_others_use_or_that_is_full(ours, others, busy):
+    sharing = Sharing(2, ours, others)
+    assert sharing.busy is busy
+    assert str(sharing) == f"other programs used {others:.1f} of 2 cores, ours {ours:.1f}"

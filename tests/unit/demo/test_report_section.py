@@ -19,6 +19,7 @@ def test_the_checks_come_first_in_the_report() -> None:
     checks = [
         Check(3, "the leading controller, killed, was replaced", held=True, figures="2.1 s later"),
         Check(4, "the stores are <equal>", held=False, figures="1 differs"),
+        Check(3, "at least 8 changes/s", held=None, figures="3.1", of_speed=True),
     ]
     html = page({name: [] for name in TABLES}, "nowhere", sections([asdict(x) for x in checks]))
     place = html.index("Checks of the demonstration")
@@ -26,3 +27,4 @@ def test_the_checks_come_first_in_the_report() -> None:
     assert html.index("2.1 s later") > place
     assert "the stores are &lt;equal&gt;" in html
     assert ">NO<" in html
+    assert ">not judged<" in html

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from bench.demo.narrator import Narrator
@@ -18,8 +20,9 @@ def ends(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "interrupt_on_terminate", lambda: None)
     child = Process("child", tmp_path)
 
-    def run(how):
+    def run(how, speed=lambda _narrator: None):
         def seed(_stage, narrator):
+            speed(narrator)
             child.launch(["sleep", "60"])
             narrator.check("something", held=how is None, figures="1 of 2")
             if how is not None:
@@ -28,10 +31,12 @@ def ends(monkeypatch, tmp_path):
         monkeypatch.setattr(demo, "seed", seed)
         for step in ("migrate", "strain", "judge_and_stop", "analyse"):
             monkeypatch.setattr(demo, step, lambda *_: None)
-        return demo.run(Options(tmp_path / "out"))
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        code = demo.run(Options(tmp_path / "out"))
+        assert not child.alive
+        return code
 
     yield run
-    assert not child.alive
     child.kill()
 
 
@@ -43,10 +48,34 @@ def test_every_check_held(ends, capsys):
 def test_a_failed_step(ends, capsys):
     assert ends(ProcessError("broker-1 ended with 1")) == 1
     out = capsys.readouterr().out
-    assert "FAILED  something: 1 of 2" in out
-    assert "FAILED  the step came to its end: broker-1 ended with 1" in out
-    assert "OK      no process is left behind" in out
+    assert "FAILED      something: 1 of 2" in out
+    assert "FAILED      the step came to its end: broker-1 ended with 1" in out
+    assert "OK          no process is left behind" in out
     assert "demo FAILED" in out
+
+
+BUSY = "this machine carried 3.1 of 10 changes a second, other programs used 1.2 of 2 cores"
+
+
+@pytest.mark.parametrize(
+    ("busy", "line", "end"),
+    [
+        (BUSY, f"NOT JUDGED  at least 8/s: 3.1/s; {BUSY}", "; 1 of speed not judged; "),
+        (None, "FAILED      at least 8/s: 3.1/s", "; 1 of speed FAILED; "),
+    ],
+)
+def test_safety_alone_decides_the_exit_code(ends, capsys, busy, line, end):
+    def speed(narrator):
+        narrator.check_speed("at least 8/s", False, "3.1/s", busy)
+        narrator.check_speed("within 500 ms", True, "80 ms", busy)
+
+    assert ends(None, speed) == 0
+    out = capsys.readouterr().out
+    assert f"{line}\n" in out
+    assert "OK          within 500 ms: 80 ms\n" in out
+    assert f"demo OK: 2 of 2 checks held{end}" in out
+    assert ends(ProcessError("a lost change"), speed) == 1
+    assert "demo FAILED: 1 of 3 checks held" in capsys.readouterr().out
 
 
 def test_a_fault_of_ours_shows_where(ends, capsys):
@@ -67,6 +96,6 @@ def test_figures_go_to_stdout_progress_to_stderr_without_colour(capsys, monkeypa
     narrator.say("going on")
     narrator.check("it held", held=True, figures="3")
     seen = capsys.readouterr()
-    assert seen.out == "OK      it held: 3\n"
+    assert seen.out == "OK          it held: 3\n"
     assert "1. A step" in seen.err
     assert "going on" in seen.err
