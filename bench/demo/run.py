@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 from kazoo.exceptions import KazooException
 
 from bench.demo.analysis import analyse
-from bench.demo.migrate import VoidRunError, migrate
+from bench.demo.migrate import migrate
 from bench.demo.narrator import Narrator
 from bench.demo.seed import seed
 from bench.demo.stage import Options, Stage
@@ -27,7 +27,6 @@ INTERRUPTED: Final = 130
 _EXPECTED: Final = (
     ProcessError,
     RefusedError,
-    VoidRunError,
     JavaNotFoundError,
     JarsMissingError,
     KafkaError,

@@ -217,7 +217,7 @@ version, unjudged
             intended        int    changes that were due
             done            int    carried out
             failed          int    answered with an error
-            given_up        int    without an answer at the end
+            given_up        int    without an answer at the end, or never sent
             rate_per_s      float  asked for
             achieved_per_s  float  answered without error
             seconds         float  from the first to the last answer
