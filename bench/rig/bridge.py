@@ -12,6 +12,7 @@ from typing import Any, Self
 from bench.rig.kafka import CONTROLLER_ID, ibp
 from bench.rig.ports import HOST, free_ports
 from bench.rig.process import Process, ProcessError
+from bench.rig.waiting import PATIENCE_S
 
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT"
 COMMAND = "from emulator.cli import main; main()"
@@ -123,7 +124,7 @@ class Bridge(Process):
         body = self.page("/status")
         return None if body is None else dict(json.loads(body))
 
-    def wait_started(self, timeout_s: float = 30) -> Self:
+    def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
         """Wait until it answers.
 
         Raises:
@@ -134,7 +135,7 @@ class Bridge(Process):
         return self
 
     def wait_status(
-        self, what: str, ready: Callable[[dict[str, Any]], bool], timeout_s: float = 60
+        self, what: str, ready: Callable[[dict[str, Any]], bool], timeout_s: float = PATIENCE_S
     ) -> dict[str, Any]:
         """Wait until ``/status`` is as wanted, and return it.
 
@@ -151,7 +152,7 @@ class Bridge(Process):
         self.wait_until(what, asked, timeout_s)
         return last
 
-    def wait_dual_write(self, timeout_s: float = 60) -> dict[str, Any]:
+    def wait_dual_write(self, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """Wait until the migration driver is in DUAL_WRITE; returns the status.
 
         Raises:
@@ -163,7 +164,7 @@ class Bridge(Process):
             timeout_s,
         )
 
-    def wait_drained(self, timeout_s: float = 60) -> dict[str, Any]:
+    def wait_drained(self, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """Wait until ZooKeeper holds every committed record; returns the status.
 
         Raises:

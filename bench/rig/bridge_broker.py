@@ -8,6 +8,7 @@ from typing import Final, Self
 from bench.rig.bridge import COMMAND
 from bench.rig.kafka import Broker, ibp
 from bench.rig.ports import is_open
+from bench.rig.waiting import PATIENCE_S
 
 _DEFAULT: Final = "3.9"
 
@@ -31,7 +32,7 @@ class BridgeBroker(Broker):
         path = self._write_properties()
         return self.launch([sys.executable, "-c", COMMAND, "broker", "-c", path])
 
-    def wait_started(self, timeout_s: float = 30) -> Self:
+    def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
         """Wait until it accepts connections.
 
         Raises:

@@ -10,6 +10,7 @@ from typing import Self
 from bench.rig.kafka import Broker
 from bench.rig.process import PortTakenError
 from bench.rig.readiness import known_to
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zookeeper import ZooKeeper
 
 
@@ -56,7 +57,7 @@ class Cluster:
         """CLIENT listeners of all brokers, ``host:port,...``."""
         return ",".join(broker.bootstrap for broker in self.brokers)
 
-    def start(self, timeout_s: float = 120) -> Self:
+    def start(self, timeout_s: float = PATIENCE_S) -> Self:
         """Start every broker that does not run and wait until all of them have started.
 
         A broker whose port was taken gets other ports, once. `wait_ready` waits further.
@@ -74,7 +75,7 @@ class Cluster:
                 broker.new_ports().start().wait_started(timeout_s)
         return self
 
-    def wait_ready(self, timeout_s: float = 60) -> Self:
+    def wait_ready(self, timeout_s: float = PATIENCE_S) -> Self:
         """Wait until every broker shows its clients all the brokers that run, and a controller.
 
         Raises:

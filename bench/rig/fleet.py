@@ -16,6 +16,7 @@ from typing import Final, Self
 from bench.rig.bridge import COMMAND
 from bench.rig.ports import HOST
 from bench.rig.process import Process
+from bench.rig.waiting import PATIENCE_S
 
 LISTENER: Final = "INTERNAL"
 """As the controllers of the rig want it (inter.broker.listener.name)."""
@@ -61,7 +62,7 @@ class Fleet(Process):
         command += ["-X", f"zookeeper.session.timeout.ms={SESSION_MS}"]
         return self.launch(command)
 
-    def wait_announced(self, timeout_s: float = 120) -> Self:
+    def wait_announced(self, timeout_s: float = PATIENCE_S) -> Self:
         """Wait until every broker is in ``/brokers/ids`` and listens.
 
         Raises:

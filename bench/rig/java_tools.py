@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.rig.class_archive import archive_flags
 from bench.rig.jars import cache_dir, ecj_jar, kafka_jars
 from bench.rig.java import QUICK_START, find_java
+from bench.rig.waiting import PATIENCE_S
 
 _QUIET = """\
 log4j.rootLogger=ERROR, E
@@ -34,7 +35,7 @@ def java(
     *arguments: str | Path,
     flags: Sequence[str] = (),
     stdin: bytes = b"",
-    timeout_s: float = 60,
+    timeout_s: float = PATIENCE_S,
 ) -> bytes:
     """Run a Java class to its end; returns what it printed to its standard output.
 
@@ -66,7 +67,11 @@ def quiet_log4j() -> Path:
 
 
 def kafka_tool(
-    release: str, main: str, *arguments: str | Path, stdin: bytes = b"", timeout_s: float = 60
+    release: str,
+    main: str,
+    *arguments: str | Path,
+    stdin: bytes = b"",
+    timeout_s: float = PATIENCE_S,
 ) -> str:
     """Run a class of Kafka's distribution, as its shell scripts do; returns what it printed.
 

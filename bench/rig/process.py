@@ -17,6 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Self
 
+from bench.rig.waiting import PATIENCE_S
+
 _POLL_S = 0.02
 _TAIL_LINES = 12
 _PORT_TAKEN = ("Address already in use", "BindException")
@@ -182,7 +184,7 @@ class Process:
                 raise ProcessError(f"{self.name}: no {what} within {timeout_s:g} s:\n{self.tail()}")
             time.sleep(_POLL_S)
 
-    def wait_line(self, text: str, timeout_s: float = 60) -> str:
+    def wait_line(self, text: str, timeout_s: float = PATIENCE_S) -> str:
         """Wait for a log line of this start that contains ``text``; returns that line.
 
         Raises:
@@ -214,7 +216,7 @@ class Process:
         """
         self.signal(signal.SIGSTOP)
         if self.alive:
-            self.wait_until("every thread to stop", self._stopped, 10)
+            self.wait_until("every thread to stop", self._stopped, PATIENCE_S)
 
     def _stopped(self) -> bool:
         states = set()
@@ -245,7 +247,7 @@ class Process:
     def kill(self) -> int | None:
         """SIGKILL and wait. Returns the exit code."""
         self.signal(signal.SIGKILL)
-        return self._reap(10)
+        return self._reap(PATIENCE_S)
 
     def _reap(self, timeout_s: float) -> int | None:
         if self._child is None:
@@ -254,7 +256,7 @@ class Process:
             self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.signal(signal.SIGKILL)
-            self._child.wait(10)
+            self._child.wait(PATIENCE_S)
         with _lock:
             if self in _alive:
                 _alive.discard(self)

@@ -7,6 +7,8 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
+from bench.rig.waiting import PATIENCE_S
+
 PERSISTENT: Final = (
     "/admin",
     "/admin/delete_topics",
@@ -53,7 +55,7 @@ def cluster_id(hosts: str) -> str:
         hosts: of a ZooKeeper, ``host:port``.
     """
     client = KazooClient(hosts, timeout=30)
-    client.start(timeout=60)
+    client.start(timeout=PATIENCE_S)
     try:
         data, _ = client.get("/cluster/id")
         return str(json.loads(data)["id"])

@@ -19,6 +19,7 @@ from bench.rig.class_archive import archive_flags
 from bench.rig.jars import CLIENT_RELEASES, client_jars
 from bench.rig.java import QUICK_START, find_java
 from bench.rig.java_tools import class_path, compile_java, quiet_log4j
+from bench.rig.waiting import PATIENCE_S
 
 _SOURCE: Final = Path(__file__).with_name("ToolHost.java")
 
@@ -69,7 +70,7 @@ class ToolHost:
     def _archive(self) -> list[str]:
         return [] if self._release in CLIENT_RELEASES else archive_flags(self._release)
 
-    def run(self, main: str, *arguments: str | Path, timeout_s: float = 60) -> Printed:
+    def run(self, main: str, *arguments: str | Path, timeout_s: float = PATIENCE_S) -> Printed:
         """Run a main class to its end.
 
         Args:

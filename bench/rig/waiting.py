@@ -12,7 +12,7 @@ PATIENCE_S: Final = 900.0
 _POLL_S = 0.05
 
 
-def wait_for(what: str, ask: Callable[[], T], timeout_s: float = 30) -> T:
+def wait_for(what: str, ask: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
     """Call ``ask`` until it answers something true, and return that.
 
     Args:

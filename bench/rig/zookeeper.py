@@ -19,6 +19,7 @@ from bench.rig.jars import JarsMissingError, pyspark_jars, zookeeper_jars
 from bench.rig.java import QUICK_START, JavaNotFoundError, find_java
 from bench.rig.ports import HOST, free_port
 from bench.rig.process import Process, ProcessError, interrupt_on_terminate
+from bench.rig.waiting import PATIENCE_S
 from emulator.io.disk import make_folder
 
 _CONFIG = """\
@@ -203,7 +204,7 @@ class ZooKeeper(Process):
                 return int(line.split()[1], 16)
         return 0
 
-    def wait_started(self, timeout_s: float = 60) -> Self:
+    def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
         """Wait until it answers.
 
         Raises:
