@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import sys
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Self
 
+from bench.beside.machine import Shared
 from bench.chaos import quorum, verdict
-from bench.chaos.plan import LEADER, Strike, strikes
+from bench.chaos.plan import CONTROLLER, LEADER, Strike, fails_over, strikes
+from bench.chaos.refusals import Period
 from bench.chaos.stage import CLUSTER, Options, Stage, restart
 from bench.demo.clients import Clients
 from bench.demo.controllers import IDS
@@ -22,14 +24,13 @@ from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import Broker
-from bench.rig.process import running
+from bench.rig.process import ProcessError, running
 from bench.rig.readiness import known_to
 from bench.rig.seeded import cluster_id
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 
 RECORDS: Final = {"records-a": 3, "records-b": 3}
-_STARTED_S: Final = 120.0
-_CALM_S: Final = 120.0
+_RECORDS_PER_S: Final = 100.0
 _ASK_EVERY_S: Final = 0.5
 Say = Callable[[str, dict[str, Any]], None]
 
@@ -42,15 +43,20 @@ class Leadership:
         self._say = say
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="leadership", daemon=True)
+        self._lock = threading.Lock()
+        self._error: Exception | None = None
         self.seen: dict[int, set[int]] = {}
         """Epoch -> who said that it leads in it."""
 
-    @property
-    def leader(self) -> int | None:
-        """Place of the controller that led last."""
-        if not self.seen:
-            return None
-        return IDS.index(min(self.seen[max(self.seen)]))
+    def ask(self) -> Sequence[quorum.Leader]:
+        """Who says now that it leads, by epoch; all of it is entered into ``seen``."""
+        found = quorum.leaders(self._stage)
+        with self._lock:
+            for one in found:
+                if one.node_id not in self.seen.setdefault(one.epoch, set()):
+                    self.seen[one.epoch].add(one.node_id)
+                    self._say("leader", {"epoch": one.epoch, "node": one.node_id})
+        return found
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -59,13 +65,15 @@ class Leadership:
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
         self._thread.join()
+        if self._error is not None:
+            raise self._error
 
     def _watch(self) -> None:
-        while not self._stop.wait(_ASK_EVERY_S):
-            for one in quorum.leaders(self._stage):
-                if one.node_id not in self.seen.setdefault(one.epoch, set()):
-                    self.seen[one.epoch].add(one.node_id)
-                    self._say("leader", {"epoch": one.epoch, "node": one.node_id})
+        try:
+            while not self._stop.wait(_ASK_EVERY_S):
+                self.ask()
+        except Exception as error:  # noqa: BLE001 - raised where it is seen, by __exit__
+            self._error = error
 
 
 def run(options: Options) -> int:
@@ -88,18 +96,26 @@ def run(options: Options) -> int:
         _print(json.dumps(line))
 
     say("begin", {**asdict(options), "out": str(options.out)})
-    with log, Stage(options) as stage:
-        clients = Clients(stage.bootstrap, options.out / "trace", options.out.name)
-        try:
-            wrong = _story(stage, clients, say)
-        finally:
-            clients.abandon()
+    shared = Shared()
+    with log:
+        with Stage(options) as stage:
+            clients = Clients(
+                stage.bootstrap, options.out / "trace", options.out.name, _RECORDS_PER_S
+            )
+            try:
+                wrong = _story(stage, clients, say)
+            except (TimeoutError, ProcessError) as error:
+                wrong = [str(error)]
+            finally:
+                clients.abandon()
+        used = shared.read()
+        say("machine", asdict(used))
     left = [process.name for process in running()]
     if left:
         wrong.append(f"processes left behind: {left}")
     for line in wrong:
         _print(f"WRONG: {line}")
-    _print(f"chaos {'FAILED' if wrong else 'OK'}: seed {options.seed}")
+    _print(f"chaos {'FAILED' if wrong else 'OK'}: seed {options.seed}; {used}")
     return int(bool(wrong))
 
 
@@ -110,29 +126,67 @@ def _print(line: str) -> None:
 
 def _story(stage: Stage, clients: Clients, say: Say) -> list[str]:
     start(stage)
-    topics = [
-        api.topic(name, count, 3, {"min.insync.replicas": "2"}) for name, count in RECORDS.items()
-    ]
-    ask(lambda: api.create_topics(stage.brokers[0].bootstrap, topics))
-    wait_for("leaders", lambda: not _short(stage), _STARTED_S)
+    _create(stage)
+    _await(stage, say, "replicas in sync", lambda: not _short(stage))
     say("started", {})
     clients.start(RECORDS)
     with Leadership(stage, say) as leadership:
         load = clients.administer(stage.options.rate)
-        _strike(stage, clients, leadership, load, say)
+        struck = _strike(stage, clients, leadership, say)
+        clients.administer_no_more()
         say("calm", {})
-        done = load.result(_CALM_S)
-        wait_for("replicas in sync", lambda: not _short(stage), _CALM_S)
+        _await(stage, say, "answer to every change", load.done)
+        done = load.result()
+        _await(stage, say, "replicas in sync", lambda: not _short(stage))
         say("in sync", {})
         produced, consumed = clients.stop()
         read = clients.verify(produced.acknowledged)
         if stage.zk is not None:
             _ours_leads(stage, say)
-            wait_for("ZooKeeper with every record", lambda: _lag(stage) == 0, _CALM_S)
-        last = wait_for("a leader", lambda: quorum.leaders(stage), _CALM_S)[-1]
-    say("clients", _figures(done, produced, consumed))
-    found = verdict.Found(done, produced, consumed, read, leadership.seen, last.high_watermark)
-    return verdict.wrong(stage, found)
+        last = wait_for("a leader", lambda: quorum.leaders(stage), PATIENCE_S)[-1]
+        say("clients", _figures(done, produced, consumed))
+        seen = leadership.seen
+        found = verdict.Found(done, produced, consumed, read, seen, last.high_watermark, struck)
+        return verdict.wrong(stage, found, functools.partial(_ours_leads, stage, say))
+
+
+def _await(stage: Stage, say: Say, what: str, ready: Callable[[], bool]) -> None:
+    """Wait for what needs all brokers.
+
+    Raises:
+        ProcessError: a server ended by itself.
+        TimeoutError: it was not so within 15 minutes.
+    """
+
+    def asked() -> bool:
+        _revive(stage, say)
+        if ended := verdict.dead(stage.all):
+            raise ProcessError(", ".join(ended))
+        return ready()
+
+    wait_for(what, asked, PATIENCE_S)
+
+
+def _revive(stage: Stage, say: Say) -> None:
+    for broker in stage.revive():
+        say("started again", {"broker": broker.id, "why": "the znode of its last session"})
+
+
+def _create(stage: Stage) -> None:
+    """Create the topics of the records; what a slow machine refuses or leaves open is repeated."""
+    topics = [
+        api.topic(name, count, 3, {"min.insync.replicas": "2"}) for name, count in RECORDS.items()
+    ]
+    address = stage.brokers[0].bootstrap
+
+    def created() -> bool:
+        with contextlib.suppress(OSError, api.RefusedError):
+            ask(lambda: api.create_topics(address, topics))
+        with contextlib.suppress(OSError):
+            return _shape(address).topics.keys() >= RECORDS.keys()
+        return False
+
+    wait_for("topics of the records", created, PATIENCE_S)
 
 
 def start(stage: Stage) -> None:
@@ -145,12 +199,12 @@ def start(stage: Stage) -> None:
     for server in stage.zookeepers:
         server.start()
     for server in stage.zookeepers:
-        server.wait_started()
+        server.wait_started(PATIENCE_S)
     if stage.zk is not None:
         for broker in stage.brokers:
             broker.start()
         for broker in stage.brokers:
-            broker.wait_started()
+            broker.wait_started(PATIENCE_S)
     cluster = CLUSTER if stage.zk is None else cluster_id(stage.zk)
     for controller in stage.controllers:
         if isinstance(controller, Bridge):
@@ -160,25 +214,25 @@ def start(stage: Stage) -> None:
     for controller in stage.controllers:
         controller.start()
     for controller in stage.controllers:
-        controller.wait_started()
+        controller.wait_started(PATIENCE_S)
     for broker in stage.brokers:
         if stage.zk is not None:
-            broker.stop()
+            broker.stop(PATIENCE_S)
             broker.migrate(stage.proxies[0].port)
             broker.extra |= {"controller.quorum.voters": stage.voters}
         broker.start()
     for broker in stage.brokers:
-        broker.wait_started()
+        broker.wait_started(PATIENCE_S)
     _known(stage.brokers)
     if stage.zk is not None:
-        wait_for("dual write", lambda: _migrating(stage), _STARTED_S)
+        wait_for("dual write", lambda: _migrating(stage), PATIENCE_S)
 
 
 def _known(brokers: list[Broker]) -> None:
     wanted = frozenset(broker.id for broker in brokers)
     ports = [broker.client_port for broker in brokers]
     what = f"{len(wanted)} brokers at each broker"
-    wait_for(what, lambda: all(known_to(port)[0] >= wanted for port in ports), _STARTED_S)
+    wait_for(what, lambda: all(known_to(port)[0] >= wanted for port in ports), PATIENCE_S)
 
 
 def _migrating(stage: Stage) -> bool:
@@ -189,42 +243,66 @@ def _migrating(stage: Stage) -> bool:
     )
 
 
-def _strike(
-    stage: Stage, clients: Clients, leadership: Leadership, load: Future[AdminResult], say: Say
-) -> None:
+def _strike(stage: Stage, clients: Clients, leadership: Leadership, say: Say) -> list[Period]:
+    """Strike until the time of the load is over; returns when controllers were, monotonic ms."""
     begin = time.monotonic()
     options = stage.options
     sizes = {kind: len(stage.servers(kind)) for kind in ("controller", "broker", "zookeeper")}
+    struck = []
     for strike in strikes(options.seed, options.seconds, sizes):
-        _pass(clients, begin + strike.at_s)
+        _pass(stage, clients, say, begin + strike.at_s)
         which = _target(strike, leadership)
         values = {"fault": strike.fault.name, "kind": strike.kind, "number": which}
         say("strike", {**values, "lasts_s": round(strike.lasts_s, 1)})
+        since = time.monotonic()
         stage.begin(strike.kind, which, strike.fault)
-        _pass(clients, begin + strike.at_s + strike.lasts_s)
+        _pass(stage, clients, say, begin + strike.at_s + strike.lasts_s)
+        if fails_over(strike):
+            _other_leads(leadership, IDS[which])
         stage.end(strike.kind, which, strike.fault)
         say("over", values)
-    _pass(clients, begin + options.seconds)
-    if load.done():
-        load.result()
+        if strike.kind == CONTROLLER:
+            struck.append(Period(since * 1_000, time.monotonic() * 1_000))
+    _pass(stage, clients, say, begin + options.seconds)
+    return struck
 
 
 def _target(strike: Strike, leadership: Leadership) -> int:
+    """The place of the server to strike; of the leader, once there is one."""
     if strike.which != LEADER:
         return strike.which
-    return leadership.leader or 0
+    leader = wait_for("a leader", leadership.ask, PATIENCE_S)[-1]
+    return IDS.index(leader.node_id)
 
 
-def _pass(clients: Clients, until: float) -> None:
+def _other_leads(leadership: Leadership, killed: int) -> None:
+    """Wait until another controller than the one that was killed leads."""
+    wait_for(
+        f"a leader in place of {killed}",
+        lambda: any(one.node_id != killed for one in leadership.ask()),
+        PATIENCE_S,
+    )
+
+
+def _pass(stage: Stage, clients: Clients, say: Say, until: float) -> None:
     while time.monotonic() < until:
         clients.check()
+        _revive(stage, say)
         time.sleep(0.05)
 
 
 def _short(stage: Stage) -> list[str]:
-    """What the brokers' metadata lacks: of every broker that runs."""
-    alive = [broker.bootstrap for broker in stage.brokers if broker.alive]
-    return [line for each in alive for line in _shape(each).short()]
+    """What the metadata of the brokers lacks; a broker that does not answer lacks all."""
+    lines = []
+    for broker in stage.brokers:
+        try:
+            shape = _shape(broker.bootstrap)
+        except OSError as error:
+            lines.append(f"broker {broker.id}: {error}")
+        else:
+            lines += shape.short()
+            lines += [f"{name} at broker {broker.id}" for name in RECORDS.keys() - shape.topics]
+    return lines
 
 
 def _shape(address: str) -> api.Shape:
@@ -235,14 +313,14 @@ def _shape(address: str) -> api.Shape:
 def _ours_leads(stage: Stage, say: Say) -> None:
     """Let one of ours lead, which compares the stores; what Kafka's leader left is told first."""
     while True:
-        leader = wait_for("a leader", lambda: quorum.leaders(stage), _CALM_S)[-1]
+        leader = wait_for("a leader", lambda: quorum.leaders(stage), PATIENCE_S)[-1]
         server = stage.controllers[IDS.index(leader.node_id)]
         if isinstance(server, Bridge):
             return
         left = verdict.between_stores(stage)
         say("left by Kafka's leader", {"node": leader.node_id, "differences": left})
         server.kill()
-        wait_for("another leader", functools.partial(_followed, stage, leader), _CALM_S)
+        wait_for("another leader", functools.partial(_followed, stage, leader), PATIENCE_S)
         restart(server)
 
 
@@ -253,22 +331,13 @@ def _followed(stage: Stage, leader: quorum.Leader) -> bool:
     )
 
 
-def _lag(stage: Stage) -> int | None:
-    for leader in reversed(quorum.leaders(stage)):
-        server = stage.controllers[IDS.index(leader.node_id)]
-        status = server.status() if isinstance(server, Bridge) else None
-        if status is not None:
-            lag: int | None = status["migration"]["lag"]["records"]
-            return lag
-    return None
-
-
 def _figures(done: AdminResult, produced: Any, consumed: Any) -> dict[str, Any]:
     return {
         "changes": done.done.total(),
         "intended": done.intended,
         "failed": {f"{a} {e}": n for (a, e), n in done.failed.items()},
         "retried": {f"{a} {e}": n for (a, e), n in done.retried.items()},
+        "slow": done.slow,
         "records": len(produced.acknowledged),
         "records_failed": dict(produced.failed),
         "longest_record_ms": round(produced.longest_ms),

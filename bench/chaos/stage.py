@@ -16,14 +16,19 @@ from bench.rig.fault_proxy import FaultProxy, FrameProtocol
 from bench.rig.kafka import Broker, KraftController
 from bench.rig.ports import HOST, free_ports
 from bench.rig.process import Process, kill_all
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zookeeper import ZooKeeper
 
 RELEASE: Final = "3.9.2"
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
+_PATIENCE_MS: Final = round(PATIENCE_S * 1_000)
 _SAFE: Final = {
     "min.insync.replicas": 2,
     "default.replication.factor": 3,
     "unclean.leader.election.enable": "false",
+    # A broker that starts while what it needs is struck, or is slow, waits and does not end.
+    "initial.broker.registration.timeout.ms": _PATIENCE_MS,
+    "zookeeper.connection.timeout.ms": _PATIENCE_MS,
 }
 Controller = Bridge | KraftController
 
@@ -64,6 +69,8 @@ class Stage:
             self._controller(index, port) for index, port in enumerate(ports)
         ]
         self.brokers = [self._broker(number) for number in range(options.brokers)]
+        self._killed: Process | None = None
+        """Struck, and not to be started before the strike is over."""
 
     def _controller(self, index: int, port: int) -> Controller:
         own = {"node.id": IDS[index], "controller.quorum.voters": self.voters}
@@ -99,12 +106,18 @@ class Stage:
         }
         return found[kind]
 
+    @property
+    def all(self) -> list[Process]:
+        """Every server."""
+        return [*self.zookeepers, *self.controllers, *self.brokers]
+
     def begin(self, kind: str, which: int, fault: Fault) -> None:
         """Let a fault begin."""
         server = self.servers(kind)[which]
         proxy = self.proxies[which] if kind == CONTROLLER else None
         match fault:
             case Fault.KILL:
+                self._killed = server
                 server.kill()
             case Fault.PAUSE:
                 server.pause()
@@ -122,6 +135,7 @@ class Stage:
         server = self.servers(kind)[which]
         match fault:
             case Fault.KILL:
+                self._killed = None
                 restart(server)
             case Fault.PAUSE:
                 server.resume()
@@ -131,6 +145,17 @@ class Stage:
                 self.proxies[which].thaw()
             case Fault.CUT:
                 pass
+
+    def revive(self) -> list[Broker]:
+        """Start again the brokers that ended at the znode of their last session.
+
+        As an operator would, or the service manager; it is no fault of a controller. A broker that
+        ended for another reason stays down, and the verdict says so.
+        """
+        found = [each for each in self.brokers if each is not self._killed and each.met_own_znode]
+        for broker in found:
+            broker.start()
+        return found
 
     def __enter__(self) -> Self:
         return self

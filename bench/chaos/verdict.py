@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bench.chaos.level import Records, Store, differing, end_of, whole_logs
+from bench.chaos.refusals import Period, unfounded
 from bench.chaos.stage import Controller, Stage
 from bench.demo.controllers import IDS
 from bench.demo.verdict import refused, undeleted, unlike
-from bench.judge.stores import Entities, differences, dump_log, from_dump, from_log
+from bench.judge.stores import Entities, differences, dump_log, from_log
 from bench.load.admin import AdminResult
 from bench.load.records import ConsumeResult, ProduceResult, Verdict
 from bench.rig.process import Process
-from bench.rig.zk_dump import dump
 
 _SHOWN: Final = 10
+_LATE: Final = "KafkaTimeoutError"
+"""Of a consumer: nothing was refused. That the group has read all at its end is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,38 +34,53 @@ class Found:
     """Epoch -> controllers that said that they lead in it."""
     committed: int
     """High watermark of the metadata log when the load had ended."""
+    struck: Sequence[Period] = ()
+    """When controllers were, monotonic ms."""
 
 
-def wrong(stage: Stage, found: Found) -> list[str]:
-    """One line for each thing that must not be; empty if the run held."""
-    lines = [*dead([*stage.controllers, *stage.brokers]), *leading(found.leaders), *clients(found)]
-    records = {node_id: dump_log(server.data) for node_id, server in _of(stage)}
+def wrong(stage: Stage, found: Found, lead: Callable[[], None]) -> list[str]:
+    """One line for each thing that must not be; empty if the run held.
+
+    What a log or ZooKeeper lacks is waited for, 15 minutes at most.
+
+    Args:
+        stage: everything runs.
+        found: what the clients were told.
+        lead: in a migration, returns once one of ours leads.
+
+    Raises:
+        CalledProcessError: Kafka's tool cannot read a log.
+        KazooException, KazooTimeoutError, UnreadableError: ZooKeeper cannot be read.
+    """
+    lines = [*dead(stage.all), *leading(found.leaders), *clients(found)]
+    folders = {node_id: server.data for node_id, server in _of(stage)}
+    records = whole_logs(lambda node_id: dump_log(folders[node_id]), folders, found.committed)
     lines += agreement(records, found.committed)
-    lines += refused(found.admin, max(records.values(), key=len))
-    logs = {node_id: from_log(each) for node_id, each in records.items()}
-    lines += stores(found.admin, logs)
+    longest = max(records.values(), key=len)
+    lines += refused(found.admin, longest)
+    ahead_ns = time.time_ns() - time.monotonic_ns()
+    lines += unfounded(found.admin.not_now, longest, found.struck, ahead_ns)
+    lines += stores(found.admin, {node_id: from_log(each) for node_id, each in records.items()})
     if stage.zk is not None:
-        lines += [f"stores: {line}" for line in _unlike(stage.zk, logs, stage.options.kafkas)]
+        store = Store(stage.zk, kafkas=stage.options.kafkas)
+        judged = differing(store.offset, store.tree, lambda: _longest(stage), lead)
+        lines += [f"stores: {line}" for line in judged[:_SHOWN]]
     return lines
 
 
 def between_stores(stage: Stage) -> list[str]:
-    """What differs between ZooKeeper and the longest log."""
+    """What differs between ZooKeeper and the longest log, as it is now."""
     assert stage.zk is not None
-    logs = {node_id: from_log(dump_log(each.data)) for node_id, each in _of(stage)}
-    return _unlike(stage.zk, logs, stage.options.kafkas)
-
-
-def _unlike(zk: str, logs: Mapping[int, Entities], kafkas: int) -> list[str]:
-    tree = from_dump(dump(zk, with_secrets=True))
-    if kafkas:  # a controller of Kafka's compares no versions when it is elected
-        tree.versions = None
-    newest = max(logs.values(), key=lambda log: log.offset)
-    return differences(tree, newest)[:_SHOWN]
+    tree = Store(stage.zk, kafkas=stage.options.kafkas).tree()
+    return differences(tree, from_log(_longest(stage)))[:_SHOWN]
 
 
 def _of(stage: Stage) -> Iterable[tuple[int, Controller]]:
     return zip(IDS, stage.controllers, strict=True)
+
+
+def _longest(stage: Stage) -> Records:
+    return max((dump_log(each.data) for _, each in _of(stage)), key=end_of)
 
 
 def dead(servers: Sequence[Process]) -> list[str]:
@@ -91,10 +110,15 @@ def clients(found: Found) -> list[str]:
         )
     if not found.read.acknowledged or not found.admin.done.total():
         lines.append("nothing was acknowledged: the run shows nothing")
-    if not found.consumed.kept_up(len(found.produced.acknowledged)):
-        lines.append(f"the group read {found.consumed.consumed} records only")
-    for what, failed in (("record", found.produced.failed), ("consumer", found.consumed.failed)):
-        lines += [f"{what}: {count} x {error}" for error, count in failed.items()]
+    for topic, number in sorted(found.consumed.unread(found.produced.acknowledged)):
+        position = found.consumed.positions.get((topic, number), 0)
+        lines.append(f"the group has not read {topic}-{number} beyond offset {position}")
+    lines += [f"record: {count} x {error}" for error, count in found.produced.failed.items()]
+    lines += [
+        f"consumer: {count} x {error}"
+        for error, count in found.consumed.failed.items()
+        if error != _LATE
+    ]
     return lines
 
 
@@ -106,7 +130,7 @@ def agreement(records: Mapping[int, Sequence[Mapping[str, Any]]], committed: int
     lines = []
     merged: dict[int, tuple[int, Mapping[str, Any]]] = {}
     for node_id, each in records.items():
-        end = max((record["offset"] for record in each), default=-1)
+        end = end_of(each)
         if end < committed - 1:
             lines.append(f"controller {node_id}: ends at {end}, committed is {committed - 1}")
         for record in each:

@@ -52,7 +52,9 @@ class Entities:
 
 
 def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
-    """Every record of a metadata log, as ``kafka-dump-log`` prints it: ``type``, ``data``, offset.
+    """Every record of a metadata log, as ``kafka-dump-log`` prints it.
+
+    Each is ``type``, ``data``, ``offset`` and ``at_ms``, the newest time of its batch (since 1970).
 
     Args:
         log_dir: the controller's folder; the log is copied first, the node may be running.
@@ -81,18 +83,19 @@ def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
 
 
 def read_dump(printed: str) -> Iterable[dict[str, Any]]:
-    """Records in what ``kafka-dump-log`` printed, each with its offset."""
-    base = index = 0
+    """Records in what ``kafka-dump-log`` printed, each with its offset and its batch's time."""
+    base = index = at_ms = 0
     for line in printed.splitlines():
         if line.startswith("baseOffset: "):
             base, index = int(line.split()[1]), 0
+            at_ms = int((line.partition(" CreateTime: ")[2].split() or ["0"])[0])
             if " isControl: true" in line:
                 index = -1
         elif _PAYLOAD in line or line.startswith("| {"):
             text = line.partition(_PAYLOAD)[2] or line[2:]
             record = json.loads(text)
             if index >= 0:
-                yield {**record, "offset": base + index}
+                yield {**record, "offset": base + index, "at_ms": at_ms}
                 index += 1
 
 

@@ -6,6 +6,7 @@ back as a migrating or a KRaft broker by a restart with other properties, as in 
 
 import os
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from bench.rig.jars import kafka_jars
 from bench.rig.java import QUICK_START, find_java
 from bench.rig.ports import HOST, free_port, free_ports, is_open
 from bench.rig.process import Process, ProcessError
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zookeeper import ZooKeeper
 
 CONTROLLER_ID = 3000
@@ -125,7 +127,7 @@ class _Server(Process):
         path = self._write_properties()
         return self.launch(self._java("kafka.Kafka", path, flags=tuple(flags)))
 
-    def wait_started(self, timeout_s: float = 120) -> Self:
+    def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
         """Wait until it logs that it has started.
 
         Raises:
@@ -271,6 +273,31 @@ class Broker(_Server):
             found |= authorizer(kraft=self.zk is None)
         return found | self.extra
 
+    @property
+    def met_own_znode(self) -> bool:
+        """Whether its last start ended because the znode of its session before was still there.
+
+        Source: KafkaZkClient.CheckedEphemeral, Kafka 3.4-3.9.
+        """
+        refusal = f"creating ephemeral at /brokers/ids/{self.id}, node already exists"
+        return (self.exit_code or 0) > 0 and any(refusal in line for line in self.lines())
+
+    def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
+        """Wait until it has started; at its own last znode it is started again, as by hand.
+
+        Raises:
+            PortTakenError: a port of it was taken meanwhile.
+            ProcessError: it ended for another reason, or the time is over.
+        """
+        end = time.monotonic() + timeout_s
+        while True:
+            try:
+                return super().wait_started(end - time.monotonic())
+            except ProcessError:
+                if not self.met_own_znode:
+                    raise
+            self.start()
+
     def migrate(self, controller_port: int) -> Self:
         """Let the next start be with migration on, towards that controller."""
         self.controller_port, self.migration = controller_port, True
@@ -362,7 +389,7 @@ class KraftController(_Server):
             self.format()
         return super().start()
 
-    def wait_started(self, timeout_s: float = 120) -> Self:
+    def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
         """Wait until it accepts connections.
 
         Raises:

@@ -48,7 +48,9 @@ def told(**changes: Any) -> AdminResult:
 
 def of_clients(admin: AdminResult, read: list[tuple[int, int]], **failed: Any) -> list[str]:
     produced = ProduceResult(SENT, failed.get("produced", Counter()))
-    consumed = ConsumeResult(failed.get("count", len(SENT)), failed.get("consumed", Counter()))
+    positions = {("r", 0): failed.get("count", len(SENT))}
+    errors = failed.get("consumed", Counter())
+    consumed = ConsumeResult(len(SENT), errors, positions=positions)
     judged = judge(SENT, {("r", 0): read})
     return verdict.clients(verdict.Found(admin, produced, consumed, judged, {}, 3))
 
@@ -75,8 +77,15 @@ def test_a_record_that_is_there_twice_is_found(read: list[tuple[int, int]]) -> N
     assert len(of_clients(told(), read)) == 1
 
 
-def test_a_group_that_stops_reading_is_found() -> None:
-    assert of_clients(told(), WHOLE, count=1) == ["the group read 1 records only"]
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_group_that_stops_reading_is_found(count: int) -> None:
+    lines = of_clients(told(), WHOLE, count=count)
+    assert lines == [f"the group has not read r-0 beyond offset {count}"]
+
+
+def test_a_consumer_whose_broker_was_too_slow_is_judged_by_what_it_has_read() -> None:
+    assert of_clients(told(), WHOLE, consumed=Counter(KafkaTimeoutError=1)) == []
+    assert of_clients(told(), WHOLE, produced=Counter(KafkaTimeoutError=1)) != []
 
 
 @pytest.mark.parametrize("node", [3000, 3001, 3002])
