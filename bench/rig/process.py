@@ -20,6 +20,7 @@ from typing import Self
 from bench.rig.waiting import PATIENCE_S
 
 _POLL_S = 0.02
+_AGAIN_S = 5.0
 _TAIL_LINES = 12
 _PORT_TAKEN = ("Address already in use", "BindException")
 
@@ -37,6 +38,47 @@ for each in $groups; do kill -s KILL -- "-$each" 2>/dev/null; done
 
 _alive: set["Process"] = set()
 _lock = threading.Lock()
+
+
+class _Interrupts:
+    """What a signal does that asks for the end: a KeyboardInterrupt in the main thread.
+
+    Those that follow within 5 s, or while this process ends, change nothing: whoever types Ctrl-C
+    twice must not cut off what ends the children.
+    """
+
+    def __init__(self) -> None:
+        self.ending = False
+        self.numbers: set[signal.Signals] = set()
+        self._held = self._waits = False
+        self._raised = -_AGAIN_S
+
+    def take(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        """Be the handler of a signal."""
+        now = time.monotonic()
+        if self._held:
+            self._waits = True
+        elif not self.ending and now - self._raised >= _AGAIN_S:
+            self._raised = now
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold them back inside: between its start and our note of it a child would be lost."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals are handled in the main thread alone
+            return
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+            if self._waits:
+                self._waits = False
+                self.take()
+
+
+_interrupts = _Interrupts()
 
 
 @functools.cache
@@ -112,7 +154,7 @@ class Process:
         self._since = self.log.stat().st_size if self.log.exists() else 0
         if self.log != self.out:
             self.out.unlink(missing_ok=True)
-        with self.out.open("ab") as out, _lock:
+        with _interrupts.held(), self.out.open("ab") as out, _lock:
             self._child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -281,14 +323,24 @@ def kill_all() -> None:
 atexit.register(kill_all)
 
 
-def interrupt_on_terminate() -> None:
+def interrupt_on_terminate(*more: signal.Signals) -> None:
     """Make SIGTERM and SIGHUP end this process as Ctrl-C does, so that children are cleaned up.
 
-    Without it Python dies at once and leaves its children. Call it in the main thread.
+    Without it Python dies at once and leaves its children. A signal that is ignored, as by
+    ``nohup``, stays so. Call it in the main thread.
+
+    Args:
+        more: SIGINT, where Ctrl-C must not be cut off either; asyncio then leaves it alone.
     """
+    for number in (signal.SIGTERM, signal.SIGHUP, *more):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupts.take)
+            _interrupts.numbers.add(number)
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
+def end_undisturbed() -> None:
+    """Ignore, from now on, the signals that `interrupt_on_terminate` was given: this is the end."""
+    _interrupts.ending = True
+    for number in _interrupts.numbers:
+        # Our handler would not last: Python takes those back before it ends.
+        signal.signal(number, signal.SIG_IGN)

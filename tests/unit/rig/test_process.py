@@ -148,6 +148,53 @@ def test_nothing_is_reported_as_left_open_at_the_end(tmp_path):
     assert ended.stderr == ""
 
 
+STARTING = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from bench.rig import process
+process.interrupt_on_terminate(signal.SIGINT)
+popen = subprocess.Popen
+
+def interrupted(*args, **more):
+    child = popen(*args, **more)
+    if args[0] == ["sleep", "600"]:
+        print(child.pid, flush=True)
+        os.kill(os.getpid(), signal.{name})
+    return child
+
+process.subprocess.Popen = interrupted
+try:
+    process.Process("child", Path({folder!r})).launch(["sleep", "600"])
+except KeyboardInterrupt:
+    print(len(process.running()), flush=True)
+    process.end_undisturbed()
+    os.kill(os.getpid(), signal.SIGINT)
+    process.kill_all()
+    os.kill(os.getpid(), signal.SIGTERM)
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interrupt_while_a_child_is_started_loses_none_and_a_second_cuts_nothing(tmp_path, name):
+    program = STARTING.format(folder=str(tmp_path), name=name)
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
+    pid, known = map(int, ended.stdout.split())
+    assert known == 1
+    assert wait_for("end of the child", lambda: gone(pid))
+
+
+def test_a_signal_that_was_ignored_stays_so(tmp_path):
+    program = (
+        "import os, signal, sys; from bench.rig.process import interrupt_on_terminate;"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN); interrupt_on_terminate();"
+        "os.kill(os.getpid(), signal.SIGHUP)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_ports_are_distinct_and_free():
     given = [*free_ports(20), *free_ports(20)]
     assert len(set(given)) == 40
