@@ -1,8 +1,13 @@
 """Free TCP ports on the loopback address."""
 
+import fcntl
+import functools
+import os
 import random
 import socket
+import tempfile
 from contextlib import ExitStack
+from pathlib import Path
 
 HOST = "127.0.0.1"
 
@@ -26,8 +31,36 @@ def take_share(number: int, of: int) -> None:
     _share = slice(number, None, of)
 
 
+@functools.cache
+def _claims(_process: int) -> int | None:
+    """A file of this user whose byte N is locked by the process that was given port N.
+
+    A port looks free before its server has started, and while a broker that was killed is down.
+    The locks are the process's own, also after a fork, and end with it. None: no file can be made.
+    """
+    folder = Path(tempfile.gettempdir(), f"kraft-bridge-{os.getuid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return os.open(folder / "ports", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+
+
+def _claim(port: int) -> bool:
+    file = _claims(os.getpid())
+    if file is None:
+        return True
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
 def free_ports(count: int) -> list[int]:
-    """Distinct ports that were free a moment ago and were not handed out before by this process.
+    """Distinct ports that were free a moment ago and were not handed out before.
+
+    Neither by this process, nor by another one of this user that still runs.
 
     Raises:
         OSError: so many ports are not free.
@@ -46,7 +79,8 @@ def free_ports(count: int) -> list[int]:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-            ports.append(port)
+            if _claim(port):
+                ports.append(port)
     if len(ports) < count:
         raise OSError(f"{count} free ports on {HOST} wanted, {len(ports)} found")
     _given.update(ports)

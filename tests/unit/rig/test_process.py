@@ -1,5 +1,6 @@
 """Children are started apart, watched by their lines, and gone at the end."""
 
+import json
 import os
 import signal
 import subprocess
@@ -193,6 +194,19 @@ def test_a_signal_that_was_ignored_stays_so(tmp_path):
         "os.kill(os.getpid(), signal.SIGHUP)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_port_that_another_process_was_given_is_not_given_again(monkeypatch):
+    program = "from bench.rig.ports import free_ports; print(free_ports(2), flush=True); input()"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        theirs = json.loads(other.stdout.readline())
+        monkeypatch.setattr(ports, "_share", slice(None))
+        monkeypatch.setattr(ports, "_RANGE", theirs)
+        with pytest.raises(OSError, match="1 free ports"):
+            free_ports(1)
+        other.communicate(b"\n")
+    assert sorted(free_ports(2)) == sorted(theirs)
 
 
 def test_ports_are_distinct_and_free():
