@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from bench.rig.java import java_text
 from bench.rig.kafka import CONTROLLER_ID, ibp
 from bench.rig.ports import HOST, free_ports
 from bench.rig.process import Process, ProcessError
@@ -101,7 +102,7 @@ class Bridge(Process):
         """Write `properties` to its file, as every start does; returns the file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = (f"{key}={value}\n" for key, value in self.properties().items())
-        self.config.write_text("".join(lines))
+        self.config.write_text(java_text("".join(lines)))
         return self.config
 
     def _run(self, verb: str, *arguments: str) -> Self:

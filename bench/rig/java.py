@@ -72,7 +72,7 @@ def _version(executable: Path) -> int | None:
     shown = subprocess.run(
         [executable, "-version"], capture_output=True, text=True, timeout=60, check=False
     ).stderr
-    match = re.search(r'version "(\d+)', shown)
+    match = re.search(r'version "(?:1\.)?(\d+)', shown)
     return int(match[1]) if match else None
 
 
@@ -98,6 +98,16 @@ def find_java() -> Java:
         f"No Java {OLDEST} to {NEWEST} found ({looked_at}); "
         "set JAVA_HOME, or install the extra 'java' of this package"
     )
+
+
+def java_text(text: str) -> str:
+    r"""The text of a properties file as Java reads it: in ISO 8859-1, with escapes for the rest.
+
+    >>> print(java_text("log.dirs=/data/\u00fc"))
+    log.dirs=/data/\u00fc
+    """
+    units = memoryview(text.encode("utf-16-le")).cast("H")
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)
 
 
 def spark_java_home(java: Java, cache: Path) -> Path:

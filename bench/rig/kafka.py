@@ -14,7 +14,7 @@ from typing import Self
 
 from bench.rig.class_archive import archive_flags
 from bench.rig.jars import kafka_jars
-from bench.rig.java import QUICK_START, find_java
+from bench.rig.java import QUICK_START, find_java, java_text
 from bench.rig.ports import HOST, free_port, free_ports, is_open
 from bench.rig.process import Process, ProcessError
 from bench.rig.waiting import PATIENCE_S
@@ -89,7 +89,8 @@ class _Server(Process):
     def _write_properties(self) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{self.name}.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in self.properties().items()))
+        lines = (f"{key}={value}\n" for key, value in self.properties().items())
+        path.write_text(java_text("".join(lines)))
         return path
 
     def _java(self, main: str, *arguments: str | Path, flags: tuple[str, ...] = ()) -> list[str]:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from bench.rig.jars import JarsMissingError, pyspark_jars, zookeeper_jars
-from bench.rig.java import QUICK_START, JavaNotFoundError, find_java
+from bench.rig.java import QUICK_START, JavaNotFoundError, find_java, java_text
 from bench.rig.ports import HOST, free_port
 from bench.rig.process import Process, ProcessError, interrupt_on_terminate
 from bench.rig.waiting import PATIENCE_S
@@ -163,7 +163,7 @@ class ZooKeeper(Process):
             jaas.write_text(self.secured.jaas())
             flags = (*flags, *self.secured.flags(jaas))
             jars = [*jars, *self.secured.jars()]
-        config.write_text(lines + self.more_config)
+        config.write_text(java_text(lines + self.more_config))
         log = self.folder / "log4j2.properties"
         log.write_text(_LOG)
         return self.launch(
