@@ -25,6 +25,12 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
 	  do printf '  make %-14s %s\n' "$$t" "$$d"; done
 
+CONTAINER := docker build -f compose/Dockerfile -t kraft-bridge . && docker run -it kraft-bridge kraft-bridge demo
+ifneq ($(filter demo,$(MAKECMDGOALS)),)
+  ifneq ($(shell uname -s),Linux)
+    $(error The demonstration runs on Linux only; in its container: $(CONTAINER))
+  endif
+endif
 demo: $(ENV) $(JARS) ## real ZooKeeper, real brokers, a live migration, load, a Spark report
 	$(VENV)/bin/kraft-bridge demo
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from typing import Final
@@ -12,6 +13,7 @@ from kazoo.exceptions import KazooException
 from bench.demo.analysis import analyse
 from bench.demo.migrate import migrate
 from bench.demo.narrator import Narrator
+from bench.demo.needs import full
 from bench.demo.seed import seed
 from bench.demo.stage import Options, Stage
 from bench.demo.strain import strain
@@ -19,7 +21,7 @@ from bench.demo.verdict import judge_and_stop
 from bench.load.cluster_api import RefusedError
 from bench.rig.jars import JarsMissingError
 from bench.rig.java import JavaNotFoundError
-from bench.rig.process import ProcessError, interrupt_on_terminate, running
+from bench.rig.process import ProcessError, end_undisturbed, interrupt_on_terminate, running
 
 INTERRUPTED: Final = 130
 
@@ -43,8 +45,8 @@ def run(options: Options) -> int:
         Exit code: 0 if every check of safety held, 1 if one did not or a step failed, 130 after
         Ctrl-C.
     """
-    interrupt_on_terminate()
-    options.out.mkdir(parents=True)
+    interrupt_on_terminate(signal.SIGINT)
+    options.out.mkdir(parents=True, exist_ok=True)
     narrator = Narrator()
     narrator.say(f"everything of this run lies in {options.out}")
     interrupted = False
@@ -53,18 +55,20 @@ def run(options: Options) -> int:
             _steps(stage, narrator)
     except KeyboardInterrupt:
         interrupted = True
-        narrator.say("interrupted")
     except Exception as error:  # noqa: BLE001 - whatever ends a step is a check that failed
-        if not isinstance(error, _EXPECTED):
+        is_full = full(options.out)
+        if not is_full and not isinstance(error, _EXPECTED):
             narrator.err.print_exception()
-        narrator.check("the step came to its end", held=False, figures=f"{error}")
+        narrator.check("the step came to its end", held=False, figures=is_full or f"{error}")
+    end_undisturbed()
     left = running()
+    if interrupted and not left:
+        narrator.say(f"interrupted: every process has ended, and its logs are in {options.out}")
+        return INTERRUPTED
     narrator.check(
         "no process is left behind", not left, ", ".join(f"{p.name} {p.pid}" for p in left)
     )
-    if interrupted:
-        return INTERRUPTED
-    return _verdict(narrator, options)
+    return INTERRUPTED if interrupted else _verdict(narrator, options)
 
 
 def _steps(stage: Stage, narrator: Narrator) -> None:
@@ -95,6 +99,8 @@ def _verdict(narrator: Narrator, options: Options) -> int:
     )
     text = f"{held} of {len(safety)} checks held{also}; {narrator.elapsed_s:.0f} s in all"
     if narrator.failed:
+        reason = full(options.out)
+        text += f"; {reason}" if reason else ""
         narrator.out.print(f"demo FAILED: {text}; logs in {options.out}", soft_wrap=True)
         return 1
     narrator.out.print(f"demo OK: {text}", soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import time
@@ -19,9 +20,10 @@ from bench.demo.controllers import Controllers
 from bench.load import cluster_api as api
 from bench.rig.cluster import Cluster
 from bench.rig.kafka import Broker
-from bench.rig.process import ProcessError, kill_all
+from bench.rig.process import ProcessError, end_undisturbed, kill_all
 from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zookeeper import ZooKeeper
+from emulator.io.disk import make_folder
 
 RELEASE: Final = "3.9.2"
 BROKER_PROPERTIES: Final = {"num.io.threads": 4}
@@ -32,7 +34,7 @@ class Options:
     """What the command line may change."""
 
     out: Path
-    """Folder of this run; made new."""
+    """Folder of this run, by `new_folder`."""
     seconds: float = 60.0
     """Length of the load."""
     rate: float = 10.0
@@ -117,6 +119,7 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        end_undisturbed()
         try:
             self.look_no_more()
             self.clients.abandon()
@@ -125,5 +128,17 @@ class Stage:
 
 
 def new_folder(root: Path) -> Path:
-    """``<root>/demo-<time>``, not there before."""
-    return root.absolute() / time.strftime("demo-%Y%m%d-%H%M%S")
+    """Make ``<root>/demo-<time>``, with a number after it where there is one of this second.
+
+    Raises:
+        NotADirectoryError: something else than a folder has the name of ``root``.
+        OSError: it cannot be made.
+    """
+    root = root.absolute()
+    make_folder(root)
+    name = time.strftime("demo-%Y%m%d-%H%M%S")
+    for more in itertools.chain([""], (f"-{number}" for number in itertools.count(2))):
+        with contextlib.suppress(FileExistsError):
+            (folder := root / f"{name}{more}").mkdir()
+            break
+    return folder

@@ -24,8 +24,15 @@ def demo(
     """Migrate a real cluster under load, check and measure it, write a report (needs Java 17+)."""
     check_name("--out", out)
     try:
+        from bench.demo.needs import NotHereError, look
         from bench.demo.run import run
         from bench.demo.stage import Options, new_folder
+        from bench.rig.jars import JarsMissingError
+        from bench.rig.java import JavaNotFoundError
     except ImportError as error:
         raise fail(f"{error}; {install('spark', 'java')}") from error
+    try:
+        look(Options(out, seconds, rate))
+    except (NotHereError, JavaNotFoundError, JarsMissingError) as error:
+        raise fail(str(error)) from error
     raise typer.Exit(run(Options(new_folder(out), seconds, rate)))

@@ -8,7 +8,7 @@ import pytest
 
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Options
-from bench.rig.process import Process, ProcessError
+from bench.rig.process import Process, ProcessError, _interrupts
 
 
 @pytest.fixture
@@ -17,7 +17,8 @@ def ends(monkeypatch, tmp_path):
     # Loads the plots: not in every process that only looks which tests there are.
     from bench.demo import run as demo
 
-    monkeypatch.setattr(demo, "interrupt_on_terminate", lambda: None)
+    monkeypatch.setattr(demo, "interrupt_on_terminate", lambda *_: None)
+    monkeypatch.setattr(_interrupts, "ending", False)
     child = Process("child", tmp_path)
 
     def run(how, speed=lambda _narrator: None):

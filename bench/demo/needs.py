@@ -1,0 +1,101 @@
+"""What a demonstration needs of this machine, looked at before anything is started or written."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from pathlib import Path
+from typing import Final
+
+from bench.demo.stage import RELEASE, Options
+from bench.rig.jars import kafka_jars, zookeeper_jars
+from bench.rig.java import find_java
+
+CONTAINER: Final = (
+    "docker build -f compose/Dockerfile -t kraft-bridge . && "
+    "docker run -it kraft-bridge kraft-bridge demo"
+)
+_MB: Final = 1_000_000
+# Measured: 87 MB of a run of 60 s with 25 changes/s, of them 20 before the load, 3 of Spark's own.
+_WITHOUT_LOAD_MB: Final = 150.0
+_MB_PER_S: Final = 0.5
+_MB_PER_CHANGE: Final = 0.04
+_FULL_MB: Final = 10.0
+_UNFIT: Final = frozenset(',\\"#%?*[]{}:\n\r\t')
+"""Kafka separates folders by commas; the rest means something in a file or URL, or is a pattern."""
+
+
+class NotHereError(RuntimeError):
+    """A demonstration cannot run here; the message is one sentence that says what to do."""
+
+
+def look(options: Options) -> None:
+    """See whether a demonstration can run here.
+
+    Args:
+        options: its folder need not be there yet.
+
+    Raises:
+        NotHereError: no Linux; a folder whose name is unfit, or whose disk has too little room.
+        JavaNotFoundError: no Java that the servers run with.
+        JarsMissingError: their jars were not fetched.
+    """
+    folder = options.out.absolute()
+    problem = (
+        not_linux(platform.system())
+        or unfit(folder)
+        or too_little(folder, free_mb(folder), needed_mb(options.seconds, options.rate))
+    )
+    if problem:
+        raise NotHereError(problem)
+    find_java()
+    kafka_jars(RELEASE)
+    zookeeper_jars()
+
+
+def not_linux(system: str) -> str:
+    """What to do on another system than Linux; empty on Linux."""
+    if system == "Linux":
+        return ""
+    return f"The demonstration runs on Linux only, this is {system}; in its container: {CONTAINER}"
+
+
+def unfit(folder: Path) -> str:
+    """What to do about a name that servers would read as another; empty if it is fine."""
+    found = sorted(_UNFIT.intersection(str(folder)))
+    if not found:
+        return ""
+    shown = " and ".join(repr(one) for one in found)
+    return f"{folder} has {shown} in its name, which Kafka or Spark misreads: give another --out"
+
+
+def needed_mb(seconds: float, rate: float) -> float:
+    """Room that a run needs, in MB, from the length of its load and its changes per second."""
+    return _WITHOUT_LOAD_MB + seconds * (_MB_PER_S + rate * _MB_PER_CHANGE)
+
+
+def free_mb(folder: Path) -> float:
+    """Room on the disk of a folder, which need not be there yet, in MB."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    return shutil.disk_usage(there).free / _MB
+
+
+def too_little(folder: Path, free: float, needed: float) -> str:
+    """What to do if a disk has less room than is needed, in MB; empty if it has enough."""
+    if free >= needed:
+        return ""
+    return (
+        f"The disk of {folder} has {free:.0f} MB free and the demonstration needs {needed:.0f} MB: "
+        "free some, or give a folder of another disk by --out"
+    )
+
+
+def full(folder: Path) -> str:
+    """What to do if the disk of a folder is full by now; empty if it is not."""
+    free = free_mb(folder)
+    if free >= _FULL_MB:
+        return ""
+    return (
+        f"the disk of {folder} is full ({free:.0f} MB free), and servers end without room: "
+        "free some, or give a folder of another disk by --out, and run it again"
+    )
