@@ -5,44 +5,65 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
+import shlex
+import shutil
+import signal
 import sys
+import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from bench.analysis.reach import SparkUnavailableError
 from bench.demo.clients import ADMIN
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
 from bench.report.analyze import Analysis, analyze, print_summary
 from bench.report.blocks import Note, ReportSection, table
 from bench.report.findings import Finding
+from bench.rig.java import JavaNotFoundError
 from bench.rig.process import Process, ProcessError
+from emulator.io.failures import sentence
 
-_SPARK_S: Final = 180.0
+_SPARK_S: Final = 900.0
+_POLL_S: Final = 0.1
+_OF_SPARK: Final = 3
+"""Exit code of the child: not the analysis failed, but Spark."""
+_SPARK_ERRORS: Final = (SparkUnavailableError, JavaNotFoundError)
+_SPARK_WORDS: Final = re.compile(
+    r"OutOfMemoryError|No space left|Disk quota|SparkContext.* (stopped|shut down)|ExecutorLost"
+)
 _SUMMARY: Final = "summary.json"
 _CHECKS: Final = "checks.json"
 _FROM_OUTSIDE: Final = ("http://", "https://", "src=", "@import", "<link")
+
+
+class SparkFailedError(ProcessError):
+    """Spark, its Java or its disk failed, not the analysis; the message says how to try again."""
 
 
 def analyse(stage: Stage, narrator: Narrator) -> None:
     """Run the analysis, print its summary and where the report lies.
 
     Raises:
-        ProcessError: it failed or took too long.
+        SparkFailedError: Spark did not do its part.
+        ProcessError: the analysis failed.
     """
     out = stage.options.out / "report"
-    spark = Process("spark", stage.options.out)
     trace = chosen(stage.trace, out.with_name("trace-of-leader"), processes(stage))
     out.mkdir(parents=True, exist_ok=True)
     checks = out / _CHECKS
     checks.write_text(json.dumps([asdict(one) for one in narrator.checks], indent=1))
-    spark.launch([sys.executable, "-m", "bench.demo.analysis", str(trace), str(out), str(checks)])
     narrator.say(f"PySpark reads the trace of controller {stage.controllers.leader}, which leads")
-    spark.wait_until("the end of the analysis", lambda: not spark.alive, _SPARK_S)
-    if spark.exit_code != 0:
-        raise ProcessError(f"the analysis ended with {spark.exit_code}:\n{spark.tail()}")
+    _run(trace, out, checks)
     left = json.loads((out / _SUMMARY).read_text())
     found = [Finding(**each) for each in left["findings"]]
     analysis = Analysis(Path(left["html"]), left["parquet"], found)
@@ -55,6 +76,70 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
         bool(found) and "<svg" in page and not foreign and bool(tables),
         f"{len(page) / 1000:.0f} kB with {page.count('<svg')} plots; {len(tables)} tables; "
         f"{len(found)} findings" + (f"; it refers to {foreign}" if foreign else ""),
+    )
+
+
+def _run(trace: Path, out: Path, checks: Path) -> None:
+    """Run the child; nothing of what it and Spark keep while they run is left.
+
+    Raises:
+        SparkFailedError: Spark did not do its part.
+        ProcessError: the analysis failed.
+    """
+    spark = Process("spark", out.parent)
+    scratch = out.with_name("spark-scratch")
+    scratch.mkdir()
+    kept = {
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "TMPDIR": str(scratch),
+        # Read as a shell does.
+        "SPARK_SUBMIT_OPTS": f'"-Djava.io.tmpdir={scratch}"',
+    }
+    command = [sys.executable, "-m", "bench.demo.analysis", *map(str, (trace, out, checks))]
+    try:
+        spark.launch(command, kept)
+        end = time.monotonic() + _SPARK_S
+        while spark.alive and time.monotonic() < end:
+            time.sleep(_POLL_S)
+        problem = fault(None if spark.alive else spark.exit_code, "\n".join(spark.lines()))
+    finally:
+        spark.kill()
+        shutil.rmtree(scratch, ignore_errors=True)
+    if problem is not None:
+        again = shlex.join([sys.argv[0], "analyze", str(trace), "--out", str(out)])
+        raise type(problem)(f"{problem} (all it printed is in {spark.out}); to try again: {again}")
+
+
+def fault(code: int | None, printed: str) -> ProcessError | None:
+    """What a child that analysed ended with; None if it did what it should.
+
+    Args:
+        code: its exit code, negative for a signal; None: it did not end in time.
+        printed: all that it printed.
+    """
+    if code == 0:
+        return None
+    if code is None:
+        return SparkFailedError(f"Spark failed: it has not ended within {_SPARK_S / 60:g} minutes")
+    if code < 0:
+        ended = signal.Signals(-code).name
+        return SparkFailedError(f"Spark failed: its driver was ended by {ended}, not by us")
+    last = printed.rstrip().rpartition("\n")[2] or f"it ended with {code}, and printed nothing"
+    if code == _OF_SPARK:
+        return SparkFailedError(f"Spark failed: {last}")
+    return ProcessError(f"the analysis failed: {last}")
+
+
+def is_of_spark(error: BaseException) -> bool:
+    """Whether Spark, its Java or the disk that it writes to ended an analysis, not the analysis."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(cause)
+    return any(
+        isinstance(one, (*_SPARK_ERRORS, Py4JNetworkError, ConnectionError, EOFError, MemoryError))
+        or (isinstance(one, OSError) and one.errno in {errno.ENOSPC, errno.EDQUOT})
+        or (isinstance(one, Py4JError | PySparkException) and _SPARK_WORDS.search(str(one)))
+        for one in chain
     )
 
 
@@ -96,16 +181,27 @@ def sections(checks: Sequence[Mapping[str, Any]]) -> list[ReportSection]:
     return [ReportSection("Checks of the demonstration", [note, *table(rows)])]
 
 
-def main(trace: str, out: str, checks: str) -> None:
-    """Analyse and leave the summary as JSON."""
-    analysis = analyze(trace, out, also=sections(json.loads(Path(checks).read_text())))
+def main(trace: str, out: str, checks: str) -> int:
+    """Analyse and leave the summary as JSON; the last line printed says what failed.
+
+    Returns:
+        Exit code: 0, 1 if the analysis failed, 3 if Spark did.
+    """
+    try:
+        analysis = analyze(trace, out, also=sections(json.loads(Path(checks).read_text())))
+    except Exception as error:  # noqa: BLE001 - whatever it is, who waits has to be told whose it is
+        traceback.print_exc()
+        name = type(error).__name__
+        sys.stderr.write(f"{' '.join(sentence(error).split()) or name} ({name})\n")
+        return _OF_SPARK if is_of_spark(error) else 1
     left = {
         "html": str(analysis.html),
         "parquet": analysis.parquet,
         "findings": [asdict(finding) for finding in analysis.findings],
     }
     Path(out, _SUMMARY).write_text(json.dumps(left, indent=1))
+    return 0
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))
