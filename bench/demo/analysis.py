@@ -31,9 +31,9 @@ from bench.report.blocks import Note, ReportSection, table
 from bench.report.findings import Finding
 from bench.rig.java import JavaNotFoundError
 from bench.rig.process import Process, ProcessError
+from bench.rig.waiting import PATIENCE_S
 from emulator.io.failures import sentence
 
-_SPARK_S: Final = 900.0
 _POLL_S: Final = 0.1
 _OF_SPARK: Final = 3
 """Exit code of the child: not the analysis failed, but Spark."""
@@ -98,7 +98,7 @@ def _run(trace: Path, out: Path, checks: Path) -> None:
     command = [sys.executable, "-m", "bench.demo.analysis", *map(str, (trace, out, checks))]
     try:
         spark.launch(command, kept)
-        end = time.monotonic() + _SPARK_S
+        end = time.monotonic() + PATIENCE_S
         while spark.alive and time.monotonic() < end:
             time.sleep(_POLL_S)
         problem = fault(None if spark.alive else spark.exit_code, "\n".join(spark.lines()))
@@ -120,7 +120,9 @@ def fault(code: int | None, printed: str) -> ProcessError | None:
     if code == 0:
         return None
     if code is None:
-        return SparkFailedError(f"Spark failed: it has not ended within {_SPARK_S / 60:g} minutes")
+        return SparkFailedError(
+            f"Spark failed: it has not ended within {PATIENCE_S / 60:g} minutes"
+        )
     if code < 0:
         ended = signal.Signals(-code).name
         return SparkFailedError(f"Spark failed: its driver was ended by {ended}, not by us")

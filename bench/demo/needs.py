@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import platform
 import shutil
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +26,7 @@ _WITHOUT_LOAD_MB: Final = 150.0
 _MB_PER_S: Final = 0.5
 _MB_PER_CHANGE: Final = 0.04
 _FULL_MB: Final = 10.0
+_LOOK_S: Final = 1.0
 _UNFIT: Final = frozenset(',\\"#%?*[]{}:\n\r\t')
 """Kafka separates folders by commas; the rest means something in a file or URL, or is a pattern."""
 
@@ -99,3 +105,25 @@ def full(folder: Path) -> str:
         f"the disk of {folder} is full ({free:.0f} MB free), and servers end without room: "
         "free some, or give a folder of another disk by --out, and run it again"
     )
+
+
+@contextlib.contextmanager
+def room_watched(folder: Path) -> Iterator[None]:
+    """Inside, a disk that gets full ends this process's work as SIGTERM does.
+
+    Servers without room end or hang, and what is waited for then does not come.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK_S):
+            if full(folder):
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    thread = threading.Thread(target=watch, name="room", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -13,7 +13,7 @@ from kazoo.exceptions import KazooException
 from bench.demo.analysis import analyse
 from bench.demo.migrate import migrate
 from bench.demo.narrator import Narrator
-from bench.demo.needs import full
+from bench.demo.needs import full, room_watched
 from bench.demo.seed import seed
 from bench.demo.stage import Options, Stage
 from bench.demo.strain import strain
@@ -51,15 +51,18 @@ def run(options: Options) -> int:
     narrator.say(f"everything of this run lies in {options.out}")
     interrupted = False
     try:
-        with Stage(options) as stage:
+        with Stage(options) as stage, room_watched(options.out):
             _steps(stage, narrator)
     except KeyboardInterrupt:
-        interrupted = True
+        reason = full(options.out)
+        interrupted = not reason
+        if reason:
+            narrator.check("the step came to its end", held=False, figures=reason)
     except Exception as error:  # noqa: BLE001 - whatever ends a step is a check that failed
-        is_full = full(options.out)
-        if not is_full and not isinstance(error, _EXPECTED):
+        reason = full(options.out)
+        if not reason and not isinstance(error, _EXPECTED):
             narrator.err.print_exception()
-        narrator.check("the step came to its end", held=False, figures=is_full or f"{error}")
+        narrator.check("the step came to its end", held=False, figures=reason or f"{error}")
     end_undisturbed()
     left = running()
     if interrupted and not left:
@@ -99,8 +102,6 @@ def _verdict(narrator: Narrator, options: Options) -> int:
     )
     text = f"{held} of {len(safety)} checks held{also}; {narrator.elapsed_s:.0f} s in all"
     if narrator.failed:
-        reason = full(options.out)
-        text += f"; {reason}" if reason else ""
         narrator.out.print(f"demo FAILED: {text}; logs in {options.out}", soft_wrap=True)
         return 1
     narrator.out.print(f"demo OK: {text}", soft_wrap=True)

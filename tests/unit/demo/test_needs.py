@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 from bench.demo import needs, stage
 from bench.rig import java
 from tests.unit.commands.running import run
+
+ENDED = (os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture(autouse=True)
@@ -96,11 +100,23 @@ def test_too_little_room_says_how_much_there_is_and_how_much_is_needed(
 ) -> None:
     monkeypatch.setattr(needs, "free_mb", lambda _: 99.6)
     complaint = refused(tmp_path / "out")
-    assert f"has 100 MB free and the demonstration needs {needs.needed_mb(60, 25):.0f} MB" in (
+    assert f"has 100 MB free and the demonstration needs {needs.needed_mb(60, 10):.0f} MB" in (
         complaint
     )
     monkeypatch.setattr(needs, "free_mb", lambda _: 9.0)
     assert "is full (9 MB free)" in needs.full(tmp_path)
+
+
+def test_a_disk_that_gets_full_ends_the_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = threading.Event()
+    monkeypatch.setattr(needs, "_LOOK_S", 0.01)
+    monkeypatch.setattr(needs.os, "kill", lambda *sent: sent == ENDED and asked.set())
+    with needs.room_watched(tmp_path):
+        assert not asked.is_set()
+        monkeypatch.setattr(needs, "free_mb", lambda _: 9.0)
+        assert asked.wait(60)
 
 
 def test_a_gigabyte_is_enough_by_default_and_a_longer_load_needs_more(tmp_path: Path) -> None:

@@ -89,6 +89,18 @@ def test_ctrl_c(ends, capsys):
     assert "interrupted" in capsys.readouterr().err
 
 
+def test_a_disk_that_gets_full_is_the_reason(ends, capsys, monkeypatch):
+    from bench.demo import run as demo
+
+    monkeypatch.setattr(demo, "full", lambda _: "the disk is full")
+    for how in (KeyboardInterrupt(), KeyError("surprise")):
+        assert ends(how) == 1
+        seen = capsys.readouterr()
+        assert "the step came to its end: the disk is full" in seen.out
+        assert "Traceback" not in seen.err
+        assert "interrupted" not in seen.err
+
+
 def test_figures_go_to_stdout_progress_to_stderr_without_colour(capsys, monkeypatch):
     monkeypatch.setenv("CI", "true")
     narrator = Narrator()
