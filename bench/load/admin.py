@@ -34,9 +34,8 @@ RETRIABLE: Final = frozenset(
 which is why UNKNOWN_TOPIC_OR_PARTITION is treated apart: by what was asked, and for how long."""
 
 UNKNOWN_S: Final = 15.0
-"""For how long a topic may be unknown to brokers that have not caught up. Longer, it is gone: a
-broker sends a deletion to a second controller if the first one does not answer, and passes on the
-second answer. Kafka's own client gives up at the first one."""
+"""For how long a topic may be unknown to brokers that have not caught up. Longer, it is gone: to a
+second controller a broker sends a deletion again, if the first one does not answer."""
 _ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 _IN_DOUBT: Final = frozenset(
     {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER}
@@ -46,7 +45,7 @@ is one no longer answers so whoever waits for a commit, and the next one may com
 appended (QuorumController.renounce; ``emulator/controller/machine.py``, ``suspend``)."""
 _BACKOFF_S: Final = 0.1
 SLOW_S: Final = 20.0
-"""A change that waited for longer is told, with its longest attempts, as one that was given up."""
+"""A change that waited for longer is printed, as one that was given up."""
 _TOLD: Final = 4
 _TOLD_CHANGES: Final = 200
 
@@ -73,7 +72,7 @@ class AdminResult:
     failed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(API, error) -> changes given up: answered with an error that no retry mends, or too late."""
     unsent: int = 0
-    """Changes that were due and never sent: no connection was free until they counted as failed."""
+    """Changes never sent: nothing was free until they counted as failed."""
     retried: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(API, error) -> attempts that were repeated."""
     not_now: list[NotNow] = field(default_factory=list)
@@ -202,10 +201,9 @@ class AdminLoad:
             else share.numbers(max(1, int(rate * seconds)))
         )
         self._stopped = asyncio.Event()
-        # A topic with a change under way is not free for another, and where none is free each
-        # change would be one more topic: half of them are kept free.
-        free = max(1, share.part(topics_wanted) // 2)
-        self._room = asyncio.Semaphore(min(share.part(connections), free))
+        # Where no topic is free each change would be one more topic: half of them are kept free.
+        busy_max = max(1, share.part(topics_wanted) // 2)
+        self._room = asyncio.Semaphore(min(share.part(connections), busy_max))
         self._client_id = client_id = share.named(client_id)
         self._record = record
         self._give_up_s = give_up_s
@@ -326,8 +324,7 @@ class AdminLoad:
     async def _attempt(self, change: Change, end_s: float) -> _Attempt:
         """Try once; a lost connection is NETWORK_EXCEPTION, as Kafka's clients have it.
 
-        No answer in time is REQUEST_TIMED_OUT: half a minute, or until ``end_s`` of the loop's
-        clock. Its connection is closed.
+        No answer in half a minute or until ``end_s``, of the loop's clock, is REQUEST_TIMED_OUT.
         """
         made = _Attempt(ErrorCode.NETWORK_EXCEPTION, sent_ns=time.monotonic_ns())
         connection = None

@@ -28,6 +28,15 @@ class Brokers(enum.StrEnum):
     ONE = "one"
 
 
+_Brokers = Annotated[
+    Brokers,
+    typer.Option(
+        help="'all' that forward changes; 'one' measures the channel of a single broker, which "
+        "forwards one request at a time."
+    ),
+]
+
+
 def load(  # noqa: PLR0917  # one option each
     bootstrap_server: Annotated[
         str, typer.Option(help="HOST:PORT,... of brokers (a listener without login or TLS).")
@@ -55,13 +64,7 @@ def load(  # noqa: PLR0917  # one option each
     connections: Annotated[
         int, typer.Option(min=1, max=10_000, help="At most; a change waits for one to be free.")
     ] = 100,
-    brokers: Annotated[
-        Brokers,
-        typer.Option(
-            help="'all' that forward changes; 'one' measures the channel of a single broker, which "
-            "forwards one request at a time."
-        ),
-    ] = Brokers.ALL,
+    brokers: _Brokers = Brokers.ALL,
     client_id: Annotated[
         str, typer.Option(help="In every request and in the trace; unique among several loads.")
     ] = "kraft-bridge-load",
@@ -85,9 +88,7 @@ def load(  # noqa: PLR0917  # one option each
         from bench.load.session import LoadPlan
     except ImportError as error:
         raise fail(f"{error}; {install('spark')}") from error
-    for name, value in (("--rate", rate), ("--duration", duration), ("--give-up", give_up)):
-        if value is not None and math.isnan(value):
-            raise fail(f"{name} must be a number", 2)
+    _check_numbers({"--rate": rate, "--duration": duration, "--give-up": give_up})
     _check(bootstrap_server, prefix, {"--client-id": client_id, "--run-id": run_id or "-"})
     plan = LoadPlan(
         bootstrap_server,
@@ -103,12 +104,16 @@ def load(  # noqa: PLR0917  # one option each
         one_broker=brokers is Brokers.ONE,
     )
     run_id = run_id or time.strftime("%Y%m%d-%H%M%S")
-    count = checked_tasks(spark_master, tasks)
-    if spark_master is None:
-        shares = _play(plan, trace, run_id)
-    else:
-        shares = _play_in_tasks(plan, trace, run_id, spark_master, count)
+    shares = _played(plan, trace, run_id, spark_master, checked_tasks(spark_master, tasks))
     raise typer.Exit(_shown(plan, shares, as_json=as_json))
+
+
+def _played(
+    plan: LoadPlan, trace: str | None, run_id: str, master: str | None, tasks: int
+) -> list[LoadOutcome]:
+    if master is None:
+        return _play(plan, trace, run_id)
+    return _play_in_tasks(plan, trace, run_id, master, tasks)
 
 
 def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
@@ -164,6 +169,12 @@ def _shown(plan: LoadPlan, shares: list[LoadOutcome], *, as_json: bool) -> int:
 
 def _say(line: str) -> None:
     typer.echo(line, err=True)
+
+
+def _check_numbers(values: dict[str, float | None]) -> None:
+    for name, value in values.items():
+        if value is not None and math.isnan(value):
+            raise fail(f"{name} must be a number", 2)
 
 
 def _check(bootstrap: str, prefix: str, names: dict[str, str]) -> None:
