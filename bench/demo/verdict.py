@@ -37,9 +37,7 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
         CalledProcessError: Kafka's tool cannot read the log.
     """
     stage.controllers.wait_drained()
-    tree = still_tree(stage)
-    records = stage.controllers.records()
-    log = from_log(one for one in records if one["offset"] <= tree.offset)
+    tree, log = _at_one_offset(stage)
     _compare(narrator, "the stores are equal, entity by entity", tree, log, differences(tree, log))
     wrong = [*unlike(load.topics, log), *undeleted(load, log)]
     narrator.check(
@@ -74,21 +72,43 @@ def _tree(stage: Stage) -> Entities:
     return from_dump(dump(stage.zk.hosts, with_secrets=True))
 
 
-def still_tree(stage: Stage) -> Entities:
-    """ZooKeeper's entities at one offset: `/migration` did not change while they were read.
+def _at_one_offset(stage: Stage) -> tuple[Entities, Entities]:
+    """ZooKeeper and the log of the leader, both at one offset: nothing changed meanwhile.
 
     Raises:
-        TimeoutError: it changed each time, for 15 minutes.
+        TimeoutError: something changed each time, for 15 minutes.
     """
 
-    def read() -> Entities | None:
-        before = stage.look().get("/migration")[1].mzxid
+    def read() -> tuple[Entities, Entities] | None:
+        before = _written(stage)
         tree = _tree(stage)
-        return tree if stage.look().get("/migration")[1].mzxid == before else None
+        return still(tree, stage.controllers.records(), before, _written(stage))
 
-    found = wait_for("a tree that does not change while it is read", read, PATIENCE_S)
+    found = wait_for("stores that do not change while they are read", read, PATIENCE_S)
     assert found is not None
     return found
+
+
+def still(
+    tree: Entities, records: Sequence[Mapping[str, Any]], before: int, after: int
+) -> tuple[Entities, Entities] | None:
+    """A tree, and the log up to where it was read; None if it changed while it was read.
+
+    Args:
+        tree: read between two looks at ``/migration``.
+        records: of the log.
+        before: the offset that ZooKeeper had at the first look.
+        after: at the second. NoOps move it and change nothing.
+    """
+    meanwhile = [one["type"] for one in records if before < one["offset"] <= after]
+    if any(kind != _NO_OP for kind in meanwhile):
+        return None
+    return tree, from_log(one for one in records if one["offset"] <= after)
+
+
+def _written(stage: Stage) -> int:
+    """The offset up to which ZooKeeper has the log."""
+    return int(stage.znode("/migration")["kraft_metadata_offset"])
 
 
 def _compare_all(stage: Stage, narrator: Narrator) -> None:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from bench.demo.strain import unled
-from bench.demo.verdict import undeleted, unlike
+from bench.demo.verdict import still, undeleted, unlike
 from bench.judge.stores import differences, from_log, from_tree
 from bench.load.admin import AdminResult
 from bench.load.changes import TopicState
@@ -147,3 +147,18 @@ def test_what_nobody_took_over_from_a_killed_broker_is_named():
     seen = Shape(controller_id=1, brokers={1: "h:1"}, topics={"t": partitions})
     assert unled(seen, 0) == ["t-1"]
     assert unled(seen, 2) == ["t-2"]
+
+
+def test_stores_are_compared_at_the_offset_of_a_tree_that_nothing_changed_meanwhile():
+    kinds = ["TOPIC_RECORD", "NO_OP_RECORD", "NO_OP_RECORD", "TOPIC_RECORD"]
+    records = [
+        record(kind, name=f"t{at}", topicId=f"{at}") | {"offset": at}
+        for at, kind in enumerate(kinds)
+    ]
+    tree = from_tree({})
+    assert still(tree, records, 0, 3) is None, "a topic came while the tree was read"
+    for before, after in ((0, 0), (0, 2), (1, 2)):
+        found = still(tree, records, before, after)
+        assert found is not None
+        assert found[0] is tree
+        assert (found[1].topics.keys(), found[1].offset) == ({"t0"}, after)
