@@ -24,10 +24,10 @@ class Check:
     step: int
     what: str
     held: bool | None
-    """None: not judged, since the machine was busy; only a check of speed may be that."""
+    """None: not judged; only a check of speed may be that, or the report."""
     figures: str
     of_speed: bool = False
-    """Whether it is about rate, latency or duration, and not about safety."""
+    """Whether it is about rate, latency or duration, and not about safety: it fails no run."""
 
 
 class Narrator:

@@ -21,7 +21,7 @@ def ends(monkeypatch, tmp_path):
     monkeypatch.setattr(_interrupts, "ending", False)
     child = Process("child", tmp_path)
 
-    def run(how, speed=lambda _narrator: None):
+    def run(how, speed=lambda _narrator: None, analyse=lambda *_: None):
         def seed(_stage, narrator):
             speed(narrator)
             child.launch(["sleep", "60"])
@@ -30,8 +30,9 @@ def ends(monkeypatch, tmp_path):
                 raise how
 
         monkeypatch.setattr(demo, "seed", seed)
-        for step in ("migrate", "strain", "judge_and_stop", "analyse"):
+        for step in ("migrate", "strain", "judge_and_stop"):
             monkeypatch.setattr(demo, step, lambda *_: None)
+        monkeypatch.setattr(demo, "analyse", analyse)
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
         code = demo.run(Options(tmp_path / "out"))
         assert not child.alive
@@ -77,6 +78,17 @@ def test_safety_alone_decides_the_exit_code(ends, capsys, busy, line, end):
     assert f"demo OK: 2 of 2 checks held{end}" in out
     assert ends(ProcessError("a lost change"), speed) == 1
     assert "demo FAILED: 1 of 3 checks held" in capsys.readouterr().out
+
+
+def test_a_report_that_spark_cannot_make_is_not_judged(ends, capsys, monkeypatch):
+    from bench.demo import run as demo
+
+    def analyse(*_):
+        raise demo.SparkFailedError("no Java; to try again: kraft-bridge analyze trace")
+
+    assert ends(None, analyse=analyse) == 0
+    out = capsys.readouterr().out
+    assert "NOT JUDGED  the report is written: no Java; to try again: kraft-bridge analyze" in out
 
 
 def test_a_fault_of_ours_shows_where(ends, capsys):
