@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.kit.record",
     "tests.kit.scheduling",
     "tests.kit.transcript",
+    "tests.kit.whole",
 ]
 
 # Most of what tests make is trees and records without circles: with the default of 700 the search
