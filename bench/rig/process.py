@@ -199,7 +199,9 @@ class Process:
                 kept += path.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
         return "\n".join(kept)
 
-    def wait_until(self, what: str, ready: Callable[[], bool], timeout_s: float) -> None:
+    def wait_until(
+        self, what: str, ready: Callable[[], bool], timeout_s: float = PATIENCE_S
+    ) -> None:
         """Wait until ``ready`` answers true.
 
         Args:

@@ -140,7 +140,7 @@ def oracle_of(release: str, compile_java: Callable[..., Path]) -> Oracle:
     def ask(files: list[Mapping[str, str]]) -> list[str]:
         texts = (javaproperties.dumps(dict(file), timestamp=False) for file in files)
         lines = b"\n".join(base64.b64encode(text.encode("latin-1")) for text in texts)
-        printed = java([classes, *jars], "ConfigOracle", stdin=lines, timeout_s=240)
+        printed = java([classes, *jars], "ConfigOracle", stdin=lines)
         answers = printed.decode().splitlines()
         assert len(answers) == len(files)
         return answers

@@ -30,7 +30,7 @@ def oracle(compile_java: Callable[..., Path]) -> Callable[[list[str]], list[str]
 
     def ask(questions: list[str]) -> list[str]:
         text = "\n".join(questions).encode()
-        printed = java([classes], "WireOracle", *arguments, stdin=text, timeout_s=120)
+        printed = java([classes], "WireOracle", *arguments, stdin=text)
         answers = printed.decode().splitlines()
         assert len(answers) == len(questions)
         return answers

@@ -41,7 +41,7 @@ def ask(compile_java: Callable[..., Path]) -> Ask:
 
     def asked(questions: list[str]) -> list[str]:
         text = "\n".join(questions).encode()
-        printed = java([classes, *jars], "ZkOracle", stdin=text, timeout_s=120)
+        printed = java([classes, *jars], "ZkOracle", stdin=text)
         answers = printed.decode().splitlines()
         assert len(answers) == len(questions)
         return answers

@@ -39,8 +39,8 @@ class Caller:
     """A connection on which requests are sent one by one, in any version."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection((HOST, port), 10)
-        self._socket.settimeout(20)
+        self._socket = socket.create_connection((HOST, port), 300)
+        self._socket.settimeout(300)
         self._reader = FrameReader()
         self._number = 0
 

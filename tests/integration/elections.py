@@ -184,7 +184,7 @@ def _told(story: Story, expected: dict[int, int]) -> dict[int, int]:
 def _elect_all(story: Story) -> dict[tuple[str, int], Any]:
     """Partition -> None or the error, as librdkafka tells; then every preferred replica leads."""
     admin = AdminClient({"bootstrap.servers": story.cluster.brokers[1].bootstrap})
-    results = admin.elect_leaders(ElectionType.PREFERRED, None).result(30)
+    results = admin.elect_leaders(ElectionType.PREFERRED, None).result()
 
     def preferred() -> bool:
         return all(leader == one[0] for leader, one, _ in story.shape().partitions)
@@ -213,7 +213,7 @@ def _complete(story: Story, folder: Path, tool: Any) -> None:
     target = story.cluster.brokers[TARGET].bootstrap
     rate = {f"{THROTTLE}.rate": "104857600"}
     asyncio.run(api.set_configs(target, api.BROKER, str(TARGET), rate))
-    wait_for("completed", lambda: replicas(story, MOVING)[0] == (TARGET, 1), 60)
+    wait_for("completed", lambda: replicas(story, MOVING)[0] == (TARGET, 1))
     wait_for("no folder on the old broker", lambda: 0 not in held(story, 0))
     order = _order(folder, MOVING, (TARGET, 1), 0)
     wanted = ("--verify", "--preserve-throttles", "--reassignment-json-file", order)

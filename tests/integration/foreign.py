@@ -62,7 +62,7 @@ class Foreign:
     def wait_for_names(self, *brokers: int) -> dict[str, str]:
         """Wait until exactly these brokers are waited for."""
         wanted = {str(broker) for broker in brokers}
-        wait_for(f"waiting for {sorted(wanted)}", lambda: set(self.waiting()) == wanted, 60)
+        wait_for(f"waiting for {sorted(wanted)}", lambda: set(self.waiting()) == wanted)
         return self.waiting()
 
     def wait_gone(self, broker: int) -> None:
@@ -76,7 +76,7 @@ class Foreign:
 
         for broker in self.cluster.brokers:
             ask = functools.partial(ready, broker.id)
-            wait_for(f"all replicas in sync on {broker.id}", ask, 60)
+            wait_for(f"all replicas in sync on {broker.id}", ask)
 
 
 def play(cluster: Cluster, folder: Path, stack: ExitStack) -> Foreign:
@@ -255,10 +255,10 @@ def _of_another_cluster(run: Foreign, folder: Path, stack: ExitStack) -> None:
     for broker in (old, kraft.identify(OTHER_CLUSTER)):
         stack.callback(broker.kill)
         broker.start()
-    wait_for("end of the broker in KRaft mode", lambda: not kraft.alive, 60)
+    wait_for("end of the broker in KRaft mode", lambda: not kraft.alive)
     old.wait_started()
     asked = len(_of_another(old))
-    wait_for("another refusal", lambda: len(_of_another(old)) > asked, 60)
+    wait_for("another refusal", lambda: len(_of_another(old)) > asked)
     run.seen["of another cluster"] = (old.alive, _of_another(old))
     run.seen["of another cluster, in KRaft mode"] = (kraft.exit_code, _of_another(kraft))
     run.seen["status beside them"] = run.bridge.status()
@@ -276,7 +276,7 @@ def _twin(run: Foreign, folder: Path, stack: ExitStack) -> None:
     twin.extra["initial.broker.registration.timeout.ms"] = GIVE_UP_MS
     stack.callback(twin.kill)
     twin.identify(run.seen["cluster id"]).start()
-    wait_for("end of the twin", lambda: not twin.alive, 60)
+    wait_for("end of the twin", lambda: not twin.alive)
     run.seen["twin"] = (twin.exit_code, _refusals(twin), run.shape(0).brokers[broker.id])
     broker.stop()
     run.wait_gone(broker.id)

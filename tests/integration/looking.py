@@ -79,7 +79,7 @@ def a_new_session(look, tap, broker_id):
     registered = f"/brokers/ids/{broker_id}"
     before = look.get(registered)[1].czxid
     tap.proxy.freeze()
-    wait_for("the end of its session", lambda: look.exists(registered) is None, 30)
+    wait_for("the end of its session", lambda: look.exists(registered) is None)
     since = len(tap.kept)
     tap.proxy.thaw()
 
@@ -87,7 +87,7 @@ def a_new_session(look, tap, broker_id):
         stat = look.exists(registered)
         return stat is not None and stat.czxid != before
 
-    wait_for("its next session", back, 30)
+    wait_for("its next session", back)
     return wait_for(
         "its look at /controller",
         lambda: [
@@ -95,5 +95,4 @@ def a_new_session(look, tap, broker_id):
             for at, frame in tap.kept[since:]
             if operation(frame) == GET_DATA and decode(frame)[1][0].path == CLAIMED[0]
         ],
-        30,
     )

@@ -12,7 +12,7 @@ from bench.chaos.quorum import described
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import KraftController
 from bench.rig.ports import HOST, free_ports
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 from emulator.commands.admin_client import Connection
 from emulator.raft.layout import TOPIC
 from emulator.raft.recovery import scan
@@ -59,7 +59,7 @@ class MixedQuorum:
 
     # what the voters say
 
-    def leader(self, *among: int, timeout_s: float = 30) -> int:
+    def leader(self, *among: int, timeout_s: float = PATIENCE_S) -> int:
         """Wait for a leader that has committed something in its epoch; its id."""
         found: list[int] = []
 
@@ -107,7 +107,7 @@ class MixedQuorum:
         """Name -> bytes of the snapshots of a voter."""
         return {path.name: path.read_bytes() for path in self.folder(node_id).glob("*.checkpoint")}
 
-    def wait_equal(self, timeout_s: float = 30) -> None:
+    def wait_equal(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until all logs reach an offset that none has reached yet; they must be equal."""
         goal = max(max(self.batches(each), default=0) for each in self.nodes) + 1
 

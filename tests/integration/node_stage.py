@@ -28,7 +28,7 @@ from bench.rig.bridge import Bridge
 from bench.rig.fault_proxy import FaultProxy
 from bench.rig.ports import HOST
 from bench.rig.seeded import seed
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import ZooKeeper
 from tests.integration.staged_brokers import StagedBrokers
@@ -50,6 +50,7 @@ COMMITTED = "kraft_bridge_last_committed_record_offset"
 ACKED = "kraft_bridge_zk_acked_record_offset"
 UNION = "kraft_bridge_zk_write_blocking_kraft_union_ms_total"
 TOTAL = "kraft_bridge_zk_write_blocking_kraft_operations_ms_total"
+BLOCKED = "kraft_bridge_zk_blocked_operations"
 BLOCKED_COUNT = "kraft_bridge_zk_write_blocking_kraft_ms_count"
 RATIO = "kraft_bridge_zk_coalescing_ratio"
 
@@ -64,7 +65,7 @@ class Loop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end."""
-        return asyncio.run_coroutine_threadsafe(work, self.events).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self.events).result()
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
         """Start something that runs until `close`."""
@@ -190,7 +191,7 @@ class Stage:
         self.proxy.thaw()
         self.zookeeper.resume()
 
-    def settle(self, timeout_s: float = 30) -> dict[str, Any]:
+    def settle(self, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """Wait until the stores agree and all brokers are unfenced; returns the status."""
 
         def settled(status: dict[str, Any]) -> bool:
@@ -370,7 +371,7 @@ def staged(
             stage.close()
 
 
-def until(what: str, ready: Any, timeout_s: float = 20) -> None:
+def until(what: str, ready: Any, timeout_s: float = PATIENCE_S) -> None:
     """Wait for something."""
     wait_for(what, ready, timeout_s)
 

@@ -245,7 +245,7 @@ def _acls(run: Secured) -> None:
     )
     client = run.admin("admin")
     for future in client.create_acls([binding]).values():
-        future.result(20)
+        future.result()
     seen["confluent_acls"] = run.tree().of("acl")
     printed = run.tool(ACLS, "--add", "--allow-principal", "User:a", "--operation", "Read",
                        "--topic", "a/b")  # fmt: skip

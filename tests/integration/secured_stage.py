@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, make_acl
 
 from bench.rig.fault_proxy import FaultProxy
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zk_dump import dump
 from bench.rig.zookeeper import Secured, ZooKeeper
 from emulator.io.jaas_file import inlined
@@ -134,7 +135,7 @@ class SecuredStage(Stage):
             self.restart(self.usual)
         self.revive()
 
-    def why(self, text: str, timeout_s: float = 15) -> str:
+    def why(self, text: str, timeout_s: float = PATIENCE_S) -> str:
         """Wait until /status names a reason that contains ``text``, and return it."""
 
         def named(status: dict[str, Any]) -> bool:

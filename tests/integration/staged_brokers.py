@@ -78,13 +78,13 @@ class StagedBrokers:
         )
         self._members = fleet.members
         self._future = asyncio.run_coroutine_threadsafe(self._run(fleet), self._loop)
-        wait_for("brokers in ZooKeeper", lambda: all(one.running for one in fleet.members), 60)
+        wait_for("brokers in ZooKeeper", lambda: all(one.running for one in fleet.members))
 
     def close(self) -> None:
         """End them; nothing happens if they were not begun."""
         if self._future is not None:
             self._loop.call_soon_threadsafe(self._ended.set)
-            self._future.result(60)
+            self._future.result()
 
     def updates(self) -> list[int]:
         """UpdateMetadata requests that came to each."""

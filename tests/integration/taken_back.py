@@ -13,6 +13,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from bench.rig.bridge import COMMAND
+from bench.rig.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class RolledBack:
         return [one["znode"] for one in self.found["findings"] if one["code"] == code]
 
 
-def rollback(*arguments: object, timeout_s: float = 60) -> RolledBack:
+def rollback(*arguments: object, timeout_s: float = PATIENCE_S) -> RolledBack:
     """Run it to its end."""
     line = [sys.executable, "-c", COMMAND, "rollback", *map(str, arguments), "--json"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=timeout_s, check=False)

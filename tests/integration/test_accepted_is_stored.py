@@ -56,7 +56,7 @@ def test_what_is_accepted_at_the_edges_is_in_both_stores(
             codes += refusals(request, answered.message)
         assert FULL & set(codes), "some of it was too much"
         assert not {ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT} & set(codes)
-        assert stage.settle(60)["migration"]["poisoned"] == []
+        assert stage.settle()["migration"]["poisoned"] == []
         tree = contents(dump(zookeeper.hosts))
         assert max(len(data or b"") for data in tree.values()) > 1_000_000
         # A new life reads all of it back, and finds nothing to write.

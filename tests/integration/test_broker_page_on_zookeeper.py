@@ -42,7 +42,7 @@ class Typed(Process):
         path = self.folder / "server.properties"
         path.write_text(text)
         self.launch([sys.executable, "-c", COMMAND, "broker", "-c", path])
-        self.wait_until("its listener", lambda: is_open(self.port), 60)
+        self.wait_until("its listener", lambda: is_open(self.port))
 
     def topics(self) -> set[str]:
         """What its clients are shown."""

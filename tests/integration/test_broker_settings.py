@@ -26,7 +26,7 @@ def test_a_migrating_broker_without_its_controllers_settings_refuses_to_start(
     options = {"controller_port": 2, "migration": True, "properties": missing | short}
     broker = real_brokers(Broker("3.9.2", 0, tmp_path, NOBODY, **options))
     broker.start()
-    broker.wait_until("end", lambda: not broker.alive, 60)
+    broker.wait_until("end", lambda: not broker.alive)
     text = broker.tail() + broker.log.read_text(errors="replace")
     assert broker.exit_code != 0
     assert word in text

@@ -98,7 +98,7 @@ def test_of_two_clones_started_at_once_one_writes(stage: Stage, copy: Bridge) ->
                 found.append("refused")
         return found
 
-    stage.bridge.wait_until("a decision", lambda: len(decided()) == 2, 60)
+    stage.bridge.wait_until("a decision", lambda: len(decided()) == 2)
     assert sorted(decided()) == ["refused", "writes"]
     loser = both[decided().index("refused")]
     found = refused(loser)

@@ -52,7 +52,7 @@ class Tree:
 
         def act():
             if self.client.exists(path, watch=lambda _event: appeared.set()) is None:
-                appeared.wait(20)
+                appeared.wait()
             value = json.loads(self.client.get(path)[0])
             self.asked.append(value)
             for one in value["partitions"]:
@@ -90,7 +90,7 @@ def test_a_controller_in_zookeeper_mode_is_asked_by_the_znode(tree):
     tree.controller(ZOOKEEPER_MODE)
     controller = tree.acting(alive={0, 1})
     code, out, err = tree.run()
-    controller.join(20)
+    controller.join()
     assert tree.asked == [
         {"version": 1, "partitions": [{"topic": t, "partition": 0} for t in ("a", "b", "c")]}
     ]

@@ -43,7 +43,7 @@ def create(cluster: Cluster, name: str) -> None:
         shapes = [asyncio.run(api.shape(each.bootstrap)) for each in cluster.brokers]
         return all(name in shape.topics and not shape.short() for shape in shapes)
 
-    wait_for(f"{name} on each broker", shown, 30)
+    wait_for(f"{name} on each broker", shown)
 
 
 def in_kraft_mode(cluster: Cluster, bridge: Bridge) -> None:
@@ -178,17 +178,17 @@ def test_three_controllers_finalise_and_kafkas_among_them_reads_the_mark(
         stage.brokers.close()
         for broker in range(len(BROKERS)):
             stage.call(leader, m.UnregisterBrokerRequest(broker_id=broker))
-        wait_for("no broker", lambda: ("zookeeper_broker", "0") not in missing(stage), 30)
+        wait_for("no broker", lambda: ("zookeeper_broker", "0") not in missing(stage))
         stage.settled()
         without_flag(stage, leader)
-        wait_for("Kafka's leads, which has the flag", lambda: stage.leaders(KAFKAS), 60)
+        wait_for("Kafka's leads, which has the flag", lambda: stage.leaders(KAFKAS))
         stage.passed(KAFKAS, 2)
         for each in stage.ours:
             assert states(stage, each)[-1] == 1
             status = stage.nodes[each].status()
             assert status["finalisation"]["mark"]["node_id"] == leader
         without_flag(stage, KAFKAS)
-        wait_for("the end", lambda: all(states(stage, each)[-1] == 3 for each in stage.nodes), 60)
+        wait_for("the end", lambda: all(states(stage, each)[-1] == 3 for each in stage.nodes))
         assert [states(stage, each) for each in stage.nodes] == [[2, 1, 3]] * 3
         stage.limit("user", "after", 1e6)
         assert all(node.alive for node in stage.nodes.values())

@@ -35,7 +35,6 @@ def figures(port: int) -> Mapping[str, Any]:
         [sys.executable, "-c", START, "fleet", *arguments],
         capture_output=True,
         text=True,
-        timeout=180,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr + ended.stdout

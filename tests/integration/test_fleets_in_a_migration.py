@@ -44,7 +44,6 @@ def fleet(zookeeper: str, port: int, *more: str) -> subprocess.CompletedProcess[
         [sys.executable, "-c", COMMAND, "fleet", *arguments, *more],
         capture_output=True,
         text=True,
-        timeout=180,
         check=False,
     )
 

@@ -49,7 +49,7 @@ def told(bootstrap: str, tmp_path: Path, kafka_tool: Any) -> Callable[..., tuple
         options = ("--bootstrap-server", bootstrap, *arguments)
         try:
             return True, java(
-                kafka_jars(RELEASE), main, *options, flags=flags, stdin=stdin, timeout_s=90
+                kafka_jars(RELEASE), main, *options, flags=flags, stdin=stdin
             ).decode()
         except JavaToolError as error:
             return False, str(error)

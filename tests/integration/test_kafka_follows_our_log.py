@@ -107,9 +107,7 @@ def test_a_broker_follows_by_snapshot_by_restart_and_by_kafkas_own_controller(ou
         append_at_the_same_time(ours)
         if sequences(broker.data):
             break
-    broker.wait_until(
-        "a batch that is not the first of its sync", lambda: sequences(broker.data), 30
-    )
+    broker.wait_until("a batch that is not the first of its sync", lambda: sequences(broker.data))
 
     ours.kill()
     ours.run("controller")

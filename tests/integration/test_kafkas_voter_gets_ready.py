@@ -63,7 +63,7 @@ def wait_until_named(quorum: MigratingControllers, why: str) -> None:
         [*found] = waits(quorum)
         return [subject for subject, _ in found] == [str(KAFKAS)] and why in found[0][1]
 
-    wait_for(f"controller {KAFKAS}: {why}", named, 60)
+    wait_for(f"controller {KAFKAS}: {why}", named)
 
 
 def ready(quorum: MigratingControllers) -> dict[int, bool]:

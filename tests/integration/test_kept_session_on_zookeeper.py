@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from bench.rig.fault_proxy import FaultProxy
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zookeeper import ZooKeeper
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.jvm
 
 
 def fired(wire: Wire) -> WatchFired:
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while not (seen := wire.client.take_fired()):
         assert time.monotonic() < end
         wire.pump()
@@ -60,7 +60,7 @@ def test_a_session_that_expired_meanwhile_is_replaced(
     proxy.cut()
     proxy.thaw()
     wire.until_connected()
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE_S
     while wire.client.session_id in {0, session}:
         assert time.monotonic() < end
         wire.pump()

@@ -138,13 +138,13 @@ class Copy:
         self.begin("held", old.bootstrap, moved("held", target))
         self.taps.zk.delay(to_server_ms=SLOW_MS)
         self.bridge.start().wait_started()
-        wait_for("the claim", lambda: self.holder() == CONTROLLER_ID, 25)
+        wait_for("the claim", lambda: self.holder() == CONTROLLER_ID)
         self.taps.zk.freeze()
         self.during = [self.driver()]
         since = len(self.tap.answers)
         self.direct = ask(f"127.0.0.1:{self.bridge.port}", topic_request("direct"))
         early = self.begin("early", other.bootstrap, topic_request("early"))
-        wait_for("heartbeats of both", lambda: len(self.beats(since)) == len(brokers), 12)
+        wait_for("heartbeats of both", lambda: len(self.beats(since)) == len(brokers))
         self.beaten = self.beats(since)
         self.during.append(self.driver())
         self.early_was_answered = "early" in self.answers
@@ -155,7 +155,6 @@ class Copy:
         self.moved = wait_for(
             "the old controller's end",
             lambda: [one for one in old.log.read_text().splitlines() if MOVED in one],
-            30,
         )
         early.join()
         self.unchecked = reconcile(self.bridge, "--dry-run")
@@ -292,9 +291,9 @@ def refused(cluster, bridge):
             newer.format(cluster_id, level).start().wait_started()
             broker.migrate(newer.port).start()
             if level == "3.5":
-                wait_for("a refusal", lambda at=newer: asked in (at.page("/metrics") or ""), 60)
+                wait_for("a refusal", lambda at=newer: asked in (at.page("/metrics") or ""))
             else:
-                wait_for("the end of the broker", lambda: not broker.alive, 60)
+                wait_for("the end of the broker", lambda: not broker.alive)
             page = newer.page("/metrics") or ""
             errors = [line.split('"')[3] for line in page.splitlines() if line.startswith(asked)]
             found[level] = errors, newer.status()

@@ -103,7 +103,7 @@ def test_each_of_three_leads_twice_and_survives_kill_and_the_logs_are_equal(quor
     quorum.nodes[KAFKAS].kill()
     quorum.empty(KAFKAS)
     quorum.start(KAFKAS)
-    wait_for("our snapshot at Kafka's", lambda: shared(quorum, OURS, KAFKAS), 60)
+    wait_for("our snapshot at Kafka's", lambda: shared(quorum, OURS, KAFKAS))
     quorum.wait_equal()
 
     # One of Kafka's leads, and ours gets its snapshot.
@@ -112,7 +112,7 @@ def test_each_of_three_leads_twice_and_survives_kill_and_the_logs_are_equal(quor
     quorum.nodes[OURS].kill()
     quorum.empty(OURS)
     quorum.start(OURS)
-    wait_for("Kafka's snapshot here", lambda: shared(quorum, leader, OURS), 60)
+    wait_for("Kafka's snapshot here", lambda: shared(quorum, leader, OURS))
     quorum.wait_equal()
     state = quorum.folder(OURS) / "voter-state"
     wait_for("a log that lacks nothing", lambda: state.read_bytes() == b"0\nwhole\n")
@@ -153,7 +153,7 @@ def test_kafkas_leader_goes_on_while_the_only_other_voter_writes_its_snapshot(qu
     wait_for("it on its way", lambda: [*quorum.folder(OURS).glob("*.checkpoint.part")])
     begin = time.monotonic()
     quorum.nodes[third].kill()
-    wait_for("it on the disk", lambda: quorum.snapshots(OURS), 60)
+    wait_for("it on the disk", lambda: quorum.snapshots(OURS))
     assert time.monotonic() - begin > CHECK_QUORUM_S, "void: it was no long time"
     assert led_epoch(quorum, leader) == epoch
     quorum.change(leader, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -149,20 +148,23 @@ def test_a_frozen_second_is_a_second_of_blocked_time(stage: Stage) -> None:
     began_ns = time.monotonic_ns()
     before = stage.scrape()
     with stage.frozen():
-        frozen = time.monotonic()
         stage.create(stage.name(), BOUND)
         answers: list[stages.Answered] = []
+        asked = time.monotonic()
         for _ in range(waiters):
             stage.begin([new_topic(stage.name())], answers)
-        until("two seconds", lambda: time.monotonic() >= frozen + 2)
+        until("all wait", lambda: stage.scrape()[stages.BLOCKED] == waiters)
+        blocked = time.monotonic()
+        until("two seconds", lambda: time.monotonic() >= blocked + 2)
         thawed = time.monotonic()
     until("answers", lambda: len(answers) == waiters)
+    at_least, at_most = thawed - blocked, time.monotonic() - asked
     assert [answered.error for answered in answers] == [0] * waiters
     after = stage.scrape()
     union_s = (after[stages.UNION] - before[stages.UNION]) / 1_000
     total_s = (after[stages.TOTAL] - before[stages.TOTAL]) / 1_000
-    assert union_s == pytest.approx(thawed - frozen, rel=0.05)
-    assert total_s == pytest.approx(waiters * union_s, rel=0.1)
+    assert at_least <= union_s <= at_most
+    assert waiters * at_least <= total_s <= waiters * union_s * 1.001
     assert after[stages.BLOCKED_COUNT] - before[stages.BLOCKED_COUNT] == waiters
     ended_ns = time.monotonic_ns()
     assert stage.bridge.stop() == 0
@@ -174,10 +176,10 @@ def test_a_frozen_second_is_a_second_of_blocked_time(stage: Stage) -> None:
     assert len(rows) == waiters
     assert {row["api"] for row in rows} == {"CreateTopics"}
     plain_s = (max(row["end_ns"] for row in rows) - min(row["begin_ns"] for row in rows)) / 1e9
-    assert plain_s == pytest.approx(thawed - frozen, rel=0.1)
+    assert plain_s == pytest.approx(union_s, rel=0.05)
     (whole,) = analysed(stage, began_ns, ended_ns)
     assert whole["blocked_operations"] == waiters
-    assert whole["union_ms"] / 1_000 == pytest.approx(thawed - frozen, rel=0.1)
+    assert whole["union_ms"] / 1_000 == pytest.approx(union_s, rel=0.05)
     assert whole["total_ms"] / 1_000 == pytest.approx(total_s, rel=0.02)
     assert whole["unexplained_share"] <= 0.01
 
@@ -208,19 +210,14 @@ def analysed(stage: Stage, begin_ns: int, end_ns: int) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- callers do not wait for ZooKeeper
 @pytest.mark.requirement("W01", "X05")
 def test_answers_do_not_wait_for_zookeeper(stage: Stage) -> None:
-    medians = {}
-    for round_trip_ms in (0, 50, 200):
-        stage.proxy.delay(round_trip_ms / 2, round_trip_ms / 2)
-        requests = [new_topic(stage.name()) for _ in range(10)]
+    """With an endless way to ZooKeeper they come as well, so that no length of it is in them."""
+    requests = [new_topic(stage.name()) for _ in range(10)]
+    names = {request.topics[0].name for request in requests}
+    with stage.frozen():
         answers = stage.ask_in_turn(requests)
-        answered_s = time.monotonic()
-        assert [answered.error for answered in answers] == [0] * len(requests)
-        medians[round_trip_ms] = statistics.median(answered.ms for answered in answers)
-        last = requests[-1].topics[0].name
-        until("the last topic in ZooKeeper", lambda name=last: name in stage.topics())
-        assert (time.monotonic() - answered_s) * 1_000 > round_trip_ms / 3
-    for round_trip_ms in (50, 200):
-        assert medians[round_trip_ms] - medians[0] < round_trip_ms / 2, medians
+        assert not names & stage.topics()
+    assert [answered.error for answered in answers] == [0] * len(requests)
+    until("all topics in ZooKeeper", lambda: names <= stage.topics())
 
 
 # ---------------------------------------------------------------- what is sent

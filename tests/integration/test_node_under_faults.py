@@ -130,7 +130,7 @@ def test_a_session_that_zookeeper_ends_costs_nothing(stage: Stage) -> None:
         assert old in stage.zookeeper.four_letters("dump")
         with stage.frozen():
             stage.begin([new_topic(name) for name in names], answers)
-            until("the end", lambda: old not in stage.zookeeper.four_letters("dump"), 60)
+            until("the end", lambda: old not in stage.zookeeper.four_letters("dump"))
         until("answers", lambda: len(answers) == len(names))
     fenced = [line for line in stage.bridge.lines() if "zookeeper session fenced" in line]
     assert old in fenced[-1]

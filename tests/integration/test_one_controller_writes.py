@@ -83,7 +83,7 @@ def nothing_uncommitted(stage: MigratingControllers, leader: int) -> str:
         caller.start()
         wait_for("records that nobody confirms", lambda: unconfirmed(stage, leader) >= 3)
         assert not sent(stage, leader, since, path)
-    caller.join(60)
+    caller.join()
     assert answers == [ErrorCode.NONE]
     wait_for("its write", lambda: sent(stage, leader, since, path))
     return name
@@ -126,7 +126,7 @@ def test_a_leader_that_was_paused_writes_nothing_beside_the_next_one(
             limited(stage, 3e6, *others)
             stage.proxies[old].thaw()
             wait_for("what was held back", lambda: arrived(stage))
-        caller.join(60)
+        caller.join()
         connection.close()
         assert answers == [ErrorCode.NOT_CONTROLLER]
         names += stage.create("after", count=COUNT)

@@ -38,7 +38,7 @@ def test_ours_makes_the_stores_equal_after_kafkas_leader(
         stage.settled()
 
         stage.until_leads({KAFKAS})
-        wait_for("Kafka's claim", lambda: stage.holder() == KAFKAS, 60)
+        wait_for("Kafka's claim", lambda: stage.holder() == KAFKAS)
         names += stage.create("by-kafkas", KAFKAS, count=COUNT)
         stage.delete(gone[0], KAFKAS)
         stage.limit("user", "of-kafkas", 2e6, KAFKAS)

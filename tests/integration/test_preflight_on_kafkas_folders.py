@@ -67,7 +67,7 @@ def test_a_controller_started_without_the_flag(tmp_path: Path) -> None:
     with KraftController("3.9.2", tmp_path, None, CLUSTER) as controller:
         controller.wait_started()
         # Its port is open before it leads and writes the first records.
-        wait_for("its level in the log", lambda: read_folder(controller.data).level is not None, 60)
+        wait_for("its level in the log", lambda: read_folder(controller.data).level is not None)
         running = read_folder(controller.data)
     stopped = read_folder(controller.data)
     for folder in (running, stopped):
@@ -145,7 +145,7 @@ def test_a_migration_of_kafkas_own_from_before_to_dual_write(
             return code, found["stage"]["name"]
 
         own = ("--controller-dir", controller.data)
-        wait_for("dual write", lambda: stage(*own) == (0, "dual write"), 60)
+        wait_for("dual write", lambda: stage(*own) == (0, "dual write"))
         assert stage() == (1, "dual write")
         copy = KraftController("3.9.2", tmp_path / "again", hosts, controller.cluster_id)
         copy.format()

@@ -41,7 +41,7 @@ def fetches(bridge: Bridge) -> int:
 
 def asked(bridge: Bridge, times: int) -> None:
     """Wait until the broker has asked it for its log so often."""
-    wait_for("requests of the broker", lambda: fetches(bridge) >= times, 30)
+    wait_for("requests of the broker", lambda: fetches(bridge) >= times)
 
 
 def followed(bridge: Bridge) -> tuple[int, int]:
@@ -87,7 +87,7 @@ def test_running_brokers_survive_a_restored_controller_at_their_address(
         right.format(cluster_id).start().wait_dual_write()
         # A broker that was the controller and has not yet heard of the claim makes the topic itself
         # and answers REQUEST_TIMED_OUT (docs/divergence.md).
-        wait_for("the old controller resigns", lambda: resigned(broker.lines()), 60)
+        wait_for("the old controller resigns", lambda: resigned(broker.lines()))
         asyncio.run(api.create_topics(broker.bootstrap, [api.topic("first", 1, 1, {})]))
         if kraft:
             broker.stop()
@@ -101,7 +101,7 @@ def test_running_brokers_survive_a_restored_controller_at_their_address(
         later = [api.topic(f"later-{index}", 3, 1, {}) for index in range(20)]
         asyncio.run(api.create_topics(broker.bootstrap, later))
         right.wait_drained()
-        wait_for("the broker has read the log", lambda: follows(right), 30)
+        wait_for("the broker has read the log", lambda: follows(right))
         epoch = status(right)["leader_epoch"]
         assert right.stop() == 0
         logged = len(broker.lines())
@@ -122,14 +122,13 @@ def test_running_brokers_survive_a_restored_controller_at_their_address(
 
         assert broker.alive
         right.start().wait_dual_write()
-        wait_for("the broker follows the right log", lambda: follows(right), 30)
+        wait_for("the broker follows the right log", lambda: follows(right))
         asyncio.run(api.create_topics(broker.bootstrap, [api.topic("after", 1, 1, {})]))
         wait_for(
             "the topic on the broker",
             lambda: "after" in asyncio.run(api.shape(broker.bootstrap)).topics,
-            30,
         )
-        wait_for("the broker has read it", lambda: follows(right), 30)
+        wait_for("the broker has read it", lambda: follows(right))
         shape = asyncio.run(api.shape(broker.bootstrap))
         assert {"first", "later-0", "later-19", "after"} <= shape.topics.keys()
         bad = re.compile("truncat|FATAL|fault handler", re.IGNORECASE)

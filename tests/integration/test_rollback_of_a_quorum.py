@@ -69,7 +69,7 @@ def test_what_was_answered_last_is_in_zookeeper_and_no_other_voter_claims(
             back = {path: client.get(path) for path in ("/controller", "/controller_epoch")}
             for node in stage.nodes.values():
                 node.start()
-            wait_for("a refusal", lambda: "refused" in _phases(stage), 60)
+            wait_for("a refusal", lambda: "refused" in _phases(stage))
             assert {path: client.get(path) for path in back} == back
 
 

@@ -152,7 +152,7 @@ def test_a_migrating_kafka_broker_and_our_controller_log_in_to_each_other(
         kafka.migrate(ours.port).start().wait_started()
         ours.wait_dual_write()
         assert "Created topic after" in clients.create("admin", "after")
-        kafka.wait_until("both topics with a leader", lambda: told_of_both(clients), 30)
+        kafka.wait_until("both topics with a leader", lambda: told_of_both(clients))
 
 
 def told_of_both(clients: Clients) -> bool:

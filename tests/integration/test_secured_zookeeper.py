@@ -321,7 +321,7 @@ def reason(bridge: Bridge, text: str) -> str:
     def named(status: dict[str, Any]) -> bool:
         return any(text in one["text"] for one in status["migration"]["waiting"])
 
-    waiting = bridge.wait_status(f"{text!r} in /status", named, 20)["migration"]["waiting"]
+    waiting = bridge.wait_status(f"{text!r} in /status", named)["migration"]["waiting"]
     return " ".join(one["text"] for one in waiting)
 
 
@@ -386,7 +386,7 @@ def test_a_real_broker_with_the_same_properties_migrates(
             bridge.format(json.loads(client.get("/kafka/cluster/id")[0])["id"])
             broker.stop()
             broker.migrate(bridge.port).start()
-            bridge.start().wait_dual_write(90)
+            bridge.start().wait_dual_write()
             broker.wait_started()
             cluster.wait_ready()
             administer(broker, "ours", "")

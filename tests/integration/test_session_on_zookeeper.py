@@ -157,7 +157,7 @@ def test_an_answer_may_be_longer_than_any_request(zookeeper: ZooKeeper) -> None:
 
 
 def four_letters(port: int, word: bytes) -> bytes:
-    with socket.create_connection((HOST, port), 5) as conn:
+    with socket.create_connection((HOST, port), 300) as conn:
         conn.sendall(word)
         return b"".join(iter(lambda: conn.recv(4_096), b""))
 

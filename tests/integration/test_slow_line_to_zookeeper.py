@@ -27,7 +27,7 @@ def test_a_large_change_arrives_over_a_slow_line(
         stage.proxy.throttle(BYTES_PER_S)
         since = len(stage.seen)
         stage.create(stage.name(), 900)
-        learned = stage.settle(120)["migration"]["zookeeper"]
+        learned = stage.settle()["migration"]["zookeeper"]
         assert learned["requests_too_slow"] >= 1
         assert learned["request_bytes_max"] < 40_000
         carried = sum(len(frame) for _, frame in stage.seen[since:])

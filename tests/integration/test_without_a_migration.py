@@ -82,7 +82,7 @@ def test_a_broker_whose_security_map_lacks_the_controllers_listener_ends(
     options = {"controller_port": 2, "migration": True, "properties": more}
     broker = real_brokers(Broker("3.9.2", 0, tmp_path, f"{zookeeper.hosts}/unmapped", **options))
     broker.start()
-    broker.wait_until("end", lambda: not broker.alive, 60)
+    broker.wait_until("end", lambda: not broker.alive)
     text = broker.tail() + broker.log.read_text(errors="replace")
     assert broker.exit_code != 0
     assert "SecurityProtocol.CONTROLLER" in text

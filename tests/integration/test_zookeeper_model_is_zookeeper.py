@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zookeeper import ZooKeeper
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
@@ -186,7 +187,7 @@ def test_the_frame_limit_is_the_servers(zookeeper: ZooKeeper) -> None:
     too_long = (jute.FRAME_BYTES_MAX + 1).to_bytes(4, "big") + frame[4:] + b"y"
     wire.sockets[wire.conn].sendall(too_long)
     generation = wire.client.generation
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while wire.client.generation == generation:
         assert time.monotonic() < end
         wire.pump()
@@ -199,7 +200,7 @@ def test_chroot_is_made_and_close_ends_the_session(zookeeper: ZooKeeper) -> None
     other = Wire(zookeeper.port)
     assert isinstance(other.ask(GetData("/some/where/e")), ZkResult)
     wire.perform(wire.client.close(wire.now()))
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while wire.client.state.name != "CLOSED":
         assert time.monotonic() < end
         wire.pump()

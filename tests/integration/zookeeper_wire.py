@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import count
 from random import Random
 
+from bench.rig.waiting import PATIENCE_S
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Received, Send
 from emulator.zookeeper.client import ZkClient
@@ -62,7 +63,7 @@ class Wire:
                 case Connect(conn=conn, host=host, port=port):
                     self.conn = conn
                     try:
-                        self.sockets[conn] = socket.create_connection((host, port), 5)
+                        self.sockets[conn] = socket.create_connection((host, port), 300)
                     except OSError as error:
                         self.perform(self.client.handle(Closed(conn, str(error)), self.now()))
                     else:
@@ -97,14 +98,14 @@ class Wire:
         self.perform(self.client.handle(Closed(conn, why), self.now()))
 
     def until_connected(self) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE_S
         while not self.client.connected:
             assert time.monotonic() < end
             self.pump()
 
     def collect(self, number: int) -> list[ZkOutcome]:
         outcomes: list[ZkOutcome] = []
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE_S
         while len(outcomes) < number:
             assert time.monotonic() < end, outcomes
             self.pump()

@@ -41,7 +41,7 @@ def test_the_memory_of_a_program_is_that_of_all_it_started(tmp_path: Path) -> No
         assert child.stdout is not None
         assert child.stdout.readline() == b"there\n"
         with Watched(child.pid, tmp_path) as watched:
-            wait_for("a look", lambda: watched.disk > 0, 10)
+            wait_for("a look", lambda: watched.disk > 0)
         found = memory_of(child.pid)
         os.killpg(child.pid, 9)
     assert found.total > 64 << 20

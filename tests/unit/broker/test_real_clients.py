@@ -18,6 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.admin import NewPartitions as Partitions
 
+from bench.rig.waiting import PATIENCE_S
 from emulator.commands.format import format_broker
 from emulator.config.broker import load_broker
 from emulator.config.reading import INT_MAX
@@ -59,11 +60,11 @@ class OneBroker:
             {"PLAINTEXT": bound},
         )
         stack.callback(self.end)
-        self.thread.ready.result(30)
+        self.thread.ready.result()
 
     def end(self) -> None:
         self.thread.request_stop()
-        halt = self.thread.ended.result(30)
+        halt = self.thread.ended.result()
         self.thread.join()
         assert halt.exit_code == 0, halt.why
         assert not [line for line in self.logs if line.level == "error"]
@@ -77,18 +78,18 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_librdkafka_manages_topics(bootstrap: str) -> None:
     client = AdminClient({"bootstrap.servers": bootstrap})
-    client.create_topics([NewTopic("rd", 2, 1)])["rd"].result(20)
+    client.create_topics([NewTopic("rd", 2, 1)])["rd"].result()
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
-        client.create_topics([NewTopic("rd", 2, 1)])["rd"].result(20)
-    client.create_partitions([Partitions("rd", 3)])["rd"].result(20)
-    deadline_s = time.monotonic() + 20
-    found = client.list_topics(timeout=20)
+        client.create_topics([NewTopic("rd", 2, 1)])["rd"].result()
+    client.create_partitions([Partitions("rd", 3)])["rd"].result()
+    deadline_s = time.monotonic() + PATIENCE_S
+    found = client.list_topics(timeout=300)
     while len(found.topics["rd"].partitions) < 3 and time.monotonic() < deadline_s:
         # The controller has answered; this broker reads of it a moment later, as a Kafka broker.
-        found = client.list_topics(timeout=20)
+        found = client.list_topics(timeout=300)
     assert set(found.topics["rd"].partitions) == {0, 1, 2}
     assert found.controller_id == 1
-    client.delete_topics(["rd"])["rd"].result(20)
+    client.delete_topics(["rd"])["rd"].result()
 
 
 @pytest.mark.asyncio
@@ -99,7 +100,7 @@ async def test_aiokafka_manages_topics(bootstrap: str) -> None:
         created = await client.create_topics([AioNewTopic("aio", 2, 1)])
         assert [entry[1] for entry in created.topic_errors] == [0]
         await client.create_partitions({"aio": NewPartitions(4)})
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + PATIENCE_S
         (found,) = await client.describe_topics(["aio"])
         while len(found["partitions"]) < 4 and time.monotonic() < deadline_s:
             (found,) = await client.describe_topics(["aio"])
@@ -116,7 +117,7 @@ async def test_aiokafka_manages_topics(bootstrap: str) -> None:
 async def test_producing_ends_at_once_with_one_error(bootstrap: str) -> None:
     """A client that tried again and again would hang the tests of its user."""
     client = AdminClient({"bootstrap.servers": bootstrap})
-    client.create_topics([NewTopic("records", 1, 1)])["records"].result(20)
+    client.create_topics([NewTopic("records", 1, 1)])["records"].result()
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
     await producer.start()
     try:
@@ -138,7 +139,7 @@ def test_consumers_end_with_the_refusal_of_fetch(bootstrap: str) -> None:
     from kafka.errors import InvalidRequestError as PythonInvalidRequestError
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic("read", 1, 1)])["read"].result(20)
+    admin.create_topics([NewTopic("read", 1, 1)])["read"].result()
     python = KafkaConsumer(
         "read",
         bootstrap_servers=bootstrap,
@@ -154,4 +155,4 @@ def test_consumers_end_with_the_refusal_of_fetch(bootstrap: str) -> None:
         assert told is not None
         assert "Fetch from broker" in str(told.error())
         assert "Invalid request" in str(told.error())
-    admin.delete_topics(["read"])["read"].result(20)
+    admin.delete_topics(["read"])["read"].result()

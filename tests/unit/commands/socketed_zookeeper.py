@@ -31,10 +31,10 @@ def on_a_socket(machine: ZooKeeperMachine) -> Iterator[str]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait()
     try:
         yield f"127.0.0.1:{where[0]}"
     finally:
         loop, end = ending[0]
         loop.call_soon_threadsafe(end.set)
-        thread.join(10)
+        thread.join()

@@ -53,16 +53,16 @@ def test_the_example_in_kraft_mode(folder: Path) -> None:
             stack.callback(child.wait, 30)
             stack.callback(child.send_signal, signal.SIGTERM)
         ready = f"http://127.0.0.1:{broker['kraftbridge.metrics.port']}/readyz"
-        assert wait_for("ready broker", lambda: answered(ready), 60) == b"ready\n"
+        assert wait_for("ready broker", lambda: answered(ready)) == b"ready\n"
         address = broker["listeners"].removeprefix("PLAINTEXT://")
         admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-        admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(20)
+        admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result()
 
 
 def answered(url: str) -> bytes:
     """The page, or nothing while there is none."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as page:
+        with urllib.request.urlopen(url, timeout=300) as page:
             return bytes(page.read())
     except OSError:
         return b""

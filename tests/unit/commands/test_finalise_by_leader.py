@@ -57,7 +57,7 @@ def page(world: World, folder: Path, logs: list[Log] | None = None) -> Iterator[
     finally:
         loop.call_soon_threadsafe(server.close)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
         loop.close()
         route.close()
 

@@ -276,7 +276,7 @@ def test_a_running_cluster_its_pages_log_and_trace(
         for page in ("metrics", "status", "readyz", "nowhere"):
             with (
                 contextlib.suppress(OSError),
-                urllib.request.urlopen(f"{cluster.http(3000)}/{page}", timeout=5) as answer,
+                urllib.request.urlopen(f"{cluster.http(3000)}/{page}", timeout=300) as answer,
             ):
                 shown.append(answer.read().decode())
     assert caplog.records

@@ -64,7 +64,7 @@ def server(seen: list[str], redirect: str = "", says: bytes = HELD) -> Iterator[
         thread.start()
         yield f"http://127.0.0.1:{found.server_port}"
         found.shutdown()
-        thread.join(10)
+        thread.join()
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def dripping(begin: bytes) -> Iterator[str]:
         finally:
             over.set()
             found.shutdown()
-            thread.join(10)
+            thread.join()
 
 
 @pytest.mark.parametrize(

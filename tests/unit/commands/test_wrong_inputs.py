@@ -16,7 +16,7 @@ from emulator.commands import boundary
 from emulator.commands.exits import ExitCode
 from tests.unit.commands.running import CLUSTER, PROPERTIES
 
-SOON_S: Final = 30.0
+SOON_S: Final = 300.0
 WRONG, FOUND, UNREACHABLE = ExitCode.WRONG, ExitCode.FOUND, ExitCode.UNREACHABLE
 CLOSED = "127.0.0.1:1"
 NOWHERE = "no-such-host.invalid:2181"

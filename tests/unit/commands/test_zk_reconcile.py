@@ -226,7 +226,7 @@ def metrics_port(quorum: MigratingQuorum, node_id: int, folder: Path) -> Iterato
     finally:
         loop.call_soon_threadsafe(server.close)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
         loop.close()
         route.close()
 

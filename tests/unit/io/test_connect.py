@@ -77,7 +77,7 @@ def run(machine: Any, folder: Path, loop: str, begin: Any = None) -> Halt:
         return await shell.run()
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        return runner.run(asyncio.wait_for(work(), 10))
+        return runner.run(asyncio.wait_for(work(), 300))
 
 
 @pytest.mark.parametrize("loop", sorted(LOOPS))

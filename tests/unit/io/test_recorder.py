@@ -47,7 +47,7 @@ class Stage:
             ready.set()
 
         route = Route(HostPort(HOST, 0), to)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             running = asyncio.ensure_future(self.recorder.run([route], bound))
             try:
                 await asyncio.wait(

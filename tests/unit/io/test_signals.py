@@ -71,7 +71,7 @@ def test_a_terminal_that_is_closed_asks_for_an_orderly_stop_however_often(
         child.send_signal(first)
         assert told(child) == "stopping\n"
         child.send_signal(signal.SIGHUP)
-        assert child.wait(20) == 0
+        assert child.wait() == 0
 
 
 def test_a_second_sigterm_after_it_stops_at_once() -> None:
@@ -79,7 +79,7 @@ def test_a_second_sigterm_after_it_stops_at_once() -> None:
         child.send_signal(signal.SIGHUP)
         assert told(child) == "stopping\n"
         child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 1
+        assert child.wait() == 1
 
 
 def test_under_nohup_a_closed_terminal_is_nothing() -> None:
@@ -87,4 +87,4 @@ def test_under_nohup_a_closed_terminal_is_nothing() -> None:
         child.send_signal(signal.SIGHUP)
         child.send_signal(signal.SIGTERM)
         assert told(child) == "stopping\n"
-        assert child.wait(20) == 0
+        assert child.wait() == 0

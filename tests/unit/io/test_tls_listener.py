@@ -118,7 +118,7 @@ def served(
         machine.first = first(port)
         running = asyncio.ensure_future(shell.run())
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(300):
                 await client(port, machine)
         finally:
             shell.request_shutdown()

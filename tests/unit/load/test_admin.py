@@ -242,7 +242,7 @@ async def test_a_controller_at_a_port_that_is_none_is_one_failed_attempt() -> No
         broker.controller = FakeBroker(answer)
         broker.controller.port = 70_000
         asyncio.get_running_loop().call_later(0.3, setattr, broker, "controller", broker)
-        found = await asyncio.wait_for(_load(broker, 1, []), 10)
+        found = await asyncio.wait_for(_load(broker, 1, []), 300)
     assert found.done.total() == 1
     assert set(found.retried) == {("CreateTopics", "NETWORK_EXCEPTION")}
 
@@ -283,11 +283,11 @@ async def test_an_answer_that_does_not_come_is_waited_for_until_the_change_count
 
     async with FakeBroker(answer) as broker:
         load = AdminLoad(f"127.0.0.1:{broker.port}", 100, 0.03, give_up_s=0.3)
-        found = await asyncio.wait_for(load.run(), 10)
+        found = await asyncio.wait_for(load.run(), 300)
     assert found.failed == {("CreateTopics", "REQUEST_TIMED_OUT"): 3}
     assert len(found.doubtful) == 3
     attempt = f"127.0.0.1:{broker.port} REQUEST_TIMED_OUT"
-    told = rf"CreateTopics load-\d: 0.\d s, 1 REQUEST_TIMED_OUT; longest: {attempt}"
+    told = rf"CreateTopics load-\d: [\d.]+ s, 1 REQUEST_TIMED_OUT; longest: {attempt}"
     assert len(found.slow) == 3
     assert all(re.match(told, line) for line in found.slow), found.slow
 
@@ -306,7 +306,7 @@ async def test_a_controller_that_hangs_is_left_for_the_next_one_named() -> None:
         broker.controller.port = port
         asyncio.get_running_loop().call_later(0.3, setattr, broker, "controller", broker)
         load = AdminLoad(f"127.0.0.1:{broker.port}", 20, 1.5, give_up_s=0.5)
-        found = await asyncio.wait_for(load.run(), 30)
+        found = await asyncio.wait_for(load.run(), 300)
     assert found.failed.total() >= 1
     assert found.done.total() >= 1, found
 

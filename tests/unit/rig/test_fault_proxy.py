@@ -65,7 +65,7 @@ def proxy(echo, fault_proxy):
 def connect(proxy):
     with contextlib.ExitStack() as stack:
         yield lambda: stack.enter_context(
-            socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=300)
         )
 
 
@@ -127,10 +127,10 @@ def test_throttles_the_way_to_the_server(connect, proxy):
         read_frame(connection)
     assert time.monotonic() - began > 0.39
     proxy.throttle(0)
-    connection.sendall(frame(3, body=b"x" * 200_000))
     began = time.monotonic()
+    connection.sendall(frame(3, body=b"x" * 4_000_000))
     read_frame(connection)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 20, "throttled it takes 40 s"
 
 
 def test_freezes_replies_and_thaws(connect, proxy, echo):
@@ -142,7 +142,7 @@ def test_freezes_replies_and_thaws(connect, proxy, echo):
         ask(connection, 1, code=5)
     assert echo.seen[-1] == 5
     proxy.thaw()
-    connection.settimeout(10)
+    connection.settimeout(300)
     assert struct.unpack(">i", read_frame(connection))[0] == 1
 
 

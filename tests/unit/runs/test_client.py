@@ -1,7 +1,6 @@
 """The client is open-loop: a slow server moves latencies, not the times requests are due."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -102,9 +101,7 @@ def test_without_a_rate_each_connection_asks_when_it_was_answered():
 
 
 def test_what_is_not_answered_in_time_is_counted():
-    began = time.monotonic()
-    loop = played(Server(delay_s=30), OpenLoop(Numbers(), 4, 1_000, 2, "test"), wait_s=0.3)
-    assert time.monotonic() - began < 10
+    loop = played(Server(delay_s=1e6), OpenLoop(Numbers(), 4, 1_000, 2, "test"), wait_s=0.3)
     assert [*loop.errors] == [UNANSWERED] * 4
     assert loop.rows() == []
 

@@ -34,7 +34,7 @@ def frozen(at_s, freeze_s):
 
 def test_a_freeze_that_has_begun_is_waited_for():
     leader, fault = frozen(0.0, 0.05)
-    assert leader.stopped.wait(10)
+    assert leader.stopped.wait()
     fault.close()
     assert not leader.stopped.is_set()
     assert fault.end_ns - fault.begin_ns >= 50_000_000
@@ -49,7 +49,7 @@ def test_one_that_has_not_begun_never_does():
 def test_a_row_that_is_given_up_does_not_wait_for_the_end_of_the_freeze():
     """Ctrl-C took up to five minutes."""
     leader, fault = frozen(0.0, 300.0)
-    assert leader.stopped.wait(10)
+    assert leader.stopped.wait()
     began_s = time.monotonic()
     fault.close(at_once=True)
     assert not leader.stopped.is_set()

@@ -224,6 +224,6 @@ def test_who_ends_the_program_of_all_ends_the_one_that_runs(tmp_path, number):
                 process.wait(0.3)
         finally:
             os.kill(pid, signal.SIGUSR1)
-        process.wait(20)
+        process.wait()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -25,7 +25,7 @@ def test_every_example_of_the_page_holds(tmp_path: Path) -> None:
     options = ["addopts = --strict-markers", "asyncio_default_fixture_loop_scope = function"]
     (tmp_path / "pytest.ini").write_text("\n".join(["[pytest]", *options, ""]))
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "emulator.testing.plugin", "-q", "--timeout", "60"],
+        [sys.executable, "-m", "pytest", "-p", "emulator.testing.plugin", "-q", "--timeout", "900"],
         cwd=tmp_path,
         env={
             **os.environ,
@@ -34,7 +34,6 @@ def test_every_example_of_the_page_holds(tmp_path: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=250,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -36,14 +36,14 @@ def test_a_stop_before_the_start_is_not_lost() -> None:
     built: list[Served] = []
 
     def build() -> Served:
-        assert go.wait(10)
+        assert go.wait()
         built.append(Served(settled=False))
         return built[0]
 
     thread = NodeThread("slow", build, {})
     thread.request_stop()
     go.set()
-    assert thread.join(10)
+    assert thread.join()
     assert thread.ended.result() == Halt(0, "stopped")
     (node,) = built
     assert node.requests == 1, "a second request would stop it at once"
@@ -64,18 +64,18 @@ def test_a_stop_before_the_thread_runs_is_not_lost(monkeypatch: pytest.MonkeyPat
     thread.request_stop()
     monkeypatch.undo()
     started[0].start()
-    assert thread.join(10)
+    assert thread.join()
     assert thread.ended.result() == Halt(0, "stopped")
 
 
 def test_calls_run_on_the_thread_until_its_end() -> None:
     thread = NodeThread("node", Served, {})
-    thread.ready.result(10)
+    thread.ready.result()
     assert thread.call(threading.current_thread) is not threading.current_thread()
     with pytest.raises(ZeroDivisionError):
         thread.call(lambda: 1 // 0)
     thread.request_stop()
-    assert thread.join(10)
+    assert thread.join()
     with pytest.raises(NodeEndedError, match="stopped"):
         thread.call(lambda: None)
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_built_is_told_to_whoever_waits() -> None:
 
     with socket.socket() as bound:
         thread = NodeThread("broken", build, {"A": bound})
-        assert thread.join(10)
+        assert thread.join()
         assert bound.fileno() == -1
     with pytest.raises(KeyError):
         thread.ready.result(0)

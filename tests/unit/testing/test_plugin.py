@@ -26,7 +26,6 @@ def run(folder: Path, text: str) -> tuple[int, str]:
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     return ran.returncode, ran.stdout + ran.stderr

@@ -332,5 +332,5 @@ def test_a_trace_that_cannot_be_written_ends_the_fleet() -> None:
             create=Ran._create,
         )
         with pytest.raises(TraceFailedError, match="no space"):
-            asyncio.run(asyncio.wait_for(fleet.run(), 30))
+            asyncio.run(asyncio.wait_for(fleet.run(), 300))
     assert [member.life.problem for member in fleet.members] == [None] * 4
