@@ -40,6 +40,12 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+_OWNERS = (
+    (SparkContext, ("_gateway", "_jvm", "_active_spark_context")),
+    (SparkSession, ("_instantiatedSession", "_activeSession")),
+)
+"""Where pyspark keeps what it has in Java."""
+
 
 def session(
     master: str | None = None,
@@ -146,24 +152,57 @@ def interruptible() -> Iterator[Callable[[], None]]:
 def end(spark: SparkSession, timeout_s: float = 120.0) -> None:
     """Stop a session and, where it was ours, wait until its Java process is gone.
 
+    An interrupt may have left the caller in the middle of an answer: what it asks then is answered
+    with the rest of that one, or when an endless job ends. So another thread asks, as py4j gives
+    each a connection of its own.
+
     Args:
         spark: the session.
         timeout_s: after it the process is killed.
     """
     gateway = getattr(SparkContext, "_gateway", None)
-    spark.stop()
     process = getattr(gateway, "proc", None)
+    classic = isinstance(spark, SparkSession)
+    if not classic or process is None:
+        spark.stop()
     if gateway is None or process is None:
         return
-    gateway.shutdown()
-    # The driver ends when its input does; Spark itself leaves that to the end of this process.
-    process.stdin.close()
+    failed: list[Exception] = []
+
+    def stop() -> None:
+        try:
+            if classic:
+                spark.stop()
+            gateway.shutdown()
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            failed.append(error)
+
+    stopping = threading.Thread(target=stop, name="end of Spark", daemon=True)
     try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
+        stopping.start()
+        stopping.join(timeout_s)
+        if not stopping.is_alive():
+            # The driver ends when its input does; Spark leaves that to the end of this process.
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout_s)
+    finally:
+        abandon()
+        stopping.join()  # with the process its socket has closed
+    if failed:
+        raise failed[0]
+
+
+def abandon() -> None:
+    """Kill the Java process of a session that was ours, if there is one, so that one can follow."""
+    process = getattr(getattr(SparkContext, "_gateway", None), "proc", None)
+    if process is not None:
         process.kill()
         process.wait()
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that a session can follow
+        process.stdin.close()
+    for owner, names in _OWNERS:
+        for name in names:
+            setattr(owner, name, None)
 
 
 def _choose_java() -> None:
