@@ -39,6 +39,8 @@ COPIED = ("emulator", "wire", "bench", "tests", "tools", "docs", "jars", "pyproj
 JOBS = 2
 PIECES = ROOT / ".cache" / "records" / "mutants"
 JAVA = "jars or jvm or spark"
+PLANTED_S = 300
+"""After this time a planted fault has kept from coming what its test waits for."""
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
@@ -125,6 +127,8 @@ def run(test: str, folder: Path, *, planted: bool) -> Ran:
     environment.pop(VARIABLE, None)
     plugins = ["-p", "no:cacheprovider", "-p", "tests.kit.outcomes"]
     command = [sys.executable, "-m", "pytest", "-q", "-x", *plugins, test]
+    if planted:
+        command += ["--timeout", str(PLANTED_S)]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
