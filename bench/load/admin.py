@@ -34,8 +34,8 @@ RETRIABLE: Final = frozenset(
 which is why UNKNOWN_TOPIC_OR_PARTITION is treated apart: by what was asked, and for how long."""
 
 UNKNOWN_S: Final = 15.0
-"""For how long a topic may be unknown to brokers that have not caught up. Longer, it is gone: to a
-second controller a broker sends a deletion again, if the first one does not answer."""
+"""For how long a topic may be unknown to whoever is to delete it. Longer, it is gone: to a second
+controller a broker sends a deletion again, if the first one does not answer."""
 _ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 _IN_DOUBT: Final = frozenset(
     {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER}
@@ -319,7 +319,7 @@ class AdminLoad:
         if attempts[-1].error is not unknown:
             return attempts[-1].error in RETRIABLE
         since_s = (attempts[-1].answered_ns - _first_as_last(attempts).answered_ns) / 1e9
-        return change.api != "CreateTopics" and since_s < UNKNOWN_S
+        return {"CreateTopics": False, "DeleteTopics": since_s < UNKNOWN_S}.get(change.api, True)
 
     async def _attempt(self, change: Change, end_s: float) -> _Attempt:
         """Try once; a lost connection is NETWORK_EXCEPTION, as Kafka's clients have it.

@@ -18,8 +18,6 @@ from typing import Any, Final, NamedTuple
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaError
 
-CONSUMED_MIN: Final = 0.5
-"""Part of the acknowledged records: the group is late by a rebalance, and by its last poll."""
 COMMIT_S: Final = 1.0
 """Between two commits of a group, at least."""
 UNKNOWN_OFFSET = -1
@@ -161,14 +159,6 @@ class ConsumeResult:
             for one in acknowledged
             if self.positions.get((one.topic, one.partition), 0) <= one.offset
         }
-
-    def kept_up(self, acknowledged: int) -> bool:
-        """Whether the group has read most of what producers were acknowledged meanwhile.
-
-        >>> ConsumeResult(50).kept_up(100), ConsumeResult(49).kept_up(100)
-        (True, False)
-        """
-        return self.consumed >= CONSUMED_MIN * acknowledged > 0
 
 
 class ConsumeLoad:

@@ -13,7 +13,7 @@ from bench.judge.stores import differences, from_log, from_tree
 from bench.load.admin import AdminResult
 from bench.load.changes import TopicState
 from bench.load.cluster_api import Shape
-from bench.load.records import Acknowledged, ConsumeResult, ProduceResult
+from bench.load.records import UNKNOWN_OFFSET, Acknowledged, ConsumeResult
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -135,11 +135,11 @@ def test_topics_are_not_as_they_were_left():
     assert unlike({"t": TopicState(1)}, log()) == ["topic t has configs {'a': '1'}"]
 
 
-@pytest.mark.parametrize(("consumed", "right"), [(0, False), (1, False), (2, True)])
-def test_a_group_that_reads_nothing_has_not_kept_up(consumed, right):
-    produced = ProduceResult(acknowledged=[Acknowledged("t", 0, n, n) for n in range(4)])
-    assert ConsumeResult(consumed=consumed).kept_up(len(produced.acknowledged)) is right
-    assert not ConsumeResult().kept_up(0)
+@pytest.mark.parametrize(("position", "unread"), [(None, True), (3, True), (4, False)])
+def test_a_partition_that_the_group_has_not_read_to_its_end_is_named(position, unread):
+    known = [Acknowledged("t", 0, offset, offset) for offset in (UNKNOWN_OFFSET, 2, 3)]
+    found = ConsumeResult(positions={} if position is None else {("t", 0): position})
+    assert found.unread(known) == ({("t", 0)} if unread else set())
 
 
 def test_what_nobody_took_over_from_a_killed_broker_is_named():

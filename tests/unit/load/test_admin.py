@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -197,6 +198,24 @@ async def test_a_topic_that_stays_unknown_is_asked_for_only_until_brokers_must_k
         one = found.given_up[topic]
         assert 2 <= len(times) <= 4, "asked again at first, and not for ever"
         assert one.sent_ns < times[0] < one.answered_ns < times[1], "when it was in flight first"
+
+
+async def test_a_broker_that_is_behind_is_asked_again_until_it_knows_the_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(request: Any) -> Any:
+        if not isinstance(request, m.CreatePartitionsRequest):
+            return result(request)
+        asked[request.topics[0].name] += 1
+        behind = asked[request.topics[0].name] < 4
+        return result(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if behind else ErrorCode.NONE)
+
+    monkeypatch.setattr(admin, "UNKNOWN_S", 0.0)
+    asked: Counter[str] = Counter()
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 60, [])
+    assert asked
+    assert not found.failed
 
 
 async def test_an_answer_of_garbage_ends_the_connection_not_the_load() -> None:
