@@ -15,8 +15,8 @@ from bench.life.stage import Stage
 from bench.life.standing import Mode
 from bench.rig.bridge import COMMAND
 from bench.rig.process import ProcessError
+from bench.rig.waiting import PATIENCE_S
 
-_COMMAND_S: Final = 180.0
 _FEATURES: Final = "org.apache.kafka.tools.FeatureCommand"
 _OURS, _FEATURES_SCRIPT = "kraft-bridge", "kafka-features.sh"
 
@@ -110,7 +110,7 @@ def _ours(_stage: Stage, rest: list[str]) -> tuple[int, str]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=_COMMAND_S,
+            timeout=PATIENCE_S,
         )
     except subprocess.TimeoutExpired as late:
         raise ProcessError(f"{_OURS} {' '.join(rest)} did not end: {late}") from late

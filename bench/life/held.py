@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final
 
 from bench.life.stage import Stage
 from bench.rig.fault_proxy import FaultProxy
-from bench.rig.waiting import wait_for
 
-_SLOW_MS: Final = 500
-"""What is asked after the claim comes later than the claim is seen: it is held back."""
-_CLAIM_S: Final = 300.0
-"""Two brokers restart before."""
+_CLAIMS: Final = (b"\x00\x00\x00\x0b/controller", b"kraftControllerEpoch")
+"""In a request that writes ``/controller``: its path with the length before it, and its content."""
+_RESULT: Final = slice(12, 20)
+"""Of the reply to a multi: its error, and the kind of its first result, -1 of one that failed."""
+
+
+def claimed(request: bytes, reply: bytes) -> bool:
+    """Whether a controller of KRaft mode has got ``/controller`` by this request to ZooKeeper."""
+    error, kind = reply[_RESULT][:4], reply[_RESULT][4:]
+    return all(each in request for each in _CLAIMS) and not any(error) and kind != b"\xff" * 4
 
 
 @contextmanager
@@ -31,8 +35,14 @@ def held_copy(stage: Stage) -> Iterator[Callable[[], None]]:
     """
     nodes = stage.controllers.nodes
     over = threading.Event()
-    with FaultProxy(stage.zk.port) as line, ThreadPoolExecutor(1) as pool:
-        line.delay(to_server_ms=_SLOW_MS)
+    with FaultProxy(stage.zk.port) as line:
+
+        def look(request: bytes, reply: bytes) -> None:
+            if claimed(request, reply):
+                line.freeze(to_client=False)  # it is to hear that it has claimed
+                over.set()
+
+        line.watch_replies = look
         for node in nodes.values():
             node.zk = line.hosts
         stage.start_quorum()
@@ -40,17 +50,7 @@ def held_copy(stage: Stage) -> Iterator[Callable[[], None]]:
             node.zk = stage.zk.hosts
             node.write_properties()
 
-        def hold() -> None:
-            wait_for("claim", lambda: over.is_set() or _holder(stage) in nodes, _CLAIM_S)
-            line.freeze()
+        def held() -> None:
+            stage.wait("claim", over.is_set)
 
-        held = pool.submit(hold)
-        try:
-            yield held.result
-        finally:
-            over.set()
-
-
-def _holder(stage: Stage) -> int | None:
-    found = stage.znode("/controller")
-    return None if found is None else int(found["brokerid"])
+        yield held

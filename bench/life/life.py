@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from bench.beside.machine import Sharing
 from bench.life import book as books
-from bench.life import commands, people, stores
+from bench.life import commands, people, refusals, stores
 from bench.life.book import Book
 from bench.life.clients import LifeClients
 from bench.life.shown import metadata, unequal
@@ -18,10 +19,7 @@ from bench.life.standing import BrokerStanding, Mode, Quorum
 from bench.life.table import PhaseRow, Restart
 from bench.life.waits import CHANGE, RECORD, RulingWatch, Waits
 from bench.rig.kafka import Broker
-from bench.rig.waiting import wait_for
 
-_SAME_S: Final = 15.0
-_DELETED_S: Final = 20.0
 _SHOWN: Final = 5
 _GAUGE: Final = re.compile(
     r"^kraft_bridge_migrating_zk_broker_count(?:\{.*\})? (\d+)", re.MULTILINE
@@ -88,8 +86,15 @@ class Life:
         row.change_s = self.waits.longest(CHANGE, begin)
         row.records = len(self.book.acknowledged)
         failed = {f"{api} {error}": count for (api, error), count in done.failed.items()}
-        held = failed.keys() <= excused and row.changes > 0
-        self.check("every change was carried out", held, f"{row.changes}; refused: {failed}")
+        lost = refusals.unexcused(done, excused, watch.moved)
+        held = row.changes > 0 and not lost and not done.unsent
+        figures = f"{row.changes}; refused: {failed}; never sent: {done.unsent}{_some(lost)}"
+        self.check("every change was carried out", held, figures)
+        if done.not_now:
+            asked = refusals.of_ours(done, watch)
+            wrong = refusals.without_reason(asked, stores.longest(self.stage)) if asked else []
+            figures = f"{len(done.not_now)}, {len(asked)} of them by ours{_some(wrong)}"
+            self.check("what was refused for a time was refused with reason", not wrong, figures)
         return row
 
     def check(self, what: str, held: object, figures: str = "") -> None:
@@ -97,6 +102,15 @@ class Life:
         text = f"{what} ({figures})" if figures else what
         (self.row.checks if held else self.row.wrong).append(text)
         self.say(f"  {'held' if held else 'WRONG'}: {text}")
+
+    def check_speed(self, what: str, held: object, figures: str, sharing: Sharing) -> None:
+        """Enter a check of speed: what did not hold is not judged if the machine was busy."""
+        if held or not sharing.busy:
+            self.check(what, held, figures)
+            return
+        text = f"{what} ({figures}; on this machine {sharing})"
+        self.row.unjudged.append(text)
+        self.say(f"  not judged: {text}")
 
     # ------------------------------------------------------------- restarts
     def restart(
@@ -187,10 +201,12 @@ class Life:
                 lost.extend(books.never_there(self.book.loads[-1], store.plain, ruled_s))
             return not lost
 
-        # A broker in ZooKeeper mode answers a deletion when its own metadata lacks the topic; the
-        # controller takes it out of ZooKeeper after that.
-        with contextlib.suppress(TimeoutError):
-            wait_for("every change", as_answered, 0.0 if dual or final else _DELETED_S)
+        if dual or final:
+            as_answered()
+        else:
+            # A broker in ZooKeeper mode answers a deletion when its own metadata lacks the topic;
+            # the controller takes it out of ZooKeeper after that.
+            self._until("every change", as_answered, lost)
         self.check(
             "every change that was answered is there",
             not lost and self.book.topics,
@@ -200,7 +216,7 @@ class Life:
         wrong = people.wrong(self.stage, len(self.stage.standing.done))
         what = "passwords, ACLs and quotas" if self.stage.secured else "quotas"
         self.check(f"every broker enforces the {what} of this phase", not wrong, _some(wrong)[2:])
-        read = self.clients.read_back()
+        read = self.clients.verify(self.book.records())
         self.check(
             "every record that was acknowledged is there, once, in order",
             read.held and read.acknowledged,
@@ -224,24 +240,38 @@ class Life:
             wrong[:] = unequal(answers)
             return not wrong
 
-        with contextlib.suppress(TimeoutError):
-            wait_for("equal metadata", same, _SAME_S)
+        self._until("equal metadata", same, wrong)
         modes = [f"{i}: {one.mode}" for i, one in self.stage.standing.brokers.items()]
         self.check("every broker shows the same", not wrong, f"{', '.join(modes)}{_some(wrong)}")
 
     def _gauge(self) -> None:
         """Check what the controller counts and ZooKeeper holds of brokers in ZooKeeper mode."""
         migrating = self.stage.in_mode(Mode.MIGRATING)
-        page = self.stage.leader().page("/metrics") or ""
-        found = _GAUGE.search(page)
+        page = self.stage.wait("/metrics", lambda: self.stage.leader().page("/metrics"))
+        found = _GAUGE.search(page or "")
         counted = None if found is None else int(found[1])
         self.check(
             "the gauge MigratingZkBrokerCount counts them",
             counted == len(migrating),
             f"{counted} of {len(migrating)}",
         )
-        ids = sorted(map(int, self.stage.look.get_children("/brokers/ids")))
-        self.check("/brokers/ids holds the brokers in ZooKeeper mode", ids == migrating, f"{ids}")
+        ids: list[str] = []
+
+        def shown() -> bool:
+            ids[:] = sorted(self.stage.look.get_children("/brokers/ids"))
+            return ids == [*map(str, migrating)]
+
+        wrong: list[str] = []
+        self._until("every session of a broker", shown, wrong)
+        what = "/brokers/ids holds the brokers in ZooKeeper mode"
+        self.check(what, not wrong, f"{', '.join(ids)}{_some(wrong)}")
+
+    def _until(self, what: str, ready: Callable[[], bool], wrong: list[str]) -> None:
+        """Wait, 15 minutes at most; then ``wrong`` is not empty."""
+        try:
+            self.stage.wait(what, ready)
+        except TimeoutError as late:
+            wrong[:] = wrong or [str(late)]
 
 
 def _change(before: BrokerStanding, after: BrokerStanding) -> str:

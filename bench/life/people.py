@@ -17,7 +17,6 @@ from bench.load.cluster_api import RefusedError
 from bench.matrix.login import HASHES, LoginError, call_as, salted_password
 from bench.rig.kafka import USERS, Broker
 from bench.rig.ports import HOST
-from bench.rig.waiting import wait_for
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -29,8 +28,6 @@ ALWAYS, SOMETIMES, _ = RECORDS
 _TOPIC, _LITERAL, _DESCRIBE, _ALLOW, _ANY = 2, 3, 8, 3, 1
 _LOGIN_REFUSED: Final = 58
 _RETRIED: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})
-_ASK_S: Final = 30.0
-_SEEN_S: Final = 20.0
 
 
 def password(number: int) -> str:
@@ -65,21 +62,17 @@ def _asked(stage: Stage, what: str, request: Any, codes: Callable[[Any], list[in
     """Send a request to a broker that takes it, again while there is no controller."""
 
     def done() -> bool:
-        first = stage.cluster.brokers[0]
-        try:
-            seen = stage.shape(first)
-            address = seen.brokers.get(seen.controller_id)
-            answer = None if address is None else asyncio.run(api.call(address, request))
-        except OSError:
+        seen = stage.shape(stage.cluster.brokers[0])
+        address = seen.brokers.get(seen.controller_id)
+        if address is None:
             return False
-        if answer is None:
-            return False
+        answer = asyncio.run(api.call(address, request))
         wrong = [ErrorCode(code) for code in codes(answer) if code]
         if wrong and wrong[0] not in _RETRIED:
             raise RefusedError(f"{what}: {wrong[0].name}")
         return not wrong
 
-    wait_for(what, done, _ASK_S)
+    stage.wait(what, done)
 
 
 def _quota(stage: Stage, number: int) -> None:
@@ -140,7 +133,7 @@ def _creation(topic: str) -> m.CreateAclsRequest:
 
 
 def wrong(stage: Stage, number: int) -> list[str]:
-    """What brokers do not enforce of a phase's passwords, rights and limits, after 20 s."""
+    """What brokers do not enforce of a phase's passwords, rights and limits, after 15 minutes."""
     found: list[str] = []
 
     def right() -> bool:
@@ -148,9 +141,9 @@ def wrong(stage: Stage, number: int) -> list[str]:
         return not found
 
     try:
-        wait_for("passwords, rights and limits", right, _SEEN_S)
-    except TimeoutError:
-        return found
+        stage.wait("passwords, rights and limits", right)
+    except TimeoutError as late:
+        return found or [str(late)]
     return []
 
 

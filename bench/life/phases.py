@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.beside.machine import Shared
 from bench.demo.controllers import IDS
 from bench.demo.verdict import ALREADY
 from bench.life import commands
@@ -19,7 +20,6 @@ from bench.life.held import held_copy
 from bench.life.life import Life
 from bench.life.standing import Mode, Quorum
 from bench.rig.kafka import Broker
-from bench.rig.waiting import wait_for
 
 NEWEST: Final = "3.9.2"
 OLDEST: Final = "3.4.1"
@@ -40,8 +40,6 @@ is a check of its own."""
 _FREED: Final = re.compile(r"([\d,]+) ms until /controller was free")
 _FREED_MS_MAX: Final = 1_000
 """From the end of the last controller to a free ``/controller``: the part that is ours."""
-_ELECTED_S: Final = 30.0
-_HELD_S: Final = 60.0
 _COPY: Final = "__cluster_metadata-0"
 _COPYING: Final = "copying"
 """The phase that ``rollback`` names while a copy is under way."""
@@ -113,13 +111,17 @@ def rollback(life: Life) -> None:
 def _give_back(life: Life) -> str:
     """Let the controllers end and a broker rule; returns what the command says."""
     stage = life.stage
+    shared = Shared()
     said = commands.rollback(stage)
+    sharing = shared.read()
     life.say(said)
     freed = _FREED.search(said)
-    took_ms = None if freed is None else int(freed[1].replace(",", ""))
-    if took_ms is not None or not life.row.cut:  # one that was cut has measured nothing
-        held = took_ms is not None and took_ms <= _FREED_MS_MAX
-        life.check("/controller was free within a second", held, f"{took_ms} ms")
+    what = "/controller was free within a second"
+    if freed is not None:
+        took_ms = int(freed[1].replace(",", ""))
+        life.check_speed(what, took_ms <= _FREED_MS_MAX, f"{took_ms} ms", sharing)
+    elif not life.row.cut:  # one that was cut has measured nothing
+        life.check(what, held=False, figures="the command does not say")
     stage.standing.quorum = Quorum.ABSENT
     stage.save()
     return said
@@ -128,9 +130,10 @@ def _give_back(life: Life) -> str:
 def _to_zookeeper(life: Life) -> None:
     """Restart each broker with the properties that it had before the migration."""
     stage = life.stage
-    wait_for("a broker as controller", lambda: stage.ruling().someone, _ELECTED_S)
-    epoch = stage.znode("/controller")["kraftControllerEpoch"]
-    life.check("a broker in ZooKeeper mode rules", epoch == -1, f"{stage.znode('/controller')}")
+    stage.wait("a broker as controller", lambda: stage.ruling().someone)
+    holder = stage.wait("/controller", lambda: stage.znode("/controller"))
+    epoch = holder["kraftControllerEpoch"]
+    life.check("a broker in ZooKeeper mode rules", epoch == -1, f"{holder}")
     for broker in _in_mode(life, Mode.MIGRATING):
         life.restart(broker, Mode.ZOOKEEPER)
 
@@ -221,7 +224,7 @@ def finalise(life: Life) -> None:
         )
     if stage.holds:
         # The leader has to learn of every flag first.
-        wait_for("a hold", lambda: stage.status()["finalisation"]["state"] == "held", _HELD_S)
+        stage.wait("a hold", lambda: stage.status()["finalisation"]["state"] == "held")
         life.check("the migration is held open", held=True)
         life.say(commands.finalise(stage))
     commands.wait_finalised(stage)

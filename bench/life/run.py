@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,6 @@ from bench.load.cluster_api import RefusedError
 from bench.matrix.login import LoginError
 from bench.rig.jars import kafka_jars
 from bench.rig.process import ProcessError, running
-from bench.rig.waiting import wait_for
 from bench.runs.code import code_digest
 from bench.runs.run import alone
 
@@ -46,7 +46,6 @@ _FAILURES: Final = (
     subprocess.CalledProcessError,
 )
 """What a server that ends, refuses or does not answer makes of a phase."""
-_CONTROLLER_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +83,9 @@ def run(options: Options) -> int:
             rows += _life(options, release, again=again)
     for lines in (table(rows), restarts(rows)):
         say("\n" + "\n".join(lines))
+    for row in rows:
+        for line in row.unjudged:
+            say(f"not judged: {row.release} {row.phase}: {line}")
     wrong = [f"{row.release} {row.phase}: {line}" for row in rows for line in row.wrong]
     wrong += [f"left behind: {process.name} {process.pid}" for process in running()]
     if options.whole and not wrong:
@@ -176,9 +178,12 @@ def _phases(life: Life, left: Sequence[Phase]) -> None:
         consumed, failed = life.clients.finish()
         for who, errors in failed.items():
             life.check(f"no error that no retry mends: {who}", not errors, f"{dict(errors)}")
-        told = len(life.book.records()) - before
-        kept_up, figures = consumed.kept_up(told), f"{consumed.consumed} of {told} records"
-        life.check("the group read most records of this run", kept_up, figures)
+        told = life.book.records()
+        unread = sorted(f"{name}-{number}" for name, number in consumed.unread(told))
+        missed = f"; not to the end: {', '.join(unread)}" if unread else ""
+        count = len(told) - before
+        figures = f"{consumed.consumed} read, {count} acknowledged in this run{missed}"
+        life.check("the group read every record", consumed.consumed and not unread, figures)
         unwell = stage.stop()
         life.check("every server stopped in order", not unwell, "; ".join(unwell))
     except _FAILURES as error:
@@ -214,13 +219,17 @@ def _row(plain: dict[str, Any]) -> PhaseRow:
 def _prepare(life: Life) -> None:
     """Let the topics of the clients be there, and let the clients run."""
     stage = life.stage
-    first = stage.cluster.brokers[0]
-    missing = [name for name in RECORDS if name not in stage.shape(first).topics]
-    if missing:
-        wait_for("a controller", lambda: stage.shape(first).controller_id >= 0, _CONTROLLER_S)
-        seen = stage.shape(first)
-        topics = [api.topic(name, RECORDS[name], BROKERS, {}) for name in missing]
-        asyncio.run(api.create_topics(seen.brokers[seen.controller_id], topics))
+    topics = [api.topic(name, count, BROKERS, {}) for name, count in RECORDS.items()]
+
+    def created() -> bool:
+        seen = stage.shape(stage.cluster.brokers[0])
+        missing = [one for one in topics if one.name not in seen.topics]
+        if missing and seen.controller_id in seen.brokers:
+            with contextlib.suppress(RefusedError):  # by one that is no controller any more
+                asyncio.run(api.create_topics(seen.brokers[seen.controller_id], missing))
+        return not missing
+
+    stage.wait("topics of the records", created)
     stage.whole()
     life.clients.produce()
     life.clients.settle()

@@ -9,26 +9,30 @@ import json
 import logging
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry
 
 from bench.demo.controllers import Controllers
+from bench.life.patience import patiently
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
 from bench.load import cluster_api as api
 from bench.rig.bridge import Bridge
 from bench.rig.cluster import Cluster
 from bench.rig.kafka import Broker, authorizer, tokens
-from bench.rig.process import ProcessError, kill_all
+from bench.rig.process import Process, ProcessError, kill_all
 from bench.rig.tool_host import ToolHost
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zookeeper import ZooKeeper
+
+T = TypeVar("T")
 
 BROKERS: Final = 3
 STATE: Final = "state.json"
@@ -44,9 +48,6 @@ UNSECURED: Final = "3.4.1"
 """Its brokers do not start with migration on and an authorizer, nor is SCRAM in its log."""
 HELD: Final = "3.9.2"
 """In its life the end waits for an operator, in the other one it does not."""
-_STOP_S: Final = 60.0
-_WHOLE_S: Final = 90.0
-_SESSION_S: Final = 30.0
 _ORDERLY: Final = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 """Exit codes after SIGTERM: ours, and Java's."""
 _RULING: Final = frozenset({"MIGRATION", "POST_MIGRATION"})
@@ -155,7 +156,7 @@ class Stage:
         Raises:
             ProcessError: it did not.
         """
-        code = self.controllers.nodes[number].stop(_STOP_S)
+        code = self.controllers.nodes[number].stop(PATIENCE_S)
         if code != 0:
             raise ProcessError(f"controller {number} ended with {code}")
 
@@ -227,7 +228,7 @@ class Stage:
         self._settings(broker)
         if broker.zk is not None:
             path = f"/brokers/ids/{broker.id}"
-            wait_for(f"end of {path}", lambda: self.look.exists(path) is None, _SESSION_S)
+            wait_for(f"end of {path}", lambda: self.look.retry(self.look.exists, path) is None)
         broker.start().wait_started()
 
     def stop_broker(self, broker: Broker) -> None:
@@ -238,9 +239,9 @@ class Stage:
         """
         if not broker.alive:
             raise ProcessError(f"{broker.name} ended by itself with {broker.exit_code}")
-        code = broker.stop(_STOP_S)
+        code = broker.stop(PATIENCE_S)
         if code == -signal.SIGKILL:
-            raise ProcessError(f"{broker.name} did not stop within {_STOP_S:g} s")
+            raise ProcessError(f"{broker.name} did not stop within {PATIENCE_S:g} s")
 
     def start(self) -> None:
         """Start what is to run, after an earlier run or for the first time.
@@ -263,10 +264,10 @@ class Stage:
 
     def stop(self) -> list[str]:
         """Stop all in order: brokers, controllers, ZooKeeper; what did not end well, by name."""
-        self.cluster.stop()
+        self.cluster.stop(PATIENCE_S)
         codes = {broker.name: broker.exit_code for broker in self.cluster.brokers}
         if self.standing.quorum is not Quorum.ABSENT:
-            ended = self.controllers.stop(_STOP_S)
+            ended = self.controllers.stop(PATIENCE_S)
             codes |= {
                 f"controller {each}": code
                 for each, code in zip(self.controllers.nodes, ended, strict=True)
@@ -285,8 +286,9 @@ class Stage:
         """A client that reads ZooKeeper on its own."""
         if self._look is None:
             logging.getLogger("kazoo").addHandler(logging.NullHandler())
-            self._look = KazooClient(self.zk.hosts, timeout=30)
-            self._look.start(timeout=30)
+            again = KazooRetry(max_tries=-1, max_delay=1.0, deadline=PATIENCE_S)
+            self._look = KazooClient(self.zk.hosts, timeout=60, command_retry=again)
+            self._look.start(timeout=PATIENCE_S)
         return self._look
 
     def _look_no_more(self) -> None:
@@ -299,7 +301,7 @@ class Stage:
     def znode(self, path: str) -> Any:
         """The JSON of a znode; None if it is not there."""
         try:
-            return json.loads(self.look.get(path)[0])
+            return json.loads(self.look.retry(self.look.get, path)[0])
         except NoNodeError:
             return None
 
@@ -314,18 +316,28 @@ class Stage:
             TimeoutError: they do not get there.
         """
         for broker in self.cluster.brokers:
-            wait_for(
-                f"replicas in sync, by broker {broker.id}",
-                functools.partial(self._is_whole, broker),
-                _WHOLE_S,
-            )
+            whole = functools.partial(self._is_whole, broker)
+            self.wait(f"replicas in sync, by broker {broker.id}", whole)
 
     def _is_whole(self, broker: Broker) -> bool:
-        try:
-            seen = self.shape(broker)
-        except OSError:
-            return False
+        seen = self.shape(broker)
         return len(seen.brokers) == BROKERS and not seen.short()
+
+    def wait(self, what: str, ready: Callable[[], T]) -> T:
+        """Call ``ready`` until it answers something true, and return that.
+
+        A server that runs and does not answer is asked again.
+
+        Raises:
+            ProcessError: a broker or controller has ended by itself.
+            TimeoutError: it was not so within 15 minutes.
+        """
+        return patiently(what, ready, self._servers())
+
+    def _servers(self) -> list[Process]:
+        """Brokers, and controllers if there are to be any."""
+        there = self.standing.quorum is not Quorum.ABSENT
+        return [*self.cluster.brokers, *(self.controllers.nodes.values() if there else ())]
 
     def ruling(self) -> Ruling:
         """Whether a controller rules now; never raises."""
@@ -336,13 +348,14 @@ class Stage:
                 records = lag.get("records_without_no_ops")
                 dual = migration is not None and migration["migration_state"] == "MIGRATION"
                 by_log = records is not None or not dual
-                return Ruling(True, records, lag.get("ms"), by_log=by_log)
+                who = status["node_id"], status["leader_epoch"]
+                return Ruling(True, who, records, lag.get("ms"), by_log=by_log)
         alive = {broker.id for broker in self.cluster.brokers if broker.alive}
         holder = None
         if self.standing.zookeeper and self.zk.alive:
             with contextlib.suppress(KazooException, KazooTimeoutError, ValueError, OSError):
-                holder = self.znode("/controller")
-        return Ruling(holder is not None and holder["brokerid"] in alive)
+                holder = json.loads(self.look.get("/controller")[0])
+        return Ruling(holder is not None and holder["brokerid"] in alive, holder)
 
     def _statuses(self) -> Iterator[dict[str, Any]]:
         for node in self.controllers.nodes.values():
@@ -356,10 +369,13 @@ class Stage:
         Raises:
             TimeoutError: none does.
         """
-        found = wait_for(
-            "a controller that leads",
-            lambda: next((one for one in self._statuses() if one["active"]), None),
-        )
+
+        def active() -> dict[str, Any] | None:
+            # One that was paused may not have learned yet that another one leads.
+            leading = [one for one in self._statuses() if one["active"]]
+            return max(leading, key=lambda one: one["leader_epoch"], default=None)
+
+        found = wait_for("a controller that leads", active)
         assert found is not None
         return found
 

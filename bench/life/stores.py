@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import tempfile
-from typing import Any, Final
+from typing import Any
 
 from bench.judge import matrix_stores as judge
 from bench.judge import stores as plain
 from bench.life.stage import Stage
+from bench.rig.bridge import Bridge
 from bench.rig.process import ProcessError
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zk_dump import contents, dump, versions
-
-_AGREE_S: Final = 20.0
 
 
 def tree(stage: Stage) -> judge.Stores:
     """ZooKeeper now."""
-    found = dump(stage.zk.hosts, with_secrets=True)
+    found = dump(stage.zk.hosts, with_secrets=True, timeout_s=PATIENCE_S)
     held = judge.read_tree(contents(found))
     held.plain.versions = versions(found)
     return held
@@ -31,7 +29,21 @@ def log(stage: Stage) -> judge.Stores:
     Raises:
         ProcessError: Kafka's tool cannot read it.
     """
-    folder = stage.leader().data / "__cluster_metadata-0"
+    return judge.read_log(_records(stage, stage.leader()))
+
+
+def longest(stage: Stage) -> list[dict[str, Any]]:
+    """Records of the longest log of the controllers, which may have ended.
+
+    Raises:
+        ProcessError: Kafka's tool cannot read one.
+    """
+    nodes = stage.controllers.nodes.values()
+    return max((_records(stage, node) for node in nodes), key=len)
+
+
+def _records(stage: Stage, node: Bridge) -> list[dict[str, Any]]:
+    folder = node.data / "__cluster_metadata-0"
     with tempfile.TemporaryDirectory() as scratch:
         copies = [str(shutil.copy(one, scratch)) for one in sorted(folder.glob("*.log"))]
         printed = stage.tools.run(
@@ -41,21 +53,28 @@ def log(stage: Stage) -> judge.Stores:
         )
     if printed.code:
         raise ProcessError(f"kafka-dump-log cannot read the log: {printed.err[:300]}")
-    return judge.read_log(plain.read_dump(printed.out))
+    return list(plain.read_dump(printed.out))
 
 
 def agree(stage: Stage) -> tuple[judge.Stores, list[str]]:
-    """The log, and where ZooKeeper still differs from it after 20 s without changes."""
-    found: list[Any] = []
+    """The log, and what differs between it and ZooKeeper, as of one offset.
 
-    def equal() -> bool:
-        wanted, held = log(stage), tree(stage)
-        behind = wanted.last_change - held.plain.offset
-        late = [f"/migration stands {behind} records behind"] if behind > 0 else []
-        found[:] = [wanted, [*judge.differences(held, wanted), *late]]
-        return not found[1]
+    Both are read again while ``/migration`` lacks a change of the log: ZooKeeper was read from that
+    offset on, and the log after it. Once it lacks none, what differs is a fault, and is not waited
+    for.
 
-    with contextlib.suppress(TimeoutError):
-        wait_for("equal stores", equal, _AGREE_S)
-    wanted, wrong = found
-    return wanted, wrong
+    Raises:
+        ProcessError: Kafka's tool cannot read the log, or a server has ended.
+        TimeoutError: it lacked one for 15 minutes.
+    """
+
+    def level() -> tuple[judge.Stores, judge.Stores] | None:
+        reached = stage.znode("/migration")["kraft_metadata_offset"]
+        held = tree(stage)
+        wanted = log(stage)
+        return (wanted, held) if wanted.last_change <= reached else None
+
+    found = stage.wait("/migration at the end of the log", level)
+    assert found is not None
+    wanted, held = found
+    return wanted, judge.differences(held, wanted)

@@ -49,6 +49,8 @@ class PhaseRow:
     """What held, with figures."""
     wrong: list[str] = field(default_factory=list)
     """What did not."""
+    unjudged: list[str] = field(default_factory=list)
+    """What was slower than it should be, with what else this machine did."""
     cut: int = 0
     """How often the phase was begun before and cut."""
 
@@ -74,6 +76,8 @@ def table(rows: Sequence[PhaseRow]) -> list[str]:
 
 def _cells(row: PhaseRow) -> list[str]:
     held = f"{len(row.checks)} held"
+    if row.unjudged:
+        held += f", {len(row.unjudged)} not judged"
     return [
         row.release,
         row.phase,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 RECORD, CHANGE = "record", "change"
 """What a client waits for: a record acknowledged, an administrative change carried out."""
@@ -47,6 +47,8 @@ class Ruling:
 
     someone: bool
     """Whether a controller, of either mode, carries out changes."""
+    who: Any = None
+    """The controller, with its epoch; None: nobody, or not known."""
     lag_records: int | None = None
     """Committed records that ZooKeeper lacks; None where that is not known, or not asked for."""
     lag_ms: int | None = None
@@ -75,6 +77,11 @@ class RulingWatch:
         self.lag_ms = 0
         self.quorum_s: float | None = None
         """When a controller of ours was first seen to rule."""
+        self.quorum_until_s = 0.0
+        """When one was last seen to."""
+        self.moved: list[tuple[float, float]] = []
+        """From the last look that saw one controller, to the first that saw another one."""
+        self._ruler: tuple[Any, float] | None = None
 
     def take(self, seen: Ruling, now_s: float) -> None:
         """Enter what was seen; ``now_s``: when the look began."""
@@ -82,8 +89,14 @@ class RulingWatch:
             self.nobody_s += now_s - self._last_s
         self._absent = not seen.someone
         self._last_s = now_s
-        if self.quorum_s is None and seen.by_log:
-            self.quorum_s = now_s
+        if seen.by_log:
+            self.quorum_s = now_s if self.quorum_s is None else self.quorum_s
+            self.quorum_until_s = now_s
+        if seen.who is not None:
+            if self._ruler is not None and self._ruler[0] != seen.who:
+                # The look itself takes time: what was seen may be newer than its begin.
+                self.moved.append((self._ruler[1], self._clock()))
+            self._ruler = seen.who, now_s
         self.lag_records = max(self.lag_records, seen.lag_records or 0)
         self.lag_ms = max(self.lag_ms, seen.lag_ms or 0)
 

@@ -114,7 +114,8 @@ class FaultProxy:
     Attributes ``requests`` and ``connections`` count what has passed since the start; ``watch``, if
     set, is shown every request as it comes from the client, whatever is done to it then, and
     ``watch_replies`` every reply as it comes from the server, behind its request. Meanwhile
-    ``showing`` is the number of its connection, from 1 on.
+    ``showing`` is the number of its connection, from 1 on. Both may freeze: what is shown still
+    passes the other way.
     """
 
     def __init__(
@@ -225,6 +226,9 @@ class FaultProxy:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     def _do(self, action: Callable[[], T]) -> T:
+        if threading.current_thread() is self._thread:  # called by what watches
+            return action()
+
         async def act() -> T:
             return action()
 

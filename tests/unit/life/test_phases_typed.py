@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from bench.beside.machine import Sharing
 from bench.demo.controllers import IDS, Controllers
 from bench.judge.stores import Entities
 from bench.life import commands, phases
@@ -130,17 +131,46 @@ def test_each_command_is_typed_where_the_page_has_it(dry):
         ("1,000 ms until /controller was free", 0, []),
         ("1,001 ms until /controller was free", 0, ["1001 ms"]),
         ("1,001 ms until /controller was free", 1, ["1001 ms"]),
-        ("rollback from: rolled back", 0, ["None ms"]),
+        ("rollback from: rolled back", 0, ["the command does not say"]),
         ("rollback from: rolled back", 1, []),
     ],
 )
 def test_a_release_that_takes_longer_than_a_second_is_an_error(dry, monkeypatch, said, cut, wrong):
+    life = given_back(dry, monkeypatch, said, cut, others=0.1)
+    assert life.row.wrong == [f"{FREE} ({one})" for one in wrong]
+    assert life.row.unjudged == []
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong", "unjudged"),
+    [
+        ("1,000 ms until /controller was free", [], []),
+        (
+            "1,001 ms until /controller was free",
+            [],
+            ["1001 ms; on this machine other programs used 1.3 of 2 cores, ours 0.5"],
+        ),
+        ("rollback from: rolled back", ["the command does not say"], []),
+    ],
+)
+def test_on_a_busy_machine_it_is_not_judged(dry, monkeypatch, said, wrong, unjudged):
+    life = given_back(dry, monkeypatch, said, 0, others=1.3)
+    assert life.row.wrong == [f"{FREE} ({one})" for one in wrong]
+    assert life.row.unjudged == [f"{FREE} ({one})" for one in unjudged]
+
+
+FREE = "/controller was free within a second"
+
+
+def given_back(dry, monkeypatch, said, cut, *, others):
+    """A life after the rollback, beside programs that used so many of two cores."""
     life = dry[0](phases.NEWEST)
     life.row.cut = cut
+    sharing = Sharing(2, 0.5, others)
     monkeypatch.setitem(SAID, Form.ROLLBACK, said)
+    monkeypatch.setattr(phases, "Shared", lambda: SimpleNamespace(read=lambda: sharing))
     phases._give_back(life)
-    what = "/controller was free within a second"
-    assert life.row.wrong == [f"{what} ({one})" for one in wrong]
+    return life
 
 
 def test_the_leading_controller_restarts_last(dry, monkeypatch):
@@ -168,11 +198,11 @@ def test_the_stores_are_compared_by_the_command_while_there_are_two(dry, monkeyp
     monkeypatch.setattr(lives.stores, "log", lambda _: seen)
     monkeypatch.setattr(lives.books, "unlike", lambda *_: [])
     monkeypatch.setattr(lives.people, "wrong", lambda *_: [])
-    life.book = SimpleNamespace(topics={"a": 1}, loads=[AdminResult()])
+    life.book = SimpleNamespace(topics={"a": 1}, loads=[AdminResult()], records=list)
     read = SimpleNamespace(
         held=True, acknowledged=1, read=1, missing=[], duplicated=[], out_of_order=[]
     )
-    life.clients = SimpleNamespace(read_back=lambda: read)
+    life.clients = SimpleNamespace(verify=lambda _: read)
     life._judge()
     assert typed == [Form.COMPARE]
     assert life.row.wrong == []

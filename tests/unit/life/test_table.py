@@ -29,6 +29,11 @@ def test_a_check_that_failed_is_seen_in_the_line():
     assert table([wrong])[2].endswith("| 1 FAILED, 0 held |")
 
 
+def test_a_check_that_was_not_judged_is_seen_in_the_line():
+    slow = PhaseRow("3.9.2", "rollback", checks=["one"], unjudged=["late"])
+    assert table([slow])[2].endswith("| 1 held, 1 not judged |")
+
+
 def test_every_line_has_the_cells_of_its_head():
     for lines in (table([ROW]), restarts([ROW])):
         assert len({line.count("|") for line in lines}) == 1

@@ -43,6 +43,20 @@ def test_the_first_look_that_saw_our_controllers_rule_is_kept():
     assert watch.quorum_s == 3.0
 
 
+def test_it_keeps_when_ours_was_last_seen_to_rule_and_when_another_one_took_over():
+    watch = RulingWatch(lambda: Ruling(someone=True), lambda: now_s + 0.5)
+    for seen, now_s in (
+        (Ruling(someone=True, who="a", by_log=True), 1.0),
+        (Ruling(someone=True, who="a", by_log=True), 2.0),
+        (Ruling(someone=False), 3.0),
+        (Ruling(someone=True, who="b"), 4.0),
+        (Ruling(someone=True, who="b"), 5.0),
+    ):
+        watch.take(seen, now_s)
+    assert (watch.quorum_s, watch.quorum_until_s) == (1.0, 2.0)
+    assert watch.moved == [(2.0, 4.5)]
+
+
 def test_it_looks_in_a_thread_until_the_block_ends():
     seen = []
 

@@ -1,0 +1,47 @@
+"""Wait for an event while servers run: a slow one is asked again, one that ended ends the wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from bench.rig.process import Process, ProcessError
+from bench.rig.waiting import wait_for
+from bench.rig.zk_dump import UnreadableError
+
+T = TypeVar("T")
+
+
+def patiently(what: str, ready: Callable[[], T], servers: Sequence[Process]) -> T:
+    """Call ``ready`` until it answers something true, and return that.
+
+    Args:
+        what: for messages.
+        ready: may fail as a server that does not answer makes it.
+        servers: that are to run meanwhile.
+
+    Raises:
+        ProcessError: one of them has ended by itself.
+        TimeoutError: it was not so within 15 minutes.
+    """
+    said = ""
+
+    def asked() -> T | None:
+        nonlocal said
+        if ended := [one for one in servers if one.exit_code is not None]:
+            raise ProcessError(f"{ended[0].name} ended by itself with {ended[0].exit_code}")
+        try:
+            return ready()
+        except (OSError, KazooException, KazooTimeoutError, UnreadableError) as error:
+            said = f"; {type(error).__name__}: {error}"
+            return None
+
+    try:
+        found = wait_for(what, asked)
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}{said}") from late
+    assert found is not None
+    return found
