@@ -97,19 +97,18 @@ def differing(
     offset: Callable[[], int],
     tree: Callable[[], Entities],
     log: Callable[[], Records],
-    ready: Callable[[], None],
+    ready: Callable[[], object],
     patience_s: float = PATIENCE_S,
 ) -> list[str]:
     """What differs between ZooKeeper and the log, as of one offset.
 
-    All is read again while ``/migration`` lacks a change of the log: ZooKeeper was read from that
-    offset on, and the log after it, so that nothing was written meanwhile. Once it lacks none, what
-    differs is a fault, and is not waited for.
+    All is read again while ``/migration`` lacks a change of the log, which was read last: else
+    nothing was written while ZooKeeper was read, what differs is a fault, and is not waited for.
 
     Args:
         offset: the one in ``/migration``.
         tree: the content of ZooKeeper.
-        log: the longest one.
+        log: that of the leader.
         ready: called first each time.
         patience_s: how long to wait.
 
@@ -127,11 +126,11 @@ def differing(
             continue
         records = log()
         late = [one for one in records if one["offset"] > reached and one["type"] != _NO_OP]
-        if not late:
+        if not late and end_of(records) >= reached:
             return differences(entities, from_log(records))
         if time.monotonic() > end:
             return [
                 f"ZooKeeper at offset {reached} lacks {one['type']} at {one['offset']}"
                 for one in late[:_LATE]
-            ]
+            ] or [f"ZooKeeper at offset {reached} is ahead of the leader's log"]
         time.sleep(_AGAIN_S)

@@ -16,7 +16,7 @@ from bench.beside.machine import Shared
 from bench.chaos import quorum, verdict
 from bench.chaos.plan import CONTROLLER, LEADER, Strike, fails_over, strikes
 from bench.chaos.refusals import Period
-from bench.chaos.stage import CLUSTER, Options, Stage, restart
+from bench.chaos.stage import CLUSTER, Controller, Options, Stage, restart
 from bench.demo.clients import Clients
 from bench.demo.controllers import IDS
 from bench.demo.seed import ask
@@ -81,9 +81,6 @@ def run(options: Options) -> int:
 
     Returns:
         Exit code: 0 if nothing was wrong, 1 if something was.
-
-    Raises:
-        ProcessError: the servers do not start.
     """
     options.out.mkdir(parents=True)
     begin = time.monotonic()
@@ -310,13 +307,13 @@ def _shape(address: str) -> api.Shape:
     return seen
 
 
-def _ours_leads(stage: Stage, say: Say) -> None:
+def _ours_leads(stage: Stage, say: Say) -> Controller:
     """Let one of ours lead, which compares the stores; what Kafka's leader left is told first."""
     while True:
         leader = wait_for("a leader", lambda: quorum.leaders(stage), PATIENCE_S)[-1]
         server = stage.controllers[IDS.index(leader.node_id)]
         if isinstance(server, Bridge):
-            return
+            return server
         left = verdict.between_stores(stage)
         say("left by Kafka's leader", {"node": leader.node_id, "differences": left})
         server.kill()

@@ -21,14 +21,14 @@ from bench.rig.zookeeper import ZooKeeper
 
 RELEASE: Final = "3.9.2"
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
-_PATIENCE_MS: Final = round(PATIENCE_S * 1_000)
+_PATIENT: Final = {"zookeeper.connection.timeout.ms": round(PATIENCE_S * 1_000)}
+"""A server of Kafka's that starts while ZooKeeper is struck waits, and does not end."""
 _SAFE: Final = {
     "min.insync.replicas": 2,
     "default.replication.factor": 3,
     "unclean.leader.election.enable": "false",
-    # A broker that starts while what it needs is struck, or is slow, waits and does not end.
-    "initial.broker.registration.timeout.ms": _PATIENCE_MS,
-    "zookeeper.connection.timeout.ms": _PATIENCE_MS,
+    "initial.broker.registration.timeout.ms": round(PATIENCE_S * 1_000),
+    **_PATIENT,
 }
 Controller = Bridge | KraftController
 
@@ -77,6 +77,7 @@ class Stage:
         more = {**own, **self.options.properties}
         home = self.options.out / f"controller-{IDS[index]}"
         if index >= len(IDS) - self.options.kafkas:
+            more |= _PATIENT
             return KraftController(RELEASE, home, self.zk, CLUSTER, port=port, properties=more)
         return Bridge(home, self.zk, port=port, properties=more)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.chaos.level import Records, Store, differing, end_of, whole_logs
+from bench.chaos.level import Store, differing, end_of, whole_logs
 from bench.chaos.refusals import Period, unfounded
 from bench.chaos.stage import Controller, Stage
 from bench.demo.controllers import IDS
@@ -38,7 +38,7 @@ class Found:
     """When controllers were, monotonic ms."""
 
 
-def wrong(stage: Stage, found: Found, lead: Callable[[], None]) -> list[str]:
+def wrong(stage: Stage, found: Found, lead: Callable[[], Controller]) -> list[str]:
     """One line for each thing that must not be; empty if the run held.
 
     What a log or ZooKeeper lacks is waited for, 15 minutes at most.
@@ -46,7 +46,7 @@ def wrong(stage: Stage, found: Found, lead: Callable[[], None]) -> list[str]:
     Args:
         stage: everything runs.
         found: what the clients were told.
-        lead: in a migration, returns once one of ours leads.
+        lead: in a migration, waits until one of ours leads, and returns that.
 
     Raises:
         CalledProcessError: Kafka's tool cannot read a log.
@@ -63,7 +63,7 @@ def wrong(stage: Stage, found: Found, lead: Callable[[], None]) -> list[str]:
     lines += stores(found.admin, {node_id: from_log(each) for node_id, each in records.items()})
     if stage.zk is not None:
         store = Store(stage.zk, kafkas=stage.options.kafkas)
-        judged = differing(store.offset, store.tree, lambda: _longest(stage), lead)
+        judged = differing(store.offset, store.tree, lambda: dump_log(lead().data), lead)
         lines += [f"stores: {line}" for line in judged[:_SHOWN]]
     return lines
 
@@ -72,15 +72,12 @@ def between_stores(stage: Stage) -> list[str]:
     """What differs between ZooKeeper and the longest log, as it is now."""
     assert stage.zk is not None
     tree = Store(stage.zk, kafkas=stage.options.kafkas).tree()
-    return differences(tree, from_log(_longest(stage)))[:_SHOWN]
+    longest = max((dump_log(each.data) for _, each in _of(stage)), key=end_of)
+    return differences(tree, from_log(longest))[:_SHOWN]
 
 
 def _of(stage: Stage) -> Iterable[tuple[int, Controller]]:
     return zip(IDS, stage.controllers, strict=True)
-
-
-def _longest(stage: Stage) -> Records:
-    return max((dump_log(each.data) for _, each in _of(stage)), key=end_of)
 
 
 def dead(servers: Sequence[Process]) -> list[str]:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from bench.rig.ports import HOST
+from bench.rig.waiting import PATIENCE_S
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class Fault:
         """Whether it has happened."""
         return self._struck.is_set()
 
-    def wait(self, timeout_s: float = 30) -> bytes:
+    def wait(self, timeout_s: float = PATIENCE_S) -> bytes:
         """Wait until it has happened; returns the request frame it picked.
 
         Raises:
@@ -223,7 +224,7 @@ class FaultProxy:
         self.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def _do(self, action: Callable[[], T]) -> T:
         if threading.current_thread() is self._thread:  # called by what watches

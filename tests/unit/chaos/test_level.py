@@ -65,7 +65,6 @@ def test_zookeeper_that_lacks_nothing_is_compared_at_once(looks: list[float]) ->
 
 def test_zookeeper_that_is_behind_is_read_again(looks: list[float]) -> None:
     whole = log("config", "config")
-    offsets = iter([0, 1])
     trees = iter([UnreadableError("slow"), Entities(), same(whole)])
 
     def tree() -> Entities:
@@ -83,3 +82,10 @@ def test_a_change_that_zookeeper_never_gets_is_a_fault() -> None:
     whole = log("config", "no-op", "config")
     found = differing(lambda: 1, lambda: same(whole), lambda: whole, lambda: None, patience_s=0)
     assert found == ["ZooKeeper at offset 1 lacks CONFIG_RECORD at 2"]
+
+
+def test_the_log_of_a_leader_that_is_behind_zookeeper_is_read_again(looks: list[float]) -> None:
+    logs = iter([log("config"), log("config", "config")])
+    tree = same(log("config", "config"))
+    assert differing(lambda: 1, lambda: tree, lambda: next(logs), lambda: None) == []
+    assert len(looks) == 1
