@@ -114,17 +114,18 @@ def differing(
 
     Raises:
         KazooException, KazooTimeoutError, UnreadableError: ZooKeeper could not be read by then.
+        CalledProcessError: the log could not.
     """
     end = time.monotonic() + patience_s
     while True:
-        ready()
         try:
-            reached, entities = offset(), tree()
-        except (KazooException, KazooTimeoutError, UnreadableError):
+            ready()
+            reached, entities, records = offset(), tree(), log()
+        except (KazooException, KazooTimeoutError, UnreadableError, subprocess.CalledProcessError):
             if time.monotonic() > end:
                 raise
+            time.sleep(_AGAIN_S)
             continue
-        records = log()
         late = [one for one in records if one["offset"] > reached and one["type"] != _NO_OP]
         if not late and end_of(records) >= reached:
             return differences(entities, from_log(records))

@@ -23,8 +23,9 @@ def described(port: int) -> Any:
     topic = kind.TopicData(topic_name=TOPIC, partitions=[kind.PartitionData()])
     with contextlib.suppress(OSError), contextlib.closing(Connection(HOST, port, _ASK_S)) as made:
         answer = made.call(kind(topics=[topic]))
-        found = answer.topics[0].partitions[0]
-        return found if found.error_code == 0 and found.high_watermark > 0 else None
+        for found in (each for one in answer.topics for each in one.partitions):  # none: an error
+            if found.error_code == 0 and found.high_watermark > 0:
+                return found
     return None
 
 

@@ -20,6 +20,7 @@ _REQUESTS = (
     m.DeleteTopicsRequest,
     m.CreatePartitionsRequest,
     m.IncrementalAlterConfigsRequest,
+    m.DescribeQuorumRequest,
 )
 
 
