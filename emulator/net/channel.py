@@ -138,6 +138,11 @@ class OutboundChannel(Generic[T]):
         return len(self._queue) + len(self._in_flight) + len(self._unspoken)
 
     @property
+    def waiting(self) -> list[T]:
+        """The tickets of the requests that were put and not sent."""
+        return [asked.ticket for asked in self._queue]
+
+    @property
     def waiting_for_answer(self) -> bool:
         """Whether the peer may still act on a request that was sent."""
         return bool(self._in_flight)
@@ -182,21 +187,11 @@ class OutboundChannel(Generic[T]):
         else:
             self._queue.append(asked)
 
-    def withdraw(self, keep: Callable[[T], bool]) -> list[T]:
-        """Drop the requests that were put and not sent; returns their tickets.
-
-        Args:
-            keep: whether the request with this ticket stays.
-        """
-        waiting = [*self._unspoken, *self._queue]
+    def withdraw(self) -> list[T]:
+        """Drop the requests that were put and not sent; returns their tickets."""
+        dropped = [*(asked.ticket for asked in self._unspoken), *self.waiting]
         self._unspoken.clear()
         self._queue.clear()
-        dropped: list[T] = []
-        for asked in waiting:
-            if keep(asked.ticket):
-                self._queue.append(asked)
-            else:
-                dropped.append(asked.ticket)
         return dropped
 
     def dial(self, now_ms: int | None = None) -> None:

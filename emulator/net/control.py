@@ -48,6 +48,11 @@ def broker_epoch_at(api_key: int, api_version: int) -> int | None:
     return None
 
 
+def api_of(request: Told) -> str:
+    """The name of a request's API."""
+    return type(request).__name__.removesuffix("Request")
+
+
 def names_the_same(one: ControlRequest, other: ControlRequest) -> bool:
     """Whether both name the same topics, brokers and leaders: the same objects, not equal ones."""
     if type(one) is not type(other) or one.topic_states is not other.topic_states:

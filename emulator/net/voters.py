@@ -235,5 +235,5 @@ class VoterChannels(Generic[T]):
 
     def _give_up(self, lane: _Lane[T], why: str) -> None:
         """What was not sent is asked again, perhaps somebody else."""
-        gone = lane.channel.withdraw(lambda _: False)
+        gone = lane.channel.withdraw()
         self._outcomes += [VoterOutcome(ticket, None, why) for ticket in gone]

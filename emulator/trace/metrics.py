@@ -356,7 +356,8 @@ BROKER_REQUESTS = Metric(
 )
 BROKER_REQUESTS_WAITING = Metric(
     "kraft_bridge_broker_requests_waiting",
-    "Requests to a ZooKeeper-mode broker that it has not answered, sent or not.",
+    "Requests to a ZooKeeper-mode broker that it has not answered, sent or not; of those that are "
+    "merged before they are sent, each counts.",
     labels=("broker",),
 )
 BROKERS_NOT_ANSWERING = Metric(

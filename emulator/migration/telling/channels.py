@@ -14,8 +14,14 @@ is sent the same request again as INCREMENTAL, which does not search for stray r
 Nor is this in Kafka: a broker that is fenced with a request unanswered keeps its connection until
 the answer is there. If it is unfenced meanwhile, it goes on there. On a second connection the
 broker could act on a new request first and on the old one, still under way, afterwards; an
-UpdateMetadata carries nothing by which it would see that. The queue of a broker that does not
-answer is bounded (``owed.py``).
+UpdateMetadata carries nothing by which it would see that.
+
+Nor does Kafka merge what waits for a broker that is behind (``merging.py``). A request is queued as
+it is if none of its kind waits. What comes beyond is merged, and queued when all before it has been
+answered: what is queued is sent, so a broker that is always behind gets on. If more than
+:data:`~emulator.migration.telling.merging.ENTRIES_MAX` entries wait all the same, they are dropped,
+and nothing is put until the broker has answered what is queued. Then it gets everything, as if it
+had just joined.
 """
 
 from __future__ import annotations
@@ -31,9 +37,10 @@ import msgspec
 from emulator.config.listeners import HostPort
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.deadlines import earliest
+from emulator.migration.telling import merging
 from emulator.migration.telling.bodies import Bodies
+from emulator.migration.telling.merging import Later
 from emulator.migration.telling.outdated import Outdated
-from emulator.migration.telling.owed import Debt, Owed
 from emulator.migration.telling.replies import cannot_look_for_strays, told_errors
 from emulator.migration.telling.unreached import Unreached
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
@@ -44,6 +51,7 @@ from emulator.net.control import (
     ControlResponse,
     Question,
     Told,
+    api_of,
 )
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
@@ -78,8 +86,12 @@ class _Line(msgspec.Struct):
     """A broker and the channel to it."""
 
     peer: Peer
-    channel: OutboundChannel[Owed]
-    debt: Debt
+    channel: OutboundChannel[Told]
+    """Its tickets are the requests."""
+    later: Later
+    """What waits until the channel has an answer to all that is queued there."""
+    cut: bool = False
+    """``later`` was dropped, and the broker has not answered what is queued."""
     conn: int | None = None
     """The id of the connection in events."""
     refused: bool = False
@@ -87,14 +99,19 @@ class _Line(msgspec.Struct):
     asked_in_vain: int = 0
     """How often a question had no answer, or none that can be read."""
 
+    @property
+    def outstanding(self) -> int:
+        """Requests put and not answered."""
+        return self.channel.outstanding + self.later.count
+
 
 class Channels:
     """The queues of all ZooKeeper-mode brokers.
 
-    Invariants: requests leave a queue in the order they were put; at most one is unanswered per
-    broker; a request whose reply was lost is sent again, since each of the three requests may be
-    applied twice without harm; no request is sent to a life of a broker that may still act on an
-    earlier one; what one broker has not answered is bounded.
+    Invariants: a broker ends in the state of one that got all requests in the order they were put;
+    at most one is unanswered per broker; a request whose reply was lost is sent again, since each
+    of the three requests may be applied twice without harm; no request is sent to a life of a
+    broker that may still act on an earlier one; what one broker has not answered is bounded.
     """
 
     def __init__(
@@ -134,17 +151,17 @@ class Channels:
     @property
     def queued(self) -> int:
         """Requests put and not answered yet, over all brokers."""
-        return sum(line.channel.outstanding for line in self._lines.values())
+        return sum(line.outstanding for line in self._lines.values())
 
     @property
     def waiting(self) -> Mapping[int, int]:
         """Broker id -> requests put and not answered yet."""
-        return {broker_id: line.channel.outstanding for broker_id, line in self._lines.items()}
+        return {broker_id: line.outstanding for broker_id, line in self._lines.items()}
 
     @property
     def cut_count(self) -> int:
         """Number of brokers whose queue was dropped because they do not answer."""
-        return sum(line.debt.cut for line in self._lines.values())
+        return sum(line.cut for line in self._lines.values())
 
     @property
     def caught_up(self) -> AbstractSet[int]:
@@ -154,14 +171,14 @@ class Channels:
     def cut(self, broker_id: int) -> bool:
         """Whether only requests that tell the broker everything are put for it."""
         line = self._lines.get(broker_id)
-        return line is not None and line.debt.cut
+        return line is not None and line.cut
 
     def resume(self, broker_id: int) -> None:
         """The broker is being told everything: requests are put for it again."""
         self._caught_up.discard(broker_id)
         line = self._lines.get(broker_id)
         if line is not None:
-            line.debt.cut = False
+            line.cut = False
 
     @property
     def deadline_ms(self) -> int | None:
@@ -185,9 +202,10 @@ class Channels:
             if peers.get(broker_id) != self._lines[broker_id].peer:
                 line = self._lines.pop(broker_id)
                 self._caught_up.discard(broker_id)
-                line.debt.cut = False
+                line.cut = False
                 if broker_id not in peers and line.channel.waiting_for_answer:
-                    self._withdraw(line)
+                    line.channel.withdraw()
+                    line.later.clear()
                     self._leaving[broker_id] = line
                     self.unreached.forget(broker_id)
                 else:
@@ -201,33 +219,31 @@ class Channels:
                 effects += self._close(left)
             if broker_id not in self._lines:
                 address = (peer.host, peer.port)
-                channel: OutboundChannel[Owed] = OutboundChannel(
+                channel: OutboundChannel[Told] = OutboundChannel(
                     address, self._config, self._new_conn, count()
                 )
-                line = self._lines[broker_id] = _Line(peer, channel, Debt())
+                line = self._lines[broker_id] = _Line(peer, channel, Later(broker_id))
                 channel.dial()
                 effects += self._effects(line, None)
         return effects
 
-    def put(
-        self, broker_id: int, request: Told, now_ms: int, *, joining: bool = False
-    ) -> list[Effect]:
+    def put(self, broker_id: int, request: Told, now_ms: int) -> list[Effect]:
         """Queue a request; dropped when the broker has no channel, as in Kafka, or was cut off.
 
         Args:
             broker_id: the broker.
-            request: the request.
+            request: the request; what it names must not be changed any more.
             now_ms: the time.
-            joining: whether it is one of those that tell a broker everything.
         """
         line = self._lines.get(broker_id)
-        if line is None or (line.debt.cut and not joining):
+        if line is None or line.cut:
             return []
-        owed = Owed.of(request, joining=joining)
-        line.debt.add(owed)
-        self._queue(line, owed)
+        if line.later or any(type(one) is type(request) for one in line.channel.waiting):
+            line.later.put(request)
+        else:
+            self._queue(line, request)
         effects = self._effects(line, now_ms)
-        return effects + self._cut(line) if line.debt.over else effects
+        return effects + self._cut(line) if line.later.entries > merging.ENTRIES_MAX else effects
 
     def close(self) -> list[Effect]:
         """Close every channel and drop every queue."""
@@ -257,29 +273,24 @@ class Channels:
             effects += self._left(line)
         return effects
 
-    def _queue(self, line: _Line, owed: Owed, *, first: bool = False) -> None:
-        line.channel.put(owed.request, owed, VERSIONS[type(owed.request)], first=first)
+    def _queue(self, line: _Line, request: Told, *, first: bool = False) -> None:
+        line.channel.put(request, request, VERSIONS[type(request)], first=first)
 
-    def _withdraw(self, line: _Line, keep: Callable[[Owed], bool] = lambda _owed: False) -> None:
-        for owed in line.channel.withdraw(keep):
-            line.debt.remove(owed)
+    def _go_on(self, line: _Line) -> None:
+        """Queue what waits next, if everything queued has been answered."""
+        if line.later and not line.channel.outstanding:
+            for request in line.later.take():
+                self._queue(line, request)
 
     def _cut(self, line: _Line) -> list[Effect]:
-        """Drop what was not sent, but for one request that shows when the broker answers."""
+        """Drop what is not queued; the answers to what is show that the broker answers."""
         about: dict[str, object] = {
             "broker": line.peer.broker_id,
-            "requests": line.debt.requests,
-            "entries": line.debt.entries,
+            "requests": line.outstanding,
+            "entries": line.later.entries,
         }
-        asked = line.channel.waiting_for_answer
-
-        def keep(owed: Owed) -> bool:
-            nonlocal asked
-            first, asked = not asked, True
-            return first or owed.joining
-
-        self._withdraw(line, keep)
-        line.debt.cut = True
+        line.later.clear()
+        line.cut = True
         text = "broker does not answer control requests; its queue is dropped until it answers"
         return [Log("warning", text, about)]
 
@@ -292,11 +303,13 @@ class Channels:
 
     def _close(self, line: _Line) -> list[Effect]:
         line.channel.close()
+        line.later.clear()
         self.outdated.forget(line.peer.broker_id)
         self.unreached.forget(line.peer.broker_id)
         return self._effects(line, None)
 
     def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
+        self._go_on(line)
         effects = line.channel.effects(now_ms)
         if line.conn != line.channel.conn:
             if line.conn is not None:
@@ -309,31 +322,29 @@ class Channels:
             self.sent_count += sum(isinstance(effect, Send) for effect in effects)
         return effects
 
-    def _turns(self, line: _Line, turns: list[Turn[Owed]], now_ms: int) -> list[Effect]:
+    def _turns(self, line: _Line, turns: list[Turn[Told]], now_ms: int) -> list[Effect]:
         said: list[Effect] = []
-        again: list[Owed] = []
+        again: list[Told] = []
         for turn in turns:
             match turn:
-                case Answered(ticket=owed, message=m.MetadataResponse() as response):
-                    line.debt.remove(owed)
+                case Answered(ticket=request, message=m.MetadataResponse() as response):
                     line.asked_in_vain = 0
                     self.shown[line.peer.broker_id] = response
-                    self._count(owed, "answered")
-                case Answered(ticket=owed, message=response):
-                    assert not isinstance(owed.request, Question)
+                    self._count(request, "answered")
+                case Answered(ticket=request, message=response):
+                    assert not isinstance(request, Question)
                     errors = self.error_count
-                    if cannot_look_for_strays(owed.request, response):
-                        again.append(owed)
-                        said += self._strays(line, owed.request)
+                    if cannot_look_for_strays(request, response):
+                        again.append(request)
+                        said += self._strays(line, request)
                     else:
-                        line.debt.remove(owed)
-                        said += self._errors(line, owed.request, response, now_ms)
-                    self._count(owed, "error" if self.error_count > errors else "answered")
-                case Unanswered(ticket=owed):
-                    self._count(owed, "lost")
-                    given_up = self._given_up(line, owed)
+                        said += self._errors(line, request, response, now_ms)
+                    self._count(request, "error" if self.error_count > errors else "answered")
+                case Unanswered(ticket=request):
+                    self._count(request, "lost")
+                    given_up = self._given_up(line, request)
                     said += given_up
-                    again += [] if given_up else [owed]
+                    again += [] if given_up else [request]
                 case Broken(by, why):
                     self.reconnect_count += 1
                     self.error_count += by is EndedBy.NONSENSE
@@ -345,34 +356,31 @@ class Channels:
                 case Opened():
                     line.refused = False
         if self._leaving.get(line.peer.broker_id) is line:
-            for owed in again:
-                line.debt.remove(owed)
             again.clear()
-        for owed in reversed(again):
-            self._queue(line, owed, first=True)
+        for request in reversed(again):
+            self._queue(line, request, first=True)
         broker_id = line.peer.broker_id
         if self._lines.get(broker_id) is line:
-            at, waits = HostPort(line.peer.host, line.peer.port), line.channel.outstanding > 0
+            at, waits = HostPort(line.peer.host, line.peer.port), line.outstanding > 0
             said += self.unreached.follow(broker_id, at, turns, now_ms, waits=waits)
-        if line.debt.cut and not line.channel.outstanding and broker_id not in self._caught_up:
+        if line.cut and not line.outstanding and broker_id not in self._caught_up:
             self._caught_up.add(broker_id)
             text = "broker answers control requests again; it gets FULL requests"
             said.append(Log("info", text, {"broker": broker_id}))
         return [*said, *self._effects(line, now_ms)]
 
-    def _given_up(self, line: _Line, owed: Owed) -> list[Effect]:
+    def _given_up(self, line: _Line, request: Told) -> list[Effect]:
         """Count a question without an answer; a warning if it is not asked again."""
-        if not isinstance(owed.request, Question):
+        if not isinstance(request, Question):
             return []
         line.asked_in_vain = (line.asked_in_vain + 1) % QUESTION_TRIES
         if line.asked_in_vain:
             return []
-        line.debt.remove(owed)
         text = "broker does not say which topics it shows; it may show deleted ones until a restart"
         return [Log("warning", text, {"broker": line.peer.broker_id, "tries": QUESTION_TRIES})]
 
-    def _count(self, owed: Owed, outcome: str) -> None:
-        self.outcomes[type(owed.request).__name__.removesuffix("Request"), outcome] += 1
+    def _count(self, request: Told, outcome: str) -> None:
+        self.outcomes[api_of(request), outcome] += 1
 
     def _strays(self, line: _Line, request: ControlRequest) -> list[Effect]:
         self.error_count += 1

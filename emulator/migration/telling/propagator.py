@@ -8,8 +8,8 @@ the brokers before the new one is announced.
 Brokers that keep what a FULL request leaves out are asked what they show, and told what is deleted
 (``leftover.py``).
 
-A broker whose queue was dropped (``owed.py``) is left out of changes. Once it has answered, it is
-told everything, like a broker that joins.
+A broker whose queue was dropped (``channels.py``) is left out of changes. Once it has answered, it
+is told everything, like a broker that joins.
 
 Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMetadataDelta and
 ...FromMetadataImage, Kafka 3.9.
@@ -51,7 +51,6 @@ Work = Iterator[Told | None]
 class _Job(msgspec.Struct, frozen=True):
     broker_id: int
     work: Work
-    joining: bool
 
 
 class Propagator:
@@ -98,7 +97,7 @@ class Propagator:
                 work += build.PARTITIONS_PER_STEP
             else:
                 work += WORK_PER_REQUEST + _partition_count(request)
-                effects += self._channels.put(job.broker_id, request, now_ms, joining=job.joining)
+                effects += self._channels.put(job.broker_id, request, now_ms)
         return effects
 
     def _tell_everything(self, caught_up: AbstractSet[int]) -> None:
@@ -125,7 +124,7 @@ class Propagator:
             if states:
                 live = build.live_brokers(image)
                 update = build.update_metadata(sender, peer, states, live, TYPE_INCREMENTAL)
-                self._put(peer, [update], joining=True)
+                self._put(peer, [update])
 
     def full(self, image: Image, zk_epoch: int, *, first: bool = False) -> list[Effect]:
         """Tell every broker everything: UpdateMetadata, LeaderAndIsr, UpdateMetadata, all FULL.
@@ -199,7 +198,7 @@ class Propagator:
     def _ask(self, peer: Peer, image: Image) -> None:
         """Ask a broker what it shows, if it may keep what it was not told."""
         if left.keeps_what_is_left_out(image.brokers[peer.broker_id]):
-            self._put(peer, [left.question()], joining=True)
+            self._put(peer, [left.question()])
 
     def _changes(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
         gone = [t for t in changes.deleted if changes.after.topic(t.name) is None]
@@ -240,7 +239,7 @@ class Propagator:
                 yield None
             yield build.update_metadata(sender, peer, shared.topics, shared.live, request_type)
 
-        self._put(peer, work(), joining=shared.everything)
+        self._put(peer, work())
 
     def _put_leaders(self, sender: Sender, peer: Peer, shared: _Shared, request_type: int) -> None:
         def work() -> Work:
@@ -254,10 +253,10 @@ class Propagator:
             image, partitions = shared.image, shared.partitions()
             yield from build.leader_and_isr(sender, peer, image, partitions, request_type)
 
-        self._put(peer, work(), joining=shared.everything)
+        self._put(peer, work())
 
-    def _put(self, peer: Peer, work: Iterable[Told | None], *, joining: bool = False) -> None:
-        self._jobs.append(_Job(peer.broker_id, iter(work), joining))
+    def _put(self, peer: Peer, work: Iterable[Told | None]) -> None:
+        self._jobs.append(_Job(peer.broker_id, iter(work)))
 
 
 class _Shared:

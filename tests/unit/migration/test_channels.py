@@ -60,6 +60,14 @@ class Broker:
             piece = reply[at : at + 3]
             self.take(self.channels.handle(Received(self.conns[-1], piece), self.now_ms))
 
+    def answer_any(self) -> None:
+        """Answer the last request, without an error."""
+        kind = type(self.requests[-1][2])
+        if kind is m.LeaderAndIsrRequest:
+            self.answer(m.LeaderAndIsrResponse(), 4, 7)
+        else:
+            self.answer(m.UpdateMetadataResponse())
+
     @property
     def markers(self) -> list[int]:
         return [message.controller_epoch for _, _, message in self.requests]
@@ -107,6 +115,21 @@ def test_one_request_is_in_flight_and_order_is_kept() -> None:
     assert broker.markers == [0, 1]
     broker.answer(m.UpdateMetadataResponse())
     assert broker.markers == [0, 1, 2]
+    assert broker.channels.queued == 1
+
+
+def test_at_most_one_request_of_a_kind_waits_as_it_is() -> None:
+    broker = Broker()
+    broker.connect()
+    request = m.UpdateMetadataRequest
+    brokers = [request.UpdateMetadataBroker(id=number) for number in range(5)]
+    for number in range(5):
+        one = request(controller_id=3000, live_brokers=brokers[: number + 1])
+        broker.take(broker.channels.put(1, one, 0))
+    assert broker.channels.queued == 5
+    for _ in range(2):
+        broker.answer(m.UpdateMetadataResponse())
+    assert [len(q.live_brokers) for _, _, q in broker.requests] == [1, 2, 5]  # type: ignore[attr-defined]
     assert broker.channels.queued == 1
 
 
