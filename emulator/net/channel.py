@@ -354,6 +354,7 @@ class OutboundChannel(Generic[T]):
         error: Exception | None = None,
     ) -> list[Turn[T]]:
         turns: list[Turn[T]] = [*self._unanswered(self._in_flight, by)]
+        connected = self.state is not ChannelState.DIALLING
         self._disconnect(close=close)
         if self._config.retry_ms is None:
             self._enter(ChannelState.OVER)
@@ -362,7 +363,7 @@ class OutboundChannel(Generic[T]):
         else:
             self._enter(ChannelState.WAITING)
             self._until_ms = now_ms + self._config.retry_ms
-        turns.append(Broken(by, why, error))
+        turns.append(Broken(by, why, error, connected))
         return turns
 
     def _disconnect(self, *, close: bool) -> None:

@@ -58,6 +58,8 @@ class Broken:
     by: EndedBy
     why: str
     error: Exception | None = None
+    connected: bool = False
+    """Whether there was a connection; else none could be made."""
 
 
 Turn: TypeAlias = Opened | Answered[T] | Unanswered[T] | Broken

@@ -55,6 +55,7 @@ class Why(Enum):
     ENCODED = "encoded_value"
     NO_LISTENER = "no_listener"
     BROKER_UNREACHABLE = "broker_unreachable"
+    BROKER_SLOW = "broker_slow"
 
 
 OWN_FAULTS: Final = frozenset({Why.OTHER_CLUSTER})

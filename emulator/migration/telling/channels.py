@@ -136,7 +136,7 @@ class Channels:
         self._caught_up: set[int] = set()
         self.shown: dict[int, m.MetadataResponse] = {}
         """Broker id -> its answer what it shows its clients; the owner takes it out."""
-        self.outdated, self.unreached = Outdated(), Unreached()
+        self.outdated, self.unreached = Outdated(), Unreached(REPLY_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
@@ -361,8 +361,8 @@ class Channels:
             self._queue(line, request, first=True)
         broker_id = line.peer.broker_id
         if self._lines.get(broker_id) is line:
-            at, waits = HostPort(line.peer.host, line.peer.port), line.outstanding > 0
-            said += self.unreached.follow(broker_id, at, turns, now_ms, waits=waits)
+            at = HostPort(line.peer.host, line.peer.port)
+            said += self.unreached.follow(broker_id, at, turns, now_ms, line.outstanding)
         if line.cut and not line.outstanding and broker_id not in self._caught_up:
             self._caught_up.add(broker_id)
             text = "broker answers control requests again; it gets FULL requests"

@@ -1,25 +1,36 @@
-"""The brokers in ZooKeeper mode for which something waits, and that this controller cannot reach.
+"""The brokers in ZooKeeper mode for which something waits, and that do not answer.
 
-A broker connects to the controllers, so it registers and heartbeats where they cannot connect to
-it: a firewall, a listener's address that only brokers know, a login that it refuses. It is told
-nothing then, and goes on with what it knows.
+One that was never connected is unreachable: a broker connects to the controllers, so it registers
+and heartbeats where they cannot connect to it: a firewall, a listener's address that only brokers
+know, a login that it refuses. One that was connected and gives no answer in time is slow. Either
+goes on with what it knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from emulator.config.listeners import HostPort
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.net.outcomes import Answered, Broken, EndedBy
+from emulator.net.control import Told, api_of
+from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
 from emulator.seam import Effect, Log
 
 
 class Unreached:
-    """Follows the connections. ``waiting``: the brokers, and why, for ``/status``."""
+    """Follows the connections. ``waiting``: the brokers, and why, for ``/status``.
 
-    def __init__(self) -> None:
+    Args:
+        reply_ms: how long an answer is waited for.
+        login_ms: how long one to a request of the login.
+    """
+
+    def __init__(self, reply_ms: int, login_ms: int) -> None:
+        self._reply_ms = reply_ms
+        self._login_ms = login_ms
         self._brokers: dict[int, Waiting] = {}
 
     @property
@@ -28,7 +39,7 @@ class Unreached:
         return tuple(self._brokers[broker_id] for broker_id in sorted(self._brokers))
 
     def follow(
-        self, broker_id: int, at: HostPort, turns: Iterable[object], now_ms: int, *, waits: bool
+        self, broker_id: int, at: HostPort, turns: Iterable[Turn[Told]], now_ms: int, requests: int
     ) -> list[Effect]:
         """Take what happened on the connection to a broker; a line is logged once.
 
@@ -37,35 +48,72 @@ class Unreached:
             at: its address.
             turns: in their order.
             now_ms: the time.
-            waits: whether something is still to be told.
+            requests: how many have no answer.
         """
         effects: list[Effect] = []
+        asked = ""
         for turn in turns:
-            if isinstance(turn, Answered):
-                self.forget(broker_id)
-            elif isinstance(turn, Broken) and waits and turn.by is not EndedBy.NONSENSE:
-                effects += self._broken(broker_id, at, turn, now_ms)
+            match turn:
+                case Answered():
+                    self.forget(broker_id)
+                case Unanswered(ticket=request):
+                    asked = api_of(request)
+                case Broken(by) if requests and by is not EndedBy.NONSENSE:
+                    effects += self._broken(broker_id, _Ended(at, turn, asked, requests), now_ms)
         return effects
 
-    def _broken(self, broker_id: int, at: HostPort, ended: Broken, now_ms: int) -> list[Effect]:
+    def _broken(self, broker_id: int, ended: _Ended, now_ms: int) -> list[Effect]:
+        why = Why.BROKER_SLOW if ended.slow else Why.BROKER_UNREACHABLE
         known = self._brokers.get(broker_id)
-        since_ms = now_ms if known is None else known.since_ms
-        self._brokers[broker_id] = Waiting(_reason(broker_id, at, ended), since_ms)
-        if known is not None:
-            return []
-        about: dict[str, object] = {"broker": broker_id, "at": str(at), "why": ended.why}
-        return [Log("warning", "a broker cannot be told anything", about)]
+        new = known is None or known.reason.why is not why
+        if known is not None and not new:
+            since_ms = known.since_ms
+        elif ended.slow:
+            since_ms = now_ms - (self._reply_ms if ended.asked else self._login_ms)
+        else:
+            since_ms = now_ms
+        text = f"broker {broker_id} {ended.text((now_ms - since_ms) // 1000)}"
+        self._brokers[broker_id] = Waiting(Reason(why, str(broker_id), text), since_ms)
+        return [ended.log(broker_id)] if new else []
 
     def forget(self, broker_id: int) -> None:
         """It has answered, or need not be told anything."""
         self._brokers.pop(broker_id, None)
 
 
-def _reason(broker_id: int, at: HostPort, ended: Broken) -> Reason:
-    refused = "refuses the login of this controller" if ended.by is EndedBy.REFUSAL else ""
-    text = (
-        f"broker {broker_id} {refused or 'cannot be reached'} at {at}, and is told nothing: "
-        f"{ended.why}. Controllers connect to each broker in ZooKeeper mode, at its listener of "
-        "inter.broker.listener.name"
-    )
-    return Reason(Why.BROKER_UNREACHABLE, str(broker_id), text)
+class _Ended(msgspec.Struct, frozen=True):
+    """How a connection ended, at a broker that owes answers."""
+
+    at: HostPort
+    how: Broken
+    asked: str
+    """The API of the request without an answer; empty: none was sent."""
+    requests: int
+
+    @property
+    def slow(self) -> bool:
+        """Whether the broker was connected, and gave no answer in time."""
+        return self.how.connected and self.how.by is EndedBy.TIME
+
+    def text(self, seconds: int) -> str:
+        """For an operator, without the broker; ``seconds``: for how long."""
+        asked, waits = self.asked or "the login", f"{self.requests:,} requests wait"
+        if self.requests == 1:
+            waits = "1 request waits"
+        if self.slow:
+            return f"is slow: no answer to {asked} for {seconds} s, {waits}"
+        if self.how.connected and self.how.by is EndedBy.PEER:
+            return f"closed the connection before it answered {asked}: {self.how.why}; {waits}"
+        refused = "refuses the login of this controller"
+        what = refused if self.how.by is EndedBy.REFUSAL else "cannot be reached"
+        return (
+            f"{what} at {self.at}, and is told nothing: {self.how.why}. Controllers connect to "
+            "each broker in ZooKeeper mode, at its listener of inter.broker.listener.name"
+        )
+
+    def log(self, broker_id: int) -> Log:
+        about: dict[str, object] = {"broker": broker_id, "at": str(self.at), "why": self.how.why}
+        if not self.slow:
+            return Log("warning", "a broker cannot be told anything", about)
+        about |= {"request": self.asked, "requests_waiting": self.requests}
+        return Log("warning", "a broker is slow to answer", about)

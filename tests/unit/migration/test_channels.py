@@ -369,6 +369,44 @@ def test_a_broker_that_cannot_be_told_anything_is_named_until_it_answers() -> No
     assert said.waiting == ()
 
 
+def test_a_broker_that_is_reached_and_does_not_answer_is_slow() -> None:
+    broker = Broker()
+    said = broker.channels.unreached
+    broker.connect()
+    for marker in range(3):
+        broker.put(marker)
+    broker.advance(REPLY_TIMEOUT_MS)
+    (one,) = said.waiting
+    assert (one.reason.why, one.reason.subject, one.since_ms) == (Why.BROKER_SLOW, "1", 0)
+    slow = "broker 1 is slow: no answer to UpdateMetadata for 30 s, 3 requests wait"
+    assert one.reason.text == slow
+    for _ in range(2):
+        broker.advance(RECONNECT_MS)
+        broker.connect()
+        broker.advance(REPLY_TIMEOUT_MS)
+    (one,) = said.waiting
+    assert (one.since_ms, "for 90 s" in one.reason.text) == (0, True)
+    (log,) = [one for one in broker.logs if one.level == "warning"]
+    assert log.event == "a broker is slow to answer"
+    assert (log.fields["request"], log.fields["requests_waiting"]) == ("UpdateMetadata", 3)
+    broker.advance(RECONNECT_MS)
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "refused"), broker.now_ms))
+    (one,) = said.waiting
+    assert one.reason.why is Why.BROKER_UNREACHABLE
+    assert "cannot be reached" in one.reason.text
+
+
+def test_a_broker_that_closes_the_connection_was_reached() -> None:
+    broker = Broker()
+    broker.connect()
+    broker.put(1)
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "reset"), broker.now_ms))
+    (one,) = broker.channels.unreached.waiting
+    assert one.reason.text == (
+        "broker 1 closed the connection before it answered UpdateMetadata: reset; 1 request waits"
+    )
+
+
 @pytest.mark.parametrize("answers", [False, True])
 def test_a_broker_that_is_fenced_need_not_be_told_anything(answers: bool) -> None:
     broker = Broker()

@@ -121,7 +121,7 @@ def test_what_is_in_flight_is_lost_with_its_connection_and_what_waits_is_not() -
     peer.event(Closed(1, "reset"))
     assert peer.turns[1:] == [
         Unanswered("a", 70, EndedBy.PEER),
-        Broken(EndedBy.PEER, "reset"),
+        Broken(EndedBy.PEER, "reset", connected=True),
     ]
     peer.wait(RETRY_MS - 1)
     assert peer.dialled == [1]
@@ -175,7 +175,7 @@ def test_a_connection_and_an_answer_have_limits_of_their_own() -> None:
     peer.wait(1)
     assert peer.turns[-2:] == [
         Unanswered("a", 70, EndedBy.TIME),
-        Broken(EndedBy.TIME, "no reply in time"),
+        Broken(EndedBy.TIME, "no reply in time", connected=True),
     ]
     assert peer.closed == [1, 2]
 
@@ -320,7 +320,7 @@ def test_each_exchange_of_the_greeting_has_the_limit_of_connecting() -> None:
     peer.wait(CONNECT_MS - 1)
     assert peer.turns == []
     peer.wait(1)
-    assert peer.turns == [Broken(EndedBy.TIME, "no reply in time")]
+    assert peer.turns == [Broken(EndedBy.TIME, "no reply in time", connected=True)]
 
 
 def test_the_login_comes_before_the_first_request_and_again_on_every_connection() -> None:
