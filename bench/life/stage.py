@@ -20,13 +20,13 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
 from bench.demo.controllers import Controllers
-from bench.life.patience import patiently
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
 from bench.load import cluster_api as api
 from bench.rig.bridge import Bridge
 from bench.rig.cluster import Cluster
 from bench.rig.kafka import Broker, authorizer, tokens
+from bench.rig.patience import patiently
 from bench.rig.process import Process, ProcessError, kill_all
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import PATIENCE_S, wait_for

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.load.connection import Connection, address_of
+from bench.load.connection import CALL_TIMEOUT_S, Connection, address_of
 from bench.rig.waiting import PATIENCE_S
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -52,13 +52,15 @@ class Shape:
         ]
 
 
-async def call(address: str, request: Any, version: int | None = None) -> Any:
+async def call(
+    address: str, request: Any, version: int | None = None, *, limit_s: float = CALL_TIMEOUT_S
+) -> Any:
     """Send one request over a connection of its own.
 
     Raises:
-        OSError: the broker cannot be reached.
+        OSError: the broker cannot be reached, or does not answer within ``limit_s``.
     """
-    connection = await Connection.open(address_of(address), "demo", _ids)
+    connection = await Connection.open(address_of(address), "demo", _ids, limit_s)
     try:
         answer, _ = await connection.call(request, version)
         return answer

@@ -29,12 +29,17 @@ class Connection(asyncio.Protocol):
         address: host and port.
         client_id: sent in each header.
         correlation_ids: shared by all connections of a client, so that an id names one request.
+        limit_s: for a connection, and for each answer.
     """
 
     def __init__(
-        self, address: tuple[str, int], client_id: str, correlation_ids: Iterator[int]
+        self,
+        address: tuple[str, int],
+        client_id: str,
+        correlation_ids: Iterator[int],
+        limit_s: float = CALL_TIMEOUT_S,
     ) -> None:
-        limit_ms = int(CALL_TIMEOUT_S * 1_000)
+        limit_ms = int(limit_s * 1_000)
         config = ChannelConfig(
             client_id=client_id,
             connect_ms=limit_ms,
@@ -56,14 +61,18 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, address: tuple[str, int], client_id: str, correlation_ids: Iterator[int]
+        cls,
+        address: tuple[str, int],
+        client_id: str,
+        correlation_ids: Iterator[int],
+        limit_s: float = CALL_TIMEOUT_S,
     ) -> Connection:
         """Connect and get the broker's API versions.
 
         Raises:
-            OSError: it cannot be reached (``TimeoutError`` after half a minute).
+            OSError: it cannot be reached (``TimeoutError`` after ``limit_s``).
         """
-        made = cls(address, client_id, correlation_ids)
+        made = cls(address, client_id, correlation_ids, limit_s)
         made._channel.dial(made._now_ms())
         made._perform()
         try:
@@ -105,7 +114,7 @@ class Connection(asyncio.Protocol):
 
         Raises:
             ConnectionError: the connection ended first; whether the broker acted is not known.
-            TimeoutError: no answer in half a minute; the connection is closed.
+            TimeoutError: no answer in time; the connection is closed.
         """
         if self.closed:
             raise ConnectionResetError(f"{self._name} is closed")

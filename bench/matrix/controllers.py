@@ -13,8 +13,7 @@ from kazoo.client import KazooClient
 from bench.rig.bridge import COMMAND, Bridge
 from bench.rig.kafka import KraftController, authorizer, tokens
 from bench.rig.process import ProcessError
-
-_COMMAND_S: Final = 120.0
+from bench.rig.waiting import PATIENCE_S
 
 _QUICK: Final[Mapping[str, object]] = {
     # A killed broker is fenced after this; Kafka's 9 s is a long wait.
@@ -77,7 +76,7 @@ class _Ours(Bridge):
             capture_output=True,
             text=True,
             check=False,
-            timeout=_COMMAND_S,
+            timeout=PATIENCE_S,
         )
         if done.returncode != 0:
             raise ProcessError(f"kraft-bridge rollback: {done.stdout}{done.stderr}")
@@ -87,7 +86,7 @@ class _Ours(Bridge):
         return None if said is None else said["migration"]["compared_at"]
 
     def finalise(self) -> None:
-        self.stop()
+        self.stop(PATIENCE_S)
         self.zk = None
         self.start().wait_started()
         self.wait_status("the final record", _is_final)
@@ -103,10 +102,10 @@ class _Kafkas(KraftController):
         self.start().wait_started()
 
     def await_dual_write(self) -> None:
-        self.wait_line("to DUAL_WRITE state", 60)
+        self.wait_line("to DUAL_WRITE state")
 
     def go_back(self, look: KazooClient) -> None:
-        self.stop()
+        self.stop(PATIENCE_S)
         if look.exists("/controller") is not None:
             look.delete("/controller")
 
@@ -117,7 +116,7 @@ class _Kafkas(KraftController):
         return None
 
     def finalise(self) -> None:
-        self.stop()
+        self.stop(PATIENCE_S)
         self.zk = None
         self.start().wait_started()
 

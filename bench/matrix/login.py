@@ -11,6 +11,7 @@ import secrets
 from typing import Any, Final
 
 from bench.load.connection import Connection, address_of
+from bench.rig.waiting import PATIENCE_S
 from wire import messages as m
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -45,7 +46,7 @@ def call_as(address: str, mechanism: str, user: str, password: str, *requests: A
 async def _call(
     address: str, mechanism: str, user: str, password: str, requests: tuple[Any, ...]
 ) -> list[Any]:
-    connection = await Connection.open(address_of(address), f"as-{user}", _ids)
+    connection = await Connection.open(address_of(address), f"as-{user}", _ids, PATIENCE_S)
     try:
         answer, _ = await connection.call(m.SaslHandshakeRequest(mechanism=mechanism), 1)
         if answer.error_code:

@@ -9,7 +9,6 @@ import json
 import logging
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -29,14 +28,17 @@ from bench.matrix.leftovers import Standing
 from bench.matrix.login import call_as
 from bench.rig.cluster import Cluster
 from bench.rig.kafka import USERS
+from bench.rig.patience import patiently
 from bench.rig.ports import HOST
+from bench.rig.process import Process, ProcessError
 from bench.rig.tool_host import ToolHost
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zk_dump import contents, dump, versions
 from bench.rig.zookeeper import ZooKeeper
 
 COUNT: Final = 3
-SEES_S: Final = 20.0
+TIMEOUT_MS: Final = round(PATIENCE_S * 1_000)
+"""Of requests that wait at a broker."""
 
 
 class WrongError(Exception):
@@ -86,8 +88,8 @@ class Stage:
             )
             self._stack.enter_context(self.cluster)
             logging.getLogger("kazoo").addHandler(logging.NullHandler())
-            self.look = KazooClient(self.zk.hosts, timeout=30)
-            self.look.start()
+            self.look = KazooClient(self.zk.hosts, timeout=60)
+            self.look.start(timeout=PATIENCE_S)
             self._stack.callback(self.look.close)
             self._stack.callback(self.look.stop)
             self._set_controller("controller")
@@ -127,7 +129,7 @@ class Stage:
     def ask(self, request: Any, broker: int | None = None) -> Any:
         """Send a request to a broker; without one, to one that takes administrative requests."""
         address = self._admin() if broker is None else self.cluster.brokers[broker].bootstrap
-        return asyncio.run(api.call(address, request))
+        return asyncio.run(api.call(address, request, limit_s=PATIENCE_S))
 
     def ask_as(self, user: str, *requests: Any, broker: int | None = None) -> list[Any]:
         """Send requests over the SASL listener, logged in by PLAIN."""
@@ -143,7 +145,7 @@ class Stage:
         alive = self.alive
         if self.migrated:
             return alive[next(self._turn) % len(alive)]
-        wait_for("controller", lambda: self.shape(alive[0]).controller_id in alive, SEES_S)
+        self.until("controller", lambda: self.shape(alive[0]).controller_id in alive)
         return self.shape(alive[0]).controller_id
 
     def _admin(self) -> str:
@@ -165,7 +167,7 @@ class Stage:
 
     def tree(self) -> judge.Stores:
         """ZooKeeper now."""
-        found = dump(self.zk.hosts, with_secrets=True)
+        found = dump(self.zk.hosts, with_secrets=True, timeout_s=PATIENCE_S)
         held = judge.read_tree(contents(found))
         held.plain.versions = versions(found)
         return held
@@ -210,35 +212,43 @@ class Stage:
             return []
         return judge.differences(self.tree(), judge.read_log(self.records()))
 
-    def agree(self, timeout_s: float = 10) -> tuple[judge.Stores, judge.Stores]:
-        """Wait until ZooKeeper holds all of the log and both agree; returns both.
+    def agree(self, timeout_s: float = PATIENCE_S) -> tuple[judge.Stores, judge.Stores]:
+        """Wait until ZooKeeper holds all of the log, and return both; they must agree.
+
+        ZooKeeper is read from the offset in ``/migration`` on, and the log after it: if that offset
+        is at the end of the log, what differs is a fault, and is not waited for.
 
         Raises:
-            WrongError: it does not get there; says where they differ.
+            WrongError: they differ, or ZooKeeper does not get there; says where.
         """
-        end = time.monotonic() + timeout_s
-        while True:
-            log, tree = judge.read_log(self.records()), self.tree()
-            behind = log.last_change - tree.plain.offset
-            found = judge.differences(tree, log)
-            if behind <= 0 and not found:
-                return tree, log
-            if time.monotonic() > end:
-                late = [f"/migration stands {behind} records behind"] if behind > 0 else []
-                raise WrongError("; ".join([*found[:3], *late]))
-            time.sleep(0.1)
 
-    def everywhere(
-        self, what: str, ready: Callable[[api.Shape], bool], timeout_s: float = SEES_S
-    ) -> None:
+        def level() -> tuple[judge.Stores, judge.Stores] | None:
+            reached = self.json("/migration")["kraft_metadata_offset"]
+            tree, log = self.tree(), judge.read_log(self.records())
+            found[:] = judge.differences(tree, log)
+            if log.last_change <= reached:
+                return tree, log
+            found.append(f"/migration stands {log.last_change - reached} records behind")
+            return None
+
+        found: list[str] = []
+        try:
+            both: tuple[judge.Stores, judge.Stores] = self.until("equal stores", level, timeout_s)
+        except WrongError as late:
+            raise WrongError("; ".join([*found[:3], *found[3:][-1:]]) or str(late)) from late
+        if found:
+            raise WrongError("; ".join(found[:3]))
+        return both
+
+    def everywhere(self, what: str, ready: Callable[[api.Shape], bool]) -> None:
         """Wait until every broker that runs shows its clients this.
 
         Raises:
             WrongError: one does not.
         """
-        self.each(what, lambda broker: ready(self.shape(broker)), timeout_s)
+        self.each(what, lambda broker: ready(self.shape(broker)))
 
-    def each(self, what: str, ready: Callable[[int], Any], timeout_s: float = SEES_S) -> None:
+    def each(self, what: str, ready: Callable[[int], Any], timeout_s: float = PATIENCE_S) -> None:
         """Wait until this holds on every broker that runs, by its id.
 
         Raises:
@@ -248,24 +258,33 @@ class Stage:
             asked = functools.partial(ready, broker)
             self.until(f"{what} on broker {broker}", asked, timeout_s)
 
-    def until(self, what: str, ready: Callable[[], Any], timeout_s: float = SEES_S) -> Any:
-        """Wait for something; returns it.
+    def until(self, what: str, ready: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
+        """Wait for something; returns it. A server that does not answer is asked again.
 
         Raises:
-            WrongError: it does not come.
+            WrongError: it does not come, or a server that ran has ended.
         """
+        servers: list[Process] = [one for one in self.cluster.brokers if one.alive]
+        if isinstance(self.controller, Process) and self.controller.alive:
+            servers.append(self.controller)
         try:
-            return wait_for(what, ready, timeout_s)
+            return patiently(what, ready, servers, timeout_s)
         except TimeoutError as late:
             raise WrongError(f"no {what} within {timeout_s:g} s") from late
+        except ProcessError as ended:
+            raise WrongError(f"no {what}: {ended}") from ended
 
-    def whole(self, timeout_s: float = 40) -> None:
+    def whole(self) -> None:
         """Wait until all brokers know each other and every replica is in sync, everywhere."""
         self.everywhere(
             "all replicas in sync",
             lambda shape: len(shape.brokers) == len(self.alive) and not shape.short(),
-            timeout_s,
         )
+
+    @property
+    def ours(self) -> bool:
+        """Whether the controller is ours."""
+        return self.begin is controllers.ours
 
 
 def accepted(what: str, *codes: int) -> None:

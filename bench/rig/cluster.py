@@ -107,9 +107,9 @@ class Cluster:
         Returns when all have started; `wait_ready` waits until a controller has told them all.
         """
         if not rolling:
-            self.stop()
+            self.stop(PATIENCE_S)
         for broker in self.brokers:
-            broker.stop()
+            broker.stop(PATIENCE_S)
             broker.migrate(controller_port)
             if rolling:
                 broker.start().wait_started()

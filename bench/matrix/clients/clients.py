@@ -14,9 +14,10 @@ from typing import Any, Final, Protocol
 
 from bench.rig.jars import cache_dir
 from bench.rig.process import ProcessError
+from bench.rig.waiting import PATIENCE_S
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-_ANSWER_S: Final = 60.0
+_ANSWER_S: Final = PATIENCE_S
 
 
 class Client(Protocol):
@@ -58,7 +59,7 @@ class PythonClient:
         return self._start()
 
     def ask(self, call: str) -> str:
-        """Make a call; without an answer in a minute the process is started anew for the next."""
+        """Make a call; without an answer in time the process is started anew for the next."""
         if self._child is None:
             self._start()
         assert self._child is not None

@@ -31,7 +31,6 @@ CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 _MARKER: Final = "marker"
 _INTERNAL: Final = {"__consumer_offsets": 4, "__transaction_state": 4}
 """Topics of the coordinators, with their partitions: made first, so that no chance places them."""
-_SEES_S: Final = 15.0
 _SECURED: Final = {
     # No super user: brokers and clients, all without login, may everything until there are ACLs,
     # and then by `_EVERYBODY`. So an ACL that denies refuses a client.
@@ -110,7 +109,6 @@ class Column:
             wait_for(
                 f"all brokers on broker {broker.id}",
                 functools.partial(_complete, broker.client_port),
-                _SEES_S,
             )
         asyncio.run(self._prepare())
         self.settle()
@@ -174,8 +172,8 @@ class Column:
         asyncio.run(api.set_configs(self.bootstrap, api.TOPIC, _MARKER, {"retention.ms": value}))
         for broker in self.servers:
             seen = functools.partial(_marked, broker.bootstrap, value)
-            wait_for(f"{value} on broker {broker.id} of {self.name}", seen, _SEES_S)
-        wait_for(f"replicas in sync of {self.name}", self._whole, _SEES_S)
+            wait_for(f"{value} on broker {broker.id} of {self.name}", seen)
+        wait_for(f"replicas in sync of {self.name}", self._whole)
         # Beside the image a broker has caches of its own (ACLs), filled right after it.
         time.sleep(0.02)
 

@@ -15,6 +15,7 @@ from bench.matrix.stage import Stage, WrongError
 from bench.matrix.steps.security import known_tokens
 from bench.rig.kafka import USERS
 from bench.rig.ports import HOST
+from bench.rig.waiting import PATIENCE_S
 
 TOOLS: Final = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
@@ -44,7 +45,8 @@ class Line:
 _HEARD_S: Final = 0.5
 _READS_FIRST: Final = re.compile(r"^(--)?(describe|list|alter|delete)|--(execute|verify|cancel)")
 """Commands that ask a broker how things are before they change them, or only that."""
-_TOKEN_S: Final = 5.0
+_KAFKAS_S: Final = 10.0
+"""So long Kafka's controller is waited for: of some changes it never tells."""
 FILES: Final = {
     "move": {
         "version": 1,
@@ -87,7 +89,7 @@ def _parse(line: str) -> Line:
 def settle(stage: Stage) -> None:
     """Wait until brokers in ZooKeeper mode, which describe what ZooKeeper holds, can know."""
     with contextlib.suppress(WrongError):
-        stage.agree()
+        stage.agree(PATIENCE_S if stage.ours else _KAFKAS_S)
     time.sleep(_HEARD_S)
 
 
@@ -137,7 +139,7 @@ class Script:
             self.stage.each(
                 what,
                 lambda broker: len(known_tokens(self.stage, broker)) == count,
-                _TOKEN_S,
+                PATIENCE_S if self.stage.ours else _KAFKAS_S,
             )
 
     def _tokens(self) -> None:

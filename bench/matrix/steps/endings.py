@@ -12,6 +12,7 @@ from bench.matrix.steps import security
 from bench.matrix.steps.entities import create, take_producer_ids
 from bench.matrix.steps.lifecycle import assignments, copy
 from bench.rig.kafka import Broker
+from bench.rig.waiting import PATIENCE_S
 
 _COPY: Final = "__cluster_metadata-0"
 _KEEP_THEIR_COPY: Final = frozenset({"3.4.1", "3.5.2", "3.6.2"})
@@ -23,7 +24,7 @@ _FINAL: Final = 3
 def roll(stage: Stage) -> None:
     """Every broker restarts in KRaft mode, one by one; both stores go on alike."""
     for broker in stage.cluster.brokers:
-        broker.stop()
+        broker.stop(PATIENCE_S)
         broker.zk, broker.migration = None, False
         broker.start().wait_started()
         stage.whole()
@@ -38,14 +39,14 @@ def rollback(stage: Stage) -> None:
     """Everything goes back to ZooKeeper mode, brokers in KRaft mode first, one by one."""
     for broker in stage.cluster.brokers:
         if broker.zk is None:
-            broker.stop()
+            broker.stop(PATIENCE_S)
             broker.zk, broker.migration = stage.zk.hosts, True
             broker.start().wait_started()
             stage.whole()
     stage.agree()
     stage.controller.go_back(stage.look)
     tree = stage.tree()
-    stage.cluster.stop()
+    stage.cluster.stop(PATIENCE_S)
     for broker in stage.cluster.brokers:
         plain_again(broker, stage.zk.hosts)
     stage.migrated = False
@@ -64,7 +65,7 @@ def again(stage: Stage) -> None:
     stage.another_controller()
     stage.before = stage.tree()
     stage.controller.begin()
-    stage.cluster.stop()
+    stage.cluster.stop(PATIENCE_S)
     if stage.release in _KEEP_THEIR_COPY:
         for broker in stage.cluster.brokers:
             shutil.rmtree(broker.data / _COPY, ignore_errors=True)
@@ -76,7 +77,7 @@ def finalise(stage: Stage) -> None:
     """Brokers in KRaft mode, a controller without the flag, the final record; ZooKeeper ends."""
     compared = stage.controller.compared()
     leaving = [broker for broker in stage.cluster.brokers if broker.zk is not None]
-    stage.cluster.stop()
+    stage.cluster.stop(PATIENCE_S)
     for broker in leaving:
         broker.zk, broker.migration = None, False
     stage.cluster.start()

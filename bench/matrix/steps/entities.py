@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.load import cluster_api as api
-from bench.matrix.stage import Stage, WrongError, accepted, same
+from bench.matrix.stage import TIMEOUT_MS, Stage, WrongError, accepted, same
 from wire import messages as m
 
 OLD: Final = "old"
@@ -31,14 +31,14 @@ class EntityClass:
 
 def create(stage: Stage, *topics: m.CreateTopicsRequest.CreatableTopic) -> None:
     """Create topics."""
-    answer = stage.ask(m.CreateTopicsRequest(topics=list(topics), timeout_ms=20_000))
+    answer = stage.ask(m.CreateTopicsRequest(topics=list(topics), timeout_ms=TIMEOUT_MS))
     accepted("CreateTopics", *(one.error_code for one in answer.topics))
 
 
 def _delete(stage: Stage, name: str) -> None:
     kinds = m.DeleteTopicsRequest
     request = kinds(
-        topics=[kinds.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=20_000
+        topics=[kinds.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=TIMEOUT_MS
     )
     accepted(f"DeleteTopics {name}", stage.ask(request).responses[0].error_code)
 
@@ -91,7 +91,7 @@ def _change_topics(stage: Stage) -> None:
 def _change_partitions(stage: Stage) -> None:
     kinds = m.CreatePartitionsRequest
     more = kinds.CreatePartitionsTopic(name=OLD, count=5, assignments=None)
-    answer = stage.ask(kinds(topics=[more], timeout_ms=20_000))
+    answer = stage.ask(kinds(topics=[more], timeout_ms=TIMEOUT_MS))
     accepted("CreatePartitions", answer.results[0].error_code)
     stage.everywhere(
         "five partitions with leaders",

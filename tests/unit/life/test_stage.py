@@ -10,11 +10,12 @@ from kazoo.exceptions import ConnectionLoss
 
 from bench.demo.controllers import IDS
 from bench.life import clients as lives
-from bench.life import patience, stores
+from bench.life import stores
 from bench.life.clients import RECORDS, LifeClients
 from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.load.records import Acknowledged, ConsumeResult, ProduceResult
+from bench.rig import patience
 from bench.rig.kafka import Broker
 from bench.rig.process import ProcessError
 from bench.rig.waiting import wait_for
@@ -43,7 +44,7 @@ def test_what_does_not_come_is_named_with_what_was_last_heard(stage, monkeypatch
     def silent():
         raise ConnectionRefusedError("nobody listens")
 
-    monkeypatch.setattr(patience, "wait_for", lambda what, ask: wait_for(what, ask, 0.0))
+    monkeypatch.setattr(patience, "wait_for", lambda what, ask, _: wait_for(what, ask, 0.0))
     with pytest.raises(
         TimeoutError, match=r"no it within .*ConnectionRefusedError: nobody listens"
     ):

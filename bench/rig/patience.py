@@ -9,23 +9,29 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.rig.process import Process, ProcessError
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zk_dump import UnreadableError
 
 T = TypeVar("T")
 
 
-def patiently(what: str, ready: Callable[[], T], servers: Sequence[Process]) -> T:
+def patiently(
+    what: str,
+    ready: Callable[[], T],
+    servers: Sequence[Process],
+    timeout_s: float = PATIENCE_S,
+) -> T:
     """Call ``ready`` until it answers something true, and return that.
 
     Args:
         what: for messages.
         ready: may fail as a server that does not answer makes it.
         servers: that are to run meanwhile.
+        timeout_s: seconds.
 
     Raises:
         ProcessError: one of them has ended by itself.
-        TimeoutError: it was not so within 15 minutes.
+        TimeoutError: it was not so in time.
     """
     said = ""
 
@@ -40,7 +46,7 @@ def patiently(what: str, ready: Callable[[], T], servers: Sequence[Process]) -> 
             return None
 
     try:
-        found = wait_for(what, asked)
+        found = wait_for(what, asked, timeout_s)
     except TimeoutError as late:
         raise TimeoutError(f"{late}{said}") from late
     assert found is not None
