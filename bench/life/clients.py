@@ -201,6 +201,8 @@ class LifeClients(Clients):
         self._begun: dict[tuple[str, int], float] = {}
         self._changing: Future[AdminResult] | None = None
         self._producers: list[_Producer] = []
+        self._ends: list[Acknowledged] = []
+        """The last record of each partition, once all producers have ended."""
 
     def produce(self) -> None:
         """Produce and consume until `finish`; the topics are there."""
@@ -275,7 +277,12 @@ class LifeClients(Clients):
 
     def _at_end(self, produced: ProduceResult) -> bool:
         """Whether the group has ended, or has read every record of every producer."""
-        return super()._at_end(ProduceResult([*produced.acknowledged, *self._book.records()]))
+        if not self._ends:  # all producers have ended: no record is acknowledged any more
+            known = sorted(
+                [*produced.acknowledged, *self._book.records()], key=lambda one: one.offset
+            )
+            self._ends = [*{(one.topic, one.partition): one for one in known}.values()]
+        return super()._at_end(ProduceResult(self._ends))
 
     def abandon(self) -> None:
         """End everything that still runs at once; what is answered later is not in the book."""

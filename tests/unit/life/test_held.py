@@ -7,6 +7,9 @@ import struct
 import pytest
 
 from bench.life.held import claimed
+from emulator.migration.zk_tree import controller
+from emulator.zookeeper.jute import encode_request
+from emulator.zookeeper.ops import Create, Multi, SetData
 
 PATH = b"\x00\x00\x00\x0b/controller"
 CLAIM = b"number, code" + PATH + b'{"brokerid":3000,"kraftControllerEpoch":5}'
@@ -16,6 +19,13 @@ HEAD = struct.Struct(">iqi")
 def reply(error: int = 0, first: int = 5) -> bytes:
     """Number, zxid and error, then the head of the first result."""
     return HEAD.pack(7, 8, error) + struct.pack(">i?i", first, False, -1)
+
+
+def test_the_claim_of_our_controllers_is_known_by_its_bytes():
+    claim = controller.encode(3000, 5, 1)
+    ops = (SetData(controller.EPOCH_PATH, b"6", 2), Create(controller.PATH, claim))
+    assert claimed(encode_request(Multi(ops), 7), reply())
+    assert not claimed(encode_request(Multi(ops[:1]), 7), reply())
 
 
 @pytest.mark.parametrize(
