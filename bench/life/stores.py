@@ -10,9 +10,8 @@ from bench.judge import matrix_stores as judge
 from bench.judge import stores as plain
 from bench.life.stage import Stage
 from bench.rig.bridge import Bridge
-from bench.rig.process import ProcessError
 from bench.rig.waiting import PATIENCE_S
-from bench.rig.zk_dump import contents, dump, versions
+from bench.rig.zk_dump import UnreadableError, contents, dump, versions
 
 
 def tree(stage: Stage) -> judge.Stores:
@@ -27,19 +26,23 @@ def log(stage: Stage) -> judge.Stores:
     """The log of the controller that leads.
 
     Raises:
-        ProcessError: Kafka's tool cannot read it.
+        ProcessError: a server has ended.
+        TimeoutError: Kafka's tool cannot read it.
     """
-    return judge.read_log(_records(stage, stage.leader()))
+    records = stage.wait("log read whole", lambda: _records(stage, stage.leader()))
+    return judge.read_log(records)
 
 
 def longest(stage: Stage) -> list[dict[str, Any]]:
     """Records of the longest log of the controllers, which may have ended.
 
     Raises:
-        ProcessError: Kafka's tool cannot read one.
+        ProcessError: a server has ended.
+        TimeoutError: Kafka's tool cannot read one.
     """
     nodes = stage.controllers.nodes.values()
-    return max((_records(stage, node) for node in nodes), key=len)
+    read = stage.wait("logs read whole", lambda: [_records(stage, node) for node in nodes])
+    return max(read, key=len)
 
 
 def _records(stage: Stage, node: Bridge) -> list[dict[str, Any]]:
@@ -52,7 +55,7 @@ def _records(stage: Stage, node: Bridge) -> list[dict[str, Any]]:
             *("--files", ",".join(copies)),
         )
     if printed.code:
-        raise ProcessError(f"kafka-dump-log cannot read the log: {printed.err[:300]}")
+        raise UnreadableError(f"kafka-dump-log cannot read the log: {printed.err[:300]}")
     return list(plain.read_dump(printed.out))
 
 
@@ -64,15 +67,17 @@ def agree(stage: Stage) -> tuple[judge.Stores, list[str]]:
     for.
 
     Raises:
-        ProcessError: Kafka's tool cannot read the log, or a server has ended.
-        TimeoutError: it lacked one for 15 minutes.
+        ProcessError: a server has ended.
+        TimeoutError: it lacked one for 15 minutes, or Kafka's tool cannot read the log.
     """
 
     def level() -> tuple[judge.Stores, judge.Stores] | None:
         reached = stage.znode("/migration")["kraft_metadata_offset"]
         held = tree(stage)
         wanted = log(stage)
-        return (wanted, held) if wanted.last_change <= reached else None
+        # The log of one that leads no more may end before that offset.
+        end = max(wanted.last_change, wanted.plain.offset)
+        return (wanted, held) if wanted.last_change <= reached <= end else None
 
     found = stage.wait("/migration at the end of the log", level)
     assert found is not None

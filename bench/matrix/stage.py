@@ -33,7 +33,7 @@ from bench.rig.ports import HOST
 from bench.rig.process import Process, ProcessError
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import PATIENCE_S
-from bench.rig.zk_dump import contents, dump, versions
+from bench.rig.zk_dump import UnreadableError, contents, dump, versions
 from bench.rig.zookeeper import ZooKeeper
 
 COUNT: Final = 3
@@ -173,7 +173,11 @@ class Stage:
         return held
 
     def records(self) -> list[dict[str, Any]]:
-        """The controller's log now, as Kafka's own tool reads it."""
+        """The controller's log now, as Kafka's own tool reads it; one read half is read again."""
+        found: list[dict[str, Any]] = self.until("log that Kafka's tool can read", self._read_log)
+        return found
+
+    def _read_log(self) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory() as scratch:
             found = sorted((self.controller.data / "__cluster_metadata-0").glob("*.log"))
             segments = ",".join(str(shutil.copy(segment, scratch)) for segment in found)
@@ -182,7 +186,7 @@ class Stage:
                 *("--cluster-metadata-decoder", "--skip-record-metadata", "--files", segments),
             )
         if printed.code:
-            raise WrongError(f"kafka-dump-log cannot read the log: {printed.err[:200]}")
+            raise UnreadableError(f"kafka-dump-log cannot read the log: {printed.err[:200]}")
         return list(plain.read_dump(printed.out))
 
     def standing(self) -> Standing:

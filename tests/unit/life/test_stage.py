@@ -76,16 +76,18 @@ def test_of_two_that_say_they_lead_the_later_epoch_does(stage, monkeypatch):
 
 
 def test_stores_are_compared_once_zookeeper_has_the_end_of_the_log(stage, monkeypatch):
-    reached = iter([7, 8, 9])
+    reached = iter([10, 7, 8, 9])
     read = []
     monkeypatch.setattr(Stage, "znode", lambda *_: {"kraft_metadata_offset": next(reached)})
     monkeypatch.setattr(stores, "tree", lambda _: read.append("tree"))
-    monkeypatch.setattr(stores, "log", lambda _: SimpleNamespace(last_change=8))
+    monkeypatch.setattr(
+        stores, "log", lambda _: SimpleNamespace(last_change=8, plain=SimpleNamespace(offset=9))
+    )
     monkeypatch.setattr(stores.judge, "differences", lambda *_: ["topic t"])
     log, wrong = stores.agree(stage)
     assert log.last_change == 8
     assert wrong == ["topic t"], "what differs then is not waited for"
-    assert read == ["tree"] * 2, "the one of offset 7 was not compared"
+    assert read == ["tree"] * 3, "beyond the log, and before its last change, none was compared"
 
 
 def test_the_group_is_waited_for_until_it_has_read_what_every_producer_wrote():
