@@ -126,9 +126,9 @@ class OutboundChannel(Generic[T]):
         self._story: Exchange | None = None
         """The greeting: a generator of requests that takes the answers."""
         self._greeted = (-1, -1, -1)
-        """API key, version and correlation id of the greeting's request in flight."""
+        """API key, version and correlation id of the greeting's request."""
         self._until_ms: int | None = None
-        """Deadline of connecting, of an exchange of the greeting, or of the pause."""
+        """Deadline of connecting, of an exchange of the greeting, or the end of a pause."""
         self._versions: Ranges | None = None
         self._effects: list[Effect] = []
 
@@ -158,7 +158,8 @@ class OutboundChannel(Generic[T]):
         if self._unspoken:
             return 0
         if self.state is ChannelState.READY:
-            return self._in_flight[0].deadline_ms if self._in_flight else None
+            pause_ms = self._until_ms if self._queue else None
+            return self._in_flight[0].deadline_ms if self._in_flight else pause_ms
         return self._until_ms
 
     def version_of(self, request: type, lowest: int = 0) -> int:
@@ -181,11 +182,13 @@ class OutboundChannel(Generic[T]):
             first: put it before all requests that are not sent yet.
         """
         assert self.state is not ChannelState.OVER, "a closed channel is asked"
-        asked = _Asked(request, ticket, version)
-        if first:
-            self._queue.appendleft(asked)
-        else:
-            self._queue.append(asked)
+        add = self._queue.appendleft if first else self._queue.append
+        add(_Asked(request, ticket, version))
+
+    def pause(self, until_ms: int) -> None:
+        """Send nothing more on this connection before a time; nothing happens if it is lost."""
+        if self.state is ChannelState.READY:
+            self._until_ms = until_ms
 
     def withdraw(self) -> list[T]:
         """Drop the requests that were put and not sent; returns their tickets."""
@@ -209,8 +212,8 @@ class OutboundChannel(Generic[T]):
         """Close the channel; returns the requests that get no answer."""
         if self.state is ChannelState.OVER:
             return []
-        asked = (self._in_flight, self._unspoken, self._queue)
-        lost = [one for each in asked for one in self._unanswered(each, EndedBy.OWNER)]
+        every = (self._in_flight, self._unspoken, self._queue)
+        lost = [one for each in every for one in self._unanswered(each, EndedBy.OWNER)]
         self._disconnect(close=True)
         self._enter(ChannelState.OVER)
         self._until_ms = None
@@ -240,9 +243,10 @@ class OutboundChannel(Generic[T]):
         if self.state is ChannelState.WAITING:
             self.dial(now_ms)
             return []
-        dialling = self.state is ChannelState.DIALLING
-        why = "no connection in time" if dialling else "no reply in time"
-        return self._broken(EndedBy.TIME, why, now_ms)
+        if self.state is ChannelState.READY and not self._in_flight:  # a pause is over
+            return []
+        what = "connection" if self.state is ChannelState.DIALLING else "reply"
+        return self._broken(EndedBy.TIME, f"no {what} in time", now_ms)
 
     def effects(self, now_ms: int | None) -> list[Effect]:
         """Send the requests that may be sent now, and return all effects since the last call.
@@ -258,13 +262,15 @@ class OutboundChannel(Generic[T]):
                 self.dial(now_ms)
             if self.state is ChannelState.DIALLING and self._until_ms is None:
                 self._until_ms = now_ms + self._config.connect_ms
-            while self.state is ChannelState.READY and self._queue and self._may_send():
+            while self.state is ChannelState.READY and self._queue and self._may_send(now_ms):
                 self._send(self._queue.popleft(), now_ms)
         effects, self._effects = self._effects, []
         return effects
 
-    # ---------------------------------------------------------------- sending
-    def _may_send(self) -> bool:
+    def _may_send(self, now_ms: int) -> bool:
+        if now_ms < (self._until_ms or 0):
+            return False
+        self._until_ms = None
         most = self._config.in_flight_max
         return most is None or len(self._in_flight) < most
 
@@ -291,7 +297,6 @@ class OutboundChannel(Generic[T]):
         self._effects.append(Send(self.conn, framed(self._config.encode(header, request))))
         return header.correlation_id
 
-    # ---------------------------------------------------------------- the connection's events
     def _connected(self, now_ms: int) -> list[Turn[T]]:
         if self._config.greeting is None:
             return self._ready()
@@ -343,7 +348,6 @@ class OutboundChannel(Generic[T]):
         self._until_ms = now_ms + self._config.connect_ms
         return []
 
-    # ---------------------------------------------------------------- the end of a connection
     def _broken(
         self,
         by: EndedBy,

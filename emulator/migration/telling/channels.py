@@ -6,10 +6,8 @@ Owns the outbound connections to brokers, their queues, reconnects, replies. Doe
 Source: ControllerChannelManager.RequestSendThread, Kafka 3.9. As there: no ApiVersions is sent
 (versions follow metadata.version), one request is in flight per broker, a socket failure is retried
 after 100 ms for as long as the broker is registered and unfenced, and a reply with an error is
-logged and counted, not retried: the next change or the next registration repairs it. One case is
-not in Kafka: a broker that was killed while it created a partition has a log folder without a topic
-id, and then (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a FULL LeaderAndIsr as a whole. It
-is sent the same request again as INCREMENTAL, which does not search for stray replicas.
+logged and counted, not retried: the next change or the next registration repairs it. Not in Kafka:
+what a broker failed as a whole is sent again (``replies.py``).
 
 Nor is this in Kafka: a broker that is fenced with a request unanswered keeps its connection until
 the answer is there. If it is unfenced meanwhile, it goes on there. On a second connection the
@@ -41,11 +39,15 @@ from emulator.migration.telling import merging
 from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.merging import Later
 from emulator.migration.telling.outdated import Outdated
-from emulator.migration.telling.replies import cannot_look_for_strays, told_errors
+from emulator.migration.telling.replies import (
+    as_incremental,
+    cannot_look_for_strays,
+    pause_after,
+    told_errors,
+)
 from emulator.migration.telling.unreached import Unreached
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.control import (
-    TYPE_INCREMENTAL,
     VERSIONS,
     ControlRequest,
     ControlResponse,
@@ -96,6 +98,8 @@ class _Line(msgspec.Struct):
     """The id of the connection in events."""
     refused: bool = False
     """Whether the log says that the broker refuses the login."""
+    failed: int = 0
+    """How often in a row the broker failed the request that was sent last, as a whole."""
     asked_in_vain: int = 0
     """How often a question had no answer, or none that can be read."""
 
@@ -284,15 +288,11 @@ class Channels:
 
     def _cut(self, line: _Line) -> list[Effect]:
         """Drop what is not queued; the answers to what is show that the broker answers."""
-        about: dict[str, object] = {
-            "broker": line.peer.broker_id,
-            "requests": line.outstanding,
-            "entries": line.later.entries,
-        }
+        about = {"requests": line.outstanding, "entries": line.later.entries}
         line.later.clear()
         line.cut = True
         text = "broker does not answer control requests; its queue is dropped until it answers"
-        return [Log("warning", text, about)]
+        return [Log("warning", text, {"broker": line.peer.broker_id, **about})]
 
     def _left(self, line: _Line) -> list[Effect]:
         """Close the channel of a broker that is no peer, once it owes no answer."""
@@ -330,18 +330,21 @@ class Channels:
                 case Answered(ticket=request, message=m.MetadataResponse() as response):
                     line.asked_in_vain = 0
                     self.shown[line.peer.broker_id] = response
-                    self._count(request, "answered")
+                    self.outcomes[api_of(request), "answered"] += 1
                 case Answered(ticket=request, message=response):
                     assert not isinstance(request, Question)
                     errors = self.error_count
                     if cannot_look_for_strays(request, response):
                         again.append(request)
-                        said += self._strays(line, request)
+                        self.error_count += 1
+                        said.append(as_incremental(line.peer.broker_id, request))
                     else:
                         said += self._errors(line, request, response, now_ms)
-                    self._count(request, "error" if self.error_count > errors else "answered")
+                        again += self._failed(line, request, response, now_ms)
+                    outcome = "error" if self.error_count > errors else "answered"
+                    self.outcomes[api_of(request), outcome] += 1
                 case Unanswered(ticket=request):
-                    self._count(request, "lost")
+                    self.outcomes[api_of(request), "lost"] += 1
                     given_up = self._given_up(line, request)
                     said += given_up
                     again += [] if given_up else [request]
@@ -369,6 +372,14 @@ class Channels:
             said.append(Log("info", text, {"broker": broker_id}))
         return [*said, *self._effects(line, now_ms)]
 
+    def _failed(
+        self, line: _Line, request: ControlRequest, response: object, now_ms: int
+    ) -> list[Told]:
+        pause_ms = pause_after(response, line.failed)
+        line.failed = 0 if pause_ms is None else line.failed + 1
+        line.channel.pause(now_ms + (pause_ms or 0))
+        return [] if pause_ms is None else [request]
+
     def _given_up(self, line: _Line, request: Told) -> list[Effect]:
         """Count a question without an answer; a warning if it is not asked again."""
         if not isinstance(request, Question):
@@ -378,17 +389,6 @@ class Channels:
             return []
         text = "broker does not say which topics it shows; it may show deleted ones until a restart"
         return [Log("warning", text, {"broker": line.peer.broker_id, "tries": QUESTION_TRIES})]
-
-    def _count(self, request: Told, outcome: str) -> None:
-        self.outcomes[api_of(request), outcome] += 1
-
-    def _strays(self, line: _Line, request: ControlRequest) -> list[Effect]:
-        self.error_count += 1
-        assert isinstance(request, m.LeaderAndIsrRequest)
-        request.type = TYPE_INCREMENTAL
-        about: dict[str, object] = {"broker": line.peer.broker_id}
-        text = "broker failed a FULL LeaderAndIsr; it is sent again as INCREMENTAL"
-        return [Log("warning", text, about)]
 
     def _errors(
         self, line: _Line, request: ControlRequest, response: object, now_ms: int

@@ -1,4 +1,14 @@
-"""What the replies of brokers to control requests say.
+"""What the replies of brokers to control requests say, and what is sent again for that.
+
+Two cases are not in Kafka. A broker that was killed while it created a partition has a log folder
+without a topic id, and then (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a FULL LeaderAndIsr
+as a whole. It is sent the same request again as INCREMENTAL, which does not search for stray
+replicas.
+
+Any other request that a broker failed as a whole is sent again after a pause, before what waits
+behind it. A broker that was stopped may have lost its ZooKeeper session; until it has another one
+it cannot read the configs of topics, and throws. What was merged for it is one request: all of it
+would be lost, where Kafka's controller loses one change of many.
 
 Source: LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaResponse, Kafka 3.9.
 """
@@ -11,11 +21,16 @@ from typing import Final
 
 import msgspec
 
-from emulator.net.control import TYPE_FULL, ControlRequest, ControlResponse
+from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, ControlRequest, ControlResponse
 from emulator.seam import Log
 from wire import messages as m
 from wire.errors import ErrorCode
 
+FAILED_MS: Final = 100
+"""The first pause after a request that a broker failed as a whole; each further one is doubled."""
+FAILED_AGAIN: Final = 7
+"""So often it is sent again, over 12.7 s: longer than a broker needs for another ZooKeeper session.
+What fails then fails for another reason."""
 KINDS_TOLD_MAX: Final = 5
 """Maximum lines in the log about one answer."""
 
@@ -29,13 +44,38 @@ class PartitionError(msgspec.Struct, frozen=True):
 
 
 def cannot_look_for_strays(request: ControlRequest, response: object) -> bool:
-    """Whether a broker failed a FULL LeaderAndIsr as a whole; see ``channels.py``."""
+    """Whether a broker failed a FULL LeaderAndIsr as a whole."""
     return (
         isinstance(request, m.LeaderAndIsrRequest)
         and isinstance(response, m.LeaderAndIsrResponse)
         and request.type == TYPE_FULL
         and response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     )
+
+
+def as_incremental(broker_id: int, request: ControlRequest) -> Log:
+    """Make a FULL LeaderAndIsr an INCREMENTAL one; returns the line for the log."""
+    assert isinstance(request, m.LeaderAndIsrRequest)
+    request.type = TYPE_INCREMENTAL
+    text = "broker failed a FULL LeaderAndIsr; it is sent again as INCREMENTAL"
+    return Log("warning", text, {"broker": broker_id})
+
+
+def pause_after(response: object, failed: int) -> int | None:
+    """After how many ms a request is sent again; None: it is done, or given up.
+
+    Args:
+        response: of the broker.
+        failed: how often in a row the broker has failed the request before, as a whole.
+
+    >>> failed = m.LeaderAndIsrResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    >>> [pause_after(failed, times) for times in (0, 1, 6, 7)]
+    [100, 200, 6400, None]
+    """
+    assert isinstance(response, ControlResponse), type(response)
+    if response.error_code != ErrorCode.UNKNOWN_SERVER_ERROR or failed >= FAILED_AGAIN:
+        return None
+    return FAILED_MS << failed
 
 
 def errors_of(response: object) -> Iterator[PartitionError]:

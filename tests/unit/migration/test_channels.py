@@ -1,4 +1,4 @@
-"""Broker channels: one request in flight, reconnect for ever, errors counted and not repeated."""
+"""Broker channels: one request in flight, reconnect for ever, errors of partitions not repeated."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from emulator.migration.telling.channels import (
     Channels,
     Peer,
 )
-from emulator.migration.telling.replies import KINDS_TOLD_MAX
+from emulator.migration.telling.replies import FAILED_AGAIN, FAILED_MS, KINDS_TOLD_MAX
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
 from wire import messages as m
+from wire.errors import ErrorCode
 from wire.frame import FrameReader, decode_request, encode_response, framed
 
 PEER = Peer(1, 36, "broker", 9092)
@@ -194,10 +195,45 @@ def test_a_broker_that_fails_a_full_leader_and_isr_gets_it_once_more_as_incremen
     assert isinstance(again, kinds)
     assert again.type == TYPE_INCREMENTAL
     assert again.topic_states == request.topic_states
-    broker.answer(failed, 4, 7)
+    broker.answer(m.LeaderAndIsrResponse(), 4, 7)
     assert broker.markers[-1] == 7
     assert len(broker.requests) == 3
-    assert broker.channels.error_count == 2
+    assert broker.channels.error_count == 1
+
+
+def test_a_request_that_a_broker_failed_as_a_whole_is_sent_again_before_those_behind_it() -> None:
+    """A broker whose ZooKeeper session has ended throws, and loses all of what was merged."""
+    broker = Broker()
+    broker.connect()
+    for marker in (1, 2):
+        broker.put(marker)
+    failed = m.UpdateMetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    for times in range(FAILED_AGAIN):
+        assert broker.markers == [1] * (times + 1)
+        broker.answer(failed)
+        broker.advance((FAILED_MS << times) - 1)
+        assert len(broker.requests) == times + 1, "not before the pause is over"
+        assert broker.channels.deadline_ms == broker.now_ms + 1
+        broker.advance(1)
+    assert broker.markers == [1] * (FAILED_AGAIN + 1)
+    broker.answer(failed)
+    assert broker.markers[-1] == 2, "it is given up, as Kafka's controller does at once"
+    broker.answer(failed)
+    broker.advance(FAILED_MS)
+    assert broker.markers[-2:] == [2, 2]
+    broker.answer_any()
+    assert broker.channels.queued == 0
+
+
+def test_a_request_that_failed_is_sent_again_on_the_next_connection_if_that_is_lost() -> None:
+    broker = Broker()
+    broker.connect()
+    broker.put(1)
+    broker.answer(m.UpdateMetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "gone"), broker.now_ms))
+    broker.advance(RECONNECT_MS)
+    broker.connect()
+    assert broker.markers == [1, 1]
 
 
 def test_errors_of_single_partitions_are_found() -> None:
