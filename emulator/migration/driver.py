@@ -29,7 +29,7 @@ from emulator.migration.taking_over.claiming import ClaimTask
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.conversations import Conversations
 from emulator.migration.taking_over.copying import Appender, CopyTask
-from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.taking_over.preconditions import Reason, deposed
 from emulator.migration.taking_over.purge import LOOK_MS_MIN, PurgeTask
 from emulator.migration.taking_over.tasks import (
     Claimed,
@@ -388,8 +388,7 @@ class MigrationDriver:
         if isinstance(self._task, CopyTask):
             self._task.abort(now_ms)
         effects = self._enter(State.INACTIVE, now_ms) + self.teller.clear()
-        held = Reason(Why.CONTROLLER_HELD, "/controller", self.write_behind.why, fatal=True)
-        effects += self._wait_for([held], now_ms)
+        effects += self._wait_for([deposed(self.write_behind.why)], now_ms)
         self._retry.due_ms = None
         return effects
 

@@ -174,6 +174,14 @@ class MigrationSide:
         return self.driver.waits.own_fault
 
     @property
+    def over_because(self) -> str:
+        """Why this leader may not write in its epoch, though one of a later epoch may; else empty.
+
+        The claim was taken from it, or cannot be recognised as its own any more.
+        """
+        return self.driver.waits.over
+
+    @property
     def refused_because(self) -> str:
         """Why this leader cannot claim, though another voter perhaps can; empty if it can or has.
 
@@ -220,6 +228,7 @@ class NoMigration:
     connected = True
     drained = True
     unfit_because = ""
+    over_because = ""
     refused_because = ""
     apart_since_ms: None = None
     fitter: Sequence[int] = ()

@@ -46,6 +46,12 @@ class Waits:
         """The first one that may be due to it; empty without one."""
         return self._first(PERHAPS_OWN)
 
+    @property
+    def over(self) -> str:
+        """The first one that ends with the epoch of this leader; empty without one."""
+        found = (one.reason for one in self._standing.values() if one.reason.next_epoch)
+        return next((reason.text for reason in found), "")
+
     def _first(self, kinds: AbstractSet[Why]) -> str:
         found = (one.reason for one in self._standing.values() if one.reason.why in kinds)
         return next((reason.text for reason in found), "")

@@ -1,8 +1,11 @@
 """When a leader gives its leadership up, so that another voter may lead; one table of reasons.
 
-A reason in the configuration of this node lasts until an operator acts, so it gives up at once. A
-leader that ZooKeeper has not confirmed, and that has no session with it, waits first: ZooKeeper may
-be away for all. Callers and brokers are refused meanwhile in any case, so nothing is lost if it is.
+A reason in the configuration of this node lasts until an operator acts, so it gives up at once. So
+does a leader whose claim is over: it was deposed, or its claim cannot be recognised any more. It
+may write nothing in its epoch; the guards judge the next claim, of a later one, as after a restart.
+
+A leader that ZooKeeper has not confirmed, and that has no session with it, waits first: ZooKeeper
+may be away for all. Callers and brokers are refused meanwhile in any case, so nothing is lost.
 Each further time it waits twice as long, so leadership does not circle while nobody reaches it.
 Who would give up lets the others stand first (``Raft.yield_to_others``).
 
@@ -33,6 +36,7 @@ class Unfit(Enum):
     """Why a node does not lead on."""
 
     OWN_FAULT = "its configuration or its release"
+    OVER = "its claim is over, and one of a later epoch is judged anew"
     APART = "it alone may be without ZooKeeper"
     REFUSED = "it alone may be unable to claim"
 
@@ -47,6 +51,7 @@ class Patience(NamedTuple):
 PATIENCE: Final[Mapping[Unfit, Patience]] = MappingProxyType(
     {
         Unfit.OWN_FAULT: Patience(0, 0),
+        Unfit.OVER: Patience(0, 0),
         Unfit.APART: Patience(30_000, 16 * 60_000),
         Unfit.REFUSED: Patience(5_000, 16 * 60_000),
     }
@@ -58,24 +63,28 @@ SPARE: Final = Patience(5_000, 20_000)
 
 
 def unfit(
-    *, own_fault: bool, apart: bool, refused: bool, authority: Authority, alone: bool
+    *, own_fault: bool, over: bool, apart: bool, refused: bool, authority: Authority, alone: bool
 ) -> Unfit | None:
     """Judge whether a leader should give up, once the reason has lasted; None: it should not.
 
     Args:
         own_fault: whether the migration waits for something in this node's configuration.
+        over: whether its claim is over for this epoch.
         apart: whether it has no session with ZooKeeper.
         refused: whether it cannot claim, for a reason that may be this node's alone.
         authority: whether ZooKeeper confirms its log.
         alone: whether it is the only voter.
 
-    >>> unfit(own_fault=False, apart=True, refused=True, authority=Authority.UNPROVEN, alone=False)
+    >>> known = {"own_fault": False, "over": False, "apart": True, "refused": True}
+    >>> unfit(**known, authority=Authority.UNPROVEN, alone=False)
     <Unfit.APART: 'it alone may be without ZooKeeper'>
     """
     if alone:
         return None
     if own_fault:
         return Unfit.OWN_FAULT
+    if over:
+        return Unfit.OVER
     if apart and authority is Authority.UNPROVEN:
         return Unfit.APART
     return Unfit.REFUSED if refused else None

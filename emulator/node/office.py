@@ -213,6 +213,7 @@ class NodeOffice:
             return None
         return unfit(
             own_fault=silent and bool(self._migration.unfit_because),
+            over=silent and bool(self._migration.over_because),
             apart=silent and self._migration.apart_since_ms is not None,
             refused=bool(self._migration.refused_because),
             authority=self._authority,
@@ -314,6 +315,8 @@ class NodeOffice:
         match self._unfit:
             case Unfit.OWN_FAULT:
                 self._must_not_lead(epoch, self._migration.unfit_because)
+            case Unfit.OVER:
+                self._must_not_lead(epoch, self._migration.over_because)
             case Unfit.APART if self._due(now_ms):
                 self._apart.times += 1
                 why = "no session with ZooKeeper, which another voter may have"

@@ -35,8 +35,11 @@ from emulator.zookeeper.ops import (
     ZkRequest,
 )
 
-RESTART: Final = "restart this controller to see whether it may claim again"
-"""What to do when deposed: after a restart the guards of the claim check the cluster."""
+RESTART: Final = (
+    "restart this controller to see whether it may claim again, if it is the only voter; of "
+    "several the next leader claims"
+)
+"""What follows when deposed: in the next epoch the guards of the claim check the cluster."""
 PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH)
 
 

@@ -185,6 +185,11 @@ def _held(found: Found, who: Claimer) -> Reason | None:
             "deleted since. If no other process with our id runs, restart this controller: it "
             "claims again in its next epoch"
         )
+    elif same_epoch and _raised_since(found, who):
+        text += (
+            f"this process has claimed, and {controller.EPOCH_PATH} was raised before it saw the "
+            "answer. Restart this controller: it claims again in its next epoch"
+        )
     elif holder.broker_id == who.node_id:
         text += (
             "another process with our id has claimed the cluster, so this folder is a clone, was "
@@ -192,7 +197,15 @@ def _held(found: Found, who: Claimer) -> Reason | None:
         )
     else:
         text += "another quorum has the claim; delete the znode if that quorum no longer exists"
-    return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True)
+    return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True, next_epoch=same_epoch)
+
+
+def _raised_since(found: Found, who: Claimer) -> bool:
+    """Whether our own znode shows a claim of this process, in an earlier ZooKeeper epoch."""
+    mine = found.own
+    return (
+        mine is not None and mine.incarnation == who.incarnation and mine.zk_epoch != found.zk_epoch
+    )
 
 
 def _deleted() -> Reason:

@@ -68,12 +68,21 @@ that may not write, a missing secret, another ``inter.broker.listener.name``."""
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One unmet precondition; ``why`` and ``subject`` (a broker id, a path) identify it."""
+    """One unmet precondition; ``why`` and ``subject`` (a broker id, a path) identify it.
+
+    ``next_epoch``: it is one for this leader epoch only; in the next one the guards decide anew.
+    """
 
     why: Why
     subject: str
     text: str
     fatal: bool = False
+    next_epoch: bool = False
+
+
+def deposed(why: str) -> Reason:
+    """The reason of a controller whose claim was taken from it."""
+    return Reason(Why.CONTROLLER_HELD, "/controller", why, fatal=True, next_epoch=True)
 
 
 def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[Reason | None]:

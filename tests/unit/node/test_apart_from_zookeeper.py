@@ -25,7 +25,12 @@ def test_who_gives_up(
     own_fault: bool, apart: bool, refused: bool, authority: Authority, alone: bool
 ) -> None:
     found = unfit(
-        own_fault=own_fault, apart=apart, refused=refused, authority=authority, alone=alone
+        own_fault=own_fault,
+        over=False,
+        apart=apart,
+        refused=refused,
+        authority=authority,
+        alone=alone,
     )
     if alone:
         assert found is None, "nobody else can lead"

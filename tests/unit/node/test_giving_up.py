@@ -27,17 +27,23 @@ WITH_ZOOKEEPER = [one for one in Authority if one is not Authority.UNPROVEN]
 def test_which_reason_counts(
     own_fault: bool, apart: bool, refused: bool, authority: Authority, why: Unfit | None
 ) -> None:
-    def judged(*, alone: bool) -> Unfit | None:
+    def judged(*, over: bool, alone: bool) -> Unfit | None:
         return unfit(
-            own_fault=own_fault, apart=apart, refused=refused, authority=authority, alone=alone
+            own_fault=own_fault,
+            over=over,
+            apart=apart,
+            refused=refused,
+            authority=authority,
+            alone=alone,
         )
 
-    assert judged(alone=False) is why
-    assert judged(alone=True) is None
+    assert judged(over=False, alone=False) is why
+    assert judged(over=True, alone=False) is (Unfit.OWN_FAULT if own_fault else Unfit.OVER)
+    assert judged(over=False, alone=True) is judged(over=True, alone=True) is None
 
 
-def test_a_fault_of_its_own_needs_no_patience() -> None:
-    assert PATIENCE[Unfit.OWN_FAULT] == (0, 0)
+def test_a_fault_of_its_own_and_a_claim_that_is_over_need_no_patience() -> None:
+    assert PATIENCE[Unfit.OWN_FAULT] == PATIENCE[Unfit.OVER] == (0, 0)
 
 
 def test_it_lasts_once_the_session_is_gone_for_the_first_patience() -> None:
