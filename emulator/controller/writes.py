@@ -64,7 +64,7 @@ class Writes:
 
     def begin_term(self) -> None:
         """Begin anew, as a new leader does when its first records are appended; nothing waits."""
-        self.gate = Gate()
+        self.gate.begin_term()
         self._term_begins = self._journal.tip.offset
 
     def take(self, handler: Handler, call: Call, leader_id: int, now_ms: int) -> None:
