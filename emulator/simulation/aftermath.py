@@ -69,6 +69,8 @@ REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
     "both-counters": _WRITTEN,
     "epoch-bumped": _RIVALLED,
     "controller-deleted": _RIVALLED,
+    "controller-foreign": _RIVALLED,
+    "zookeeper-restored": _RIVALLED | {("elected", "voter")},
     "cut": _ZOOKEEPER,
     "network-slow": _ZOOKEEPER | _BROKER,
     "delayed-bytes": _RIVALLED,

@@ -16,6 +16,7 @@ from emulator.simulation.empty_cells import NOT_AIMED
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.scenario import Scenario, quick
 from emulator.simulation.swarm import DELAYS_US, SYNCS_US, after
+from emulator.simulation.taking import taking
 
 MORE: Final = 7
 """Faults beside the first, fewer when two have the same state."""
@@ -39,7 +40,7 @@ def aimed(seed: int) -> Scenario:
     )
     return replace(
         quick(seed),
-        faults=faults,
+        faults=faults + taking("aimed", seed, 0.06),
         topics=rng.choice((3, 9)),
         changes=rng.choice((6, 12)),
         zookeeper_delay_us=rng.choice(DELAYS_US),

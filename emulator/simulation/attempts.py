@@ -24,6 +24,7 @@ from emulator.simulation import tree_check
 from emulator.simulation.going_back import CutOffError, SimulatedRollback
 from emulator.simulation.scenario import Scenario, planned
 from emulator.simulation.scheduler import MS
+from emulator.simulation.taking import taking
 from emulator.simulation.violation import Violated, ensure
 from emulator.simulation.world import MIGRATION, World
 from emulator.simulation.zookeeper_mode import new_topic
@@ -84,7 +85,10 @@ OTHERS: Final = (
     "broker-shutdown",
     "broker-cut",
 )
-"""Not among them: what writes to ZooKeeper in somebody else's name, and copies of folders."""
+"""Not among them: what writes to the counters or makes znodes of its own, and copies of folders.
+
+One that takes the claim (``taking.py``) strikes until somebody goes back; two of them together may
+look as if somebody had gone back already."""
 LEVELS: Final = ("3.4-IV0", "3.6-IV1", "3.7-IV0", "3.7-IV4", "3.9-IV0")
 DELAYS_US: Final = ((100, 500), (100, 3 * MS), (100, 3 * MS), (1 * MS, 60 * MS))
 SYNCS_US: Final = ((200, 4 * MS), (200, 4 * MS), (5 * MS, 60 * MS))
@@ -104,7 +108,10 @@ def attempts(seed: int) -> Scenario:
     return Scenario(
         controllers=controllers,
         attempts=rng.choice((2, 2, 2, 3)),
-        faults=tuple(f"{name}/{index}" for index, name in enumerate(faults)),
+        faults=(
+            *(f"{name}/{index}" for index, name in enumerate(faults)),
+            *taking("attempts", seed, 0.1)[:1],
+        ),
         brokers=rng.randint(1, 4),
         topics=rng.choice((0, 2, 5)),
         partitions_max=rng.choice((1, 4, 12)),
@@ -156,6 +163,7 @@ class Operator:
         """
         self._await_the_instant()
         self._tell(f"goes back from attempt {self._number}")
+        self._world.going_back = True
         self._until(self._back, self._release)
         self._judge()
         if self._rng.random() < AGAIN:

@@ -18,6 +18,7 @@ from emulator.simulation.faults.voters import VOTERS
 from emulator.simulation.quorum import SYNCS_US, TRAFFIC_MS
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.scheduler import MS
+from emulator.simulation.taking import taking
 
 ENDS: Final = tuple(name for name in (*VOTERS, *LEADERS) if name != "voter-disk-slow")
 """Faults after which another voter leads, or may lead."""
@@ -66,7 +67,11 @@ def failover(seed: int) -> Scenario:
 
     return Scenario(
         controllers=3,
-        faults=named + _finalised(Random(f"failover finalise {seed}")),
+        faults=(
+            *named,
+            *taking("failover", seed, 0.1),
+            *_finalised(Random(f"failover finalise {seed}")),
+        ),
         brokers=rng.randint(3, 6),
         topics=rng.choice((0, 2, 3, 9)),
         partitions_max=rng.choice((1, 4, 12)),

@@ -25,6 +25,7 @@ from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.finalising import FINALISING
 from emulator.simulation.faults.leaders import LEADERS
 from emulator.simulation.faults.strike import Strike
+from emulator.simulation.faults.taken import TAKEN
 from emulator.simulation.faults.voters import VOTERS
 from emulator.simulation.quorum import quorum
 from emulator.simulation.scenario import Planned, Scenario, planned
@@ -137,7 +138,7 @@ class Run:
         known |= {ELECTED, ELECTED_AGAIN} if scenario.controllers > 1 else set()
         if plan.state and plan.state not in known:
             raise ValueError(f"{plan.state} is no state: one of {', '.join(sorted(known))}")
-        recipe = (RECIPES | VOTERS | LEADERS | FINALISING)[plan.name]
+        recipe = (RECIPES | VOTERS | LEADERS | FINALISING | TAKEN)[plan.name]
         rng = Random(f"{world.seed} {plan.name} {plan.key}")
         strike = Strike(world, plan.name, rng, at_leader=plan.state in STATES)
         self._strikes.append(strike)
@@ -233,7 +234,7 @@ class Run:
         right = (
             world.rolled_back
             or not world.active.leads_alone
-            or (rolled_back and "rolled back" in why)
+            or ((rolled_back or world.forgotten) and "rolled back" in why)
         )
         return why if right else ""
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Final
 
+from emulator.simulation.taking import taking
+
 _PLANNED: Final = re.compile(
     r"(?P<name>[a-z-]+)(@(?P<state>[A-Z_]+)(\+(?P<after_ms>\d+))?)?(/(?P<key>\w+))?"
 )
@@ -124,7 +126,7 @@ def quick(seed: int) -> Scenario:
     crash = rng.choice(CRASHES[:2])
     more = rng.sample(FAULTS, rng.randint(0, 2))
     return Scenario(
-        faults=(crash, rng.choice(CRASHES[2:]), *more),
+        faults=(crash, rng.choice(CRASHES[2:]), *more, *taking("quick", seed, 0.03)),
         brokers=rng.randint(1, 3),
         topics=rng.randint(0, 3),
         changes=rng.randint(8, 20),
@@ -143,7 +145,7 @@ def long(seed: int) -> Scenario:
     faults = [*FAULTS, *rng.choices(FAULTS, k=4)]
     rng.shuffle(faults)
     return Scenario(
-        faults=tuple(faults),
+        faults=(*faults, *taking("long", seed, 0.5)),
         topics=rng.randint(2, 6),
         changes=100,
         change_every_ms=rng.choice((40, 120)),

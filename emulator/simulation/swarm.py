@@ -16,6 +16,7 @@ from typing import Final
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.scheduler import MS
+from emulator.simulation.taking import taking
 
 LEVELS: Final = (
     "3.4-IV0",
@@ -69,7 +70,7 @@ def swarm(seed: int) -> Scenario:
         return rng.choice(every_ms) if rng.random() < chance else 0
 
     chosen = Scenario(
-        faults=tuple(faults),
+        faults=(*faults, *taking("swarm", seed, 0.06)),
         brokers=rng.choice((1, 2, 3, 3, 4, 5)),
         topics=rng.choice((0, 1, 2, 3, 5, 9)),
         partitions_max=rng.choice((1, 4, 4, 12, 40)),

@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
-from emulator.net.control import ControlRequest
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Effect
 from emulator.simulation import beginnings, settings, tree_check
 from emulator.simulation.aftermath import Aftermath
 from emulator.simulation.awaited import Awaited
-from emulator.simulation.broker import BrokerAsked, SimulatedBroker
+from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.broker_lives import BrokerLives
 from emulator.simulation.committed import CommittedLog
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.facts import Facts
 from emulator.simulation.host import Copy, Host, machines
 from emulator.simulation.network import Network
+from emulator.simulation.onlooker import Onlooker
 from emulator.simulation.process import Process
 from emulator.simulation.rolls import Rolls
 from emulator.simulation.scenario import Scenario
@@ -31,7 +31,7 @@ from emulator.simulation.scheduler import MS, Scheduler
 from emulator.simulation.traffic import Traffic
 from emulator.simulation.violation import ensure
 from emulator.simulation.zookeeper_server import ZooKeeperServer
-from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.simulation.zookeeper_watches import Backup, WatchedZooKeeper
 from emulator.zookeeper.ops import ZkOp
 
 RESTART_MS: Final = (5, 800)
@@ -44,28 +44,6 @@ FINALISED: Final = 3
 """The same once the migration is finalised."""
 
 
-class Onlooker(Protocol):
-    """Sees everything and changes nothing; may raise Violated."""
-
-    def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
-        """A controller process has taken a step, with these effects to come."""
-
-    def served(self, changed: frozenset[str], client: str) -> None:
-        """ZooKeeper has served a request of ``client``, which changed these znodes."""
-
-    def read(self, paths: frozenset[str], client: str) -> None:
-        """ZooKeeper has served any request of ``client``, which read these znodes, or none."""
-
-    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
-        """A broker has received a control request."""
-
-    def granted(self, broker: SimulatedBroker) -> None:
-        """A change of an ISR was granted to the leader that had asked for it."""
-
-    def passed_on(self, asked: BrokerAsked) -> None:
-        """A client has the answer of a broker, or none."""
-
-
 class World:
     """See the module's docstring.
 
@@ -75,6 +53,13 @@ class World:
         before: that of an earlier migration of the same cluster, from which everything has gone
             back to ZooKeeper mode, and whose processes run no more: its ZooKeeper is this one's.
     """
+
+    raised_ever = 0
+    """Times that a fault has raised ``/controller_epoch``."""
+    going_back = False
+    """An operator has begun to go back to ZooKeeper mode."""
+    forgotten = False
+    """ZooKeeper was restored from a state before its first claim."""
 
     def __init__(self, seed: int, scenario: Scenario, before: World | None = None) -> None:
         self.seed = seed
@@ -122,7 +107,7 @@ class World:
         self.epochs_raised = 0
         """Times that somebody else has raised ``/controller_epoch`` since the last claim."""
         self.controller_deleted = False
-        """Somebody else has deleted ``/controller`` since the last claim."""
+        """Somebody else has deleted or changed ``/controller`` since the last claim."""
         self.finalising = False
         """An operator has begun to finalise, and goes on until it is done."""
         self.rolled_back = False
@@ -386,6 +371,14 @@ class World:
         self.rolled_back = self.foreign_write(*ops)
         self.epochs_raised += self.rolled_back
         return self.rolled_back
+
+    def restore(self, backup: Backup) -> None:
+        """The ensemble begins again from a backup; nobody is told but who looks on."""
+        self._served("")
+        self.zookeeper.restore(backup)
+        self.epochs_raised = 0
+        for one in self.onlookers:
+            one.set_back()
 
     def foreign_write(self, *ops: ZkOp) -> bool:
         """Somebody else writes, all ops or none; returns whether it was done."""

@@ -42,7 +42,9 @@ _CATCHING_UP = frozenset(
 
 
 @dataclass(slots=True)
-class _Session:
+class ServerSession:
+    """One that is not over; its client may have no connection."""
+
     id: int
     password: bytes
     timeout_ms: int
@@ -75,7 +77,7 @@ class ZooKeeperModel:
         self.frame_bytes_max = jute.FRAME_BYTES_MAX  # its jute.maxbuffer
         self._rng, self._tick_ms = rng, tick_ms
         self._peers: dict[int, _Peer] = {}
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, ServerSession] = {}
         self._pipeline: deque[tuple[int, int, bytes]] = deque()
         self._old: tuple[int, dict[str, Znode]] | None = None
         self._reads_old: set[int] = set()
@@ -192,10 +194,7 @@ class ZooKeeperModel:
         return [effect for session_id in silent for effect in self.expire(session_id)]
 
     def restart(self, now_ms: int) -> list[Effect]:
-        """Kill and start again: what was not applied is gone, connections too.
-
-        ServerTree and sessions stay.
-        """
+        """Kill and start again: what was not applied and connections are gone, sessions stay."""
         self._pipeline.clear()
         effects: list[Effect] = [Close(conn) for conn in self._peers]
         self._peers.clear()
@@ -262,7 +261,7 @@ class ZooKeeperModel:
         if session_id == 0:
             self.tree.zxid += 1
             bounds = (2 * self._tick_ms, 20 * self._tick_ms)
-            session = _Session(
+            session = ServerSession(
                 id=self._rng.getrandbits(56) | 1,
                 password=self._rng.randbytes(16),
                 timeout_ms=min(max(timeout_ms, bounds[0]), bounds[1]),

@@ -10,7 +10,7 @@ from emulator.simulation.aftermath import What, Where
 from emulator.simulation.network import Address, Network
 from emulator.simulation.scheduler import MS, Scheduler
 from emulator.simulation.zookeeper_answers import AnswerJudge
-from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.simulation.zookeeper_watches import Backup, WatchedZooKeeper
 
 ADDRESS: Address = ("zookeeper", 2181)
 SERVICE_US = (100, 2 * MS)
@@ -95,6 +95,22 @@ class ZooKeeperServer:
             self._happened("lost", "zookeeper")
         self._waiting.clear()
         self._perform(self.model.restart(self._scheduler.now_ms))
+
+    def restore(self, backup: Backup) -> None:
+        """All servers begin again from a backup; what was received and not served is lost.
+
+        Sessions of brokers are over. One that lived on from before its znode was made would leave a
+        broker of Kafka without it until somebody restarts the broker.
+        """
+        self._scheduler.tell(self.name, "restored from a backup")
+        self._waiting.clear()
+        self._happened("lost", "zookeeper")
+        self._perform(self.model.restore(backup, self._scheduler.now_ms))
+        for session_id in self.model.session_ids:
+            if _is_broker(self._owners.get(session_id, "")):
+                self._perform(self.model.expire(session_id))
+        self.model.tree.changed.clear()
+        self._wake()
 
     def expire_sessions(self, *, brokers: bool) -> None:
         """End every session; ``brokers``: also those of brokers."""

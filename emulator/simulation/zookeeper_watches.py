@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kazoo.protocol import serialization as kazoo
 
 from emulator.seam import Effect, Send
-from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.zookeeper import ServerSession, ZooKeeperModel
 from emulator.simulation.zookeeper_tree import Znode
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import WatchKind, ZkOp
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What the servers of an ensemble had on their disks at one instant."""
+
+    nodes: dict[str, Znode]
+    sessions: dict[int, ServerSession]
+
 
 _WATCHING: Final = frozenset({jute.OP_EXISTS, jute.OP_GET_DATA, jute.OP_GET_CHILDREN})
 _OPCODE: Final = struct.Struct(">i")
@@ -60,6 +70,33 @@ class WatchedZooKeeper(ZooKeeperModel):
         """What another client writes."""
         self.tree.write(op, session_id, now_ms)
         return self._fired()
+
+    def back_up(self) -> Backup:
+        """Copy the tree and the sessions as they are now."""
+        nodes = {
+            path: replace(one, children=set(one.children)) for path, one in self.tree.nodes.items()
+        }
+        return Backup(nodes, {one: replace(each) for one, each in self._sessions.items()})
+
+    def restore(self, backup: Backup, now_ms: int) -> list[Effect]:
+        """All servers stop, get a backup, and begin again; what was done since is forgotten.
+
+        Sessions of the backup live again until their time is over, later ones are over. The servers
+        elect a leader, so their next transaction is above all that clients have seen: an ensemble
+        whose transactions were behind would serve nobody who has seen more.
+        """
+        effects = self.restart(now_ms)
+        self.catch_up()
+        self._watches.clear()
+        self.tree.nodes.clear()
+        for path, one in backup.nodes.items():
+            self.tree.nodes[path] = replace(one, children=set(one.children))
+        self.tree.changed.clear()
+        self.tree.zxid = ((self.tree.zxid >> 32) + 1) << 32
+        self._sessions.clear()
+        for session_id, each in backup.sessions.items():
+            self._sessions[session_id] = replace(each, conn=None, last_heard_ms=now_ms)
+        return effects
 
     def _set(self, conn: int, frame: bytes) -> None:
         if len(frame) < 9 or conn not in self._peers or not frame[-1]:

@@ -14,6 +14,7 @@ from emulator.simulation.empty_cells import OPEN, REASONS, REASONS_OF_THREE
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.finalising import FINALISING
 from emulator.simulation.faults.leaders import LEADERS
+from emulator.simulation.faults.taken import TAKEN
 from emulator.simulation.faults.voters import VOTERS
 from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario, planned
@@ -57,7 +58,7 @@ def test_no_reason_is_given_for_what_does_not_exist():
 
 
 def test_of_every_fault_it_is_known_what_it_can_do():
-    assert aftermath.REACH.keys() == {*RECIPES, *VOTERS, *LEADERS, *FINALISING}
+    assert aftermath.REACH.keys() == {*RECIPES, *VOTERS, *LEADERS, *FINALISING, *TAKEN}
 
 
 @pytest.mark.parametrize("seed", range(3))

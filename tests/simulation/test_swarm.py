@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from emulator.cli import app
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.faults import RECIPES
+from emulator.simulation.faults.taken import TAKEN
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.shrink import as_test, shrink
 from emulator.simulation.swarm import swarm
@@ -42,7 +43,7 @@ def test_no_promise_breaks_in_a_long_run(simulate, seed):
 def test_the_swarm_draws_every_fault_and_every_class_of_requests():
     drawn = [swarm(seed) for seed in range(600)]
     names = {re.split("[@/]", fault)[0] for scenario in drawn for fault in scenario.faults}
-    assert names == set(RECIPES)
+    assert names == {*RECIPES, *TAKEN}
     paces = [name for name in Scenario.__dataclass_fields__ if name.endswith("_every_ms")]
     for name in paces[1:]:
         assert {bool(getattr(scenario, name)) for scenario in drawn} == {True, False}, name

@@ -47,6 +47,9 @@ class Checker:
     def passed_on(self, asked: BrokerAsked) -> None:
         """A client has the answer of a broker, or none."""
 
+    def set_back(self) -> None:
+        """ZooKeeper's ensemble has begun again from a backup of an earlier state."""
+
     def unrest(self) -> str:
         """What has not come to rest yet; empty when all has."""
         return ""

@@ -31,17 +31,24 @@ class ChainAgrees(Checker):
         self._behind = 0
         """How many multis may still be applied behind the refused one."""
 
+    def set_back(self) -> None:
+        """Both are as they were, and go on from there."""
+        self._last, self._versions = self.world.numbers(OWN), None
+        self._confirmed, self._behind = None, 0
+        self.world.counters_feigned = self.world.covers_hole = False
+        self.world.foreign_writes = dict.fromkeys(self.world.foreign_writes, 0)
+
     def served(self, changed: frozenset[str], client: str) -> None:
         """Look at both counters when one has moved."""
         world = self.world
         if OWN not in changed:
             return
         nodes = world.tree.nodes
-        state, migration = world.numbers(OWN), world.numbers(MIGRATION)
+        state, covered = world.numbers(OWN), world.kraft_offset
         ensure(
-            state["offset"] == migration["kraft_metadata_offset"],
+            state["offset"] == covered,
             self.name,
-            f"{OWN} covers {state['offset']}, {MIGRATION} {migration['kraft_metadata_offset']}",
+            f"{OWN} covers {state['offset']}, {MIGRATION} {covered}",
         )
         now, before = [state[k] for k in PLACE], [self._last.get(k, -2) for k in PLACE]
         same_epoch = now[0] == before[0]
@@ -60,11 +67,12 @@ class ChainAgrees(Checker):
         world.counters_feigned = False
         foreign = dict(world.foreign_writes)
         world.foreign_writes = dict.fromkeys(foreign, 0)
-        versions = (nodes[OWN].version, nodes[MIGRATION].version)
+        other = nodes.get(MIGRATION)  # a restored ensemble may not have it yet
+        versions = (nodes[OWN].version, -1 if other is None else other.version)
         if self._versions is not None and same_epoch:
-            own, other = (a - b for a, b in zip(versions, self._versions, strict=True))
-            right = own == 1 + foreign[OWN] and other == 1 + foreign[MIGRATION]
-            ensure(right, self.name, f"counters moved {own}, {other}")
+            moved = [a - b for a, b in zip(versions, self._versions, strict=True)]
+            right = moved == [1 + foreign[OWN], 1 + foreign[MIGRATION]]
+            ensure(right, self.name, f"counters moved {moved[0]}, {moved[1]}")
         self._versions = versions
         self._last = state
         host = world.host_of(client)
@@ -119,6 +127,17 @@ class EpochsGrow(Checker):
         super().__init__(world)
         self.claims: list[tuple[int, int]] = []
         self._last = (int(world.tree.nodes[EPOCH].data or b"0"), -1)
+        self._set_back: tuple[int, int, int] | None = None
+        """Since ZooKeeper was set back and nobody has claimed: what it shows of the last claim."""
+
+    def set_back(self) -> None:
+        """The next claim is above all that were made, and a term counts once since the one shown.
+
+        Where none is shown the log has told no broker of an epoch yet, or the claim is refused.
+        """
+        own = self.world.numbers(OWN)
+        epoch = int(self.world.tree.nodes[EPOCH].data or b"0")
+        self._set_back = epoch, own.get("zk_epoch", -1), own.get("kraft_epoch", -1)
 
     def served(self, changed: frozenset[str], client: str) -> None:
         """Look at the claim when it has moved."""
@@ -137,6 +156,11 @@ class EpochsGrow(Checker):
         # A term that did not claim may be skipped: brokers may know its epoch.
         least, terms = self._last[0] + 1 + raised, claim[1] - self._last[1]
         most = least if self._last[1] < 0 else max(least, self._last[0] + terms)
+        if self._set_back is not None:
+            there, shown, kraft_epoch = self._set_back
+            least = there + 1 + raised if shown < 0 else least
+            most = max(most, there + 1 + raised, shown + claim[1] - kraft_epoch)
+            self._set_back = None
         right = least <= claim[0] <= most and newer
         ensure(right, self.name, f"{claim} after {self._last}, raised {raised} times by others")
         self.world.epochs_raised, self.world.controller_deleted = 0, False

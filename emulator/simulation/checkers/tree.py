@@ -23,6 +23,10 @@ class ShowsCommitted(Checker):
         super().__init__(world)
         self._present = {path for path in world.tree.nodes if tree_check.covered(path)}
 
+    def set_back(self) -> None:
+        """What is there now may be removed, what is not may come again."""
+        self._present = {path for path in self.world.tree.nodes if tree_check.covered(path)}
+
     def served(self, changed: frozenset[str], client: str) -> None:
         """Look at what changed."""
         host = self.world.host_of(client)
@@ -67,6 +71,10 @@ class TreeIsLog(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._closed = -1
+
+    def set_back(self) -> None:
+        """The tree is what the log said at an earlier offset."""
+        self._closed = self.world.numbers(OWN).get("offset", -1)
 
     def served(self, changed: frozenset[str], client: str) -> None:
         """Compare the whole tree when the offset has moved."""

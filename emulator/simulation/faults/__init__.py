@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.simulation.faults import brokers, controllers, disks, network, zookeeper
+from emulator.simulation.faults import brokers, controllers, disks, network, taken, zookeeper
 from emulator.simulation.faults.strike import Recipe
 
 RECIPES: Final[dict[str, Recipe]] = {
@@ -36,8 +36,8 @@ RECIPES: Final[dict[str, Recipe]] = {
     "foreign-write": zookeeper.foreign_write,
     "foreign-znodes": zookeeper.foreign_znodes,
     "both-counters": zookeeper.both_counters,
-    "epoch-bumped": zookeeper.epoch_bumped,
-    "controller-deleted": zookeeper.controller_deleted,
+    "epoch-bumped": taken.epoch_bumped,
+    "controller-deleted": taken.controller_deleted,
     "cut": network.cut,
     "network-slow": network.network_slow,
     "delayed-bytes": network.delayed_bytes,

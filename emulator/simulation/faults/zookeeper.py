@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.simulation.faults.strike import Strike
-from emulator.zookeeper.ops import Create, Delete, SetData
+from emulator.zookeeper.ops import Create, SetData
 
 LOCKABLE = ("/brokers/topics", "/config/topics", "/config/brokers", "/kraft_bridge", "/migration")
 
@@ -61,9 +61,10 @@ def both_counters(strike: Strike) -> None:
         return world.zookeeper.has_request_of_a_controller and not world.zookeeper.frozen
 
     def write() -> None:
-        world.counters_feigned = True
+        world.counters_feigned = "/kraft_bridge" in nodes
         for path in ("/migration", "/kraft_bridge") * times:
-            world.foreign_write(SetData(path, nodes[path].data))
+            if path in nodes:
+                world.foreign_write(SetData(path, nodes[path].data))
 
     def look(tries: int) -> None:
         if underway() or not tries:
@@ -73,27 +74,6 @@ def both_counters(strike: Strike) -> None:
 
     strike.after_ms(1_000, lambda: None)
     look(9_000)
-
-
-def epoch_bumped(strike: Strike) -> None:
-    """Somebody raises ``/controller_epoch``: the controller is deposed, then started again."""
-    world = strike.world
-    if world.zookeeper.frozen:
-        return
-    epoch = int(world.tree.nodes["/controller_epoch"].data or b"0")
-    world.epochs_raised += 1
-    world.foreign_write(SetData("/controller_epoch", b"%d" % (epoch + 1)))
-    _restart_later(strike)
-
-
-def controller_deleted(strike: Strike) -> None:
-    """Somebody deletes ``/controller``, as a rollback begins; the controller is started again."""
-    world = strike.world
-    if "/controller" not in world.tree.nodes or world.zookeeper.frozen:
-        return
-    world.foreign_write(Delete("/controller"))
-    world.controller_deleted = True
-    _restart_later(strike)
 
 
 def foreign_znodes(strike: Strike) -> None:
@@ -145,12 +125,3 @@ def stale_server(strike: Strike) -> None:
 
     strike.after_ms(strike.rng.randint(50, 1_000), reconnect)
     strike.after_ms(strike.rng.randint(1_000, 5_000), model.catch_up)
-
-
-def _restart_later(strike: Strike) -> None:
-    """An operator sees a controller that was deposed, and starts it again."""
-
-    def restart() -> None:
-        strike.world.process.kill()
-
-    strike.after_ms(strike.rng.randint(100, 3_000), restart)
