@@ -11,15 +11,19 @@ class RecoveryError(Exception):
     Attributes:
         path: the file, relative to the node's folder.
         position: byte position inside it, or None when the file as a whole is meant.
-        why: one sentence.
+        why: one sentence, with the remedy.
+        found: the same without it.
+        remedy: what the only voter can do; empty if nothing is known.
     """
 
-    def __init__(self, path: str, position: int | None, why: str) -> None:
+    def __init__(self, path: str, position: int | None, found: str, remedy: str = "") -> None:
         place = path if position is None else f"{path} at byte {position}"
-        super().__init__(f"{place}: {why}")
+        self.why = f"{found}; {remedy}" if remedy else found
+        super().__init__(f"{place}: {self.why}")
         self.path = path
         self.position = position
-        self.why = why
+        self.found = found
+        self.remedy = remedy
 
 
 class AppendRefusedError(ValueError):

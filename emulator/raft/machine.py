@@ -35,6 +35,7 @@ from emulator.raft.snapshots import recover_snapshots, values_of
 from emulator.raft.snapshotting import Snapshotting
 from emulator.raft.verify import CheckedRecords, checked
 from emulator.raft.voter_state import Held
+from emulator.raft.ways_out import remedies
 from emulator.seam import Effect, Log, ReplaceFile
 from emulator.slices import Slices, whole
 from wire.batch import Batch, decode_batches
@@ -63,12 +64,12 @@ class Raft:
         refuse_contradicted(files)
         self.config = config
         self._rng = rng
-        snapshots = recover_snapshots(files)
-        alone = len(config.voters) == 1
-        log, repairs, point = recover_log(files, snapshots.ids(), config.segment_bytes, alone=alone)
-        quorum = QuorumState(
-            config.node_id, set(config.voters), _election(config, files, log.last_epoch)
-        )
+        alone, size = len(config.voters) == 1, config.segment_bytes
+        with remedies(len(config.voters)):
+            snapshots = recover_snapshots(files)
+            log, repairs, point = recover_log(files, snapshots.ids(), size, alone=alone)
+            election = _election(config, files, log.last_epoch)
+        quorum = QuorumState(config.node_id, set(config.voters), election)
         recovery_point = RecoveryPointFile(log, point, alone=alone)
         self._replica = Replica(config, quorum, log, snapshots, recovery_point)
         self._appender = LeaderAppender(self._replica, now_ms)

@@ -27,6 +27,8 @@ _WAY_OUT: Final = (
     "records to every new voter, and remove this file from each copy and from the original"
 )
 
+_ALONE: Final = "if this is the only voter, remove it, the log has the last epoch too"
+
 
 class VoterState(enum.Enum):
     """State of a voter in its epoch."""
@@ -117,8 +119,9 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
     try:
         file = msgspec.json.decode(data, type=_QuorumStateFile)
     except msgspec.DecodeError as error:
-        why = f"not an election state: {error}; remove it, the log has the last epoch too"
-        raise RecoveryError(QUORUM_STATE, None, why) from error
+        raise RecoveryError(
+            QUORUM_STATE, None, f"not an election state: {error}", _ALONE
+        ) from error
     if file.data_version != 0:
         why = f"data_version {file.data_version} belongs to a dynamic quorum, only 0 is known"
         raise RecoveryError(QUORUM_STATE, None, why)
@@ -127,7 +130,8 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
         why = f"written for voters {sorted(written)}, configured are {sorted(voters)}; {_WAY_OUT}"
         raise RecoveryError(QUORUM_STATE, None, why)
     if file.leader_epoch < 0:
-        raise RecoveryError(QUORUM_STATE, None, f"leaderEpoch {file.leader_epoch} is negative")
+        why = f"leaderEpoch {file.leader_epoch} is negative"
+        raise RecoveryError(QUORUM_STATE, None, why, _ALONE)
     return ElectionState(file.leader_epoch, file.leader_id, file.voted_id)
 
 

@@ -43,6 +43,10 @@ _WAY_OUT = (
     "folder. Or, to start without the records from there on, truncate the file at that byte and "
     "remove later segments, snapshots that end later, and recovery-point"
 )
+_SHORT = (
+    "nothing was changed. Restore an undamaged copy of this folder. Or, to start without them, "
+    "remove this file"
+)
 _GAP = (
     "acknowledged records between them are missing, and nothing was changed. Restore an undamaged "
     "copy of this folder. Or, to start without the records from there on, remove this segment, "
@@ -130,8 +134,8 @@ def recover_log(
     for base in bases:
         path = paths[base]
         if base != expected:
-            why = f"begins at {base}, the segment before ends at {expected}; {_GAP}"
-            raise RecoveryError(path, None, why)
+            why = f"begins at {base}, the segment before ends at {expected}"
+            raise RecoveryError(path, None, why, _GAP)
         found = scan(files[path], base)
         log.segments.append(Segment(base, found.size))
         for batch in found.batches:
@@ -144,11 +148,8 @@ def recover_log(
             torn.append(_truncated(end, durable, last=last, alone=alone))
     log.epochs.truncate_from_start(start)
     if expected < durable.offset:
-        why = (
-            f"the log ends at {expected}, records after it are missing, and nothing was changed. "
-            "Restore an undamaged copy of this folder. Or, to start without them, remove this file"
-        )
-        raise RecoveryError(durable.path, None, why)
+        why = f"the log ends at {expected}, records after it are missing"
+        raise RecoveryError(durable.path, None, why, _SHORT)
     effects += torn
     epochs = log.epochs_file()
     if not alone and files.get(layout.EPOCHS, epochs.data) != epochs.data:
@@ -210,8 +211,8 @@ def _recovery_point(files: Mapping[str, bytes]) -> RecoveryPoint | None:
         return None
     point = layout.parse_recovery_point(data)
     if point is None:
-        why = "not a recovery point; remove it, and only the bytes of the log are checked"
-        raise RecoveryError(layout.RECOVERY_POINT, None, why)
+        remedy = "remove it, and only the bytes of the log are checked"
+        raise RecoveryError(layout.RECOVERY_POINT, None, "not a recovery point", remedy)
     return point
 
 
@@ -245,10 +246,10 @@ def _truncated(torn: _Torn, durable: _Durable, *, last: bool, alone: bool) -> Lo
     path, found, expected = torn.path, torn.found, torn.expected
     why = f"{found.why}; the record at offset {expected} should begin here"
     if not last:
-        raise RecoveryError(path, found.size, f"{why}, and later segments follow; {_WAY_OUT}")
+        raise RecoveryError(path, found.size, f"{why}, and later segments follow", _WAY_OUT)
     if expected < durable.offset:
         why += f", and {durable.path} says that all below {durable.offset} was durable"
-        raise RecoveryError(path, found.size, f"{why}; {_WAY_OUT}")
+        raise RecoveryError(path, found.size, why, _WAY_OUT)
     last_offset = expected
     for position, header in _later_batches(torn.data, found.size + 1, expected):
         if alone and header.base_offset - max(0, header.base_sequence) > expected:
@@ -256,7 +257,7 @@ def _truncated(torn: _Torn, durable: _Durable, *, last: bool, alone: bool) -> Lo
                 f", and a valid batch with offset {header.base_offset} follows at byte {position}"
             )
             why += ", written when what is damaged was durable"
-            raise RecoveryError(path, found.size, f"{why}; {_WAY_OUT}")
+            raise RecoveryError(path, found.size, why, _WAY_OUT)
         last_offset = header.last_offset
     fields: dict[str, object] = {
         "path": path,

@@ -209,6 +209,6 @@ def recover_snapshots(files: Mapping[str, bytes]) -> Snapshots:
             try:
                 check(path, files[path], snapshot)
             except RecoveryError as error:
-                raise RecoveryError(path, error.position, f"{error.why}; {_WAY_OUT}") from error
+                raise RecoveryError(path, error.position, error.why, _WAY_OUT) from error
             found[snapshot] = files[path]
     return Snapshots(found)

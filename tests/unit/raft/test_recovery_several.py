@@ -348,7 +348,7 @@ def test_before_the_log_is_cut_the_recovery_point_goes_back():
     ],
 )
 def test_a_recovery_point_that_cannot_be_read_stops_one_of_several_too(text):
-    with pytest.raises(RecoveryError, match="not a recovery point; remove it"):
+    with pytest.raises(RecoveryError, match="not a recovery point; nothing was changed"):
         recovered({**grown(3).disk.files, RECOVERY_POINT: text})
 
 
