@@ -17,6 +17,7 @@ from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
 from emulator.controller.mutation_quota import UNLIMITED, MutationQuota
+from emulator.controller.token_index import TokenIndex
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.net.reply import Ticket
@@ -194,6 +195,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     features_epoch: int = -1
     leader_id: int = -1
     mutation_quota: MutationQuota = UNLIMITED
+    tokens: TokenIndex | None = None
+    """Tokens by HMAC, of any image; None: to be made."""
 
     def allowed(
         self, image: Image, operation: Operation, resource_type: ResourceType, name: str

@@ -6,13 +6,13 @@ KIP-373, KIP-900.
 
 from __future__ import annotations
 
-import hmac
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from emulator.config.limits import TokenSettings
 from emulator.controller.context import Context, ControllerConfig
 from emulator.controller.periodic import Sweep
+from emulator.controller.token_index import TokenIndex, hmac_of
 from emulator.controller.urgency import Urgency
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.metadata.image import Image
@@ -27,14 +27,8 @@ NO_TIMESTAMP: Final = -1
 _HMACS_KEPT: Final = 1 << 16
 
 
-@lru_cache(maxsize=_HMACS_KEPT)
-def token_hmac(secret: str, token_id: str) -> bytes:
-    """The password of a token: HmacSHA512 of its id under the secret key.
-
-    >>> len(token_hmac("secret", "id"))
-    64
-    """
-    return hmac.digest(secret.encode(), token_id.encode(), "sha512")
+token_hmac = lru_cache(maxsize=_HMACS_KEPT)(hmac_of)
+"""Descriptions show that of each token."""
 
 
 def caller_error(ctx: Context) -> ErrorCode:
@@ -86,10 +80,8 @@ def token_of(image: Image, ctx: Context, given: bytes) -> DelegationToken | Toke
     code = feature_error(image, settings)
     if settings.secret is None or code is not ErrorCode.NONE:
         return TokenRefusal(code)
-    for token in image.delegation_tokens.values():
-        if token_hmac(settings.secret, token.id) == given:
-            return token
-    return TokenRefusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    token = (ctx.tokens or TokenIndex(settings.secret)).find(image.delegation_tokens, given)
+    return TokenRefusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND) if token is None else token
 
 
 def may_renew(token: DelegationToken, principal: str) -> bool:

@@ -12,6 +12,7 @@ from emulator.controller.mutation_quota import MutationQuotas
 from emulator.controller.refused_broker import attempt
 from emulator.controller.registrations import Registrations
 from emulator.controller.result import ApiError, Registering, Result
+from emulator.controller.token_index import TokenIndex
 from emulator.trace.distribution import Distribution
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -34,6 +35,7 @@ class Surroundings:
         self._rng = rng
         self._quotas = MutationQuotas(config.mutation_quota)
         self.registrations = Registrations()
+        self.tokens = TokenIndex(config.tokens.secret)
         self.queue_ms = Distribution()
         """How long each call that may append waited for those before it."""
 
@@ -58,6 +60,7 @@ class Surroundings:
             mutation_quota=self._quotas.of(
                 tip.client_quotas, call.principal, call.header.client_id, now_ms
             ),
+            tokens=self.tokens,
         )
 
     def denied(self, call: Call, answer: object, now_ms: int) -> None:

@@ -226,10 +226,21 @@ class PMap(Mapping[K, V]):
         if self._size != other._size:
             return False
         # Two versions of one map share most of their chunks; only the rest is compared.
-        shared = {id(c) for c in self._chunks} & {id(c) for c in other._chunks}
-        return self._apart(shared) == other._apart(shared)
+        mine, theirs = self.apart(other)
+        return mine == theirs
 
     __hash__ = None  # type: ignore[assignment]  # as Python has it for what is compared and not hashed
+
+    def apart(self, other: PMap[K, V]) -> tuple[dict[K, V], dict[K, V]]:
+        """Entries of each that are not in parts which both share; other entries are equal.
+
+        >>> one = PMap({number: 0 for number in range(1_000)})
+        >>> mine, theirs = one.apart(one.set(7, 1))
+        >>> len(mine) < 200, mine.keys() == theirs.keys(), theirs[7]
+        (True, True, 1)
+        """
+        shared = {id(c) for c in self._chunks} & {id(c) for c in other._chunks}
+        return self._apart(shared), other._apart(shared)
 
     def _apart(self, shared: AbstractSet[int]) -> dict[K, V]:
         return {k: v for c in self._chunks if id(c) not in shared for k, v in c.items()}

@@ -306,6 +306,8 @@ class Node:
             self._unfinished = bool(moved)
             if not moved:
                 break
+        tokens = self.controller.surroundings.tokens
+        self._unfinished |= tokens.go_on(self.history.tip.delegation_tokens)
         return effects
 
     def _appended(self, now_ms: int) -> list[Effect]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
@@ -15,6 +16,7 @@ from emulator.controller.index import TipIndex
 from emulator.controller.machine import Controller
 from emulator.controller.registry import handlers
 from emulator.controller.result import Result
+from emulator.controller.token_index import TokenIndex
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import replay
@@ -37,6 +39,10 @@ class MemoryLog:
     high_watermark: int = 0
     base_offset: int = 1  # a LeaderChange record stands at 0
     batches: list[tuple[int, list[bytes]]] = field(default_factory=list)
+
+    @property
+    def caught_up(self) -> bool:
+        return self.high_watermark >= 0
 
     @property
     def log_end_offset(self) -> int:
@@ -175,7 +181,14 @@ def context(
         rng=random.Random(1),
         features_epoch=image.offset,
         leader_id=settings.node_id,
+        tokens=token_index(settings.tokens.secret),
     )
+
+
+@lru_cache
+def token_index(secret: str | None) -> TokenIndex:
+    """That of all contexts, as a controller has one."""
+    return TokenIndex(secret)
 
 
 def acls(count: int) -> m.CreateAclsRequest:
