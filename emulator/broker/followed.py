@@ -64,6 +64,8 @@ class FollowedMetadata:
 
     def __init__(self, identity: FollowerIdentity, states: LogStates) -> None:
         self.high_watermark = -1
+        self.outrun = False
+        """A snapshot of the leader and what is behind it are to be loaded: ours is an old image."""
         self._identity = identity
         self._states = states
         self._state: LogState = START
@@ -162,6 +164,7 @@ class FollowedMetadata:
         """
         snapshot, diverging = partition.snapshot_id, partition.diverging_epoch
         if snapshot.end_offset >= 0:
+            self.outrun = True
             self._download = _Download(snapshot.end_offset, snapshot.epoch, bytearray())
         elif diverging.epoch >= 0:
             self._cut(diverging.end_offset)
@@ -171,6 +174,7 @@ class FollowedMetadata:
             end_offset, _ = self._end
             self.high_watermark = max(self.high_watermark, min(self._committed, end_offset))
             self._commit()
+            self.outrun = self.outrun and not self.current
             if self.pending_bytes > PENDING_BYTES_MAX:
                 raise _nonsense(f"over {PENDING_BYTES_MAX} bytes that are not committed")
 

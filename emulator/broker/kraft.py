@@ -156,6 +156,11 @@ class KRaftSide:
         self._directories = identity.log_dirs
 
     @property
+    def knows_users(self) -> bool:
+        """See BrokerSide."""
+        return self._published and not self.log.outrun
+
+    @property
     def broker_epoch(self) -> int:
         """See BrokerSide."""
         return self.lifecycle.epoch

@@ -103,7 +103,9 @@ class BrokerNode:
             script=around.faults,
             refuse=refused,
             sasl=config.sasl,
-            store=ImageCredentials(lambda: side.cluster.image, config.tokens.secret),
+            store=ImageCredentials(
+                lambda: side.cluster.image, config.tokens.secret, lambda: side.knows_users
+            ),
         )
         self.connections.entries_max = entries_max(self.advertised)
         if around.shared is not None:

@@ -24,6 +24,10 @@ class BrokerSide(Protocol):
         """What APIs answer from."""
 
     @property
+    def knows_users(self) -> bool:
+        """Whether users and tokens of :attr:`cluster` are those that are committed."""
+
+    @property
     def parts(self) -> Sequence[Part]:
         """Its parts, in the order in which they are called."""
 

@@ -171,6 +171,11 @@ class ZooKeeperSide:
         return self._mode.forwards
 
     @property
+    def knows_users(self) -> bool:
+        """See BrokerSide."""
+        return self.zookeeper.mirror.loaded
+
+    @property
     def broker_epoch(self) -> int:
         """See BrokerSide: the epoch that the controller known now has been told."""
         return self._epochs.to_name(kraft=self._under_kraft)

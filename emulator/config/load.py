@@ -47,6 +47,7 @@ from emulator.config.sasl import (
     PeerAccess,
     SaslSettings,
     access_to,
+    refuse_scram_of_voters,
 )
 from emulator.config.tls import TlsSettings
 from wire.releases import RELEASES
@@ -289,7 +290,8 @@ def _peers(
     plain["inter_broker_access"] = access_to(r, name, told.get(name, ""), INTER_BROKER_MECHANISM)
     voters = {one: protocols.get(one, one) for one in voters_listener}
     (one, of_voters), *_ = *voters.items(), ("", "")
-    plain["quorum_access"] = access_to(r, one, of_voters, CONTROLLER_MECHANISM)
+    plain["quorum_access"] = access = access_to(r, one, of_voters, CONTROLLER_MECHANISM)
+    refuse_scram_of_voters(r, access)
     return told | voters
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from emulator.config import jaas
 from emulator.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener, tls_profile
-from emulator.config.reading import PropertyReader, integer, name_list, whole_number
+from emulator.config.reading import PropertyReader, integer, name_list
 
 PLAIN: Final = "PLAIN"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -25,6 +25,7 @@ INTER_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 REAUTHENTICATION: Final = "connections.max.reauth.ms"
 FAILURE_DELAY: Final = "connection.failed.authentication.delay.ms"
 _DEFAULT: Final = "GSSAPI"
+_LONG: Final = integer(-(1 << 63), (1 << 63) - 1)
 _SECURITY: Final = "org.apache.kafka.common.security"
 _PLAIN_MODULE: Final = f"{_SECURITY}.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = f"{_SECURITY}.scram.ScramLoginModule"
@@ -48,10 +49,14 @@ class SaslLogin:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What a listener accepts. ``users``: names and passwords for PLAIN."""
+    """What a listener accepts. ``users``: names and passwords for PLAIN.
+
+    ``session_ms``: mechanism -> time after which a client must have logged in again; absent: none.
+    """
 
     mechanisms: tuple[str, ...]
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    session_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,17 @@ def access_to(r: PropertyReader, listener: str, protocol: str, mechanism_key: st
     return PeerAccess(_login(r, listener, mechanism), tls)
 
 
+def refuse_scram_of_voters(r: PropertyReader, access: PeerAccess) -> None:
+    """Refuse voters that log in to each other by SCRAM: without a leader they know no user."""
+    if access.login is not None and access.login.mechanism in SCRAM:
+        r.problems.append(
+            f"{CONTROLLER_MECHANISM}={access.login.mechanism}: several voters cannot log in to "
+            "each other by SCRAM. A voter knows its users from a leader only, and votes before "
+            f"there is one: after all were down, nobody would be elected. {PLAIN} and certificates "
+            "are possible; brokers may log in by SCRAM"
+        )
+
+
 def _login(r: PropertyReader, listener: str, mechanism: str) -> SaslLogin | None:
     module = _module(r, listener, mechanism)
     if module is None:
@@ -169,7 +185,26 @@ def _listener(r: PropertyReader, listener: Listener) -> SaslListener:
             if module is not None and mechanism == PLAIN:
                 users = _users(r, listener.name, module)
         _refuse_unsupported(r, prefix, mechanism)
-    return SaslListener(mechanisms, users)
+    session_ms = {one: _session_ms(r, prefix, one) for one in mechanisms}
+    return SaslListener(mechanisms, users, {one: ms for one, ms in session_ms.items() if ms > 0})
+
+
+def _session_ms(r: PropertyReader, prefix: str, mechanism: str) -> int:
+    """``connections.max.reauth.ms`` of a mechanism on a listener; 0: sessions have no end."""
+    found = 0
+    for own in ("", prefix, f"{prefix}{mechanism.lower()}."):
+        key = own + REAUTHENTICATION
+        r.used.add(key)
+        if key not in r.raw:
+            continue
+        try:
+            found = _LONG(r.raw[key].strip())
+        except ValueError as error:
+            # Once, though it may be of several mechanisms and listeners.
+            text = f"{key}={r.raw[key]}: {error}"
+            if text not in r.problems:
+                r.problems.append(text)
+    return found
 
 
 def _users(r: PropertyReader, listener: str, module: jaas.LoginModule) -> dict[str, str]:
@@ -212,14 +247,3 @@ def _refuse_unsupported(r: PropertyReader, prefix: str, mechanism: str) -> None:
         value = r.raw.get(of_mechanism + name, "").strip()
         if value:
             r.problems.append(f"{of_mechanism}{name}={value}: Java classes are not run")
-    for key in (REAUTHENTICATION, prefix + REAUTHENTICATION, of_mechanism + REAUTHENTICATION):
-        if key not in r.raw:
-            continue
-        r.used.add(key)
-        try:
-            repeated = whole_number(r.raw[key].strip()) > 0
-        except ValueError:
-            repeated = True
-        text = f"{key}={r.raw[key]}: logging in again (KIP-368) is not supported; it must be 0"
-        if repeated and text not in r.problems:
-            r.problems.append(text)

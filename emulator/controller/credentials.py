@@ -14,10 +14,11 @@ from typing import Final
 from emulator.controller.delegation_tokens import expired, token_hmac
 from emulator.metadata.image import Image
 from emulator.metadata.scram import Credential, Mechanism
-from emulator.net.scram import DerivedKeys, KnownToken, derived
+from emulator.net.scram import DerivedKeys, KnownToken, UsedCredential, derived
 
 _NUMBERS: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
 _TOKENS_KEPT: Final = 4_096
+_ALWAYS_MS: Final = 1 << 63
 
 
 class ImageCredentials:
@@ -26,11 +27,20 @@ class ImageCredentials:
     Args:
         image: the metadata now.
         token_secret: ``delegation.token.secret.key``; None: there are no tokens.
+        known: whether the image holds what is committed.
     """
 
-    def __init__(self, image: Callable[[], Image], token_secret: str | None) -> None:
+    def __init__(
+        self, image: Callable[[], Image], token_secret: str | None, known: Callable[[], bool]
+    ) -> None:
         self._image = image
         self._token_secret = token_secret
+        self._known = known
+
+    @property
+    def known(self) -> bool:
+        """See CredentialStore."""
+        return self._known()
 
     def scram(self, mechanism: str, user: str) -> Credential | None:
         """See CredentialStore."""
@@ -44,6 +54,22 @@ class ImageCredentials:
         if token is None or expired(token, now_ms):
             return None
         return KnownToken(token.owner, _token_keys(mechanism, self._token_secret, token_id))
+
+    def valid_until_ms(self, used: UsedCredential) -> int:
+        """See CredentialStore."""
+        image = self._image()
+        if used.mechanism:
+            key = used.name, _NUMBERS[used.mechanism]
+            return _ALWAYS_MS if key in image.scram_credentials else -1
+        token = image.delegation_tokens.get(used.name)
+        if token is None or self._token_secret is None:
+            return -1
+        return min(token.max_timestamp, token.expiration_timestamp)
+
+    def made_of(self) -> tuple[object, ...]:
+        """See CredentialStore."""
+        image = self._image()
+        return image.scram_credentials, image.delegation_tokens
 
 
 @lru_cache(maxsize=_TOKENS_KEPT)

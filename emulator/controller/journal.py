@@ -50,6 +50,10 @@ class ReplicatedLog(Protocol):
         """Offset of the first record that is not committed."""
 
     @property
+    def caught_up(self) -> bool:
+        """Whether the log has everything that the leader of this epoch said to be committed."""
+
+    @property
     def leader_epoch(self) -> int:
         """Epoch in which records are appended."""
 
@@ -156,11 +160,16 @@ class Journal:
 
     @property
     def loaded(self) -> bool:
-        """Whether ``stable`` shows what is committed: the high watermark was known once.
+        """Whether ``stable`` has shown once all that a leader said to be committed.
 
         A new leader does not know it before its first record is committed; what is stable stays so.
         """
-        return self._loaded or self._log.high_watermark >= 0
+        return self._loaded or (self._log.caught_up and self.replayed)
+
+    @property
+    def replayed(self) -> bool:
+        """Whether all is replayed that the log knows to be committed."""
+        return self._history.committed.offset + 1 >= self._log.high_watermark
 
     @property
     def stable_offset(self) -> int:
@@ -259,8 +268,8 @@ class Journal:
 
     def advance(self) -> list[Delta]:
         """Take over the high watermark; returns what became stable."""
-        self._loaded = self.loaded
         deltas = self._history.advance(self._log.high_watermark)
+        self._loaded = self.loaded
         for delta in deltas:
             if delta.touched.features:
                 self.features_epoch = delta.last_offset

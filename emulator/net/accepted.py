@@ -10,16 +10,15 @@ Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from emulator.config.connections import ConnectionSettings
 from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication
+from emulator.net.inbound import Inbound
 from emulator.net.logins import FailedLogin, Logins
 from emulator.net.population import Population
-from emulator.net.principal import NOBODY, PeerPrincipal
+from emulator.net.principal import PeerPrincipal
 from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded
 from emulator.seam import Accepted, Close, Effect, Log, Send
 from wire import messages as m
@@ -39,20 +38,6 @@ TAKEN_BYTES_MAX: Final = 64 * 1024
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Maximum bytes of one connection's unanswered requests, and of answers that wait for an earlier
 one; twice the longest request, if that is more."""
-
-
-@dataclass(slots=True)
-class _Inbound:
-    listener: str
-    peer_address: bytes
-    reader: FrameReader
-    slots: deque[Ticket] = field(default_factory=deque)
-    frames: deque[tuple[bytes, int]] = field(default_factory=deque)
-    """Requests not taken yet, and when they came (ns)."""
-    held_bytes: int = 0
-    principal: PeerPrincipal = NOBODY
-    login: Authentication | None = None
-    """None: the client has logged in, or need not."""
 
 
 class Connections:
@@ -80,7 +65,7 @@ class Connections:
         self._stamp = stamp
         self._population = population or Population(ConnectionSettings())
         self.logins = logins
-        self._open: dict[int, _Inbound] = {}
+        self._open: dict[int, Inbound] = {}
         self._behind: dict[int, None] = {}
         self._paused: set[int] = set()
         self._next_request_id = 0
@@ -120,14 +105,14 @@ class Connections:
             return [Log(level, "refusing a connection", fields), Close(event.conn)]
         self._full = False
         reader = FrameReader(self._frame_bytes_max)
-        inbound = _Inbound(event.listener, event.peer_address, reader)
+        inbound = Inbound(event.listener, event.peer_address, reader)
         if event.principal:
             inbound.principal = PeerPrincipal(event.principal)
         self._open[event.conn] = inbound
         self.accepted_total[event.listener] = self.accepted_total.get(event.listener, 0) + 1
         return [] if self.logins is None else self._log_in(event.conn, inbound, now_ms)
 
-    def _log_in(self, conn: int, inbound: _Inbound, now_ms: int) -> list[Effect]:
+    def _log_in(self, conn: int, inbound: Inbound, now_ms: int) -> list[Effect]:
         """Begin a login if the listener needs one; close the oldest one if there are too many."""
         assert self.logins is not None
         inbound.login = self.logins.begin(conn, inbound.listener, now_ms)
@@ -162,16 +147,18 @@ class Connections:
         self._paused.discard(conn)
 
     def tick(self, now_ms: int) -> list[int]:
-        """Close connections that have been idle for too long, also with an incomplete frame."""
+        """Close connections that were idle for too long, or logged in with what is gone."""
         found = self._population.idle(now_ms)
         if self.logins is not None:
             found = [*dict.fromkeys((*found, *self.logins.late(now_ms)))]
+        self.idle_total += len(found)
+        if self.logins is not None:
+            found = [*dict.fromkeys((*found, *self.logins.revoked(now_ms)))]
         for conn in found:
             self.closed(conn)
         if self.logins is not None:
             # The next ``received`` answers them.
             self._behind.update(dict.fromkeys(self.logins.due(now_ms)))
-        self.idle_total += len(found)
         return found
 
     def closed(self, conn: int) -> None:
@@ -193,13 +180,17 @@ class Connections:
             if data:
                 self._population.active(conn, now_ms)
                 frames = inbound.reader.feed(data)
-                if len(frames) == 1 and not inbound.frames and conn not in self._paused:
+                free = not inbound.frames and conn not in self._paused
+                if len(frames) == 1 and free and inbound.session is None:
                     self._hold(inbound, len(frames[0]))
                     return [self._request(conn, inbound, frames[0], self._stamp())], []
                 self._fed(inbound, frames)
             taken_bytes = 0
             most = 0 if conn in self._paused else TAKEN_MAX
             while inbound.frames and len(requests) < most and taken_bytes < TAKEN_BYTES_MAX:
+                if (login := self._again(conn, inbound, now_ms)) is not None:
+                    more, effects = self._before_login(conn, inbound, login, b"", now_ms)
+                    return [*requests, *more], effects
                 frame, came_ns = inbound.frames.popleft()
                 taken_bytes += len(frame)
                 requests.append(self._request(conn, inbound, frame, came_ns))
@@ -250,7 +241,7 @@ class Connections:
             self.closed(conn)
         return effects
 
-    def _fed(self, inbound: _Inbound, frames: list[bytes]) -> None:
+    def _fed(self, inbound: Inbound, frames: list[bytes]) -> None:
         now_ns = self._stamp()
         inbound.frames += [(frame, now_ns) for frame in frames]
         if len(inbound.frames) > QUEUED_MAX:
@@ -258,7 +249,7 @@ class Connections:
             raise DecodeError("request", -1, "header", 0, why)
         self._hold(inbound, sum(map(len, frames)))
 
-    def _hold(self, inbound: _Inbound, size: int) -> None:
+    def _hold(self, inbound: Inbound, size: int) -> None:
         inbound.held_bytes += size
         if inbound.held_bytes > self._held_bytes_max:
             raise self._too_much()
@@ -268,7 +259,7 @@ class Connections:
         why = f"unanswered requests and the answers that wait for them have over {most} bytes"
         return DecodeError("request", -1, "header", 0, why)
 
-    def _request(self, conn: int, inbound: _Inbound, frame: bytes, came_ns: int) -> Request:
+    def _request(self, conn: int, inbound: Inbound, frame: bytes, came_ns: int) -> Request:
         header, body = split_request(frame)
         if len(inbound.slots) >= UNANSWERED_MAX:
             why = f"{UNANSWERED_MAX} requests of this connection have no answer yet"
@@ -299,8 +290,25 @@ class Connections:
         )
 
     # ---------------------------------------------------------------- before the login
+    def _again(self, conn: int, inbound: Inbound, now_ms: int) -> Authentication | None:
+        """The login that prolongs the session, if the next request begins one.
+
+        Raises:
+            DecodeError: it does not, and the session is over.
+        """
+        session, logins = inbound.session, self.logins
+        if session is None or logins is None:
+            return None
+        frame, _ = inbound.frames[0]
+        key = int.from_bytes(frame[:2], "big", signed=True)
+        inbound.login = logins.again(conn, inbound.listener, session, key, now_ms)
+        if inbound.login is None and session.over(now_ms):
+            why = "the session is over, and the client has not logged in again"
+            raise DecodeError(f"request {key}", -1, "header", 0, why)
+        return inbound.login
+
     def _before_login(
-        self, conn: int, inbound: _Inbound, login: Authentication, data: bytes, now_ms: int
+        self, conn: int, inbound: Inbound, login: Authentication, data: bytes, now_ms: int
     ) -> tuple[list[Request], list[Effect]]:
         """As :meth:`received`, for a client that has not logged in; the owner answers requests."""
         assert self.logins is not None
@@ -331,7 +339,7 @@ class Connections:
     def _login_turn(
         self,
         conn: int,
-        inbound: _Inbound,
+        inbound: Inbound,
         login: Authentication,
         requests: list[Request],
         now_ms: int,
@@ -370,10 +378,11 @@ class Connections:
             self.logins.fail(conn, failed, now_ms)
             return []
         assert ticket is not None
-        if login.principal is not None:
-            inbound.principal, inbound.login = login.principal, None
+        if login.session is not None:
+            inbound.login, inbound.principal = None, login.session.principal
+            inbound.session = None if login.session.until_ms is None else login.session
             inbound.reader.max_bytes = self._frame_bytes_max
-            self.logins.complete(conn)
+            self.logins.complete(conn, login, now_ms)
         return self.reply(ticket, payload, now_ms)
 
     def _refuse(self, conn: int, error: Exception) -> list[Effect]:

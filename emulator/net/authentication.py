@@ -5,8 +5,9 @@ by the owner of the connection, everything else here::
 
     turn = login.take(version, message, now_ms)      # or login.take_token(frame, now_ms)
 
-Source: SaslServerAuthenticator, PlainSaslServer, Kafka 3.9; KIP-43, KIP-152. A token before any
-request (GSSAPI of Kafka 0.9) is not understood.
+A session with an end is prolonged by another login on the same connection (KIP-368). A token before
+any request (GSSAPI of Kafka 0.9) is not understood.
+Source: SaslServerAuthenticator, PlainSaslServer, Kafka 3.9; KIP-43, KIP-152.
 """
 
 from __future__ import annotations
@@ -17,11 +18,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from emulator.config.sasl import PLAIN, SaslListener
 from emulator.net.principal import PeerPrincipal
-from emulator.net.scram import OTHER_ID, CredentialsRefusedError, CredentialStore, ScramServer
+from emulator.net.scram import (
+    OTHER_ID,
+    CredentialsRefusedError,
+    CredentialStore,
+    ScramServer,
+    UsedCredential,
+)
 from emulator.net.versions import API_VERSIONS, software_is_named
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -31,6 +38,10 @@ SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
 _HEADERS_SINCE: Final = 1
 """First version of SaslHandshake after which tokens come in SaslAuthenticate requests."""
+AGAIN_MS: Final = 1_000
+"""Between two logins that prolong the session of one connection, at least."""
+OTHER_MECHANISM: Final = "A session is prolonged by the mechanism with which it began."
+OTHER_PRINCIPAL: Final = "Cannot change principals during re-authentication."
 _WRONG_PASSWORD: Final = "Authentication failed: Invalid username or password"  # noqa: S105 - a text
 
 
@@ -126,29 +137,61 @@ class PlainServer:
         return b""
 
 
+class LoginSession(NamedTuple):
+    """Who has logged in on a connection, and until when that is so; None: as long as it is open.
+
+    ``begun_ms``: when this login began, if it was not the first of its connection.
+    """
+
+    principal: PeerPrincipal
+    mechanism: str
+    until_ms: int | None
+    begun_ms: int | None = None
+
+    def may_begin_again(self, now_ms: int) -> bool:
+        """Whether another login may begin: not in a session without an end, nor too soon."""
+        return self.until_ms is not None and (
+            self.begun_ms is None or now_ms - self.begun_ms >= AGAIN_MS
+        )
+
+    def over(self, now_ms: int) -> bool:
+        """Whether no other request is taken any more."""
+        return self.until_ms is not None and now_ms > self.until_ms
+
+
 class Authentication:
-    """One login; ``principal`` is who it is, once the state is COMPLETE.
+    """One login; ``session`` is what follows from it, once the state is COMPLETE.
 
     Args:
         listener: what is accepted.
         store: looks up users and tokens.
         api_versions_max: newest version of ApiVersions that is answered here.
+        before: the session that this login prolongs; None: it is the connection's first.
+        now_ms: when it begins.
     """
 
     def __init__(
-        self, listener: SaslListener, store: CredentialStore, api_versions_max: int
+        self,
+        listener: SaslListener,
+        store: CredentialStore,
+        api_versions_max: int,
+        before: LoginSession | None = None,
+        now_ms: int = 0,
     ) -> None:
-        self.state = LoginState.GREETING
+        self.state = LoginState.GREETING if before is None else LoginState.HANDSHAKE
         self.mechanism = ""
+        self.session: LoginSession | None = None
+        self._before = before
+        self._begun_ms = None if before is None else now_ms
         self._listener = listener
         self._store = store
         self._api_versions_max = api_versions_max
         self._server: PlainServer | ScramServer | None = None
 
     @property
-    def principal(self) -> PeerPrincipal | None:
-        """Who logged in; None while nobody has."""
-        return None if self._server is None else self._server.principal
+    def used(self) -> UsedCredential | None:
+        """What the client logged in with, if that can be taken away."""
+        return self._server.used if isinstance(self._server, ScramServer) else None
 
     @property
     def over(self) -> bool:
@@ -219,7 +262,13 @@ class Authentication:
 
     def _authenticate(self, token: bytes, now_ms: int) -> LoginTurn:
         try:
-            return LoginTurn(m.SaslAuthenticateResponse(auth_bytes=self._evaluated(token, now_ms)))
+            auth_bytes = self._evaluated(token, now_ms)
+            session = self.session
+            until_ms = None if session is None else session.until_ms
+            lifetime_ms = 0 if until_ms is None else until_ms - now_ms
+            return LoginTurn(
+                m.SaslAuthenticateResponse(auth_bytes=auth_bytes, session_lifetime_ms=lifetime_ms)
+            )
         except CredentialsRefusedError as error:
             text = error.told or (
                 "Authentication failed during authentication due to invalid credentials with SASL "
@@ -232,10 +281,27 @@ class Authentication:
 
     def _evaluated(self, token: bytes, now_ms: int) -> bytes:
         assert self._server is not None, "made with the handshake"
+        before = self._before
+        if before is not None and before.mechanism != self.mechanism:
+            raise CredentialsRefusedError("another mechanism than before", OTHER_MECHANISM)
         answer = self._server.answer(token, now_ms)
-        if self._server.principal is not None:
-            self._enter(LoginState.COMPLETE)
+        principal = self._server.principal
+        if principal is None:
+            return answer
+        if before is not None and before.principal.name != principal.name:
+            raise CredentialsRefusedError("another principal than before", OTHER_PRINCIPAL)
+        until_ms = self._until_ms(now_ms)
+        self.session = LoginSession(principal, self.mechanism, until_ms, self._begun_ms)
+        self._enter(LoginState.COMPLETE)
         return answer
+
+    def _until_ms(self, now_ms: int) -> int | None:
+        """When the session ends: after the configured time, and with the token at the latest."""
+        session_ms = self._listener.session_ms.get(self.mechanism, 0)
+        ends = [now_ms + session_ms] if session_ms > 0 else []
+        if self.used is not None and not self.used.mechanism:
+            ends.append(self._store.valid_until_ms(self.used))
+        return min(ends, default=None)
 
     def _failed(self, why: str, answer: Any) -> LoginTurn:
         self._enter(LoginState.FAILED)

@@ -17,9 +17,10 @@ from itertools import islice
 from typing import Final
 
 from emulator.config.sasl import SaslSettings
-from emulator.net.authentication import Authentication
+from emulator.net.authentication import SASL_HANDSHAKE, Authentication, LoginSession
 from emulator.net.reply import Ticket
 from emulator.net.scram import CredentialStore
+from emulator.net.sessions import Sessions
 from emulator.seam import Log
 
 LOGIN_MS: Final = 30_000
@@ -47,7 +48,10 @@ class FailedLogin:
 
 
 class Logins:
-    """See the module's docstring. ``succeeded_total`` and ``failed_total`` are for the metrics.
+    """See the module's docstring.
+
+    ``succeeded_total`` and ``failed_total`` are for the metrics; ``revoked_total``: connections
+    whose credential is gone.
 
     Args:
         settings: the listeners that need a login, and Kafka's limits.
@@ -61,8 +65,10 @@ class Logins:
         self.receive_bytes_max = settings.receive_bytes_max
         self.succeeded_total = 0
         self.failed_total = 0
+        self.revoked_total = 0
         self._settings = settings
         self._store = store
+        self._sessions = Sessions(store)
         self._api_versions_max = api_versions_max
         self._until_ms: dict[int, int] = {}
         """Connection -> when it is given up; ascending."""
@@ -77,6 +83,24 @@ class Logins:
         self._until_ms[conn] = now_ms + LOGIN_MS
         return Authentication(accepts, self._store, self._api_versions_max)
 
+    def again(
+        self, conn: int, listener: str, before: LoginSession, key: int, now_ms: int
+    ) -> Authentication | None:
+        """The login that begins with a request, to prolong a session; None: it is another request.
+
+        Args:
+            conn: the connection.
+            listener: its listener.
+            before: its session.
+            key: of the request's API.
+            now_ms: the clock.
+        """
+        if key != SASL_HANDSHAKE or not before.may_begin_again(now_ms):
+            return None
+        self._until_ms[conn] = now_ms + LOGIN_MS
+        accepts = self._settings.listeners[listener]
+        return Authentication(accepts, self._store, self._api_versions_max, before, now_ms)
+
     @property
     def crowded_out(self) -> int | None:
         """The oldest connection, if there are too many."""
@@ -84,10 +108,12 @@ class Logins:
             return None
         return next(iter(self._until_ms))
 
-    def complete(self, conn: int) -> None:
+    def complete(self, conn: int, login: Authentication, now_ms: int) -> None:
         """A client has logged in."""
         self.succeeded_total += 1
-        self.ended(conn)
+        self._until_ms.pop(conn, None)
+        if login.used is not None:
+            self._sessions.begin(conn, login.used, now_ms)
 
     def fail(self, conn: int, failed: FailedLogin, now_ms: int) -> None:
         """A login failed: its answer is due after the delay."""
@@ -95,16 +121,24 @@ class Logins:
         self._failed[conn] = now_ms + self._settings.failure_delay_ms, failed
 
     def ended(self, conn: int) -> None:
-        """A connection is closed, or needs no login any more."""
+        """A connection is closed."""
+        self._sessions.ended(conn)
         self._until_ms.pop(conn, None)
         self._failed.pop(conn, None)
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the next login is too late, or the next failure is due."""
+        """When a login is too late, a failure or a look at what was logged in with is due."""
         times = [*islice(self._until_ms.values(), 1)]
         times += [due_ms for due_ms, _ in islice(self._failed.values(), 1)]
-        return min(times, default=None)
+        looks_ms = self._sessions.deadline_ms
+        return min(times if looks_ms is None else [*times, looks_ms], default=None)
+
+    def revoked(self, now_ms: int) -> list[int]:
+        """Connections that logged in with what is no longer valid; they are not removed."""
+        found = self._sessions.revoked(now_ms)
+        self.revoked_total += len(found)
+        return found
 
     def late(self, now_ms: int) -> list[int]:
         """Connections that have not logged in in time; they are not removed."""

@@ -76,14 +76,34 @@ class KnownToken(NamedTuple):
     keys: ScramVerifier
 
 
+class UsedCredential(NamedTuple):
+    """What a client logged in with: a user's credential of a mechanism, or a token by its id.
+
+    ``mechanism`` is empty for a token, which is one for all of them.
+    """
+
+    name: str
+    mechanism: str = ""
+
+
 class CredentialStore(Protocol):
     """Where a server looks up who logs in."""
+
+    @property
+    def known(self) -> bool:
+        """Whether users and tokens are those that are committed, and not those of some time ago."""
 
     def scram(self, mechanism: str, user: str) -> ScramVerifier | None:
         """The credential of a user for a mechanism; None if there is none."""
 
     def token(self, mechanism: str, token_id: str, now_ms: int) -> KnownToken | None:
         """A delegation token that is valid now; None if there is none."""
+
+    def valid_until_ms(self, used: UsedCredential) -> int:
+        """The last millisecond in which it lets a client in; -1: it is gone."""
+
+    def made_of(self) -> tuple[object, ...]:
+        """Objects of which one is replaced whenever a user or a token changes."""
 
 
 class CredentialsRefusedError(Exception):
@@ -158,6 +178,8 @@ class ScramServer:
         nonce: Callable[[], str] = secrets.token_urlsafe,
     ) -> None:
         self.principal: PeerPrincipal | None = None
+        self.used: UsedCredential | None = None
+        """What the client logs in with, once it has named it."""
         self._mechanism = mechanism
         self._digest = DIGESTS[mechanism]
         self._store = store
@@ -181,7 +203,7 @@ class ScramServer:
         if stage is _Stage.FIRST:
             return self._first(text, now_ms)
         if stage is _Stage.FINAL:
-            return self._final(text)
+            return self._final(text, now_ms)
         raise CredentialsRefusedError("a message after the end of the exchange")
 
     def _first(self, text: str, now_ms: int) -> bytes:
@@ -190,6 +212,8 @@ class ScramServer:
             raise CredentialsRefusedError("the first message is not one of SCRAM")
         user, asked = _name(found["name"]), _name(found["authorization"] or "")
         extensions = dict(part.split("=", 1) for part in found["more"].split(",")[1:])
+        if not self._store.known:
+            raise CredentialsRefusedError("users and tokens are not known here yet")
         if extensions.get(_TOKEN, "").lower() == "true":
             keys, principal = self._token(user, now_ms)
         else:
@@ -211,15 +235,17 @@ class ScramServer:
         keys = self._store.scram(self._mechanism, name)
         if keys is None:
             raise CredentialsRefusedError("no such user for this mechanism")
+        self.used = UsedCredential(name, self._mechanism)
         return keys, PeerPrincipal(f"User:{name}")
 
     def _token(self, token_id: str, now_ms: int) -> tuple[ScramVerifier, PeerPrincipal]:
         known = self._store.token(self._mechanism, token_id, now_ms)
         if known is None:
             raise CredentialsRefusedError("no such delegation token")
+        self.used = UsedCredential(token_id)
         return known.keys, PeerPrincipal(known.owner, token_authenticated=True)
 
-    def _final(self, text: str) -> bytes:
+    def _final(self, text: str, now_ms: int) -> bytes:
         found = _FINAL.fullmatch(text)
         if found is None:
             raise CredentialsRefusedError("the final message is not one of SCRAM")
@@ -237,9 +263,22 @@ class ScramServer:
             raise CredentialsRefusedError("the channel binding is not that of the first message")
         if not hmac.compare_digest(hashed(self._digest, key), keys.stored_key):
             raise CredentialsRefusedError("the password is wrong")
+        if not self._still_valid(keys, now_ms):
+            raise CredentialsRefusedError("the credential was changed or deleted meanwhile")
         self.principal = self._claimed
         proven = hmac.digest(keys.server_key, message, self._digest)
         return b"v=" + base64.b64encode(proven)
+
+    def _still_valid(self, keys: ScramVerifier, now_ms: int) -> bool:
+        """Whether what the client named first would be taken now: it may have waited."""
+        used, store = self.used, self._store
+        assert used is not None, "named in the first message"
+        if not store.known or store.valid_until_ms(used) < now_ms:
+            return False
+        if not used.mechanism:
+            return True
+        now = store.scram(used.mechanism, used.name)
+        return now is not None and now.stored_key == keys.stored_key
 
 
 def _name(text: str) -> str:

@@ -12,11 +12,9 @@ from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, ControllerEndpoint
-from emulator.controller.credentials import ImageCredentials
 from emulator.controller.registry import advertised, entries_max, refused
 from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
-from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.migration.dual_write.chain import room_for_one
 from emulator.migration.zk_tree.entities import entities
@@ -24,6 +22,7 @@ from emulator.migration.zk_tree.passwords import Passwords
 from emulator.migration.zk_tree.sizes import ZnodeSizes
 from emulator.net.accepted import Connections
 from emulator.net.population import Population
+from emulator.net.scram import CredentialStore
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
 from emulator.zookeeper import acl
@@ -76,7 +75,7 @@ def accepted_connections(
     stamp: Callable[[], int],
     descriptors: int,
     faults: FaultScript | None,
-    stable: Callable[[], Image],
+    store: CredentialStore,
 ) -> Connections:
     """The connections of brokers, clients and other voters to this node.
 
@@ -85,7 +84,7 @@ def accepted_connections(
         stamp: monotonic nanoseconds.
         descriptors: number of accepted connections with file descriptors.
         faults: strikes requests; None: nothing does.
-        stable: the metadata, with the credentials of those who log in.
+        store: the credentials of those who log in.
     """
     made = accepting(
         advertised(config.release),
@@ -95,7 +94,7 @@ def accepted_connections(
         script=faults,
         refuse=refused,
         sasl=config.sasl,
-        store=ImageCredentials(stable, config.tokens.secret),
+        store=store,
     )
     made.entries_max = entries_max(config.release)
     return made

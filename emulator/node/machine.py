@@ -25,6 +25,7 @@ from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
 from emulator.net.reply import Reply, Request
 from emulator.node.assembly import accepted_connections, controller_config, raft_config
+from emulator.node.known_users import KnownUsers
 from emulator.node.migrating import migration_of
 from emulator.node.office import NodeOffice
 from emulator.node.peers import peers_of
@@ -103,9 +104,9 @@ class Node:
         self.controller = Controller(settings, self.raft, self.history, rng)
         self.peers = peers_of(self.raft, self.controller, new_conn, config.quorum_access)
         self.counters = NodeCounters()
-        self.connections = accepted_connections(
-            config, stamp, descriptors, faults, lambda: self.controller.stable
-        )
+        self._users = KnownUsers(self.raft, self.history)
+        store = self._users.store(lambda: self.controller.stable, config.tokens.secret)
+        self.connections = accepted_connections(config, stamp, descriptors, faults, store)
         self.migration = migration_of(
             config, self.raft, self.controller, self.peers, new_conn, rng, stamp
         )
@@ -302,6 +303,7 @@ class Node:
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
             moved += self._answers(now_ms)
+            self._users.look()
             effects += moved
             self._unfinished = bool(moved)
             if not moved:

@@ -272,7 +272,9 @@ def _unknown_user(survey: Survey, one: Properties, other: Properties, mechanism:
     "nodes can log in to the controllers",
     "The controllers accepted one SASL mechanism, and sasl.mechanism.controller.protocol was left "
     "at its default, GSSAPI. The voters elected nobody, and no broker registered. Elsewhere the "
-    "brokers logged in to them by SCRAM, whose users were in ZooKeeper only, waiting to be copied.",
+    "brokers logged in to them by SCRAM, whose users were in ZooKeeper only, waiting to be copied. "
+    "Three voters that logged in to each other by SCRAM ran well, until all were down at once: "
+    "nobody was elected any more.",
 )
 def to_controllers(survey: Survey) -> Iterator[Outcome]:
     """Protocol, SASL mechanism and users of each node against the controllers' listeners."""
@@ -285,7 +287,10 @@ def to_controllers(survey: Survey) -> Iterator[Outcome]:
         # One controller's file stands for the others, if there are several.
         others = [x for x in survey.controllers if x is not one or len(one.voters) > 1]
         yield from _first(outcome for other in others for outcome in _login(one, other))
-        if not one.is_kraft_broker:  # it registers after the copy
+        voting = one.is_controller and len(one.voters) > 1
+        if voting and _by_scram(one) is not None:
+            yield _voters_by_scram(one)
+        elif not one.is_kraft_broker:  # it registers after the copy
             yield from _scram(survey, one)
 
 
@@ -341,35 +346,45 @@ def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
 
 def _scram(survey: Survey, one: Properties) -> Iterator[Outcome]:
     """Whether the controllers know a user of SCRAM before the copy has brought it."""
-    name = one.names(NAMES)[0]
-    number = SCRAM.get(one.get(CONTROLLER_MECHANISM))
-    if number is None or not one.protocols.get(name, "").startswith("SASL_"):
+    number = _by_scram(one)
+    if number is None:
         return
     now = standing(survey)
     if now.in_kraft and now.complete:
         return  # the users were copied
-    user = (principal_of(one, name) or "").removeprefix("User:")
-    # Voters vote before any of them writes bootstrap.checkpoint into the log.
-    voting = one.is_controller and len(one.voters) > 1
-    folders = [x for x in survey.folders if x.end_offset or not voting]
-    if any(number == how and user in {"", told} for x in folders for told, how in x.users):
+    user = (principal_of(one, one.names(NAMES)[0]) or "").removeprefix("User:")
+    if any(number == how and user in {"", told} for x in survey.folders for told, how in x.users):
         return
-    known = bool(survey.folders) or voting
     yield _B22(
         one.at(CONTROLLER_MECHANISM),
         f"{one.get(CONTROLLER_MECHANISM)}, and "
         + ("no folder given has" if survey.folders else "a folder that was just formatted has no")
         + f" user {user}".rstrip(),
         "the controllers know users of SCRAM from their log only, which gets those of ZooKeeper "
-        "once every broker has registered: "
-        + (
-            "the voters do not reach each other, and elect nobody"
-            if voting
-            else "the node never registers, and the migration does not begin"
-        ),
-        "log in to the controllers by PLAIN or TLS until the migration is finalised"
-        + ("" if voting else "; or format one controller of Kafka's with --add-scram"),
-        None if known else Severity.WARNING,
+        "once every broker has registered: the node never registers, and the migration does not "
+        "begin",
+        "log in to the controllers by PLAIN or TLS until the migration is finalised; or format one "
+        "controller of Kafka's with --add-scram",
+        None if survey.folders else Severity.WARNING,
+    )
+
+
+def _by_scram(one: Properties) -> int | None:
+    """The number of the mechanism by which a node logs in to the controllers, if it is SCRAM's."""
+    protocol = one.protocols.get(one.names(NAMES)[0], "")
+    number = SCRAM.get(one.get(CONTROLLER_MECHANISM))
+    return number if protocol.startswith("SASL_") else None
+
+
+def _voters_by_scram(one: Properties) -> Outcome:
+    return _B22(
+        one.at(CONTROLLER_MECHANISM),
+        f"{one.get(CONTROLLER_MECHANISM)}, and the controllers are {len(one.voters)}",
+        "a voter knows the users of SCRAM from a leader only, and votes before there is one: after "
+        "all were down the voters do not reach each other, and elect nobody. kraft-bridge does not "
+        "start with it",
+        f"set {CONTROLLER_MECHANISM}=PLAIN in the controllers' files, or use certificates; brokers "
+        "may log in by SCRAM",
     )
 
 

@@ -276,10 +276,8 @@ class Following:
         if cut < replica.committed_end:
             return self._stop(f"with a log that differs from offset {cut} on")
         if cut == log.end_offset:
-            why = (
-                f"a log that ends at {leader.offset} in epoch {leader.epoch}: ours does not differ"
-            )
-            return self._useless(why, now_ms)
+            ends = f"{leader.offset} in epoch {leader.epoch}"
+            return self._useless(f"a log that ends at {ends}: ours does not differ", now_ms)
         self.rewritten += 1
         fields: dict[str, object] = {"from": log.end_offset, "to": cut}
         return [
@@ -307,6 +305,7 @@ class Following:
             which = f" of epoch {snapshot.epoch}" if other else ""
             return self._stop(f"and wants us to load a snapshot up to {snapshot.end_offset}{which}")
         self._check_possible(snapshot, committed)
+        replica.outrun = True
         fields: dict[str, object] = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch}
         if loading is not None and (loading.snapshot, loading.node_id) == (snapshot, leader_id):
             loading.offered = True

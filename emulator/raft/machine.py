@@ -116,6 +116,16 @@ class Raft:
         return self._member.election.progress.voters
 
     @property
+    def caught_up(self) -> bool:
+        """Whether everything is here that is committed, as the leader of this epoch said last."""
+        return self._replica.caught_up
+
+    @property
+    def outrun(self) -> bool:
+        """Whether a snapshot of the leader is being loaded, as it has no older records."""
+        return self._replica.outrun
+
+    @property
     def caught_up_ms(self) -> int | None:
         """When this follower last had all that its leader said to be committed; None: never yet."""
         return self._member.following.caught_up_ms
@@ -235,11 +245,7 @@ class Raft:
     # Events
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Repair after a crash, then take part in elections; a quorum of one leads at once.
-
-        Returns:
-            Effects: repairs after a crash, the new ``quorum-state``, then the first group.
-        """
+        """Repair after a crash, then take part in elections; a quorum of one leads at once."""
         effects, self._opening = self._opening, []
         if not self._member.alone:
             self._replica.log.all_durable()
@@ -293,11 +299,7 @@ class Raft:
         return self._appender.append(records, 0, now_ms)
 
     def flush(self, now_ms: int) -> list[Effect]:
-        """Write and sync everything appended since the last group, unless a sync is running.
-
-        Args:
-            now_ms: milliseconds since the Unix epoch.
-        """
+        """Write and sync everything appended since the last group, unless a sync is running."""
         self._appender.at(now_ms)
         return self._replica.log.flush()
 
@@ -345,9 +347,7 @@ class Raft:
     def resign(self, now_ms: int, first: Sequence[int] = ()) -> list[Effect]:
         """Give leadership up, if there are others who may lead; they are told.
 
-        Args:
-            now_ms: the clock.
-            first: who should stand at once; without them the one with the longest log.
+        ``first``: who should stand at once; without them the one with the longest log.
         """
         self._member.election.resign(now_ms, first)
         return self._settle(now_ms)

@@ -59,6 +59,8 @@ class Replica:
     appended_bytes: int = 0
     """Bytes of all batches appended, own ones and the leader's: since the start, and before it
     those that the newest snapshot lacks."""
+    outrun: bool = False
+    """The leader has named a snapshot and no records since: what is here was committed long ago."""
     _leader_committed: int = UNKNOWN
     """What the leader of this epoch said is committed, as far as our log follows its own."""
 
@@ -82,10 +84,11 @@ class Replica:
             self.epoch_start_offset = UNKNOWN
             self.high_watermark = min(self.high_watermark, self.log.durable_end)
         else:
-            self.high_watermark = UNKNOWN
+            self.high_watermark, self.outrun = UNKNOWN, False
 
     def leader_committed(self, high_watermark: int) -> None:
         """The leader that is followed says what is committed; -1 says nothing."""
+        self.outrun = False
         self._leader_committed = max(self._leader_committed, high_watermark)
         self.follow_leader()
 
@@ -97,9 +100,12 @@ class Replica:
     def caught_up(self) -> bool:
         """Whether everything is here that the leader of this epoch said to be committed.
 
-        It says so when a record of its own epoch is: then nothing older that was is missing.
+        It says so when a record of its own epoch is: then nothing older that was is missing. A
+        leader knows it by itself, then too.
         """
-        return UNKNOWN < self._leader_committed <= self.log.durable_end
+        if self.quorum.is_leader:
+            return self.high_watermark > UNKNOWN
+        return not self.outrun and UNKNOWN < self._leader_committed <= self.log.durable_end
 
     def follow_leader(self) -> bool:
         """Move the high watermark as the leader's and the durable end allow; True if it moved."""

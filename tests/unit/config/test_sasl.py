@@ -145,8 +145,11 @@ def test_a_plaintext_node_reads_nothing_of_it() -> None:
             "listener.name.controller.sasl.enabled.mechanisms=OAUTHBEARER",
         ),
         ({"sasl.enabled.mechanisms": "SCRAM-SHA-256"}, "controller.scram-sha-256.sasl.jaas.config"),
-        ({"connections.max.reauth.ms": "1"}, "connections.max.reauth.ms=1"),
-        ({"listener.name.controller.plain.connections.max.reauth.ms": "x"}, "KIP-368"),
+        ({"connections.max.reauth.ms": "x"}, "connections.max.reauth.ms=x"),
+        (
+            {"listener.name.controller.plain.connections.max.reauth.ms": str(1 << 63)},
+            "connections.max.reauth.ms=9223372036854775808: must be between",
+        ),
         (
             {"listener.name.controller.plain.sasl.server.callback.handler.class": "a.B"},
             "handler.class=a.B",
@@ -166,6 +169,57 @@ def test_what_is_not_supported_is_refused_by_name(change: dict[str, str], why: s
     with pytest.raises(ConfigError) as refused:
         load(CONTROLLER | change)
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "session_ms"),
+    [
+        ({}, {}),
+        ({"": "-1"}, {}),
+        ({"": "5"}, {"PLAIN": 5, "SCRAM-SHA-256": 5}),
+        ({"": "5", "listener.name.controller.": "0"}, {}),
+        ({"listener.name.controller.plain.": "7", "": "0"}, {"PLAIN": 7}),
+        (
+            {"listener.name.controller.scram-sha-256.": "7", "listener.name.controller.": "6"},
+            {"PLAIN": 6, "SCRAM-SHA-256": 7},
+        ),
+        ({"listener.name.other.": "7"}, {}),
+    ],
+)
+def test_how_long_a_session_lasts(told: dict[str, str], session_ms: dict[str, int]) -> None:
+    both = {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "listener.name.controller.scram-sha-256.sasl.jaas.config": f"{SCRAM} {OWN};",
+    }
+    keys = {f"{prefix}connections.max.reauth.ms": value for prefix, value in told.items()}
+    found, _ = load(CONTROLLER | both | keys)
+    assert found.sasl.listeners["CONTROLLER"].session_ms == session_ms
+
+
+BY_SCRAM = {
+    "sasl.mechanism.controller.protocol": "SCRAM-SHA-256",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "listener.name.controller.scram-sha-256.sasl.jaas.config": f"{SCRAM} {OWN};",
+}
+THREE = {"controller.quorum.voters": ",".join(f"{3000 + n}@host-{n}:9093" for n in range(3))}
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_voters_do_not_log_in_to_each_other_by_scram(mechanism: str) -> None:
+    change = {key: value.replace("SCRAM-SHA-256", mechanism) for key, value in BY_SCRAM.items()}
+    change["listener.name.controller.scram-sha-512.sasl.jaas.config"] = f"{SCRAM} {OWN};"
+    with pytest.raises(ConfigError) as refused:
+        load(CONTROLLER | THREE | change)
+    (why,) = refused.value.problems
+    assert why.startswith(f"sasl.mechanism.controller.protocol={mechanism}: several voters cannot")
+    assert PASSWORD not in why
+
+
+def test_brokers_and_a_voter_alone_may_log_in_by_scram() -> None:
+    load(CONTROLLER | BY_SCRAM)
+    load_broker(BROKER | BY_SCRAM | {"controller.quorum.voters": THREE[next(iter(THREE))]}, "me")
+    plain = {"sasl.mechanism.controller.protocol": "PLAIN"}
+    load(CONTROLLER | THREE | BY_SCRAM | {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256"} | plain)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from emulator.net.authentication import EXPECTED, NEXT, LoginState
 from emulator.net.logins import LOGIN_MS, Logins
 from emulator.net.population import Population
 from emulator.net.reply import Request
-from emulator.net.scram import DerivedKeys, KnownToken
+from emulator.net.scram import DerivedKeys, KnownToken, UsedCredential
 from emulator.net.versions import declared
 from emulator.seam import Accepted, Close, Log, Send
 from wire import messages as m
@@ -32,6 +32,14 @@ ALICE = f"\0alice\0{PASSWORD}".encode()
 
 
 class Nobody:
+    known = True
+
+    def valid_until_ms(self, _used: UsedCredential) -> int:
+        return -1
+
+    def made_of(self) -> tuple[object, ...]:
+        return ()
+
     def scram(self, _mechanism: str, _user: str) -> DerivedKeys | None:
         return None
 

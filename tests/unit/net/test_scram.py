@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from emulator.net.scram import (
     DerivedKeys,
     KnownToken,
     ScramServer,
+    UsedCredential,
     client_key,
     derived,
     hashed,
@@ -40,6 +42,8 @@ def keys(password: str, salt: bytes, iterations: int = ITERATIONS_MIN) -> Derive
 class Store:
     """Users of RFC 7677 and others; one token."""
 
+    known = True
+
     def __init__(self, mechanism: str = SHA_256) -> None:
         salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
         self.users: dict[str, DerivedKeys] = {
@@ -55,6 +59,12 @@ class Store:
     def token(self, _mechanism: str, token_id: str, _now_ms: int) -> KnownToken | None:
         return self.tokens.get(token_id)
 
+    def valid_until_ms(self, used: UsedCredential) -> int:
+        return 1_000 if used.name in (self.users if used.mechanism else self.tokens) else -1
+
+    def made_of(self) -> tuple[object, ...]:
+        return (self.users, self.tokens)
+
 
 def server(mechanism: str = SHA_256) -> ScramServer:
     return ScramServer(mechanism, Store(mechanism), lambda: NONCE.removeprefix(FIRST[-20:]))
@@ -67,6 +77,42 @@ def test_the_exchange_of_rfc_7677() -> None:
     assert one.answer(FINAL.encode(), 0) == PROVEN.encode()
     assert one.principal is not None
     assert (one.principal.name, one.principal.token_authenticated) == ("User:user", False)
+
+
+def test_nobody_logs_in_while_the_users_are_not_known() -> None:
+    store = Store()
+    one = ScramServer(SHA_256, store)
+    store.known = False
+    with pytest.raises(CredentialsRefusedError, match="not known here yet"):
+        one.answer(FIRST.encode(), 0)
+
+
+def changed(store: Store) -> None:
+    store.users["user"] = keys("another", b"salt")
+
+
+def recreated(store: Store) -> None:
+    store.users["user"] = keys(PASSWORD, b"salt")
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda store: store.users.pop("user"),
+        changed,
+        recreated,
+        lambda store: setattr(store, "known", False),
+    ],
+)
+def test_a_login_by_what_was_changed_or_deleted_meanwhile_fails(
+    happens: Callable[[Store], object],
+) -> None:
+    store = Store()
+    one = ScramServer(SHA_256, store, lambda: NONCE.removeprefix(FIRST[-20:]))
+    one.answer(FIRST.encode(), 0)
+    happens(store)
+    with pytest.raises(CredentialsRefusedError, match="changed or deleted meanwhile"):
+        one.answer(FINAL.encode(), 0)
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])

@@ -271,12 +271,15 @@ def test_rows_of_the_trace_go_on_where_they_ended_when_another_leads():
 
 def test_a_new_leader_authorises_by_the_acls_it_knows():
     """Its own high watermark is unknown until a voter, perhaps one it authorises, has fetched."""
-    log: Any = SimpleNamespace(high_watermark=-1)
+    log: Any = SimpleNamespace(high_watermark=-1, caught_up=False)
     journal = Journal(log, History(), Heartbeats(9_000))
     assert not journal.loaded
     log.high_watermark = 0
     journal.advance()
-    log.high_watermark = -1
+    assert not journal.loaded, "its leader has said that more is committed"
+    log.caught_up = True
+    journal.advance()
+    log.high_watermark, log.caught_up = -1, False
     assert journal.loaded
 
 

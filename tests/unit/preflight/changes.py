@@ -245,6 +245,18 @@ def by_sasl(changes: Mapping[str, str]) -> Apply:
     return apply
 
 
+def voters_by_scram(one: Survey) -> Survey:
+    """Several voters, which log in to each other by SCRAM; nobody else does."""
+    told = by_scram(one)
+    (mine, *_) = [x for x in told.properties if x.is_controller]
+    more = {"controller.quorum.voters": "3000@c0:9093,3001@c1:9093,3002@c2:9093"}
+    changed = replace(mine, values={**mine.values, **more})
+    files = [
+        changed if x is mine else y for x, y in zip(told.properties, one.properties, strict=True)
+    ]
+    return replace(one, properties=files)
+
+
 def by_scram(one: Survey) -> Survey:
     """All log in to the controllers by SCRAM, and no log has a user."""
 
@@ -492,6 +504,8 @@ CHANGES: tuple[Change, ...] = (
     Change("B22", "another protocol of the controllers", other_protocol_of_controllers),
     Change("B22", "no mechanism", by_sasl({})),
     Change("B22", "users of SCRAM before the copy", by_scram),
+    Change("B22", "voters that log in to each other by SCRAM", voters_by_scram),
+    Change("W23", "sessions without an end", by_scram, Severity.INFO),
     Change(
         "B22", "another mechanism", by_sasl({"sasl.mechanism.controller.protocol": "SCRAM-SHA-256"})
     ),

@@ -210,6 +210,7 @@ HARMLESS: Mapping[str, Apply] = {
     "Kafka's own class of principals": every(
         lambda one: {"principal.builder.class": DEFAULT_BUILDER}, is_broker
     ),
+    "sessions that end": every(lambda one: {"connections.max.reauth.ms": "3600000"}),
     "an old topic": an_old_topic,
     "configs of a broker that is there": put("/config/brokers/1", config({})),
     "a registration as brokers make it": lambda one: put(

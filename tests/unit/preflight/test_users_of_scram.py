@@ -72,17 +72,18 @@ def test_another_user_or_another_mechanism_does_not(users: set[tuple[str, int]])
     assert len(found(cluster(folder(3000, users=frozenset(users))))) == 4
 
 
-def test_several_voters_elect_nobody_with_users_in_their_checkpoint_alone() -> None:
+def test_several_voters_elect_nobody_by_scram_whatever_their_folders_hold() -> None:
     ids = (3000, 3001, 3002)
-    formatted = [folder(one, users=KNOWN) for one in ids]
-    told = found(cluster(*formatted, controllers=ids))
-    assert [one.znode for one in told] == [f"controller-{one}: {KEY}" for one in ids]
     led = [folder(one, users=KNOWN, end_offset=9) for one in ids]
-    assert not found(cluster(*led, controllers=ids))
-    assert {one.severity for one in found(cluster(controllers=ids))} == {
-        Severity.WARNING,
-        Severity.BLOCKER,
-    }
+    for one in (cluster(*led, controllers=ids), cluster(controllers=ids)):
+        voters = [x for x in found(one) if "the controllers are 3" in x.fact]
+        assert [x.znode for x in voters] == [f"controller-{one}: {KEY}" for one in ids]
+        assert {x.severity for x in voters} == {Severity.BLOCKER}
+    copied = [
+        folder(one, state=MigrationState.MIGRATION, end_offset=900, epochs=((3, 0),)) for one in ids
+    ]
+    late = then(claimed(), marked(758))(cluster(*copied, controllers=ids))
+    assert [x.znode for x in found(late)] == [f"controller-{one}: {KEY}" for one in ids]
 
 
 def test_after_the_copy_the_users_are_known() -> None:

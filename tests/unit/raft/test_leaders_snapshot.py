@@ -247,3 +247,31 @@ def test_a_process_that_ends_while_it_writes_the_leaders_snapshot_goes_on(done):
     again = Follower(one.disk.files)
     assert again.raft.log_end_offset == (10 if done else 2)
     assert again.raft.committed_end == (10 if done else 2)
+
+
+def test_a_follower_is_caught_up_when_it_has_what_its_leader_said_to_be_committed():
+    one = Follower()
+    assert not one.raft.caught_up
+    one.answer(one.fetch(), records=batch(0, 1, "ab"), high_watermark=4)
+    one.sync()
+    assert (one.raft.high_watermark, one.raft.caught_up) == (2, False), "more is committed"
+    one.answer(one.fetch(), records=batch(2, 1, "cd"), high_watermark=4)
+    assert not one.raft.caught_up, "not durable yet"
+    one.sync()
+    assert one.raft.caught_up
+    begin(one, 4)
+    assert not one.raft.caught_up, "another leader has said nothing yet"
+    assert not one.raft.outrun
+
+
+def test_a_follower_is_outrun_from_the_name_of_a_snapshot_until_records_follow_it():
+    one = writing()
+    assert (one.raft.outrun, one.raft.caught_up) == (True, False)
+    one.written()
+    assert (one.raft.high_watermark, one.raft.outrun) == (10, True), "more may be committed"
+    one.answer(one.fetch(), records=batch(10, 3, "c"), high_watermark=12)
+    one.sync()
+    assert (one.raft.outrun, one.raft.caught_up) == (False, False)
+    one.answer(one.fetch(), records=batch(11, 3, "d"), high_watermark=12)
+    one.sync()
+    assert one.raft.caught_up

@@ -1,0 +1,29 @@
+"""One accepted connection."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from emulator.net.authentication import Authentication, LoginSession
+from emulator.net.principal import NOBODY, PeerPrincipal
+from emulator.net.reply import Ticket
+from wire.frame import FrameReader
+
+
+@dataclass(slots=True)
+class Inbound:
+    """What is known of one connection, and what came on it and has no answer yet."""
+
+    listener: str
+    peer_address: bytes
+    reader: FrameReader
+    slots: deque[Ticket] = field(default_factory=deque)
+    frames: deque[tuple[bytes, int]] = field(default_factory=deque)
+    """Requests not taken yet, and when they came (ns)."""
+    held_bytes: int = 0
+    principal: PeerPrincipal = NOBODY
+    login: Authentication | None = None
+    """None: the client has logged in, or need not."""
+    session: LoginSession | None = None
+    """That of a client which has to log in again; None: nobody, or its session has no end."""
