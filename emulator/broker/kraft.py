@@ -23,6 +23,7 @@ from emulator.broker.shared_log import LogImages
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
+from emulator.controller.credentials import taken_away
 from emulator.controller.supported import supported_features
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
@@ -31,6 +32,7 @@ from emulator.net.channel import ChannelConfig
 from emulator.net.control import ControlRequest, ControlResponse
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
+from emulator.net.scram import UsedCredential
 from wire import messages as m
 from wire.releases import Ranges, controller_ranges
 
@@ -153,12 +155,18 @@ class KRaftSide:
         """Told each change of the metadata, from the first publication on."""
         self.parts: Sequence[Part] = (self.observer, self.lifecycle, *self.hosting.parts)
         self._published = False
+        self._taken_away: list[UsedCredential] = []
         self._directories = identity.log_dirs
 
     @property
     def knows_users(self) -> bool:
         """See BrokerSide."""
         return self._published and not self.log.outrun
+
+    def take_taken_away(self) -> list[UsedCredential]:
+        """See BrokerSide."""
+        taken, self._taken_away = self._taken_away, []
+        return taken
 
     @property
     def broker_epoch(self) -> int:
@@ -183,6 +191,7 @@ class KRaftSide:
         """See BrokerSide."""
         replaced, deltas = self.log.take_deltas()
         image = self.log.image
+        self._taken_away += taken_away(deltas)
         if self._published:
             if replaced:
                 for listener in self.listeners:

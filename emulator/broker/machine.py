@@ -162,6 +162,9 @@ class BrokerNode:
         for part in self._parts:
             part.tick(now_ms)
         self.side.exchange(now_ms)
+        gone = self.side.take_taken_away()
+        if self.connections.logins is not None:
+            self.connections.logins.taken_away(gone)
         effects += self._answers(now_ms)
         for conn in self.connections.tick(now_ms):
             self.clients.left(conn)

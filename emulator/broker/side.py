@@ -10,6 +10,7 @@ from emulator.broker.controller_channel import ControllerNode
 from emulator.broker.lifecycle import LifeState
 from emulator.broker.part import Part
 from emulator.net.control import ControlRequest, ControlResponse
+from emulator.net.scram import UsedCredential
 
 
 class BrokerSide(Protocol):
@@ -26,6 +27,9 @@ class BrokerSide(Protocol):
     @property
     def knows_users(self) -> bool:
         """Whether users and tokens of :attr:`cluster` are those that are committed."""
+
+    def take_taken_away(self) -> list[UsedCredential]:
+        """Credentials that were deleted since the last call, as far as each change is known."""
 
     @property
     def parts(self) -> Sequence[Part]:

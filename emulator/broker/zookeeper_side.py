@@ -40,6 +40,7 @@ from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.zookeeper_mode import ZooKeeperMode
 from emulator.metadata.brokers import Endpoint
 from emulator.net.control import ControlRequest, ControlResponse
+from emulator.net.scram import UsedCredential
 from emulator.zookeeper.client import ZkClient
 
 HANDSHAKE_MS_MAX: Final = 3_000
@@ -174,6 +175,10 @@ class ZooKeeperSide:
     def knows_users(self) -> bool:
         """See BrokerSide."""
         return self.zookeeper.mirror.loaded
+
+    def take_taken_away(self) -> list[UsedCredential]:
+        """See BrokerSide: from ZooKeeper it reads what is there now."""
+        return []
 
     @property
     def broker_epoch(self) -> int:

@@ -6,17 +6,19 @@ Source: CredentialProvider, ScramPublisher, DelegationTokenCache, Kafka 3.9; KIP
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from emulator.controller.delegation_tokens import expired, token_hmac
+from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.scram import Credential, Mechanism
 from emulator.net.scram import DerivedKeys, KnownToken, UsedCredential, derived
 
 _NUMBERS: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
+_NAMES: Final = MappingProxyType({number: name for name, number in _NUMBERS.items()})
 _TOKENS_KEPT: Final = 4_096
 _ALWAYS_MS: Final = 1 << 63
 
@@ -70,6 +72,14 @@ class ImageCredentials:
         """See CredentialStore."""
         image = self._image()
         return image.scram_credentials, image.delegation_tokens
+
+
+def taken_away(deltas: Iterable[Delta]) -> Iterator[UsedCredential]:
+    """Users' credentials that changes have deleted; a later change may have made one anew."""
+    for delta in deltas:
+        for name, number in sorted(delta.touched.scram_credentials):
+            if (name, number) not in delta.after.scram_credentials and number in _NAMES:
+                yield UsedCredential(name, _NAMES[number])
 
 
 @lru_cache(maxsize=_TOKENS_KEPT)

@@ -11,6 +11,7 @@ Source: SaslServerAuthenticator, Selector.DelayedAuthenticationFailureClose, Kaf
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import islice
@@ -19,7 +20,7 @@ from typing import Final
 from emulator.config.sasl import SaslSettings
 from emulator.net.authentication import SASL_HANDSHAKE, Authentication, LoginSession
 from emulator.net.reply import Ticket
-from emulator.net.scram import CredentialStore
+from emulator.net.scram import CredentialStore, UsedCredential
 from emulator.net.sessions import Sessions
 from emulator.seam import Log
 
@@ -133,6 +134,11 @@ class Logins:
         times += [due_ms for due_ms, _ in islice(self._failed.values(), 1)]
         looks_ms = self._sessions.deadline_ms
         return min(times if looks_ms is None else [*times, looks_ms], default=None)
+
+    def taken_away(self, used: Iterable[UsedCredential]) -> None:
+        """Credentials were deleted, in this order; some may have been made anew since."""
+        for one in used:
+            self._sessions.taken_away(one)
 
     def revoked(self, now_ms: int) -> list[int]:
         """Connections that logged in with what is no longer valid; they are not removed."""

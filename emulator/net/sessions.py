@@ -31,6 +31,8 @@ class Sessions:
         self._due_ms = 0
         self._expiry_ms = _NEVER_MS
         """No token that is in use expires before."""
+        self._gone: dict[int, None] = {}
+        """Connections of what was deleted, whether or not it is there again."""
         self._left: deque[UsedCredential] = deque()
         """What a look that has begun has not looked at."""
 
@@ -48,23 +50,29 @@ class Sessions:
         used = self._used.pop(conn, None)
         if used is None:
             return
+        self._gone.pop(conn, None)
         conns = self._conns[used]
         conns.discard(conn)
         if not conns:
             del self._conns[used]
 
+    def taken_away(self, used: UsedCredential) -> None:
+        """A credential was deleted; it may have been made anew by now, of which no look tells."""
+        self._gone |= dict.fromkeys(sorted(self._conns.get(used, ())))
+
     @property
     def deadline_ms(self) -> int | None:
         """When the next look is due; 0: one has to go on; None: nobody is to be looked at."""
-        if self._left:
+        if self._left or self._gone:
             return 0
         return self._due_ms if self._used else None
 
     def revoked(self, now_ms: int) -> list[int]:
         """Connections whose credential is no longer valid; they are not removed."""
+        found = [*self._gone]
+        self._gone.clear()
         if not self._left and not self._begun(now_ms):
-            return []
-        found: list[int] = []
+            return found
         for _ in range(min(PER_LOOK, len(self._left))):
             used = self._left.popleft()
             conns = self._conns.get(used)
@@ -72,7 +80,7 @@ class Sessions:
                 continue
             until_ms = self._store.valid_until_ms(used)
             if until_ms < now_ms:
-                found += sorted(conns)
+                found += sorted(conns.difference(found))
             else:
                 self._expiry_ms = min(self._expiry_ms, until_ms)
         return found

@@ -17,6 +17,7 @@ from emulator.config.load import Config
 from emulator.config.reading import INT_MAX
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
+from emulator.controller.credentials import taken_away
 from emulator.controller.failures import failure_line
 from emulator.controller.machine import Controller
 from emulator.controller.supported import supported_features
@@ -330,6 +331,8 @@ class Node:
         first = max(self._seen_high_watermark, 0)
         self._seen_high_watermark = high_watermark
         deltas = self.controller.committed(now_ms)
+        if (logins := self.connections.logins) is not None:
+            logins.taken_away(taken_away(deltas))
         effects: list[Effect] = []
         if self._tracing:
             no_ops = sum(d.last_offset - d.first_offset + 1 for d in deltas if not d.touched)

@@ -101,6 +101,50 @@ def test_a_user_with_a_scram_credential_logs_in_to_broker_and_controller(
     log_in(stage.joined.ask(("controller", 9093)), user, mechanism, "of-a-user")
 
 
+def alter(stage: Stage, *, up: bool) -> None:
+    kind, keys = m.AlterUserScramCredentialsRequest, b"salt-of-eve"
+    wanted = kind.ScramCredentialUpsertion(
+        name="eve",
+        mechanism=1,
+        iterations=4_096,
+        salt=keys,
+        salted_password=salted_password("SCRAM-SHA-256", keys),
+    )
+    gone = kind.ScramCredentialDeletion(name="eve", mechanism=1)
+    asked = kind(upsertions=[wanted] if up else [], deletions=[] if up else [gone])
+    told = log_in(stage.client(), "admin").ask(asked, 0)
+    assert told.results[0].error_code == 0
+
+
+@pytest.mark.parametrize("made_anew", [True, False])
+def test_the_connections_of_a_deleted_user_end_at_the_broker_too(
+    stage: Stage, *, made_anew: bool
+) -> None:
+    alter(stage, up=True)
+    stage.joined.wait(1_000)
+    eve = log_in(stage.client(), "eve", "SCRAM-SHA-256", "of-a-user")
+    admin = log_in(stage.client(), "admin")
+    alter(stage, up=False)
+    if made_anew:
+        alter(stage, up=True)
+    stage.joined.wait(10_000)
+    assert (eve.open, admin.open) == (False, True)
+
+
+@pytest.mark.parametrize("period_ms", [-1, 2_000])
+def test_the_connections_of_a_token_that_is_removed_or_expires_end_at_the_broker_too(
+    stage: Stage, period_ms: int
+) -> None:
+    alice = log_in(stage.client(), "alice")
+    made = alice.ask(m.CreateDelegationTokenRequest(max_lifetime_ms=-1), 2)
+    stage.joined.wait(1_000)
+    by_token = token_login(stage.client(), made.token_id, base64.b64encode(made.hmac).decode())
+    expire = m.ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=period_ms)
+    assert alice.ask(expire, 2).error_code == 0
+    stage.joined.wait(10_000)
+    assert (by_token.open, alice.open) == (False, True)
+
+
 def salted_password(mechanism: str, salt: bytes) -> bytes:
     return scram.salted(scram.DIGESTS[mechanism], "of-a-user", salt, 4_096)
 

@@ -148,6 +148,21 @@ def test_a_deleted_credential_ends_its_connections_and_no_other(place: Place) ->
     assert place.connections.idle_total == 0
 
 
+def test_a_credential_that_is_made_anew_at_once_was_deleted_all_the_same(place: Place) -> None:
+    old, other = place.begin("bob"), place.begin("bob", SHA_512)
+    logins = place.connections.logins
+    assert logins is not None
+    place.store.drop("bob")
+    place.store.put("bob")
+    logins.taken_away([UsedCredential("bob", SHA_256), UsedCredential("nobody", SHA_256)])
+    new = place.begin("bob")
+    assert place.connections.deadline_ms == 0
+    assert place.wait(0) == {old.conn}
+    assert not place.wait(10 * LOOK_MS)
+    assert other.open
+    assert new.open
+
+
 def test_a_changed_password_and_another_user_end_nothing(place: Place) -> None:
     client = place.begin("bob")
     place.store.users = {**place.store.users, ("bob", SHA_256): derived(SHA_256, "new")}

@@ -119,6 +119,18 @@ def test_the_connections_of_a_deleted_user_end_at_every_voter() -> None:
     assert all(one.open for one in [*carols, *plain])
 
 
+def test_a_user_that_is_deleted_and_made_anew_has_to_log_in_again() -> None:
+    made = Secured()
+    made.alter(up="bob")
+    made.joined.until(lambda: all(made.lets_in(one, "bob") for one in IDS))
+    old = [log_in(made.asker(one), "bob", MECHANISM, "secret") for one in IDS]
+    made.alter(down="bob")
+    made.alter(up="bob")
+    made.joined.wait(2_000)
+    assert [one.open for one in old] == [False] * 3
+    made.joined.until(lambda: all(made.lets_in(one, "bob") for one in IDS))
+
+
 def test_a_user_that_is_deleted_while_a_voter_loads_a_snapshot() -> None:
     """It was up, and far behind: it lets nobody in, and then ends what was let in before."""
     made = with_bob_in_every_snapshot()
