@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hmac
+import json
 
 import pytest
 
 from emulator.controller.delegation_tokens import token_hmac
 from emulator.net import scram
 from emulator.net.login import LoginError
+from emulator.zookeeper.ops import SEQUENTIAL, Create, SetData
 from tests.kit.joined import Asker
 from tests.kit.sasl_properties import ACLS, log_in, sasl
 from tests.unit.broker import zookeeper_stage
@@ -135,14 +137,14 @@ def test_the_connections_of_a_deleted_user_end_at_the_broker_too(
 def test_the_connections_of_a_token_that_is_removed_or_expires_end_at_the_broker_too(
     stage: Stage, period_ms: int
 ) -> None:
-    alice = log_in(stage.client(), "alice")
-    made = alice.ask(m.CreateDelegationTokenRequest(max_lifetime_ms=-1), 2)
+    admin = log_in(stage.client(), "admin")
+    made = admin.ask(m.CreateDelegationTokenRequest(max_lifetime_ms=-1), 2)
     stage.joined.wait(1_000)
     by_token = token_login(stage.client(), made.token_id, base64.b64encode(made.hmac).decode())
     expire = m.ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=period_ms)
-    assert alice.ask(expire, 2).error_code == 0
+    assert admin.ask(expire, 2).error_code == 0
     stage.joined.wait(10_000)
-    assert (by_token.open, alice.open) == (False, True)
+    assert (by_token.open, admin.open) == (False, True)
 
 
 def salted_password(mechanism: str, salt: bytes) -> bytes:
@@ -200,6 +202,29 @@ def test_a_broker_with_a_wrong_password_is_not_registered() -> None:
     assert shown, "the broker's log says that its login was refused"
     assert "of-others" not in str([log.fields for log in made.parties[1].logs])
     assert "of-others" not in str([log.fields for log in made.controller.logs])
+
+
+def test_the_connections_of_a_user_that_is_deleted_in_zookeeper_end() -> None:
+    made = ZooKeeperStage()
+    made.had_a_cluster(orders={0: [1]})
+    keys = scram.derived("SCRAM-SHA-256", "of-a-user")
+    salt, stored, server = (base64.b64encode(one).decode() for one in keys[:3])
+    value = f"salt={salt},stored_key={stored},server_key={server},iterations={keys.iterations}"
+    data = json.dumps({"version": 1, "config": {"SCRAM-SHA-256": value}}).encode()
+    folders = [Create("/config/changes", None), Create("/config/users", None)]
+    made.zookeeper.write(*folders, Create("/config/users/eve", data))
+    raw = zookeeper_stage.PLAIN | BOTH
+    made.running(1, raw=raw)
+    eve = log_in(made.client(), "eve", "SCRAM-SHA-256", "of-a-user")
+    alice = log_in(made.client(), "alice")
+    made.joined.wait(5_000)
+    assert eve.open
+    change = b'{"version":2,"entity_path":"users/eve"}'
+    notification = Create("/config/changes/config_change_", change, flags=SEQUENTIAL)
+    empty = SetData("/config/users/eve", b'{"version":1,"config":{}}')
+    made.zookeeper.write(empty, notification)
+    made.joined.wait(10_000)
+    assert (eve.open, alice.open) == (False, True)
 
 
 def test_brokers_in_zookeeper_mode_and_the_controller_log_in_to_each_other(
