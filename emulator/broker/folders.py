@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.config import properties
+from emulator.config.java_text import trim
 from emulator.raft.format import usable_directory_id
 from wire.releases import RELEASES
 from wire.text import uuid_from_text, uuid_text
@@ -141,10 +142,10 @@ def _parsed(folder: str, data: bytes, node_id: int) -> dict[str, str]:
     if version not in _ID_KEYS:
         raise BrokerFolderError(f"{folder}/{FILE}: version {version}, 0 and 1 are known")
     key = _ID_KEYS[version]
-    missing = [name for name in ("cluster.id", key) if not values.get(name, "").strip()]
+    missing = [name for name in ("cluster.id", key) if not trim(values.get(name, ""))]
     if missing:
         raise BrokerFolderError(f"{folder}/{FILE}: {missing[0]} is missing")
-    if values[key].strip() != str(node_id):
+    if trim(values[key]) != str(node_id):
         raise BrokerFolderError(
             f"{folder} belongs to broker {values[key]}, the configuration says {node_id}"
         )

@@ -41,7 +41,7 @@ from emulator.broker.side import BrokerSide
 from emulator.broker.strict_versions import for_the_controller_alone
 from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
 from emulator.config.broker import BrokerConfig
-from emulator.config.reading import INT_MAX
+from emulator.config.java_text import INT_MAX
 from emulator.controller.credentials import ImageCredentials
 from emulator.controller.failures import RequestFailures, failure_line
 from emulator.deadlines import earliest

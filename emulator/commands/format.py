@@ -15,6 +15,7 @@ from emulator.commands import in_use
 from emulator.commands.common import ConfigFile, Override, configured, fail
 from emulator.commands.exits import ExitCode
 from emulator.config.broker import BrokerConfig, load_broker
+from emulator.config.java_text import trim
 from emulator.config.load import Config, ConfigError, load
 from emulator.config.reading import name_list
 from emulator.io.clock import Clock
@@ -235,8 +236,8 @@ def format_command(
 
 def _either(raw: Mapping[str, str]) -> tuple[Config | BrokerConfig, tuple[str, ...]]:
     """The settings of a broker if ``process.roles`` says so, else of a controller."""
-    roles = raw.get("process.roles", "").strip()
-    if not roles and raw.get("zookeeper.connect", "").strip():
+    roles = trim(raw.get("process.roles", ""))
+    if not roles and trim(raw.get("zookeeper.connect", "")):
         why = "a broker in ZooKeeper mode (no process.roles) is not formatted, only started"
         raise ConfigError([why], ())
     if roles == "broker":
@@ -247,7 +248,7 @@ def _either(raw: Mapping[str, str]) -> tuple[Config | BrokerConfig, tuple[str, .
 
 def _unused(raw: Mapping[str, str], used: str) -> tuple[str, ...]:
     """A line about the folders that ``kafka-storage`` would format too."""
-    named = name_list(raw.get("log.dirs", "").strip() or raw.get("log.dir", ""))
+    named = name_list(trim(raw.get("log.dirs", "")) or raw.get("log.dir", ""))
     others = ", ".join(one for one in dict.fromkeys(named) if normpath(one) != normpath(used))
     if not others:
         return ()

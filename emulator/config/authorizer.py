@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.config.reading import PropertyReader, boolean
+from emulator.config.java_text import boolean, trim
+from emulator.config.reading import PropertyReader
 
 CLASS: Final = "authorizer.class.name"
 SUPER_USERS: Final = "super.users"
@@ -66,7 +67,7 @@ class AuthorizerSettings:
 
 def _principals(text: str) -> frozenset[str]:
     """Parse a list separated by semicolons, because names may contain commas."""
-    found = [one for part in text.split(";") if (one := part.strip())]
+    found = [one for part in text.split(";") if (one := trim(part))]
     if wrong := [one for one in found if ":" not in one]:
         raise ValueError(f"not Type:name: {', '.join(wrong)}")
     return frozenset(found)

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.config.reading import PropertyReader, boolean, integer
+from emulator.config.java_text import boolean
+from emulator.config.reading import PropertyReader, integer
 
 PREFIX: Final = "kraftbridge.bench."
 MARKER: Final = "KRAFT_BRIDGE_BENCH"

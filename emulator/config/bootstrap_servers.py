@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from emulator.config.java_text import trim
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.reading import PropertyReader, name_list
 
@@ -18,7 +19,7 @@ PROTOCOL_MAP: Final = "listener.security.protocol.map"
 
 def dynamic_only(reader: PropertyReader) -> bool:
     """Whether the quorum is a dynamic one: bootstrap servers are given, and no voters."""
-    named = {key: bool(reader.raw.get(key, "").strip()) for key in (SERVERS, VOTERS)}
+    named = {key: bool(trim(reader.raw.get(key, ""))) for key in (SERVERS, VOTERS)}
     return named[SERVERS] and not named[VOTERS]
 
 
@@ -36,10 +37,10 @@ def refusal(reader: PropertyReader) -> str:
     'dynamic quorums are not supported yet: write controller.quorum.voters=1@c:9093 instead of \
 controller.quorum.bootstrap.servers=c:9093'
     """
-    told = reader.raw[SERVERS].strip()
+    told = trim(reader.raw[SERVERS])
     servers = name_list(told)
     # Which of several servers is this controller is not said, nor the ids of the others.
-    node_id = reader.raw.get("node.id", "").strip() if len(servers) == 1 else "ID"
+    node_id = trim(reader.raw.get("node.id", "")) if len(servers) == 1 else "ID"
     voters = ",".join(f"{node_id}@{server}" for server in servers)
     each = "" if len(servers) == 1 else " (ID: the node.id of each)"
     found = (
@@ -47,11 +48,11 @@ controller.quorum.bootstrap.servers=c:9093'
         f"{SERVERS}={told}"
     )
     names = name_list(reader.raw.get("controller.listener.names", ""))
-    if reader.raw.get(PROTOCOL_MAP, "").strip() or not set(names) - set(SECURITY_PROTOCOLS):
+    if trim(reader.raw.get(PROTOCOL_MAP, "")) or not set(names) - set(SECURITY_PROTOCOLS):
         return found
     mapped = ",".join(f"{name}:PLAINTEXT" for name in names)
     # With a map Kafka looks for the brokers' listener there too, whatever its name.
-    between = reader.raw.get("inter.broker.listener.name", "").strip().upper()
+    between = trim(reader.raw.get("inter.broker.listener.name", "")).upper()
     if between in SECURITY_PROTOCOLS and between not in names:
         mapped += f",{between}:{between}"
     return f"{found}, and add {PROTOCOL_MAP}={mapped}"

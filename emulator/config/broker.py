@@ -16,6 +16,7 @@ from typing import Any, Final
 from emulator.config import unknown, zookeeper_mode
 from emulator.config.authorizer import AUTHORIZER_KEYS, CLASS, STANDARD, AuthorizerSettings
 from emulator.config.connections import ConnectionSettings
+from emulator.config.java_text import boolean, trim
 from emulator.config.limits import TokenSettings
 from emulator.config.listener_tls import all_tls
 from emulator.config.listeners import (
@@ -29,7 +30,7 @@ from emulator.config.listeners import (
 from emulator.config.listeners import protocol_map as parse_protocol_map
 from emulator.config.load import ConfigError
 from emulator.config.names import KAFKA_CONFIG_NAMES
-from emulator.config.reading import PropertyReader, boolean, integer, name_list, one_of
+from emulator.config.reading import PropertyReader, integer, name_list, one_of
 from emulator.config.sasl import (
     CONTROLLER_MECHANISM,
     INTER_BROKER_MECHANISM,
@@ -211,7 +212,7 @@ def _in_kraft(r: PropertyReader) -> bool:
     """Whether the broker is in KRaft mode: it has ``process.roles``."""
     roles = r.take("process.roles", name_list, tuple[str, ...]())
     if not roles:
-        if not r.raw.get(zookeeper_mode.CONNECT, "").strip():
+        if not trim(r.raw.get(zookeeper_mode.CONNECT, "")):
             r.problems.append(
                 f"process.roles=broker (KRaft mode) or {zookeeper_mode.CONNECT} (ZooKeeper mode) "
                 "is required"
@@ -271,7 +272,7 @@ def _internal_topic(r: PropertyReader, prefix: str) -> InternalTopicSettings:
 
 
 def _authorizer(r: PropertyReader, *, in_kraft: bool) -> AuthorizerSettings | None:
-    name = r.raw.get(CLASS, "").strip()
+    name = trim(r.raw.get(CLASS, ""))
     if name and not in_kraft:
         r.used.add(CLASS)
         r.problems.append(f"{CLASS}={name}: not supported in ZooKeeper mode")

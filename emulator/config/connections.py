@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from emulator.config.reading import INT_MAX, LONG_MAX, PropertyReader, integer
+from emulator.config.java_text import INT_MAX, LONG_MAX, trim
+from emulator.config.reading import PropertyReader, integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,10 @@ def _overrides(text: str) -> dict[bytes, int]:
     [(4, 20), (16, 3)]
     """
     found = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
+    for part in filter(None, (trim(one) for one in text.split(","))):
         address, _, count = part.rpartition(":")
         try:
-            found[ip_address(address.strip("[]")).packed] = integer(0)(count.strip())
+            found[ip_address(address.strip("[]")).packed] = integer(0)(trim(count))
         except ValueError:
             raise ValueError(f"{part!r} is not address:count; names are not looked up") from None
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from emulator.config.java_text import trim
+
 _BY_METADATA_VERSION: Final = ("inter.broker.protocol.version", "log.message.format.version")
 _CLASSES: Final = (
     "alter.config.policy.class.name",
@@ -31,7 +33,7 @@ def warnings(raw: Mapping[str, str]) -> Iterator[str]:
                 "kafka-features a later one"
             )
     for key in _CLASSES:
-        if raw.get(key, "").strip() not in {"", _KAFKAS_OWN}:
+        if trim(raw.get(key, "")) not in {"", _KAFKAS_OWN}:
             yield (
                 f"{key}={raw[key]} has no effect: Java classes are not run. What this class would "
                 "refuse or change on Kafka's controller is accepted unchanged"

@@ -1,7 +1,9 @@
-"""A JAAS login configuration: which login module with which options, by section.
+"""Login modules and their options: the value of ``sasl.jaas.config``, and a JAAS file of the JVM.
 
-Kafka's brokers use it for the login to ZooKeeper. Pure; ``emulator/io`` reads the file. Source:
-javax.security.auth.login.Configuration (its grammar).
+Both are cut into tokens by java.io.StreamTokenizer, with characters of a word of their own; a value
+may be in single quotation marks in the property only. Kafka's brokers use the file for the login to
+ZooKeeper. Pure; ``emulator/io`` reads the file. Source: JaasConfig, Kafka 3.9;
+sun.security.provider.ConfigFile, Java 17.
 """
 
 from __future__ import annotations
@@ -11,15 +13,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
-_TOKEN: Final = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)
-      | "(?P<quoted>(?:\\.|[^"\\])*)"
-      | (?P<mark>[{};=])
-      | (?P<word>[^\s{};="]+)""",
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+FLAGS: Final = frozenset({"REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL"})
+_END: Final = "end"
+_WORD: Final = "word"
+_NUMBER: Final = "number"
+_LETTERS: Final = r"a-zA-Z0-9.\-_$\u00a0-\U0010ffff"
+_ESCAPE: Final = re.compile(r"\\(?:([0-3][0-7]{0,2}|[4-7][0-7]?)|(.))", re.DOTALL)
+_NAMED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_SYSTEM_PROPERTY: Final = re.compile(r"\$\{[^}]*\}")
+
+
+def _tokens_of(more: str) -> re.Pattern[str]:
+    """One token of a StreamTokenizer; ``more``: characters of words beside the usual ones.
+
+    A number begins with a digit, a point, or a minus with one of them; a word goes on with them. A
+    single slash begins a comment too. A quotation ends with its line at the latest.
+    """
+    return re.compile(
+        rf"""(?P<skip>[\x00-\x20]+|/\*.*?(?:\*/|\Z)|/[^\n\r]*)
+          | (?P<number>-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]*))
+          | (?P<minus>-)
+          | (?P<word>[{_LETTERS}{more}]+)
+          | (?P<quote>["'])(?P<quoted>(?:\\.|\\\Z|(?!(?P=quote))[^\n\r\\])*)(?:(?P=quote))?
+          | (?P<mark>.)""",
+        re.VERBOSE | re.DOTALL,
+    )
+
+
+_OF_PROPERTY: Final = _tokens_of("")
+_OF_FILE: Final = _tokens_of("*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +54,31 @@ class LoginModule:
 
 
 class _Token(NamedTuple):
-    """A word or a mark, and the line in which it stands."""
+    """A word, text in quotation marks (their kind is the mark), a number or a mark; its line."""
 
     kind: str
     text: str
     line: int
 
 
+def one_module(text: str) -> LoginModule:
+    r"""Read the value of ``sasl.jaas.config``, without blanks around it.
+
+    Raises:
+        ValueError: not exactly one login module; the error quotes nothing.
+
+    >>> one_module("a.B required username='u' password=\"\\101\";").options
+    {'username': 'u', 'password': 'A'}
+    """
+    tokens = _tokens(_OF_PROPERTY, text)
+    found = tuple(_modules(tokens, _END, (_WORD, '"', "'")))
+    if len(found) != 1:
+        raise ValueError("not exactly one login module")
+    return found[0]
+
+
 def parse(text: str) -> dict[str, tuple[LoginModule, ...]]:
-    """Read every section.
+    """Read every section of a file.
 
     Raises:
         ValueError: the text does not follow the grammar. The error names the line and quotes
@@ -49,67 +87,79 @@ def parse(text: str) -> dict[str, tuple[LoginModule, ...]]:
     >>> parse('Client { a.Digest required username="u" password="p"; };')["Client"][0].name
     'a.Digest'
     """
-    tokens = _tokens(text)
+    tokens = _tokens(_OF_FILE, text)
     sections: dict[str, tuple[LoginModule, ...]] = {}
     for kind, name, line in tokens:
-        if kind == "mark":
+        if kind == _END:
+            break
+        if kind not in {_WORD, '"', "'"}:
             raise ValueError(f"line {line}: the name of a section is expected")
-        _expect(tokens, "{", "behind the name of a section", line)
-        sections[name] = tuple(_modules(tokens))
-        _expect(tokens, ";", "behind a section", line)
+        _expect(tokens, "{", "behind the name of a section")
+        modules = tuple(_modules(tokens, "}", (_WORD, '"')))
+        _expect(tokens, ";", "behind a section")
+        if name in sections:
+            raise ValueError(f"line {line}: a second section of the same name")
+        sections[name] = modules
     return sections
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    at, line = 0, 1
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise ValueError(f"a quotation or comment that begins in line {line} has no end")
-        if found.lastgroup == "quoted":
-            yield _Token("word", _ESCAPE.sub(r"\1", found["quoted"]), line)
-        elif found.lastgroup != "skip":
-            assert found.lastgroup is not None
-            yield _Token(found.lastgroup, found[0], line)
+def _tokens(grammar: re.Pattern[str], text: str) -> Iterator[_Token]:
+    """The tokens, and :data:`_END` for ever."""
+    line = 1
+    for found in grammar.finditer(text):
+        kind = found.lastgroup
+        if found["quote"]:
+            yield _Token(found["quote"], _ESCAPE.sub(_unescaped, found["quoted"]), line)
+        elif kind == "number":
+            yield _Token(_NUMBER, "", line)
+        elif kind == "word":
+            yield _Token(_WORD, found[0], line)
+        elif kind != "skip":
+            yield _Token(found[0], "", line)
         line += found[0].count("\n")
-        at = found.end()
+    while True:
+        yield _Token(_END, "", line)
 
 
-def _expect(tokens: Iterator[_Token], mark: str, where: str, line: int) -> None:
-    """Take one mark; ``line``: of what is before it."""
-    found = next(tokens, _Token("", "", line))
-    if (found.kind, found.text) != ("mark", mark):
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 8)) if found[1] else _NAMED.get(found[2], found[2])
+
+
+def _expect(tokens: Iterator[_Token], mark: str, where: str) -> None:
+    found = next(tokens)
+    if found.kind != mark:
         raise ValueError(f"line {found.line}: {mark!r} is expected {where}")
 
 
-def _modules(tokens: Iterator[_Token]) -> Iterator[LoginModule]:
-    """Entries up to the closing brace."""
-    line = 1
-    for kind, name, at in tokens:
-        line = at
-        if (kind, name) == ("mark", "}"):
+def _modules(tokens: Iterator[_Token], end: str, texts: tuple[str, ...]) -> Iterator[LoginModule]:
+    """Entries up to ``end``; ``texts``: kinds of tokens that may be a name or a value."""
+    for kind, name, line in tokens:
+        if kind == end:
             return
-        if kind == "mark":
-            raise ValueError(f"line {line}: a login module is expected, not {name!r}")
-        flag = next(tokens, _Token("", "", line)).text
-        if flag.lower() not in FLAGS:
-            flags = ", ".join(sorted(FLAGS))
+        if kind == _END:
+            raise ValueError(f"line {line}: a section is not closed")
+        if kind not in texts or not name:
+            raise ValueError(f"line {line}: a login module is expected")
+        flag = next(tokens)
+        if flag.kind not in texts or flag.text.upper() not in FLAGS:
+            flags = ", ".join(sorted(one.lower() for one in FLAGS))
             raise ValueError(f"line {line}: behind a login module one of {flags} is expected")
-        yield LoginModule(name, flag.lower(), dict(_options(tokens, line)))
-    raise ValueError(f"line {line}: a section is not closed")
+        yield LoginModule(name, flag.text.lower(), dict(_options(tokens, texts)))
 
 
-def _options(tokens: Iterator[_Token], line: int) -> Iterator[tuple[str, str]]:
-    """``key=value`` up to the semicolon; ``line``: of the module."""
-    for kind, key, at in tokens:
-        line = at
-        if (kind, key) == ("mark", ";"):
+def _options(tokens: Iterator[_Token], texts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """``key=value`` up to the semicolon."""
+    for kind, key, line in tokens:
+        if kind == ";":
             return
-        if kind == "mark":
-            raise ValueError(f"line {line}: an option of a login module is expected, not {key!r}")
-        _expect(tokens, "=", "behind the name of an option", line)
-        value = next(tokens, _Token("", "", line))
-        if value.kind != "word":
-            raise ValueError(f"line {line}: an option has no value")
+        if kind == _END:
+            raise ValueError(f"line {line}: the options of a login module do not end with ';'")
+        if kind not in texts:
+            raise ValueError(f"line {line}: an option of a login module is expected")
+        _expect(tokens, "=", "behind the name of an option")
+        value = next(tokens)
+        if value.kind not in texts:
+            raise ValueError(f"line {value.line}: an option has no value")
+        if "'" not in texts and _SYSTEM_PROPERTY.search(value.text):
+            raise ValueError(f"line {value.line}: a system property of a JVM is not known here")
         yield key, value.text
-    raise ValueError(f"line {line}: the options of a login module do not end with ';'")

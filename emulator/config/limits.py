@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from emulator.config.reading import LONG_MAX, PropertyReader, integer
+from emulator.config.java_text import LONG_MAX
+from emulator.config.reading import PropertyReader, integer
 
 HOUR_MS: Final = 60 * 60 * 1000
 SECRET_KEYS: Final = ("delegation.token.secret.key", "delegation.token.master.key")

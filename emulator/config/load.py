@@ -18,6 +18,7 @@ from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
 from emulator.config.bench_only import BenchOnly
 from emulator.config.connections import ConnectionSettings
 from emulator.config.finalising import FINALISATION, HOLD, RULES, contradictions
+from emulator.config.java_text import LONG_MAX, boolean
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.config.listener_tls import all_tls
 from emulator.config.listeners import (
@@ -32,14 +33,7 @@ from emulator.config.listeners import (
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.passwords import PasswordSettings
 from emulator.config.quorum import QuorumTimes
-from emulator.config.reading import (
-    LONG_MAX,
-    PropertyReader,
-    boolean,
-    integer,
-    name_list,
-    one_of,
-)
+from emulator.config.reading import PropertyReader, integer, name_list, one_of
 from emulator.config.sasl import (
     CONTROLLER_MECHANISM,
     INTER_BROKER_MECHANISM,

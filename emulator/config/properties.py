@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import javaproperties
 
 from emulator.config.confidential import is_name
+from emulator.config.java_text import trim
 
 
 def decoded(data: bytes) -> str:
@@ -59,9 +60,10 @@ def parse(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
     result = {str(key): str(value) for key, value in javaproperties.loads(text).items()}
     for override in overrides:
         key, equals, value = override.partition("=")
-        if not equals or not key.strip():
+        key, value = trim(key), trim(value)
+        if not equals or not key:
             # Without a name it may be the rest of a password that a shell has split.
             shown = repr(override) if is_name(override) else "an override"
             raise ValueError(f"{shown} is not key=value")
-        result[key.strip()] = value.strip()
+        result[key] = value
     return result

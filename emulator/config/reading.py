@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from emulator.config.confidential import value_of
+from emulator.config.java_text import INT_MAX, items, trim, whole
 
 T = TypeVar("T")
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-_NUMBER_MAX: Final = 100
-_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_ANY: Final = 10**99
+"""So that a number of a type is refused with its bounds."""
 
 
 @dataclass(slots=True)
@@ -31,57 +29,30 @@ class PropertyReader:
         if text is None:
             return default
         try:
-            return parse(text.strip())
+            return parse(trim(text))
         except ValueError as error:
             self.problems.append(f"{key}={value_of(key, text)}: {error}")
             return default
 
     def need(self, key: str, parse: Callable[[str], T], default: T) -> T:
         """Like :meth:`take`, but a missing or empty value is a problem too."""
-        if not self.raw.get(key, "").strip():
+        if not trim(self.raw.get(key, "")):
             self.used.add(key)
             self.problems.append(f"{key} is required")
             return default
         return self.take(key, parse, default)
 
 
-def whole_number(text: str) -> int:
-    """Parse at most 100 decimal digits with an optional sign.
-
-    ``int`` also takes ``1_0``, spaces, and the digits of other scripts.
-
-    Raises:
-        ValueError: anything else.
-
-    >>> whole_number("-07")
-    -7
-    """
-    if len(text) > _NUMBER_MAX or _WHOLE_NUMBER.fullmatch(text) is None:
-        raise ValueError("not a whole number")
-    return int(text)
-
-
 def integer(low: int, high: int = INT_MAX) -> Callable[[str], int]:
     """A parser of whole numbers from ``low`` to ``high``, both included."""
 
     def parse(text: str) -> int:
-        value = whole_number(text)
+        value = whole(text, -_ANY, _ANY)
         if not low <= value <= high:
             raise ValueError(f"must be between {low} and {high}")
         return value
 
     return parse
-
-
-def boolean(text: str) -> bool:
-    """Parse ``true`` or ``false`` in any case.
-
-    Raises:
-        ValueError: anything else.
-    """
-    if text.lower() not in {"true", "false"}:
-        raise ValueError("must be true or false")
-    return text.lower() == "true"
 
 
 def one_of(*names: str) -> Callable[[str], str]:
@@ -101,4 +72,4 @@ def name_list(text: str) -> tuple[str, ...]:
     >>> name_list("a, b,")
     ('a', 'b')
     """
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(part for part in items(text) if part)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from emulator.config import jaas
+from emulator.config.java_text import trim
 from emulator.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener, tls_profile
 from emulator.config.reading import PropertyReader, integer, name_list
 
@@ -198,7 +199,7 @@ def _session_ms(r: PropertyReader, prefix: str, mechanism: str) -> int:
         if key not in r.raw:
             continue
         try:
-            found = _LONG(r.raw[key].strip())
+            found = _LONG(trim(r.raw[key]))
         except ValueError as error:
             # Once, though it may be of several mechanisms and listeners.
             text = f"{key}={r.raw[key]}: {error}"
@@ -222,7 +223,7 @@ def _module(r: PropertyReader, listener: str, mechanism: str) -> jaas.LoginModul
     """The one login module of a mechanism; None after a problem."""
     key = jaas_key(listener, mechanism)
     r.used.add(key)
-    text, wanted = r.raw.get(key, "").strip(), _MODULES[mechanism]
+    text, wanted = trim(r.raw.get(key, "")), _MODULES[mechanism]
     example = f'{wanted} required username="..." password="...";'
     if not text:
         why = f"{key} is required, such as {example}; a JAAS file of the JVM is not read"
@@ -230,7 +231,7 @@ def _module(r: PropertyReader, listener: str, mechanism: str) -> jaas.LoginModul
             r.problems.append(why)
         return None
     try:
-        ((module,),) = jaas.parse(f"KafkaServer {{ {text} }};").values()
+        module = jaas.one_module(text)
     except ValueError:
         # What the parser says may be a part of a password that is not in quotation marks.
         r.problems.append(f"{key}: not one login module, such as {example}")
@@ -244,6 +245,6 @@ def _module(r: PropertyReader, listener: str, mechanism: str) -> jaas.LoginModul
 def _refuse_unsupported(r: PropertyReader, prefix: str, mechanism: str) -> None:
     of_mechanism = f"{prefix}{mechanism.lower()}."
     for name in _CLASSES:
-        value = r.raw.get(of_mechanism + name, "").strip()
+        value = trim(r.raw.get(of_mechanism + name, ""))
         if value:
             r.problems.append(f"{of_mechanism}{name}={value}: Java classes are not run")

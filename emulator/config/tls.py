@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from emulator.config.reading import PropertyReader, boolean, name_list
+from emulator.config.java_text import boolean, trim
+from emulator.config.reading import PropertyReader, name_list
 
 NETTY: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
 PROTOCOLS: Final = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
@@ -52,7 +53,7 @@ class TlsSettings:
 
 def zookeeper_tls(reader: PropertyReader) -> TlsSettings:
     """Read ``zookeeper.ssl.*``; problems are collected in the reader."""
-    if reader.raw.get("zookeeper.clientCnxnSocket", "").strip() != NETTY:
+    if trim(reader.raw.get("zookeeper.clientCnxnSocket", "")) != NETTY:
         reader.problems.append(
             f"zookeeper.ssl.client.enable=true needs zookeeper.clientCnxnSocket={NETTY}: without "
             "it Kafka's brokers connect in plain text"
@@ -62,10 +63,10 @@ def zookeeper_tls(reader: PropertyReader) -> TlsSettings:
             reader.problems.append(
                 f"{SSL}{key}=true is not supported yet: revocation is not checked"
             )
-    protocol = reader.raw.get(SSL + "protocol", "").strip() or "TLSv1.2"
+    protocol = trim(reader.raw.get(SSL + "protocol", "")) or "TLSv1.2"
     protocols = reader.take(SSL + "enabled.protocols", name_list, tuple[str, ...]()) or (protocol,)
     reader.problems += protocol_problems(SSL, protocols)
-    algorithm = reader.raw.get(SSL + "endpoint.identification.algorithm", "HTTPS").strip()
+    algorithm = trim(reader.raw.get(SSL + "endpoint.identification.algorithm", "HTTPS"))
     reader.problems += algorithm_problems(SSL, algorithm)
     return TlsSettings(
         keystore=_store(reader, "keystore"),
@@ -116,9 +117,9 @@ def kind_problems(key: str, location: str, kind: str) -> list[str]:
 def _store(reader: PropertyReader, which: str) -> Store | None:
     """One store; without a type property the file name decides, as in ZooKeeper."""
     key = f"{SSL}{which}"
-    location = reader.raw.get(f"{key}.location", "").strip()
+    location = trim(reader.raw.get(f"{key}.location", ""))
     if not location:
         return None
-    kind = kind_of(location, reader.raw.get(f"{key}.type", "").strip())
+    kind = kind_of(location, trim(reader.raw.get(f"{key}.type", "")))
     reader.problems += kind_problems(f"{key}.type", location, kind)
     return Store(location, reader.raw.get(f"{key}.password"), kind)

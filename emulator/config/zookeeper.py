@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from emulator.config import jaas
+from emulator.config.java_text import boolean, trim
 from emulator.config.listeners import HostPort, host_port
-from emulator.config.reading import PropertyReader, boolean, name_list
+from emulator.config.reading import PropertyReader, name_list
 from emulator.config.tls import SSL, TlsSettings, zookeeper_tls
 
 ZOOKEEPER_PORT: Final = 2181
@@ -85,10 +86,10 @@ def owner_missing(security: ZooKeeperSecurity) -> list[str]:
 
 
 def _sasl(reader: PropertyReader) -> ZooKeeperLogin | None:
-    text = reader.raw.get(JAAS, "").strip()
+    text = trim(reader.raw.get(JAAS, ""))
     if not text:
         return None
-    section = reader.raw.get(JAAS_SECTION, "").strip() or "Client"
+    section = trim(reader.raw.get(JAAS_SECTION, "")) or "Client"
     try:
         return _login(jaas.parse(text).get(section, ()), section)
     except ValueError as error:
@@ -111,7 +112,7 @@ def _login(modules: Sequence[jaas.LoginModule], section: str) -> ZooKeeperLogin:
 
 
 def _digest(reader: PropertyReader) -> ZooKeeperLogin | None:
-    text = reader.raw.get(DIGEST, "").strip()
+    text = trim(reader.raw.get(DIGEST, ""))
     if not text:
         return None
     username, colon, password = text.partition(":")

@@ -11,10 +11,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.config import zookeeper
+from emulator.config import protocol_versions, zookeeper
+from emulator.config.java_text import boolean
 from emulator.config.listeners import HostPort
 from emulator.config.passwords import PasswordSettings
-from emulator.config.reading import PropertyReader, boolean, integer
+from emulator.config.reading import PropertyReader, integer
 from emulator.config.zookeeper import ZooKeeperSecurity
 
 IBP: Final = "inter.broker.protocol.version"
@@ -22,7 +23,7 @@ CONNECT: Final = "zookeeper.connect"
 MIGRATION: Final = "zookeeper.metadata.migration.enable"
 IBP_MIN: Final = (2, 7)
 MIGRATION_IBP_MIN: Final = (3, 4)
-_IBP: Final = re.compile(r"(\d{1,2})\.(\d{1,2})(?:\.\d+)*(?:-IV(\d))?")
+_IBP: Final = re.compile(r"([1-9])\.([0-9])(?:-IV([0-9]))?")
 _SEVERAL_DIRS_FROM: Final = ((3, 7), 2)
 """inter.broker.protocol.version from which a migrating broker may have several log.dirs."""
 _SEVERAL_DIRS_NOT: Final = ("3.5", "3.6")
@@ -65,9 +66,9 @@ def protocol(text: str) -> InterBrokerProtocol:
     >>> protocol("3.4-IV0").release, protocol("2.8.1").release
     ((3, 4), (2, 8))
     """
-    match = _IBP.fullmatch(text)
+    match = _IBP.fullmatch(protocol_versions.known(text))
     if match is None:
-        raise ValueError("not a version such as 3.9 or 3.4-IV0")
+        raise ValueError("below 2.7, which is not emulated")
     release = (int(match[1]), int(match[2]))
     if release < IBP_MIN:
         raise ValueError("below 2.7, which is not emulated")

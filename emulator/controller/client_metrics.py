@@ -7,10 +7,11 @@ Source: ClientMetricsConfigs, Kafka 3.7-3.9.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
+from emulator.config import java_pattern
+from emulator.config.java_text import items, split, trim, whole
 from emulator.controller.result import ApiError
 from wire.errors import ErrorCode
 
@@ -29,14 +30,13 @@ MATCHED: Final = frozenset(
     }
 )
 RELEASES_WITHOUT: Final = frozenset({"3.4", "3.5", "3.6"})
-_JAVA_CLASS: Final = re.compile(r"\\[pP](\{\w+\}|\w)")
-"""Character classes of Java's patterns that Python does not have."""
 
 
 def error(name: str, values: Mapping[str, str]) -> ApiError | None:
     """Why a subscription cannot have these configs; None if it can.
 
-    Patterns are checked with Python's syntax, which differs from Java's in rare cases.
+    Brokers read ``match`` as a list of their own: an empty one is none, and blanks may surround a
+    comma. What either of the two readings refuses is refused.
     """
     if not name:
         return ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
@@ -51,7 +51,8 @@ def error(name: str, values: Mapping[str, str]) -> ApiError | None:
             f"{INTERVAL_MIN_MS} and {INTERVAL_MAX_MS} (1 hour)"
         )
         return ApiError(ErrorCode.INVALID_REQUEST, text)
-    for pattern in values[MATCH].split(",") if MATCH in values else ():
+    match = values.get(MATCH)
+    for pattern in () if match is None else dict.fromkeys((*split(match, ","), *items(match))):
         if not _good_pattern(pattern):
             text = f"Illegal client matching pattern: {pattern}"
             return ApiError(ErrorCode.INVALID_CONFIG, text)
@@ -59,17 +60,18 @@ def error(name: str, values: Mapping[str, str]) -> ApiError | None:
 
 
 def _good_interval(text: str) -> bool:
-    if re.fullmatch(r"[+-]?[0-9]{1,10}", text) is None:
+    try:
+        return INTERVAL_MIN_MS <= whole(text) <= INTERVAL_MAX_MS
+    except ValueError:
         return False
-    return INTERVAL_MIN_MS <= int(text) <= INTERVAL_MAX_MS
 
 
 def _good_pattern(pattern: str) -> bool:
-    parts = pattern.rstrip("=").split("=")
-    if len(parts) != 2 or parts[0].strip() not in MATCHED:
+    parts = split(pattern, "=")
+    if len(parts) != 2 or trim(parts[0]) not in MATCHED:
         return False
     try:
-        re.compile(_JAVA_CLASS.sub("x", parts[1].strip()))
-    except (re.error, RecursionError, OverflowError):
+        java_pattern.check(trim(parts[1]))
+    except ValueError:
         return False
     return True

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
+from emulator.config.java_text import INT_MAX, INT_MIN, whole
 from emulator.config.passwords import is_password
 from emulator.controller import client_metrics
 from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
@@ -25,9 +26,11 @@ from emulator.slices import Slices
 from wire import records as r
 from wire.errors import ErrorCode
 
-BROKER_ID_MAX: Final = 2**31 - 1
 RESOURCES_PER_SLICE: Final = 100
 """Resources that one slice checks: most have a few configs."""
+CHARACTERS_PER_SLICE: Final = 8_000
+"""Characters of values that one slice checks, and what the last resource has beyond: about 10 ms of
+patterns, which take longest."""
 VALUE_BYTES_MAX: Final = 32_767
 """Maximum bytes of a string in a record; APPEND may exceed it."""
 BROKER_LOGGER: Final = 8
@@ -35,11 +38,21 @@ Changes = Mapping[str, str | None]
 """Config name -> new value, None to unset it."""
 
 
+class AskedConfig(Protocol):
+    """The field of a config that both requests have."""
+
+    value: str | None
+
+
 class ConfigResource(Protocol):
     """The fields of a resource that both requests have."""
 
     resource_type: int
     resource_name: str
+
+    @property
+    def configs(self) -> Sequence[AskedConfig]:
+        """What is asked for."""
 
 
 ResourceT = TypeVar("ResourceT", bound=ConfigResource)
@@ -66,9 +79,13 @@ def altered(
     answers: list[tuple[ResourceT, ApiError]] = []
     records: list[Record] = []
     room = Room(image, ctx)
-    for number, resource in enumerate(resources, 1):
-        if number % RESOURCES_PER_SLICE == 0:
+    weight = 0
+    for resource in resources:
+        if weight >= CHARACTERS_PER_SLICE:
             yield
+            weight = 0
+        weight += CHARACTERS_PER_SLICE // RESOURCES_PER_SLICE
+        weight += sum(len(one.value or "") for one in resource.configs)
         kind, name = resource.resource_type, resource.resource_name
         if (kind, name) not in times:
             continue
@@ -105,10 +122,12 @@ def changed(
     An unchanged value writes no record for a topic. For a broker it does, because the record makes
     the broker reload the value (KAFKA-14136).
     """
-    error = _name_error(resource_type, name)
-    if error is not None:
-        return error
     current = image.config(resource_type, name)
+    error = _name_error(resource_type, name)
+    # What is there under a name that is refused now may be removed.
+    removed = resource_type == BROKER and current and set(changes.values()) == {None}
+    if error is not None and not removed:
+        return error
     wanted = {key: value for key, value in current.items() if key not in changes}
     wanted.update({key: value for key, value in changes.items() if value is not None})
     for key, value in changes.items():
@@ -207,20 +226,25 @@ def _name_error(resource_type: int, name: str) -> ApiError | None:
         why = name_error(name)
         return None if why is None else ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if resource_type == BROKER:
-        return _broker_name_error(name) if name else None
+        return broker_name_error(name) if name else None
     text = f"Unexpected resource type {resource_type}."
     return ApiError(ErrorCode.INVALID_REQUEST, text)
 
 
-DIGITS_MAX: Final = 100
-"""Maximum digits, leading zeros included; parsing thousands of digits would be slow."""
+def broker_name_error(name: str) -> ApiError | None:
+    """Why a name is not that of a broker.
 
-
-def _broker_name_error(name: str) -> ApiError | None:
-    digits = name.removeprefix("-")
-    if not name.isascii() or not digits.isdigit() or len(digits) > DIGITS_MAX:
+    Kafka also takes other texts of a number, as ``007``. No broker in KRaft mode reads the configs
+    of such a resource, and in ZooKeeper it is no znode of a broker.
+    """
+    try:
+        number = whole(name, INT_MIN, INT_MAX)
+    except ValueError:
         text = "Unable to parse broker name as a base 10 number."
         return ApiError(ErrorCode.INVALID_REQUEST, text)
-    if not 0 <= int(name) <= BROKER_ID_MAX:
+    if number < 0:
         return ApiError(ErrorCode.INVALID_REQUEST, "Invalid negative broker ID.")
+    if name != str(number):
+        text = f"The name of a broker is written without sign and zeros before it: {number}."
+        return ApiError(ErrorCode.INVALID_REQUEST, text)
     return None

@@ -8,10 +8,11 @@ Source: TopicConfig, LogConfig, ServerTopicConfigSynonyms, Kafka 3.4-3.9.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from types import MappingProxyType
 
+from emulator.config.java_text import same, trim, whole
 from emulator.controller.config_types import (
     BOOLEAN,
     DOUBLE,
@@ -25,6 +26,7 @@ from emulator.controller.config_types import (
     between,
     level_or_default,
     message_format,
+    readable_replicas,
     throttled_replicas,
     valid_list,
 )
@@ -32,6 +34,7 @@ from emulator.controller.context import ControllerConfig
 from emulator.metadata.configs import BROKER, TOPIC
 from emulator.metadata.image import Image
 
+FORMAT = "message.format.version"
 UNCLEAN = "unclean.leader.election.enable"
 LONG_MAX = str(2**63 - 1)
 TOPIC_SOURCE, BROKER_SOURCE, CLUSTER_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
@@ -47,7 +50,7 @@ class TopicConfig:
 
     ``synonyms``: broker configs that give its default, highest precedence first, each with the
     factor that converts its unit to the topic config's unit. ``since``: first release that knows
-    it.
+    it. ``loads``: whether a broker can load a text, where Kafka's validator takes more.
     """
 
     name: str
@@ -56,6 +59,7 @@ class TopicConfig:
     valid: Callable[[str, object], None] | None = None
     synonyms: tuple[Synonym, ...] = ()
     since: str = "3.4"
+    loads: Callable[[str], bool] | None = None
 
 
 def _log(*names: str) -> tuple[Synonym, ...]:
@@ -104,9 +108,21 @@ _ALL = (
         between(0),
         _log("flush.interval.ms", "flush.scheduler.interval.ms"),
     ),
-    TopicConfig("follower.replication.throttled.replicas", LIST, "", throttled_replicas),
+    TopicConfig(
+        "follower.replication.throttled.replicas",
+        LIST,
+        "",
+        throttled_replicas,
+        loads=readable_replicas,
+    ),
     TopicConfig("index.interval.bytes", INT, "4096", between(0), _log("index.interval.bytes")),
-    TopicConfig("leader.replication.throttled.replicas", LIST, "", throttled_replicas),
+    TopicConfig(
+        "leader.replication.throttled.replicas",
+        LIST,
+        "",
+        throttled_replicas,
+        loads=readable_replicas,
+    ),
     TopicConfig(
         "local.retention.bytes",
         LONG,
@@ -127,10 +143,10 @@ _ALL = (
         _log("message.downconversion.enable"),
     ),
     TopicConfig(
-        "message.format.version",
+        FORMAT,
         STRING,
         "3.0-IV1",
-        message_format,
+        message_format("3.9"),
         _log("message.format.version"),
     ),
     TopicConfig(
@@ -214,8 +230,9 @@ _RELEASE_ORDER = {"3.4": 4, "3.5": 5, "3.6": 6, "3.7": 7, "3.8": 8, "3.9": 9}
 @cache
 def topic_configs(release: str) -> Mapping[str, TopicConfig]:
     """Every topic config a release knows, sorted by name."""
-    known = (one for one in _ALL if _order(one.since) <= _order(release))
-    return MappingProxyType({one.name: one for one in sorted(known, key=lambda one: one.name)})
+    known = {one.name: one for one in _ALL if _order(one.since) <= _order(release)}
+    known[FORMAT] = replace(known[FORMAT], valid=message_format(release))
+    return MappingProxyType(dict(sorted(known.items())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +327,7 @@ def _effective(
             if synonym in values:
                 value = values[synonym]
                 return Effective(
-                    known.name, str(int(value) * factor) if factor != 1 else value, source
+                    known.name, str(whole(trim(value)) * factor) if factor != 1 else value, source
                 )
     return Effective(known.name, known.default, DEFAULT_SOURCE)
 
@@ -319,7 +336,7 @@ def unclean_election_allowed(image: Image, config: ControllerConfig, topic: str)
     """Whether a replica outside the ISR may lead a partition of the topic."""
     known = topic_configs(config.release)[UNCLEAN]
     value = effective_topic_config(image, config, known, image.config(TOPIC, topic)).value
-    return value.strip().lower() == "true"
+    return same(trim(value), "true")
 
 
 def validate_topic_configs(config: ControllerConfig, values: Mapping[str, str]) -> None:
@@ -349,7 +366,7 @@ def validate_topic_configs(config: ControllerConfig, values: Mapping[str, str]) 
             "conflict topic config setting min.compaction.lag.ms "
             f"({least}) > max.compaction.lag.ms ({most})"
         )
-    tiered = config.properties.get("remote.log.storage.system.enable", "false").lower() == "true"
+    tiered = same(trim(config.properties.get("remote.log.storage.system.enable", "")), "true")
     if parsed.get("remote.storage.enable") is True and not tiered:
         raise ConfigRefusedError(
             "Tiered Storage functionality is disabled in the broker. "
@@ -371,6 +388,10 @@ def parse(known: TopicConfig, value: str) -> object:
         ) from None
     if known.valid is not None:
         known.valid(known.name, typed)
+    if known.loads is not None and not known.loads(value):
+        raise ConfigRefusedError(
+            f"Invalid value {value} for configuration {known.name}: brokers cannot read it"
+        )
     return typed
 
 

@@ -9,10 +9,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator.config.reading import whole_number
-
-INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+from emulator.config import protocol_versions
+from emulator.config.java_text import (
+    INT_MAX,
+    INT_MIN,
+    boolean,
+    double,
+    items,
+    split,
+    trim,
+    whole,
+)
 
 
 class ConfigRefusedError(ValueError):
@@ -28,34 +35,18 @@ class ConfigType:
     complaint: str
 
 
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = whole_number(text.strip())
-        if not low <= value <= high:
-            raise ValueError(text)
-        return value
-
-    return parse
+def _int(text: str) -> int:
+    return whole(trim(text), INT_MIN, INT_MAX)
 
 
-def _boolean(text: str) -> bool:
-    word = text.strip().lower()
-    if word not in {"true", "false"}:
-        raise ValueError(text)
-    return word == "true"
-
-
-def _list(text: str) -> tuple[str, ...]:
-    text = text.strip()
-    return tuple(part.strip() for part in text.split(",")) if text else ()
-
-
-INT = ConfigType("int", _whole(INT_MIN, INT_MAX), "Not a number of type INT")
-LONG = ConfigType("long", _whole(LONG_MIN, LONG_MAX), "Not a number of type LONG")
-DOUBLE = ConfigType("double", lambda text: float(text.strip()), "Not a number of type DOUBLE")
-BOOLEAN = ConfigType("boolean", _boolean, "Expected value to be either true or false")
-STRING = ConfigType("string", lambda text: text.strip(), "Expected value to be a string")
-LIST = ConfigType("list", _list, "Expected a comma separated list.")
+INT = ConfigType("int", _int, "Not a number of type INT")
+LONG = ConfigType("long", lambda text: whole(trim(text)), "Not a number of type LONG")
+DOUBLE = ConfigType("double", double, "Not a number of type DOUBLE")
+BOOLEAN = ConfigType(
+    "boolean", lambda text: boolean(trim(text)), "Expected value to be either true or false"
+)
+STRING = ConfigType("string", trim, "Expected value to be a string")
+LIST = ConfigType("list", items, "Expected a comma separated list.")
 
 Validator = Callable[[str, object], None]
 
@@ -70,10 +61,9 @@ def between(low: float, high: float | None = None) -> Validator:
 
     def check(name: str, value: object) -> None:
         assert isinstance(value, int | float)
-        # Negated, so that NaN is refused as well.
-        if not value >= low:
+        if value < low:  # NaN passes, as in Kafka
             raise _refuse(name, value, f"Value must be at least {low}")
-        if high is not None and not value <= high:
+        if high is not None and value > high:
             raise _refuse(name, value, f"Value must be no more than {high}")
 
     return check
@@ -116,18 +106,45 @@ def valid_list(*words: str) -> Validator:
 def throttled_replicas(name: str, value: object) -> None:
     """``*`` or entries ``partition:broker``."""
     assert isinstance(value, tuple)
-    if value == ("*",):
+    if trim("".join(value)) == "*":
         return
-    for entry in value:
-        if re.fullmatch(r"[0-9]+:[0-9]+", entry) is None:
-            why = (
-                "must be the literal '*' or a list of replicas in the following format: "
-                "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-            )
-            raise _refuse(name, value, f"{name} {why}")
+    if not all(re.fullmatch("([0-9]+:[0-9]+)?", trim(entry)) for entry in value):
+        why = (
+            "must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+        raise _refuse(name, value, f"{name} {why}")
 
 
-def message_format(name: str, value: object) -> None:
-    """A release number or one of its inter-broker protocol versions."""
-    if re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)*(-IV[0-9]+)?", str(value)) is None:
-        raise _refuse(name, value, f"Version {value} is not a valid version")
+def readable_replicas(text: str) -> bool:
+    """Whether every broker can read the text of :func:`throttled_replicas`.
+
+    The validator takes more: blanks, empty entries and large numbers, for which the handler of
+    topic configs throws.
+
+    Source: TopicConfigHandler.parseThrottledPartitions, Kafka 3.9.
+    """
+    text = trim(text)
+    return text in {"", "*"} or all(map(_readable, split(text, ",")))
+
+
+def _readable(entry: str) -> bool:
+    try:
+        partition, broker = split(entry, ":")[:2]
+        whole(partition, INT_MIN, INT_MAX)
+        whole(broker, INT_MIN, INT_MAX)
+    except ValueError:
+        return False
+    return True
+
+
+def message_format(release: str) -> Validator:
+    """A version that a release of Kafka knows."""
+
+    def check(name: str, value: object) -> None:
+        try:
+            protocol_versions.known(str(value), release)
+        except ValueError:
+            raise _refuse(name, value, f"Version {value} is not a valid version") from None
+
+    return check

@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from emulator.config.reading import whole_number
+from emulator.config.java_text import boolean, items, trim, whole
 from emulator.controller.config_defs import (
     BROKER_SOURCE,
     CLUSTER_SOURCE,
@@ -194,7 +194,7 @@ def printed(text: str, kind: Type) -> str:
     >>> printed(" a , b", Type.LIST)
     'a,b'
     """
-    read: Callable[[str], str] = _PRINTED.get(kind, str.strip)
+    read: Callable[[str], str] = _PRINTED.get(kind, trim)
     try:
         return read(text)
     except ValueError:
@@ -204,10 +204,10 @@ def printed(text: str, kind: Type) -> str:
 _PRINTED: Final[Mapping[Type, Callable[[str], str]]] = MappingProxyType(
     {
         Type.UNKNOWN: str,
-        Type.BOOLEAN: lambda text: text.strip().lower(),
-        Type.INT: lambda text: str(whole_number(text.strip())),
-        Type.SHORT: lambda text: str(whole_number(text.strip())),
-        Type.LONG: lambda text: str(whole_number(text.strip())),
-        Type.LIST: lambda text: ",".join(part.strip() for part in text.split(",")),
+        Type.BOOLEAN: lambda text: str(boolean(trim(text))).lower(),
+        Type.INT: lambda text: str(whole(trim(text))),
+        Type.SHORT: lambda text: str(whole(trim(text))),
+        Type.LONG: lambda text: str(whole(trim(text))),
+        Type.LIST: lambda text: ",".join(items(text)),
     }
 )

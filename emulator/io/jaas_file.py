@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from emulator.config.java_text import trim
 from emulator.config.zookeeper import JAAS
 
 BYTES_MAX: Final = 1 << 20
@@ -21,7 +22,7 @@ def inlined(raw: Mapping[str, str]) -> dict[str, str]:
         ValueError: the file cannot be read, or is not text; a value that may be a password is not
             in the error.
     """
-    said = raw.get(JAAS, "").strip()
+    said = trim(raw.get(JAAS, ""))
     if not said or set(said) & set('{};="\n'):
         return dict(raw)
     try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from emulator.config import jaas
+from emulator.config.java_text import trim
 from emulator.config.sasl import MECHANISMS, PLAIN, SaslLogin
 from emulator.net import scram
 from emulator.net.scram import DIGESTS, ITERATIONS_MAX, ITERATIONS_MIN
@@ -89,19 +90,18 @@ def login_of(properties: Mapping[str, str]) -> Login | None:
     Raises:
         ValueError: a protocol, mechanism or login configuration that is not supported.
     """
-    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    protocol = trim(properties.get("security.protocol", "PLAINTEXT")).upper()
     if protocol == "PLAINTEXT":
         return None
     if protocol != "SASL_PLAINTEXT":
         raise ValueError(
             f"security.protocol={protocol}: PLAINTEXT and SASL_PLAINTEXT are supported"
         )
-    mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
+    mechanism = trim(properties.get("sasl.mechanism", "GSSAPI"))
     if mechanism not in MECHANISMS:
         raise ValueError(f"sasl.mechanism={mechanism}: {', '.join(MECHANISMS)} are supported")
-    text = properties.get("sasl.jaas.config", "").strip()
     try:
-        ((module,),) = jaas.parse(f"KafkaClient {{ {text} }};").values()
+        module = jaas.one_module(trim(properties.get("sasl.jaas.config", "")))
         return Login(mechanism, module.options["username"], module.options["password"])
     except (ValueError, KeyError) as error:
         raise ValueError("sasl.jaas.config: one module with username and password") from error

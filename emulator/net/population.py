@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from typing import Final
 
 from emulator.config.connections import ConnectionSettings
-from emulator.config.reading import INT_MAX
+from emulator.config.java_text import INT_MAX
 
 _MAPPED: Final = bytes(10) + b"\xff\xff"
 

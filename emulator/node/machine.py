@@ -13,8 +13,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from emulator.config.java_text import INT_MAX
 from emulator.config.load import Config
-from emulator.config.reading import INT_MAX
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
 from emulator.controller.credentials import taken_away

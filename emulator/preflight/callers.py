@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from emulator.config.java_text import trim
 from emulator.migration.zk_tree.acls import LITERAL, PREFIXED, parse, resource_of
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
@@ -123,7 +124,7 @@ def _maybe_one_tree(one: str, other: str) -> bool:
 def _servers_of(connect: str) -> tuple[frozenset[str], str]:
     """Servers, each with its port, and the chroot."""
     servers, _, path = connect.partition("/")
-    named = (part.strip().lower() for part in servers.split(",") if part.strip())
+    named = (trim(part).lower() for part in servers.split(",") if trim(part))
     return frozenset(x if ":" in x else f"{x}:2181" for x in named), path.strip("/")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
+from emulator.config.java_text import same, whole
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.identities import principal_of, super_users
 from emulator.preflight.kafka_values import BOOLEANS, why_refused
@@ -112,7 +113,7 @@ def _meaning(one: Properties, decision: _Decision) -> Meaning | None:
     text = one.get(key) if key in one.values else decision.default
     if one.provides(key) or why_refused(key, text):
         return None
-    return text.lower() == "true" if key in BOOLEANS else int(text)
+    return same(text, "true") if key in BOOLEANS else whole(text)
 
 
 def _is_worse(after: Meaning, before: Meaning) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
+from emulator.config.java_text import trim
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.preflight.node_file import (
     BETWEEN,
@@ -84,7 +85,7 @@ def parsed(text: str) -> tuple[list[ListenerAddress], list[str]]:
     ([ListenerAddress(name='PLAIN', host='', port=9092)], ['C:9'])
     """
     found, strange = [], []
-    for entry in (part.strip() for part in text.split(",")):
+    for entry in (trim(part) for part in text.split(",")):
         match = _ENTRY.fullmatch(entry)
         if match is not None and 0 <= int(match[3]) <= PORT_MAX:
             found.append(ListenerAddress(match[1].upper(), match[2], int(match[3])))
@@ -288,12 +289,12 @@ def unmapped(one: Properties) -> Iterator[Problem]:
             continue
         if name in mapped and name == upper:
             continue
-        if upper.strip() in mapped:
+        if trim(upper) in mapped:
             yield Problem(
                 NAMES,
                 f"{name!r}: Kafka compares it with names in upper case without blanks, and finds "
                 "none",
-                f"write {upper.strip()}",
+                f"write {trim(upper)}",
             )
         else:
             yield Problem(
@@ -310,13 +311,13 @@ def of_controller(one: Properties) -> Iterator[Problem]:
     ends, names = {end.name for end in listening(one)}, controller_names(one)
     default = "" if LISTENERS in one.values else f" ({LISTENERS} is not set)"
     for name in names:
-        if name not in ends and name.strip().upper() not in ends:
+        if name not in ends and trim(name).upper() not in ends:
             yield Problem(
                 NAMES,
                 f"{name} is not among {LISTENERS} {', '.join(sorted(ends))}{default}",
                 f"add {name}://:9093 to {LISTENERS}, or name the listener that is there",
             )
-    for name in sorted(ends - {name.strip().upper() for name in names} if names else ()):
+    for name in sorted(ends - {trim(name).upper() for name in names} if names else ()):
         yield Problem(
             LISTENERS,
             f"{name} is not in {NAMES}",

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from emulator.config import jaas
 from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
+from emulator.config.java_text import trim
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
-from emulator.preflight.kafka_values import BLANKS
 from emulator.preflight.node_file import AUTHORIZER, ENABLE, NAMES, Properties, number
 from emulator.preflight.stage import standing
 from emulator.preflight.survey import Survey
@@ -20,8 +21,7 @@ A_SUBJECT: Final = "the subject of a certificate, or another principal that its 
 CLUSTER_ACL: Final = "/kafka-acl/Cluster/kafka-cluster"
 _B18: Final = FindingOf("B18", "KAFKA-20762")
 _B19: Final = FindingOf("B19", "KIP-801")
-_USERNAME: Final = re.compile(r"""\busername\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
-_KERBEROS: Final = re.compile(r"""\bprincipal\s*=\s*(?:"([^"/@]+)|'([^'/@]+)|([^\s;"'/@]+))""")
+_OF_A_HOST: Final = re.compile("[/@].*", re.DOTALL)
 
 
 @rule(
@@ -114,7 +114,7 @@ def _cluster_id(survey: Survey) -> Iterator[Outcome]:
 
 def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Outcome]:
     # Without a version it is 0; the others are read to the letter (MetaProperties, Kafka 3.9).
-    version, where = number(meta.get("version", "0").strip(BLANKS)), folder
+    version, where = number(trim(meta.get("version", "0"))), folder
     if version not in {0, 1}:
         yield _B18(
             one.at("meta.properties"),
@@ -292,7 +292,7 @@ def _back(survey: Survey) -> Iterator[Outcome]:
 
 def super_users(one: Properties) -> frozenset[str]:
     """``super.users``, which semicolons separate."""
-    return frozenset(part.strip() for part in one.get(SUPER_USERS).split(";") if part.strip())
+    return frozenset(trim(part) for part in one.get(SUPER_USERS).split(";") if trim(part))
 
 
 def principal_of(one: Properties, listener: str, *, between_brokers: bool = False) -> str | None:
@@ -317,8 +317,13 @@ def principal_of(one: Properties, listener: str, *, between_brokers: bool = Fals
     )
     if mechanism == "OAUTHBEARER":
         return None
-    found = (_KERBEROS if mechanism == "GSSAPI" else _USERNAME).search(told)
-    name = next((part for part in found.groups() if part), "") if found else ""
+    try:
+        options = jaas.one_module(told).options
+    except ValueError:
+        return None
+    kerberos = mechanism == "GSSAPI"
+    name = options.get("principal" if kerberos else "username", "")
+    name = _OF_A_HOST.sub("", name) if kerberos else name
     return f"User:{name}" if name else None
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from emulator.preflight.kafka_values import BLANKS, why_refused
+from emulator.config.java_text import trim, whole
+from emulator.preflight.kafka_values import why_refused
 
 _GROUPS: Final = tuple(
     (f"group.{kind}.{lesser}", low, f"group.{kind}.{greater}", high)
@@ -81,7 +82,7 @@ def contradictions(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         key = "log.cleaner.dedupe.buffer.size"
         yield (key if key in values else "log.cleaner.threads"), "1 MiB or less for each thread"
     protocols = values.get("group.coordinator.rebalance.protocols")
-    if protocols is not None and "classic" not in (x.strip(BLANKS) for x in protocols.split(",")):
+    if protocols is not None and "classic" not in (trim(x) for x in protocols.split(",")):
         yield "group.coordinator.rebalance.protocols", "Kafka refuses it without classic"
 
 
@@ -105,14 +106,14 @@ def _connections(number: _NumbersOfFile, values: Mapping[str, str]) -> Iterator[
     if all_of is not None and one is not None and 0 < all_of < one:
         yield queued, f"below {largest} ({one})"
     per = "max.connections.per.ip"
-    if number.of(per, 1) == 0 and not values.get(f"{per}.overrides", "").strip(BLANKS):
+    if number.of(per, 1) == 0 and not trim(values.get(f"{per}.overrides", "")):
         yield per, f"Kafka takes 0 only with {per}.overrides"
 
 
 def _metadata_log(number: _NumbersOfFile, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What a node with a metadata log refuses when it opens it (KafkaMetadataLog)."""
-    enabled = values.get("zookeeper.metadata.migration.enable", "").strip(BLANKS).lower()
-    if not values.get("process.roles", "").strip(BLANKS) and enabled != "true":
+    enabled = trim(values.get("zookeeper.metadata.migration.enable", "")).lower()
+    if not trim(values.get("process.roles", "")) and enabled != "true":
         return
     least, size = "metadata.log.segment.min.bytes", "metadata.log.segment.bytes"
     low, told = number.of(least, 8 * _MIB), number.of(size, 1024 * _MIB)
@@ -128,7 +129,7 @@ class _NumbersOfFile:
 
     def of(self, key: str, default: int | None) -> int | None:
         """The value of a key, or its default."""
-        text = self._values.get(key, "").strip(BLANKS)
+        text = trim(self._values.get(key, ""))
         if key not in self._values:
             return default
-        return None if not text or why_refused(key, text) else int(text)
+        return None if not text or why_refused(key, text) else whole(text)

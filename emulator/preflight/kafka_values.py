@@ -6,10 +6,11 @@ Source: KafkaConfig.configDef of Kafka 3.9.2; ``tests/conformance`` compares the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
+
+from emulator.config import java_text
 
 BOOLEANS: Final = frozenset(
     """
@@ -188,14 +189,12 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """Keys that take a name, or several, of a list."""
-BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
-"""What Kafka strips from both ends of a value (String.trim); not the no-break space, for one."""
 LISTS: Final = frozenset({"log.cleanup.policy", "group.coordinator.rebalance.protocols"})
-_BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,100}")
-_DECIMAL: Final = re.compile(
-    r"[+-]?(NaN|Infinity|([0-9]{1,100}\.?[0-9]{0,100}|\.[0-9]{1,100})([eE][+-]?[0-9]{1,3})?[dDfF]?)"
-)
+_RANGES: Final = {
+    "SHORT": (-(2**15), 2**15 - 1),
+    "INT": (java_text.INT_MIN, java_text.INT_MAX),
+    "LONG": (java_text.LONG_MIN, java_text.LONG_MAX),
+}
 
 
 def why_refused(key: str, text: str) -> str:
@@ -204,28 +203,26 @@ def why_refused(key: str, text: str) -> str:
     >>> why_refused("num.partitions", "3"), why_refused("num.partitions", "0")
     ('', 'Kafka takes numbers from 1')
     >>> why_refused("num.partitions", "3 # as before"), why_refused("my.own", "x")
-    ('no whole number', '')
+    ('not a whole number', '')
     """
     if key in BOOLEANS:
-        return "" if text.lower() in {"true", "false"} else "neither true nor false"
+        good = java_text.same(text, "true") or java_text.same(text, "false")
+        return "" if good else "neither true nor false"
     if key in NUMBERS:
         kind, least, most = NUMBERS[key].split()
         return _number(kind, least, most, text)
     if key in NAMES:
-        told = [part.strip(BLANKS) for part in text.split(",")] if key in LISTS and text else [text]
-        if set(told) - set(NAMES[key]) and not (key in LISTS and not text):
+        told = java_text.items(text) if key in LISTS else (text,)
+        if set(told) - set(NAMES[key]):
             return f"Kafka takes {', '.join(NAMES[key])}"
     return ""
 
 
 def _number(kind: str, least: str, most: str, text: str) -> str:
-    whole = kind in _BITS
-    if not (_WHOLE if whole else _DECIMAL).fullmatch(text):
-        return "no whole number" if whole else "no number"
-    value = int(text) if whole else float(text.rstrip("dDfF"))
-    reach = 1 << (_BITS[kind] - 1) if whole else 0
-    if whole and not -reach <= value < reach:
-        return f"no number of {_BITS[kind]} bits"
+    try:
+        value = java_text.whole(text, *_RANGES[kind]) if kind in _RANGES else java_text.double(text)
+    except ValueError as error:
+        return "no number" if kind not in _RANGES else str(error)
     low = None if least == "-" else float(least)
     high = None if most == "-" else float(most)
     if (low is not None and value < low) or (high is not None and value > high):

@@ -6,14 +6,13 @@ read. No password is in a finding.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from emulator.config import jaas
 from emulator.preflight.endpoints import Problem
 from emulator.preflight.node_file import Properties
 
-_OPTION: Final = re.compile(r"""([^\s=";']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""")
 _CERTIFICATES: Final = ("ssl.keystore.location", "ssl.keystore.key", "ssl.engine.factory.class")
 _HANDLERS: Final = ("sasl.server.callback.handler.class", "sasl.client.callback.handler.class")
 
@@ -77,10 +76,12 @@ def _options(one: Properties, listener: str) -> Mapping[str, str]:
     key = prefixed if one.get(prefixed) else key
     text = one.get(key)
     handlers = [_of_listener(one, listener, f"{x}{y}") for x in ("", "plain.") for y in _HANDLERS]
-    if "PlainLoginModule" not in text or "\\" in text or one.provides(key) or any(handlers):
+    if "PlainLoginModule" not in text or one.provides(key) or any(handlers):
         return {}
-    found = _OPTION.finditer(text)
-    return {x[1]: next(part for part in x.groups()[1:] if part is not None) for x in found}
+    try:
+        return jaas.one_module(text).options
+    except ValueError:
+        return {}
 
 
 def _of_listener(one: Properties, listener: str, key: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Final
 
+from emulator.config.java_text import INT_MAX, trim, whole
 from emulator.config.listeners import (
     SECURITY_PROTOCOLS,
     HostPort,
@@ -20,9 +21,7 @@ from emulator.config.listeners import (
     listeners_of,
     voters_of,
 )
-from emulator.config.reading import INT_MAX
 from emulator.metadata.metadata_version import MetadataVersion
-from emulator.preflight.kafka_values import BLANKS
 
 ENABLE: Final = "zookeeper.metadata.migration.enable"
 IBP: Final = "inter.broker.protocol.version"
@@ -64,7 +63,7 @@ class Properties:
 
     def get(self, key: str, default: str = "") -> str:
         """Value of a key, without blanks around it."""
-        return self.values.get(key, default).strip(BLANKS)
+        return trim(self.values.get(key, default))
 
     def provides(self, key: str) -> bool:
         """Whether a config provider fills in a part of a value, so that it is not known here.
@@ -85,7 +84,7 @@ class Properties:
 
     def names(self, key: str) -> tuple[str, ...]:
         """Entries of a comma separated value."""
-        parts = (part.strip(BLANKS) for part in self.get(key).split(","))
+        parts = (trim(part) for part in self.get(key).split(","))
         return tuple(part for part in parts if part)
 
     def flag(self, key: str) -> bool:
@@ -143,7 +142,7 @@ class Properties:
     @property
     def voters(self) -> frozenset[int]:
         """Ids in ``controller.quorum.voters``."""
-        ids = (number(one.partition("@")[0].strip()) for one in self.names(VOTERS))
+        ids = (number(trim(one.partition("@")[0])) for one in self.names(VOTERS))
         return frozenset(one for one in ids if one is not None)
 
     @property
@@ -172,7 +171,7 @@ class Properties:
         """Entries of ``listener.security.protocol.map`` as written, protocols in upper case."""
         parts = (one.rpartition(":") for one in self.names(PROTOCOL_MAP))
         return {
-            (name if colon else protocol).strip(): protocol.strip().upper() if colon else ""
+            trim(name if colon else protocol): trim(protocol).upper() if colon else ""
             for name, colon, protocol in parts
         }
 
@@ -246,8 +245,10 @@ def number(text: str) -> int | None:
     >>> number("7"), number("+07"), number("x"), number("-1"), number("9999999999")
     (7, 7, None, None, None)
     """
-    found = int(text) if re.fullmatch(r"[+-]?[0-9]{1,100}", text) else None
-    return found if found is not None and 0 <= found <= INT_MAX else None
+    try:
+        return whole(text, 0, INT_MAX)
+    except ValueError:
+        return None
 
 
 def same_host(one: str, other: str) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from emulator.config.java_text import trim
 from emulator.metadata.metadata_version import VERSIONS
 from emulator.metadata.migration_state import MigrationState
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.identities import is_uuid
-from emulator.preflight.kafka_values import BLANKS
 from emulator.preflight.node_file import (
     BOOTSTRAP,
     IBP,
@@ -68,7 +68,7 @@ def folders(survey: Survey) -> Iterator[Outcome]:
                 "the controller does not start, or starts without a part of its log",
                 "restore an undamaged copy, or format an empty folder",
             )
-        if number(one.meta.get("version", "").strip(BLANKS)) != KRAFT_META:
+        if number(trim(one.meta.get("version", ""))) != KRAFT_META:
             yield _B15(
                 one.name,
                 f"meta.properties has version {one.meta.get('version', 'none')}, a controller's "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.config.reading import whole_number
+from emulator.config.java_text import whole
 from emulator.config.sasl import REAUTHENTICATION, SCRAM, prefix_of
 from emulator.preflight.engine import FindingOf, Outcome, Severity, rule
 from emulator.preflight.node_file import Properties
@@ -62,6 +62,6 @@ def _endless(one: Properties, prefixes: tuple[str, ...]) -> bool:
     if one.provides(key):
         return False
     try:
-        return whole_number(one.get(key)) <= 0
+        return whole(one.get(key)) <= 0
     except ValueError:
         return False  # B25 says so

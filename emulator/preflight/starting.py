@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from emulator.config.authorizer import SUPER_USERS
+from emulator.config.java_text import trim
 from emulator.config.zookeeper import connect_string
 from emulator.preflight.endpoints import (
     ADVERTISED,
@@ -94,7 +95,7 @@ def _older(one: Properties) -> Iterator[Outcome]:
 
 
 def _roles(one: Properties) -> Iterator[Outcome]:
-    roles = [part.strip() for part in one.get(ROLES).split(",")] if one.get(ROLES) else []
+    roles = [trim(part) for part in one.get(ROLES).split(",")] if one.get(ROLES) else []
     for role in sorted(set(roles) - set(KNOWN_ROLES)):
         near = get_close_matches(role.lower(), KNOWN_ROLES, n=1)
         yield _B23(
@@ -224,7 +225,7 @@ def _folders(one: Properties) -> Iterator[Outcome]:
 def _super_users(one: Properties) -> Iterator[Outcome]:
     if not one.get(AUTHORIZER):
         return
-    for user in (part.strip() for part in one.get(SUPER_USERS).split(";")):
+    for user in (trim(part) for part in one.get(SUPER_USERS).split(";")):
         kind, colon, name = user.partition(":")
         if user and not (kind and colon and name):
             yield _B23(

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from emulator.config.confidential import is_name, value_of
+from emulator.config.java_text import trim
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.unknown import OWN_PREFIX, nearest
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.kafka_relations import contradictions
-from emulator.preflight.kafka_values import BLANKS, why_refused
+from emulator.preflight.kafka_values import why_refused
 from emulator.preflight.node_file import IBP, PROVIDERS, Properties
 from emulator.preflight.survey import Survey
 
@@ -63,10 +64,10 @@ def typed(survey: Survey) -> Iterator[Outcome]:
 def _why(one: Properties, key: str, text: str) -> str:
     if one.provides(key):
         return ""
-    judged = not one.is_zookeeper_broker or not text.strip(BLANKS)
+    judged = not one.is_zookeeper_broker or not trim(text)
     if key == IBP and judged and one.protocol is None:
         return "no version that Kafka 3.9 knows"  # B11 says so of ZooKeeper-mode brokers
-    return why_refused(key, text.strip(BLANKS))
+    return why_refused(key, trim(text))
 
 
 @rule(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Final
 
+from emulator.config.java_text import trim
 from emulator.config.listeners import ANY_ADDRESS, HostPort
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.node_file import (
@@ -97,7 +98,7 @@ def _malformed(one: Properties, key: str) -> bool:
     voters, text = key == VOTERS, one.get(key)
     if (one.voter_addresses if voters else one.bootstrap_servers) is None:
         return True
-    entries = [part.strip() for part in text.split(",")] if text else []
+    entries = [trim(part) for part in text.split(",")] if text else []
     # Of a server Kafka takes what is behind the last odd character.
     addresses = [part.partition("@")[2] if voters else part.rpartition("@")[2] for part in entries]
     return not all(_ADDRESS.fullmatch(there) for there in addresses)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from emulator.config.reading import whole_number
+from emulator.config.java_text import trim, whole
 from emulator.raft import layout, snapshots
 from emulator.raft.errors import RecoveryError
 from emulator.raft.verify import read_back
@@ -63,9 +63,9 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
     """
     found: dict[str, str] = {}
     for line in data.decode("latin-1").splitlines():
-        name, equals, value = line.strip().partition("=")
+        name, equals, value = trim(line).partition("=")
         if equals and not name.startswith(("#", "!")):
-            found[name.strip()] = value.strip().replace("\\", "")
+            found[trim(name)] = trim(value).replace("\\", "")
     try:
         if found["version"] != "1":
             why = f"version {found['version']}, a controller's folder has version 1"
@@ -73,7 +73,7 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
         directory = found.get("directory.id")
         return MetaProperties(
             found["cluster.id"],
-            whole_number(found["node.id"]),
+            whole(found["node.id"]),
             None if directory is None else uuid_from_text(directory),
         )
     except KeyError as error:

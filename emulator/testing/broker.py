@@ -9,8 +9,8 @@ from typing import Final
 
 from emulator.commands.format import FormatError, format_broker
 from emulator.config.broker import load_broker
+from emulator.config.java_text import INT_MAX
 from emulator.config.load import ConfigError
-from emulator.config.reading import INT_MAX
 from emulator.faults.script import FaultScript
 from emulator.io.broker_process import BrokerFolders, BrokerProcess
 from emulator.io.clock import Clock

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from emulator.commands.format import FormatError, format_folder
+from emulator.config.java_text import INT_MAX
 from emulator.config.load import ConfigError, load
-from emulator.config.reading import INT_MAX
 from emulator.faults.script import FaultScript
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk

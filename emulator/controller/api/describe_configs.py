@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from emulator.config.reading import whole_number
+from emulator.config.java_text import whole
 from emulator.controller.config_changes import BROKER_LOGGER
 from emulator.controller.config_defs import (
     CLUSTER_SOURCE,
@@ -97,7 +97,7 @@ def identity(resource: Resource) -> tuple[int, str]:
     kind, name = resource.resource_type, resource.resource_name
     if kind == BROKER:
         with suppress(ValueError):
-            return kind, str(whole_number(name))
+            return kind, str(whole(name))
     return kind, name
 
 
@@ -152,7 +152,7 @@ def _node_error(name: str, ctx: ReadContext) -> ApiError | None:
     if not name:
         return None
     try:
-        node_id = whole_number(name)
+        node_id = whole(name)
     except ValueError:
         text = f"Broker id must be an integer, but it is: {name}"
         return ApiError(ErrorCode.INVALID_REQUEST, text)

@@ -12,8 +12,10 @@ into their znode (``storable``). The valid resources of a request are altered, a
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import IntEnum
 
+from emulator.config.java_text import split
 from emulator.controller.config_changes import altered, changed, is_list, list_default
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
@@ -87,14 +89,26 @@ def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | Api
 
 
 def edited(base: str, value: str, operation: ConfigOperation) -> str:
-    """A comma separated list with entries added, each once, or removed."""
-    parts = [part.strip() for part in base.split(",") if part.strip()]
-    for entry in (part.strip() for part in value.split(",") if part.strip()):
-        if operation is ConfigOperation.APPEND and entry not in parts:
-            parts.append(entry)
-        elif operation is ConfigOperation.SUBTRACT and entry in parts:
-            parts.remove(entry)
-    return ",".join(parts)
+    """A comma separated list with entries added, each once, or removed. Blanks belong to entries.
+
+    Source: ConfigurationControlManager.getParts, Kafka 3.9.
+
+    >>> edited("a,,b", "c,a", ConfigOperation.APPEND), edited("a,b", "a", ConfigOperation.SUBTRACT)
+    ('a,b,c', 'b')
+    """
+    parts, entries = [part for part in base.split(",") if part], split(value, ",")
+    if operation is ConfigOperation.APPEND:
+        known = set(parts)
+        return ",".join([*parts, *(one for one in dict.fromkeys(entries) if one not in known)])
+    # Of an entry that is there twice, the first goes.
+    surplus = Counter(entries)
+    left = []
+    for part in parts:
+        if surplus[part] > 0:
+            surplus[part] -= 1
+        else:
+            left.append(part)
+    return ",".join(left)
 
 
 def _answer(resource: Resource, error: ApiError) -> Answer:

@@ -7,9 +7,10 @@ ZkAdminManager.clientQuotaPropsToDoubleMap; ZkConfigMigrationClient.writeClientQ
 from __future__ import annotations
 
 import math
-import re
 from enum import Enum
 from typing import Final
+
+from emulator.config import java_text
 
 
 class NumberType(Enum):
@@ -32,22 +33,19 @@ TYPES: Final = USER_AND_CLIENT_KEYS | IP_KEYS
 EPSILON: Final = 1e-6
 """Maximum distance of a value from the whole number that it means."""
 
-# Double.valueOf: surrounding blanks and a suffix are allowed, underscores are not. Java's
-# hexadecimal form is not supported.
-_NUMBER: Final = re.compile(
-    r"[\x00-\x20]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?[\x00-\x20]*"
-)
-
 
 def parse(text: str) -> float:
     """Read a number as a broker does.
 
     Raises:
-        ValueError: not a number, or not finite.
+        ValueError: not a number. NaN, which brokers take, is refused too: it is equal to nothing,
+            so no comparison of it with the log would end.
     """
-    found = _NUMBER.fullmatch(text)
-    number = float(found[1]) if found else math.nan
-    if not math.isfinite(number):
+    try:
+        number = java_text.double(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
         raise ValueError(f"{text[:100]!r} is not a number")
     return number
 

@@ -21,7 +21,7 @@ from confluent_kafka.admin import NewPartitions as Partitions
 from bench.rig.waiting import PATIENCE_S
 from emulator.commands.format import format_broker
 from emulator.config.broker import load_broker
-from emulator.config.reading import INT_MAX
+from emulator.config.java_text import INT_MAX
 from emulator.io.broker_process import BrokerFolders, BrokerProcess
 from emulator.io.clock import Clock
 from emulator.testing import Cluster

@@ -16,7 +16,7 @@ KafkaServer {
 Client {
     org.apache.zookeeper.server.auth.DigestLoginModule REQUIRED
     username=kafka
-    password="s\\"e\\\\cret";  # ours
+    password="s\\"e\\\\cret";  // ours
 };
 """
 
@@ -44,13 +44,52 @@ def test_sections_modules_and_options() -> None:
         ("Client { a.B u=1; };", "behind a login module one of optional, required"),
         ("Client { a.B required u; };", "'=' is expected behind the name of an option"),
         ("Client { a.B required u=; };", "line 1: an option has no value"),
-        ("Client { a.B required u=1 }", "an option of a login module is expected, not '}'"),
-        ("Client { a.B required u=1", "do not end with ';'"),
+        ("Client { a.B required u=x }", "an option of a login module is expected"),
+        ("Client { a.B required u=x", "do not end with ';'"),
         ("Client { ; };", "a login module is expected"),
-        ('Client {\n a.B required u="1; };', "begins in line 2 has no end"),
+        ('Client {\n a.B required u="1; };', "line 2: the options of a login module do not end"),
+        ("Client { a.B required u=1; };", "an option has no value"),
         ("Client {\n a.B required u;\n };", "line 2: '=' is expected"),
     ],
 )
 def test_where_a_text_is_wrong(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         jaas.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("'s3cret'", "s3cret"),
+        (r'"a\tb"', "a\tb"),
+        (r'"\101\061"', "A1"),
+        ("'a b;c'", "a b;c"),
+        ("pass-word.1", "pass-word.1"),
+        (r"'\400'", "\x200"),
+    ],
+)
+def test_a_property_has_kafka_s_grammar(value: str, read: str) -> None:
+    assert jaas.one_module(f"a.B required password={value};").options == {"password": read}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a.B required password=123;", "a.B required u=x", "a.B required u=x; c.D optional;", ""),
+        *(
+            "a.B required p=x!;",
+            "a.B required p=-x;",
+            "'' required;",
+            "a.B r u=x;",
+            "a.B required p;",
+        ),
+    ],
+)
+def test_a_property_that_kafka_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        jaas.one_module(text)
+
+
+def test_single_quotation_marks_are_none_in_a_file() -> None:
+    with pytest.raises(ValueError, match="an option has no value"):
+        jaas.parse("Client { a.B required password='x'; };")

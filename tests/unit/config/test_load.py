@@ -53,7 +53,7 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
         ),
         ({"node.id": "x"}, "node.id=x: not a whole number"),
         ({"node.id": "300_0"}, "node.id=300_0: not a whole number"),
-        ({"node.id": "\u0663\u0660"}, ": not a whole number"),
+        ({"node.id": "\u0663\u0660"}, "node.id=30 is not in controller.quorum.voters"),
         ({"node.id": "1" * 5_000}, ": not a whole number"),
         ({"controller.quorum.voters": "3_000@a:1"}, "'3_000@a:1' is not id@host:port"),
         ({"controller.quorum.voters": "3000@a:\u0663"}, "is not host:port"),

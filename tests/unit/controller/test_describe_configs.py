@@ -121,9 +121,7 @@ def test_values_are_printed_as_they_were_understood(text: str, kind: Type, shown
     assert printed(text, kind) == shown
 
 
-@pytest.mark.parametrize(
-    "name", ["3_000", " 3000", "3000 ", "\u0663\u0660\u0660\u0660", "3" * 5_000]
-)
+@pytest.mark.parametrize("name", ["3_000", " 3000", "3000 ", "3" * 5_000])
 def test_what_only_python_reads_as_a_number_is_no_node_id(name: str) -> None:
     (result,) = results(ask((BROKER, name)))
     assert result.error_code == 42

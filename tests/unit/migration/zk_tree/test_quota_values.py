@@ -69,10 +69,9 @@ def test_a_number_is_whole_where_kafka_declares_it_so(key: str, number: float, t
         (CONNECTIONS, "2147483648", "is not an INT value"),
         (RATE, "1e19", "is not a LONG value"),
         (SHARE, "", "is not a number"),
-        (SHARE, "1e999", "is not a number"),
+        (SHARE, "NaN", "is not a number"),
         (SHARE, "1_000", "is not a number"),
         (SHARE, "0x10", "is not a number"),
-        (SHARE, "NaN", "is not a number"),
     ],
 )
 def test_a_value_that_is_refused(key: str, text: str, why: str) -> None:
