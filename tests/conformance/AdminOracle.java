@@ -2,6 +2,7 @@ package org.apache.kafka.controller;
 
 import java.net.InetAddress;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -62,6 +63,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *   <li>{@code property NAME=VALUE}, {@code config TYPE RESOURCE NAME=VALUE}: of the controller 3000,
  *       and of a resource, "-" for the nameless broker.
  *   <li>{@code describe SYNONYMS TYPE RESOURCE}: DescribeConfigs of one resource, topic or not.
+ *   <li>{@code value KIND TEXT...}: how a text is read; {@link ValueOracle}.
  *   <li>{@code new}: forget everything.
  * </ul>
  */
@@ -90,6 +92,7 @@ public final class AdminOracle {
         }
     }
 
+    private static final ValueOracle VALUES = values();
     private final Clock clock = new Clock();
     private final Metrics metrics = new Metrics();
     private final ClientQuotaControlManager quotas = new ClientQuotaControlManager.Builder().build();
@@ -113,6 +116,14 @@ public final class AdminOracle {
         }
         System.out.flush();
         System.exit(0);
+    }
+
+    private static ValueOracle values() {
+        try {
+            return new ValueOracle();
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     private void close() {
@@ -140,6 +151,8 @@ public final class AdminOracle {
                 return describe(Boolean.parseBoolean(words[1]), words[2], words[3]);
             case "limit":
                 return limit(words[1], words[2], words[3]);
+            case "value":
+                return VALUES.answer(Arrays.copyOfRange(words, 1, words.length));
             case "take":
                 clock.now = Long.parseLong(words[5]);
                 return take(words[1], words[2], Boolean.parseBoolean(words[3]), Integer.parseInt(words[4]));
