@@ -59,7 +59,8 @@ class World:
     going_back = False
     """An operator has begun to go back to ZooKeeper mode."""
     forgotten = False
-    """ZooKeeper was restored from a state before its first claim."""
+    """ZooKeeper was restored from a state before its first claim, or after somebody had raised the
+    epoch: without ``/controller`` it looks as after a rollback."""
 
     def __init__(self, seed: int, scenario: Scenario, before: World | None = None) -> None:
         self.seed = seed
@@ -377,6 +378,7 @@ class World:
         self._served("")
         self.zookeeper.restore(backup)
         self.epochs_raised = 0
+        self.forgotten |= bool(self.raised_ever)
         for one in self.onlookers:
             one.set_back()
 

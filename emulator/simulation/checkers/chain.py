@@ -155,11 +155,13 @@ class EpochsGrow(Checker):
         newer = claim[1] > self._last[1] - self.world.controller_deleted
         # A term that did not claim may be skipped: brokers may know its epoch.
         least, terms = self._last[0] + 1 + raised, claim[1] - self._last[1]
-        most = least if self._last[1] < 0 else max(least, self._last[0] + terms)
+        most = least if self._last[1] < 0 else max(least, self._last[0] + raised + terms)
         if self._set_back is not None:
             there, shown, kraft_epoch = self._set_back
             least = there + 1 + raised if shown < 0 else least
-            most = max(most, there + 1 + raised, shown + claim[1] - kraft_epoch)
+            most = max(
+                most, there + 1 + raised, max(there, shown) + raised + claim[1] - kraft_epoch
+            )
             self._set_back = None
         right = least <= claim[0] <= most and newer
         ensure(right, self.name, f"{claim} after {self._last}, raised {raised} times by others")

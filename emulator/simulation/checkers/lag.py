@@ -55,9 +55,16 @@ class LagBounded(Checker):
         self._multis = 0
         self._changes: list[int] = []
         """Offsets of records that change something and that ZooKeeper may not have."""
+        self._covered = self._forgotten = -1
+        """What ``/migration`` covered last; what it covered when ZooKeeper was set back."""
+
+    def set_back(self) -> None:
+        """What had been confirmed does not count, though ZooKeeper has forgotten it."""
+        self._forgotten = self._covered
 
     def served(self, changed: frozenset[str], client: str) -> None:
         """Count the multis of this life."""
+        self._covered = max(self._covered, self.world.kraft_offset if OWN in changed else -1)
         self._multis += client == self._life and OWN in changed and EPOCH not in changed
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
@@ -88,7 +95,7 @@ class LagBounded(Checker):
         self._snapshot_end = max((one.end_offset for one in snapshots if one), default=0)
 
     def _judge(self, data: bytes, bound: int) -> None:
-        base = self.world.kraft_offset
+        base = max(self.world.kraft_offset, self._forgotten)
         if self._multis < 2:  # the first only takes the chain over
             base = max(base, self._known)
         self._changes = [one for one in self._changes if one > base]

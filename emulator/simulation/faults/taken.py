@@ -116,15 +116,22 @@ def controller_foreign(strike: Strike) -> None:
     world.foreign_write(SetData(CONTROLLER, data) if there else Create(CONTROLLER, data))
     world.controller_deleted = True
     strike.tell(f"/controller names {STRANGER} in epoch {epoch}")
+    _removed_later(strike)
+
+
+def _removed_later(strike: Strike) -> None:
+    """Somebody deletes ``/controller``, if it still names the stranger then."""
+    world = strike.world
 
     def remove() -> None:
         if world.zookeeper.frozen:
             strike.after_ms(100, remove)
         elif world.numbers(CONTROLLER).get("brokerid") == STRANGER:
             world.foreign_write(Delete(CONTROLLER))
+            world.controller_deleted = True
             strike.tell("/controller is deleted")
 
-    strike.after_ms(rng.randint(*REMOVES_MS), remove)
+    strike.after_ms(strike.rng.randint(*REMOVES_MS), remove)
 
 
 def zookeeper_restored(strike: Strike) -> None:
@@ -149,6 +156,8 @@ def zookeeper_restored(strike: Strike) -> None:
         if world.raised_ever == raised and not _is_over(world) and not (forgets and again):
             world.forgotten |= forgets
             world.restore(backup)
+            if world.numbers(CONTROLLER).get("brokerid") == STRANGER:
+                _removed_later(strike)
 
     delay_ms = strike.rng.randint(*RESTORED_MS)
     strike.after_ms(delay_ms, lambda: strike.when(may_be, restore))
