@@ -285,12 +285,12 @@ def next_epoch(found: Found, who: Claimer) -> int:
 
     ``/controller_epoch`` may have been set back by hand, or restored from a backup with our own
     znode. Brokers then know the epochs of the claims made since, and each term of our log made one
-    at most.
+    at most, above a ``/controller_epoch`` that somebody else had raised by then too.
     """
     last, mine = found.zk_epoch, found.own
     if mine is not None:
         terms_since = max(0, who.kraft_epoch - max(0, mine.kraft_epoch) - 1)
-        last = max(last, mine.zk_epoch + terms_since)
+        last = max(last, mine.zk_epoch) + terms_since
     return min(last + 1, controller.EPOCH_MAX)
 
 

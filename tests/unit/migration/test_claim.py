@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
+from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.preconditions import Why
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Check, Create, SetData
@@ -265,3 +269,23 @@ def test_an_epoch_set_back_by_hand_is_raised_above_what_brokers_know() -> None:
     told = [message.controller_epoch for message in world.requests[1]]  # type: ignore[attr-defined]
     assert set(told) == {known + 1}
     assert differences(world) == {}
+
+
+@pytest.mark.requirement("E06")
+@pytest.mark.parametrize(
+    ("there", "shown", "epoch"),
+    [
+        # ZooKeeper was restored: each of the terms 2 to 5 may have claimed since.
+        (8, 8, 13),
+        # Somebody had raised it by then: the claims since were above that.
+        (11, 8, 16),
+        # Somebody has set it back by hand.
+        (1, 8, 13),
+    ],
+)
+def test_a_claim_is_above_what_the_terms_since_the_one_shown_may_have_claimed(
+    there: int, shown: int, epoch: int
+) -> None:
+    found: Any = SimpleNamespace(zk_epoch=there, own=SimpleNamespace(zk_epoch=shown, kraft_epoch=1))
+    who: Any = SimpleNamespace(kraft_epoch=6)
+    assert claim.next_epoch(found, who) == epoch
