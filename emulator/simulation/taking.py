@@ -23,7 +23,7 @@ def taking(kind: str, seed: int, share: float) -> tuple[str, ...]:
     at a random time, the others when the migration has reached a state, or a little later.
 
     >>> taking("swarm", 3, 0.5)
-    ('controller-deleted/t1',)
+    ('epoch-bumped@DUAL_WRITE+1000/t0',)
     """
     rng = Random(f"{kind} taking {seed}")
     found = []
