@@ -159,6 +159,9 @@ class EpochsGrow(Checker):
         if self._set_back is not None:
             there, shown, kraft_epoch = self._set_back
             least = there + 1 + raised if shown < 0 else least
+            if claim[1] == self._last[1]:
+                # The claim of this term is forgotten before its process has seen it.
+                newer, least = True, min(least, self._last[0])
             most = max(
                 most, there + 1 + raised, max(there, shown) + raised + claim[1] - kraft_epoch
             )

@@ -44,7 +44,11 @@ def controller_pause(strike: Strike) -> None:
     pause_ms = strike.rng.randint(50, 2_000)
     strike.after_ms(
         pause_ms,
-        lambda: strike.when(lambda: world.claimed_kraft_epoch > epoch, old.thaw, within_ms=60_000),
+        lambda: strike.when(
+            lambda: world.numbers("/kraft_bridge").get("kraft_epoch", -1) > epoch,
+            old.thaw,
+            within_ms=60_000,
+        ),
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from emulator.migration.dual_write.modes import Mode
 from emulator.migration.taking_over.preconditions import Why
 from emulator.seam import Effect
 from emulator.simulation.checkers.base import CONTROLLER, EPOCH, OWN, Checker
@@ -31,8 +30,8 @@ RESTORED_MS: Final = (20, 6_000)
 class OperatorOfOne(Checker):
     """Who has a single controller, and does what its ``/status`` says.
 
-    One that was deposed is restarted. If its log begins after what a restored ZooKeeper shows, the
-    log is known to be the newer one here: then ``/kraft_bridge`` is deleted, and the epoch that
+    One whose claim is over is restarted. If its log begins after what a restored ZooKeeper shows,
+    the log is known to be the newer one here: then ``/kraft_bridge`` is deleted, and the epoch that
     brokers know is written.
     """
 
@@ -52,7 +51,7 @@ class OperatorOfOne(Checker):
         driver = process.node.driver
         if driver is None or process.name in self._seen:
             return
-        if driver.write_behind.mode is Mode.DEPOSED:
+        if driver.waits.over:
             self._later(process, process.kill)
         elif self._restored and any(
             one.reason.why is Why.OTHER_LOG and "an older state" in one.reason.text
