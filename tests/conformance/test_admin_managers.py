@@ -25,7 +25,7 @@ from wire.codec import decode, encode
 from wire.record_serde import decode_record
 from wire.schema import spec
 
-HELPER = Path(__file__).parent / "AdminOracle.java"
+HELPERS = [Path(__file__).parent / name for name in ("AdminOracle.java", "ValueOracle.java")]
 SCENARIOS = 150
 
 Oracle = Callable[[list[str]], list[str]]
@@ -34,7 +34,7 @@ Oracle = Callable[[list[str]], list[str]]
 @pytest.fixture(scope="module")
 def oracle(compile_java: Callable[..., Path]) -> Oracle:
     jars = kafka_jars("3.9.2")
-    ask = partial(java, [*jars, compile_java([HELPER], jars)])
+    ask = partial(java, [*jars, compile_java(HELPERS, jars)])
 
     def answers(questions: list[str]) -> list[str]:
         text = "\n".join(questions).encode()
