@@ -24,10 +24,11 @@ class Check:
     step: int
     what: str
     held: bool | None
-    """None: not judged; only a check of speed may be that, or the report."""
+    """None: not judged, and ``figures`` says why."""
     figures: str
     of_speed: bool = False
-    """Whether it is about rate, latency or duration, and not about safety: it fails no run."""
+    """Whether it is of rate or latency, of the report, or of when something happened, and not of
+    safety: it fails no run, and it alone may be not judged."""
 
 
 class Narrator:
@@ -68,7 +69,7 @@ class Narrator:
         return held
 
     def check_speed(self, what: str, held: bool, figures: str, busy: str | None) -> None:
-        """Note and print whether rate, latency or duration was as it should be.
+        """Note and print whether something that is not of safety was as it should be.
 
         Args:
             what: the check.

@@ -95,15 +95,11 @@ def _verdict(narrator: Narrator, options: Options) -> int:
     """Print the last line; the exit code follows from the checks of safety alone."""
     safety = [each for each in narrator.checks if not each.of_speed]
     held = len(safety) - len(narrator.failed)
-    speed = [each for each in narrator.checks if each.of_speed and not each.held]
-    also = "".join(
-        f"; {count} of speed {word}"
-        for word, count in (
-            ("not judged", sum(each.held is None for each in speed)),
-            ("FAILED", sum(each.held is False for each in speed)),
-        )
-        if count
-    )
+    counts = {
+        "not judged": sum(each.held is None for each in narrator.checks),
+        "of speed FAILED": sum(each.held is False and each.of_speed for each in narrator.checks),
+    }
+    also = "".join(f"; {count} {what}" for what, count in counts.items() if count)
     text = f"{held} of {len(safety)} checks held{also}; {narrator.elapsed_s:.0f} s in all"
     if narrator.failed:
         narrator.out.print(f"demo FAILED: {text}; logs in {options.out}", soft_wrap=True)

@@ -82,7 +82,8 @@ def _at_one_offset(stage: Stage) -> tuple[Entities, Entities]:
     def read() -> tuple[Entities, Entities] | None:
         before = _written(stage)
         tree = _tree(stage)
-        return still(tree, stage.controllers.records(), before, _written(stage))
+        after = _written(stage)  # before the log is read, so that the log has all of it
+        return still(tree, stage.controllers.records(), before, after)
 
     found = wait_for("stores that do not change while they are read", read, PATIENCE_S)
     assert found is not None

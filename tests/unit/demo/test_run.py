@@ -62,7 +62,7 @@ BUSY = "this machine carried 3.1 of 10 changes a second, other programs used 1.2
 @pytest.mark.parametrize(
     ("busy", "line", "end"),
     [
-        (BUSY, f"NOT JUDGED  at least 8/s: 3.1/s; {BUSY}", "; 1 of speed not judged; "),
+        (BUSY, f"NOT JUDGED  at least 8/s: 3.1/s; {BUSY}", "; 1 not judged; "),
         (None, "FAILED      at least 8/s: 3.1/s", "; 1 of speed FAILED; "),
     ],
 )
