@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from emulator.net.control import ControlRequest
 from emulator.seam import Effect
@@ -11,7 +10,7 @@ from emulator.simulation.broker import BrokerAsked, SimulatedBroker
 from emulator.simulation.process import Process
 
 
-class Onlooker(Protocol):
+class Onlooker:
     """Sees everything and changes nothing; may raise Violated."""
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from emulator.net.control import ControlRequest
-from emulator.seam import Effect
-from emulator.simulation.broker import BrokerAsked, SimulatedBroker
-from emulator.simulation.process import Process
+from emulator.simulation.onlooker import Onlooker
 from emulator.simulation.world import World
 
 OWN: Final = "/kraft_bridge"
@@ -17,7 +13,7 @@ EPOCH: Final = "/controller_epoch"
 CONTROLLER: Final = "/controller"
 
 
-class Checker:
+class Checker(Onlooker):
     """Observes a run and changes nothing; every method may raise Violated.
 
     Each judges by what can be seen from outside: the bytes on the disks, ZooKeeper's tree, what
@@ -28,27 +24,6 @@ class Checker:
 
     def __init__(self, world: World) -> None:
         self.world = world
-
-    def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
-        """A controller process has taken a step, with these effects to come."""
-
-    def served(self, changed: frozenset[str], client: str) -> None:
-        """ZooKeeper has served a request of ``client``, which changed these znodes."""
-
-    def read(self, paths: frozenset[str], client: str) -> None:
-        """ZooKeeper has served any request of ``client``, which read these znodes, or none."""
-
-    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
-        """A broker has received a control request."""
-
-    def granted(self, broker: SimulatedBroker) -> None:
-        """A change of an ISR was granted to the leader that had asked for it."""
-
-    def passed_on(self, asked: BrokerAsked) -> None:
-        """A client has the answer of a broker, or none."""
-
-    def set_back(self) -> None:
-        """ZooKeeper's ensemble has begun again from a backup of an earlier state."""
 
     def unrest(self) -> str:
         """What has not come to rest yet; empty when all has."""
