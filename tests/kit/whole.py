@@ -4,6 +4,8 @@
   the middle of an answer, a fixture that was never set up. So what it shared is ended with it, and
   the next test that asks for it gets a new one. A set-up that fails twice in a row fails by
   itself: it is left as it is, and what needs it fails with the same reason, at once.
+* What a test has a signal do ends with it, also if it passed: a server that a later one starts
+  would otherwise ignore the SIGTERM that is to end it.
 * What it left to be collected is collected with it: the sockets of a failed test would otherwise
   be reported in the middle of another one.
 * A test that hangs ends. What the time limit of pytest-timeout raises, an event loop takes for a
@@ -43,6 +45,7 @@ STRIKES_AGAIN_S: Final = 120
 SET_UPS: Final = 2
 """So many set-ups of one fixture may fail in a row; then it is left as it is."""
 
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FOREIGN: Final = frozenset({"_pytest", "pytest_asyncio", "xdist", "_hypothesis_pytestplugin"})
 _FAILED: Final = pytest.StashKey[bool]()
 _LIMIT: Final = pytest.StashKey[pytest_timeout.Settings]()
@@ -191,8 +194,11 @@ def _end_shared(item: pytest.Item) -> Iterator[BaseException]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Collect what a failed test left, now that nothing holds it."""
+    """Undo what a test has signals do; collect what a failed one left, as nothing holds it now."""
+    handlers = {number: signal.getsignal(number) for number in _ENDING}
     result = yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     if _FAILED in item.stash:
         for name in ("last_exc", "last_type", "last_value", "last_traceback"):
             vars(sys).pop(name, None)

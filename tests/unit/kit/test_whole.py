@@ -203,3 +203,20 @@ def test_6(): pass
         "test_5": ["error"],
         "test_6": [],
     }
+
+
+def test_a_test_that_has_ignored_a_signal_passes_that_on_to_no_server(tmp_path: Path) -> None:
+    found, _, _ = run(
+        tmp_path,
+        """
+import signal, subprocess
+
+def test_1(): signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def test_2():
+    with subprocess.Popen(["sleep", "60"]) as server:
+        server.terminate()
+    assert server.returncode == -signal.SIGTERM
+def test_3(): raise ValueError
+""",
+    )
+    assert found == {"test_1": [], "test_2": [], "test_3": ["failure"]}
