@@ -285,13 +285,21 @@ def next_epoch(found: Found, who: Claimer) -> int:
 
     ``/controller_epoch`` may have been set back by hand, or restored from a backup with our own
     znode. Brokers then know the epochs of the claims made since, and each term of our log made one
-    at most, above a ``/controller_epoch`` that somebody else had raised by then too.
+    at most: above that of our last claim, and above what ``/controller_epoch`` shows, which Kafka's
+    controllers in the quorum raised until the last term that wrote ``/migration``, or somebody did.
     """
     last, mine = found.zk_epoch, found.own
     if mine is not None:
-        terms_since = max(0, who.kraft_epoch - max(0, mine.kraft_epoch) - 1)
-        last = max(last, mine.zk_epoch) + terms_since
+        written = max(mine.kraft_epoch, found.migration.kraft_controller_epoch)
+        last = max(
+            mine.zk_epoch + _terms_between(mine.kraft_epoch, who.kraft_epoch),
+            found.zk_epoch + _terms_between(written, who.kraft_epoch),
+        )
     return min(last + 1, controller.EPOCH_MAX)
+
+
+def _terms_between(earlier: int, later: int) -> int:
+    return max(0, later - max(0, earlier) - 1)
 
 
 def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:

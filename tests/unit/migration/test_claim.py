@@ -273,19 +273,33 @@ def test_an_epoch_set_back_by_hand_is_raised_above_what_brokers_know() -> None:
 
 @pytest.mark.requirement("E06")
 @pytest.mark.parametrize(
-    ("there", "shown", "epoch"),
+    ("there", "shown", "written", "epoch"),
     [
         # ZooKeeper was restored: each of the terms 2 to 5 may have claimed since.
-        (8, 8, 13),
+        (8, 8, 1, 13),
         # Somebody had raised it by then: the claims since were above that.
-        (11, 8, 16),
+        (11, 8, 1, 16),
         # Somebody has set it back by hand.
-        (1, 8, 13),
+        (1, 8, 1, 13),
+        # Controllers of Kafka claimed in the terms 2 to 5, and the last of them wrote /migration.
+        (12, 8, 5, 13),
+        # Only that of term 4 did: that of term 5 may be missing.
+        (11, 8, 4, 13),
+        # ... and ZooKeeper was restored from before term 4, but for /migration.
+        (1, 8, 4, 13),
+        # They claimed above what somebody had raised: only that of term 5 may be missing.
+        (100, 8, 4, 102),
+        # Nobody can have written a term that is still to come.
+        (12, 8, 9, 13),
     ],
 )
 def test_a_claim_is_above_what_the_terms_since_the_one_shown_may_have_claimed(
-    there: int, shown: int, epoch: int
+    there: int, shown: int, written: int, epoch: int
 ) -> None:
-    found: Any = SimpleNamespace(zk_epoch=there, own=SimpleNamespace(zk_epoch=shown, kraft_epoch=1))
+    found: Any = SimpleNamespace(
+        zk_epoch=there,
+        own=SimpleNamespace(zk_epoch=shown, kraft_epoch=1),
+        migration=SimpleNamespace(kraft_controller_epoch=written),
+    )
     who: Any = SimpleNamespace(kraft_epoch=6)
     assert claim.next_epoch(found, who) == epoch
