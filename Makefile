@@ -71,7 +71,7 @@ sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, of three
 	code=0; $(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS) || code=1; \
 	  $(PY) -m tools.recorded failover $(PY) -m emulator.cli simulate --controllers 3 --migration \
 	  --count $(SEEDS) --jobs $(JOBS) || code=1; \
-	  $(PY) -m emulator.cli simulate --kind attempts --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
+	  $(PY) -m tools.recorded attempts $(PY) -m emulator.cli simulate --kind attempts --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
 
 endurance: $(ENV) ## HOURS (12) of one simulated cluster in mixed mode, then in KRaft mode (half an hour of a core); exit 1: a size grew
 	code=0; $(PY) -m tools.recorded endurance $(PY) -m emulator.simulation.endurance --hours $(HOURS) || code=1; \

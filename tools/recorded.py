@@ -3,7 +3,8 @@
 Usage: ``python -m tools.recorded NAME COMMAND ...``. ``KRAFT_BRIDGE_RECORD`` tells the command
 where to leave a JSON document: ``complete`` (whether it ran all there is) and ``tests``, each with
 ``test``, ``ids``, ``kind`` and ``outcome``. The commit, the files that differed from it before and
-after, and the exit code are added here; the whole is kept as ``.cache/records/NAME.json``.
+after, the exit code and whether it was interrupted are added here; the whole is kept as
+``.cache/records/NAME.json``. Of a command that left nothing the record has no tests, and it failed.
 
 The record of the run before is removed first. ``tools.requirements`` reads the records and says
 which of them count.
@@ -55,7 +56,7 @@ def changed(since: str) -> list[str] | None:
 
 
 def run(name: str, command: list[str]) -> int:
-    """Run a command and keep its record; returns its exit code, 1 if it left no record."""
+    """Run a command and keep its record; returns its exit code, at least 1 if it left no record."""
     path = RECORDS / f"{name}.json"
     path.unlink(missing_ok=True)
     RECORDS.mkdir(parents=True, exist_ok=True)
@@ -63,31 +64,43 @@ def run(name: str, command: list[str]) -> int:
     draft.unlink(missing_ok=True)
     head = commit()
     before = None if head is None else changed(head)
-    code = _call(command, os.environ | {VARIABLE: str(draft)})
+    code, interrupted = _call(command, os.environ | {VARIABLE: str(draft)})
     try:
         document = json.loads(draft.read_text())
     except (OSError, ValueError):
         sys.stderr.write(f"{name}: no record was left\n")
-        return code or 1
+        document, code = {"complete": False, "tests": []}, code or 1
     after = None if head is None else changed(head)
     moved = commit() != head
     unknown = before is None or after is None
     different = None if unknown else sorted({*(before or ()), *(after or ())})
-    document |= {"commit": head, "different": different, "moved": moved, "exit": code}
+    document |= {"commit": head, "different": different, "moved": moved}
+    document |= {"exit": code, "interrupted": interrupted}
     draft.write_text(json.dumps(document, indent=1) + "\n")
     draft.replace(path)
     return code
 
 
-def _call(command: list[str], environment: dict[str, str]) -> int:
-    """Run it; an interrupt goes to it as well, and it is waited for."""
+def _call(command: list[str], environment: dict[str, str]) -> tuple[int, bool]:
+    """Run it; returns its exit code and whether it was interrupted, of which it hears as well.
+
+    The code is not 0 then, even if the interrupt came while that was read.
+    """
+    interrupted = False
     with subprocess.Popen(command, cwd=ROOT, env=environment) as child:
-        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+
+        def end(*_: object) -> None:
+            nonlocal interrupted
+            interrupted = True
+            child.terminate()
+
+        signal.signal(signal.SIGTERM, end)
         while True:
             try:
-                return child.wait()
+                code = child.wait()
+                return (code or 128 + signal.SIGINT if interrupted else code), interrupted
             except KeyboardInterrupt:
-                continue
+                interrupted = True
 
 
 def main() -> int:

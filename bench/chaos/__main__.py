@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from bench import record
-from bench.chaos.proofs import proofs
+from bench.chaos.proofs import RATE, proofs, whole
 from bench.chaos.run import run
 from bench.chaos.stage import Options
 from bench.rig.process import interrupt_on_terminate
@@ -27,14 +27,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the faults; else by the clock")
     parser.add_argument("--kafkas", type=int, choices=[0, 1, 2], default=0, help="of Kafka's")
     parser.add_argument("--servers", type=int, choices=[0, 1, 3], default=0, help="of ZooKeeper")
-    parser.add_argument("--rate", type=float, default=8, help="administrative changes per second")
+    parser.add_argument(
+        "--rate", type=float, default=RATE, help="administrative changes per second"
+    )
     given = parser.parse_args()
     seed = int(time.time()) % 1_000_000 if given.seed is None else given.seed
     out = given.out.absolute() / time.strftime(f"chaos-%Y%m%d-%H%M%S-{seed}")
     interrupt_on_terminate()
-    code = run(Options(out, given.seconds, seed, given.kafkas, given.servers, given.rate))
+    options = Options(out, given.seconds, seed, given.kafkas, given.servers, given.rate)
+    code = run(options)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
-    record.leave(proofs(events, held=code == 0), complete=True)
+    record.leave(proofs(events, held=code == 0), complete=whole(options))
     return code
 
 

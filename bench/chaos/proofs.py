@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from bench.chaos.plan import Fault
+from bench.chaos.stage import Options
 from bench.demo.controllers import IDS
 from bench.record import Proof
 
 Event: TypeAlias = Mapping[str, Any]
 """A line of ``events.jsonl``."""
+
+SECONDS: Final = 110.0
+"""Of each of the four rounds of ``make chaos``; a shorter one is a part only."""
+RATE: Final = 8.0
+"""Administrative changes per second; under a lower one a round is a part only."""
+
+
+def whole(options: Options) -> bool:
+    """Whether a round has the length and the load of those of ``make chaos``."""
+    return options.seconds >= SECONDS and options.rate >= RATE
 
 
 def proofs(events: Sequence[Event], *, held: bool) -> list[Proof]:

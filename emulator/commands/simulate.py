@@ -93,10 +93,10 @@ def simulate(  # noqa: PLR0917  # one option each
         f"{rate:.0f} seeds/min, "
         f"{len(failed)} failed{', interrupted' if interrupted else ''}"
     )
+    if record is not None and (failed or not interrupted):
+        _keep(record, kind, first, strikes, failed, seconds)
     if interrupted:
         raise typer.Exit(130)
-    if record is not None:
-        _keep(record, kind, first, strikes, failed, seconds)
     raise typer.Exit(1 if failed else 0)
 
 
@@ -202,7 +202,7 @@ def _keep(  # noqa: PLR0917  # the columns of a record
         "outcome": "failed" if failed else "passed",
     }
     content = {
-        "complete": kind in {"swarm", "failover"} and done >= SEEDS_MIN,
+        "complete": kind in {"swarm", "failover", "attempts"} and done >= SEEDS_MIN,
         "tests": [proof],
         "kind": kind,
         "first_seed": first,

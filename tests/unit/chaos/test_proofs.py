@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.chaos.proofs import proofs
+from bench.chaos.proofs import RATE, SECONDS, proofs, whole
+from bench.chaos.stage import Options
+
+MAKEFILE = Path(__file__).resolve().parents[3] / "Makefile"
 
 BEGIN = {"what": "begin", "servers": 1, "kafkas": 0}
 BROKER = {"what": "strike", "kind": "broker", "fault": "PAUSE", "number": 1}
@@ -44,3 +49,20 @@ def test_without_zookeeper_and_without_strikes_nothing_of_a_migration_is_proven(
     told = [leads(3001, 1), strikes(1), leads(3002, 2)]
     assert proofs([{**BEGIN, "servers": 0}, *told], held=True) == []
     assert proofs([BEGIN], held=True) == []
+
+
+def test_a_round_is_whole_with_the_length_and_load_of_make_chaos() -> None:
+    [named] = re.findall(r"^CHAOS = .* --seconds (\d+)$", MAKEFILE.read_text(), re.MULTILINE)
+    assert whole(Options(Path(), float(named), rate=RATE))
+    assert not whole(Options(Path(), SECONDS - 1, rate=RATE))
+    assert not whole(Options(Path(), SECONDS, rate=RATE / 2))
+
+
+def test_the_rounds_of_make_chaos_differ_and_have_no_other_option() -> None:
+    rounds = re.findall(r"recorded (chaos\w+) \$\(CHAOS\)(.*) \|\|", MAKEFILE.read_text())
+    assert dict(rounds) == {
+        "chaosone": " --servers 1",
+        "chaosthree": " --servers 3",
+        "chaoskafka": " --servers 1 --kafkas 1",
+        "chaoskafkas": " --kafkas 2",
+    }

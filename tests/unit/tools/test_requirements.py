@@ -1,6 +1,7 @@
 """Which records prove requirements: complete, passed, and of what stands in the checkout."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ GOOD = {
     "complete": True,
     "tests": [{"test": "t", "ids": ["W01"], "kind": "unit", "outcome": "passed"}],
 }
+NOTHING = {"complete": True, "tests": []}
 LEAVE = "import json, os; json.dump({document}, open(os.environ['KRAFT_BRIDGE_RECORD'], 'w'))"
 PAGE = """
 | W01 | the first | it is seen | unit | test |
@@ -46,6 +48,13 @@ class Checkout:
     def commit(self):
         self.git("add", ".")
         self.git("commit", "-qm", "a change")
+
+    def make(self, target, document):
+        """Each record that the target leaves; the document is that of the first."""
+        first, *others = requirements.PARTS[target]
+        self.run(first, document)
+        for name in others:
+            self.run(name, NOTHING)
 
     def run(self, name, document, then=""):
         return recorded.run(
@@ -136,22 +145,123 @@ def test_the_record_before_is_gone_even_if_the_run_leaves_none(checkout, capsys)
     assert requirements.main() == 1
 
 
-def test_other_runs_add_to_it_and_their_failures_take_away(checkout, capsys):
-    matrix = [{"test": "m", "ids": ["W02"], "kind": "real broker", "outcome": "passed"}]
+def outcome(number, outcome, kind="real broker"):
+    return {"test": outcome, "ids": [number], "kind": kind, "outcome": outcome}
+
+
+def test_other_runs_add_to_it(checkout, capsys):
     checkout.run("test", GOOD)
-    checkout.run("matrix", GOOD | {"tests": matrix})
+    checkout.make("matrix", GOOD | {"tests": [outcome("W02", "passed")]})
     assert requirements.main() == 0
     printed = capsys.readouterr().out
     assert "2 of 2 proven" in printed
     assert "W02  real broker" in printed
-    red = [{"test": "m", "ids": ["W01"], "kind": "real broker", "outcome": "failed"}]
-    checkout.run("matrix", GOOD | {"tests": red})
+    assert "runs that count: make test, make matrix" in printed
+
+
+@pytest.mark.parametrize("target", ["life", "matrix", "chaos", "sim", "endurance"])
+def test_a_run_that_failed_takes_away_what_another_proves(checkout, capsys, target):
+    """Every command that leaves a record ends with an error if a test in it failed."""
+    checkout.run("test", GOOD | {"tests": [outcome("W01", "passed"), outcome("W02", "passed")]})
+    red = GOOD | {"tests": [outcome("W01", "failed"), outcome("W02", "passed")]}
+    for name in requirements.PARTS[target]:
+        checkout.run(name, red, "raise SystemExit(1)")
     assert requirements.main() == 1
+    printed = capsys.readouterr().out
+    assert "1 of 2 proven" in printed
+    assert "W01  -" in printed
+    assert re.search(rf"^FAILED: make {target}.*, which disproves W01$", printed, re.MULTILINE)
+    assert f"make {target}" not in "".join(re.findall("^not .*|^runs .*", printed, re.MULTILINE))
+
+
+def test_what_passed_in_a_run_that_failed_is_not_proven(checkout, capsys):
+    checkout.run("test", GOOD)
+    red = GOOD | {"tests": [outcome("W01", "failed"), outcome("W02", "passed")]}
+    checkout.run("matrix", red, "raise SystemExit(1)")
+    assert requirements.main() == 1
+    assert "0 of 2 proven" in capsys.readouterr().out
+
+
+def test_a_failure_of_other_code_takes_nothing_away(checkout):
+    checkout.run("life", GOOD | {"tests": [outcome("W01", "failed")]}, "raise SystemExit(1)")
+    checkout.write("code.py", "2\n")
+    checkout.commit()
+    checkout.run("test", GOOD)
+    assert requirements.main() == 0
+
+
+@pytest.mark.parametrize(
+    ("then", "code"),
+    [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9), ("", 1)],
+    ids=["failed", "killed", "ended"],
+)
+def test_a_run_that_ends_without_a_record_has_failed(checkout, capsys, then, code):
+    checkout.run("test", GOOD)
+    assert recorded.run("life", [sys.executable, "-c", then]) == code
+    assert requirements.main() == 1
+    printed = capsys.readouterr().out
+    assert "FAILED: make life\n" in printed
+    assert "1 of 2 proven" in printed
+
+
+INTERRUPTED = """
+import pathlib, sys
+from tools import recorded
+recorded.ROOT = pathlib.Path.cwd()
+recorded.RECORDS = recorded.ROOT / ".cache" / "records"
+recorded.run("life", [sys.executable, "-c", {command!r}])
+"""
+
+
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("code", [0, 1], ids=["well", "failed"])
+def test_a_run_that_was_interrupted_has_failed_if_a_test_in_it_did(checkout, capsys, sent, code):
+    checkout.run("test", GOOD)
+    red = {"complete": False, "tests": [outcome("W01", "failed")]}
+    ends = f"\nimport signal; os.kill(os.getppid(), signal.{sent}); raise SystemExit(130)"
+    command = LEAVE.format(document=red if code else NOTHING) + ends
+    subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(command=command)],
+        cwd=checkout.folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert requirements.main() == code
+    told = capsys.readouterr()
+    assert "the record of `make life` does not count: it was interrupted" in told.err
+    assert ("FAILED: make life, which disproves W01" in told.out) is bool(code)
+
+
+def test_chaos_counts_with_all_of_its_rounds(checkout, capsys):
+    page = PAGE.replace("matrix", "chaos")
+    checkout.write("page.md", page)
+    checkout.commit()
+    checkout.run("test", GOOD)
+    rounds = requirements.PARTS["chaos"]
+    for number, name in enumerate(rounds, 1):
+        checkout.run(name, GOOD | {"tests": [outcome("W02", "passed")]})
+        assert requirements.main() == 0
+        printed = capsys.readouterr().out
+        assert f"{1 + (number == len(rounds))} of 2 proven" in printed
+        assert ("not counted: make chaos, which has to prove W02" in printed) is (
+            number < len(rounds)
+        )
+
+
+def test_each_record_of_the_makefile_is_read():
+    """A record whose name nobody knows would be neither a proof nor a failure."""
+    targets, target = {}, ""
+    for line in (ROOT / "Makefile").read_text().splitlines():
+        if head := re.match(r"([a-z]+):", line):
+            target = head[1]
+        for name in re.findall(r"tools\.recorded ([a-z]+)", line):
+            targets.setdefault(target, []).append(name)
+    assert {target: tuple(names) for target, names in targets.items()} == requirements.PARTS
 
 
 def test_a_run_that_counts_has_to_prove_its_rows(checkout, capsys):
     checkout.run("test", GOOD)
-    checkout.run("matrix", GOOD)
+    checkout.make("matrix", GOOD)
     assert requirements.main() == 1
     printed = capsys.readouterr().out
     assert "of the 2 due in these runs, 1" in printed
@@ -162,7 +272,7 @@ def test_a_run_that_counts_has_to_prove_its_rows(checkout, capsys):
 def test_a_weaker_proof_needs_a_reason_on_the_page(checkout, capsys):
     weak = [{"test": "m", "ids": ["W02"], "kind": "unit", "outcome": "passed"}]
     checkout.run("test", GOOD)
-    checkout.run("matrix", GOOD | {"tests": weak})
+    checkout.make("matrix", GOOD | {"tests": weak})
     assert requirements.main() == 1
     assert "and the page does not say why: W02" in capsys.readouterr().out
     reason = "\n## Proven more narrowly than asked\n\n| W02 | real brokers |\n"
@@ -233,7 +343,7 @@ def test_each_row_that_is_proven_more_narrowly_exists_once():
 
 
 def test_without_make_test_nothing_is_proven(checkout, capsys):
-    checkout.run("matrix", GOOD)
+    checkout.make("matrix", GOOD)
     assert requirements.main() == 1
     assert "No record of `make test` counts" in capsys.readouterr().err
 
