@@ -153,6 +153,7 @@ STARTING = """
 import os, signal, subprocess, sys
 from pathlib import Path
 from bench.rig import process
+signal.signal(signal.{name}, signal.SIG_DFL)  # also where the tests run under nohup
 process.interrupt_on_terminate(signal.SIGINT)
 popen = subprocess.Popen
 
