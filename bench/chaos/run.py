@@ -166,7 +166,7 @@ def _await(stage: Stage, say: Say, what: str, ready: Callable[[], bool]) -> None
 
 def _revive(stage: Stage, say: Say) -> None:
     for broker in stage.revive():
-        say("started again", {"broker": broker.id, "why": "the znode of its last session"})
+        say("started again", {"broker": broker.id, "why": "its ZooKeeper session"})
 
 
 def _create(stage: Stage) -> None:

@@ -148,12 +148,12 @@ class Stage:
                 pass
 
     def revive(self) -> list[Broker]:
-        """Start again the brokers that ended at the znode of their last session.
+        """Start again the brokers that ended for a ZooKeeper session, of before or of their own.
 
         As an operator would, or the service manager; it is no fault of a controller. A broker that
         ended for another reason stays down, and the verdict says so.
         """
-        found = [each for each in self.brokers if each is not self._killed and each.met_own_znode]
+        found = [each for each in self.brokers if each is not self._killed and each.lost_session]
         for broker in found:
             broker.start()
         return found

@@ -22,6 +22,7 @@ from bench.rig.zookeeper import ZooKeeper
 
 CONTROLLER_ID = 3000
 _STARTED = "started (kafka.server."
+_EXPIRED = "KeeperErrorCode = Session expired for"
 
 _LOG = """\
 log4j.rootLogger=INFO, F
@@ -275,29 +276,25 @@ class Broker(_Server):
         return found | self.extra
 
     @property
-    def met_own_znode(self) -> bool:
-        """Whether its last start ended because the znode of its session before was still there.
+    def lost_session(self) -> bool:
+        """Whether its last start ended as its znode of before was there, or its session expired.
 
-        Source: KafkaZkClient.CheckedEphemeral, Kafka 3.4-3.9.
+        Source: KafkaZkClient.CheckedEphemeral, KafkaServer.startup, Kafka 3.4-3.9.
         """
-        refusal = f"creating ephemeral at /brokers/ids/{self.id}, node already exists"
-        return (self.exit_code or 0) > 0 and any(refusal in line for line in self.lines())
+        met = f"creating ephemeral at /brokers/ids/{self.id}, node already exists"
+        lines = "\n".join(self.lines()) if (self.exit_code or 0) > 0 else _STARTED
+        return _STARTED not in lines and (met in lines or _EXPIRED in lines)
 
     def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
-        """Wait until it has started; at its own last znode it is started again, as by hand.
-
-        Raises:
-            PortTakenError: a port of it was taken meanwhile.
-            ProcessError: it ended for another reason, or the time is over.
-        """
+        """As of any server; after `lost_session` it is started again, as by hand."""
         end = time.monotonic() + timeout_s
         while True:
             try:
                 return super().wait_started(end - time.monotonic())
             except ProcessError:
-                if not self.met_own_znode:
+                if not self.lost_session:
                     raise
-            self.start()
+                self.start()
 
     def migrate(self, controller_port: int) -> Self:
         """Let the next start be with migration on, towards that controller."""

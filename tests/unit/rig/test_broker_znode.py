@@ -1,4 +1,4 @@
-"""A broker that ends at the znode of its own last session is started again; no other is."""
+"""A broker whose start ends for its ZooKeeper session is started again; no other is."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from bench.rig.process import ProcessError
 MET = (
     "ERROR Error while creating ephemeral at /brokers/ids/{id}, node already exists and owner "
     "'0x10000108f000002' does not match current session '0x30000108f110004'"
+)
+EXPIRED = (
+    "org.apache.zookeeper.KeeperException$SessionExpiredException: KeeperErrorCode = Session "
+    "expired for /brokers/ids"
 )
 STARTED = "INFO [KafkaServer id=1] started (kafka.server.KafkaServer)"
 _SCRIPT = """
@@ -46,12 +50,12 @@ def scripted(folder: Path, *says: str) -> Scripted:
 
 
 def test_it_is_started_until_its_last_session_is_over(tmp_path: Path) -> None:
-    broker = scripted(tmp_path, MET, MET, STARTED)
+    broker = scripted(tmp_path, MET, EXPIRED, MET, STARTED)
     broker.start().wait_started(60)
-    assert broker.starts == 3
-    assert not broker.met_own_znode
+    assert broker.starts == 4
+    assert not broker.lost_session
     broker.kill()
-    assert not broker.met_own_znode, "it was killed"
+    assert not broker.lost_session, "it was killed"
 
 
 @pytest.mark.parametrize("line", ["ERROR Fatal error", MET.replace("{id}", "7")])
@@ -60,7 +64,18 @@ def test_one_that_ends_for_another_reason_is_not(tmp_path: Path, line: str) -> N
     with pytest.raises(ProcessError, match="ended with 1"):
         broker.start().wait_started(60)
     assert broker.starts == 1
-    assert not broker.met_own_znode
+    assert not broker.lost_session
+
+
+def test_one_that_ends_after_it_had_started_is_not(tmp_path: Path) -> None:
+    broker = scripted(tmp_path, f"{EXPIRED}\n{STARTED.replace('started', 'begun')}")
+    broker.start().wait()
+    assert broker.lost_session
+    broker = scripted(tmp_path / "2", f"{STARTED.replace('[', '(')}\n{EXPIRED}")
+    broker.start().wait_line("Session expired", 60)
+    broker.stop()
+    assert broker.exit_code != 0
+    assert not broker.lost_session
 
 
 def test_a_round_of_chaos_starts_it_unless_it_is_struck(tmp_path: Path) -> None:
