@@ -5,27 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
-from kazoo.handlers.threading import KazooTimeoutError
 
-from bench.judge.stores import Entities, differences, from_dump, from_log
+from bench.judge.stores import (
+    Entities,
+    Records,
+    at_one_offset,
+    differences,
+    end_of,
+    from_dump,
+    from_log,
+)
+from bench.rig.patience import patiently
 from bench.rig.waiting import PATIENCE_S
-from bench.rig.zk_dump import UnreadableError, dump
+from bench.rig.zk_dump import dump
 
-Records: TypeAlias = Sequence[Mapping[str, Any]]
-"""Of a log, as `bench.judge.stores.dump_log` returns them."""
 _AGAIN_S: Final = 0.5
-_NO_OP: Final = "NO_OP_RECORD"
-_LATE: Final = 5
-
-
-def end_of(records: Records) -> int:
-    """Offset of a log's last record; -1 of an empty one."""
-    return int(records[-1]["offset"]) if records else -1
 
 
 def whole_logs(
@@ -100,10 +98,7 @@ def differing(
     ready: Callable[[], object],
     patience_s: float = PATIENCE_S,
 ) -> list[str]:
-    """What differs between ZooKeeper and the log, as of one offset.
-
-    All is read again while ``/migration`` lacks a change of the log, which was read last: else
-    nothing was written while ZooKeeper was read, what differs is a fault, and is not waited for.
+    """What differs between ZooKeeper and the log, as of one offset; why, if there is none.
 
     Args:
         offset: the one in ``/migration``.
@@ -111,27 +106,14 @@ def differing(
         log: that of the leader.
         ready: called first each time.
         patience_s: how long to wait.
-
-    Raises:
-        KazooException, KazooTimeoutError, UnreadableError: ZooKeeper could not be read by then.
-        CalledProcessError: the log could not.
     """
-    end = time.monotonic() + patience_s
-    while True:
-        try:
-            ready()
-            reached, entities, records = offset(), tree(), log()
-        except (KazooException, KazooTimeoutError, UnreadableError, subprocess.CalledProcessError):
-            if time.monotonic() > end:
-                raise
-            time.sleep(_AGAIN_S)
-            continue
-        late = [one for one in records if one["offset"] > reached and one["type"] != _NO_OP]
-        if not late and end_of(records) >= reached:
-            return differences(entities, from_log(records))
-        if time.monotonic() > end:
-            return [
-                f"ZooKeeper at offset {reached} lacks {one['type']} at {one['offset']}"
-                for one in late[:_LATE]
-            ] or [f"ZooKeeper at offset {reached} is ahead of the leader's log"]
-        time.sleep(_AGAIN_S)
+
+    def read() -> tuple[Entities, Records]:
+        ready()
+        return at_one_offset(offset, tree, log)
+
+    try:
+        entities, records = patiently("/migration at the end of the log", read, [], patience_s)
+    except TimeoutError as late:
+        return [str(late)]
+    return differences(entities, from_log(records))

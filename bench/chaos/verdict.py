@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.chaos.level import Store, differing, end_of, whole_logs
+from bench.chaos.level import Store, differing, whole_logs
 from bench.chaos.refusals import Period, unfounded
 from bench.chaos.stage import Controller, Stage
 from bench.demo.controllers import IDS
 from bench.demo.verdict import refused, undeleted, unlike
-from bench.judge.stores import Entities, differences, dump_log, from_log
+from bench.judge.stores import Entities, differences, dump_log, end_of, from_log
 from bench.load.admin import AdminResult
 from bench.load.records import ConsumeResult, ProduceResult, Verdict
 from bench.rig.process import Process
@@ -50,7 +50,6 @@ def wrong(stage: Stage, found: Found, lead: Callable[[], Controller]) -> list[st
 
     Raises:
         CalledProcessError: Kafka's tool cannot read a log.
-        KazooException, KazooTimeoutError, UnreadableError: ZooKeeper cannot be read.
     """
     lines = [*dead(stage.all), *leading(found.leaders), *clients(found)]
     folders = {node_id: server.data for node_id, server in _of(stage)}

@@ -48,8 +48,6 @@ class Controllers:
             for each, port in ports.items()
         }
         self._leader = IDS[0]
-        self.killed_ns: list[int] = []
-        """When leaders were killed, monotonic: what they were asked then, brokers ask again."""
 
     @property
     def leader(self) -> int:
@@ -146,16 +144,26 @@ class Controllers:
         old = self._leader
         begin = time.monotonic()
         self.nodes[old].kill()
-        self.killed_ns.append(time.monotonic_ns())
-        end = self.wait_dual_write()["offsets"]["high_watermark"]
+        self.wait_dual_write()
         new, took_s = self._leader, time.monotonic() - begin
-        killed = self.nodes[old].start().wait_started(PATIENCE_S)
-        killed.wait_status(
-            "the log of the others",
-            lambda status: bool(status["offsets"]["high_watermark"] >= end),
-            PATIENCE_S,
-        )
+        self.nodes[old].start().wait_started(PATIENCE_S)
+        self.wait_level()
         return old, new, took_s
+
+    def wait_level(self) -> None:
+        """Wait until each has what is committed now.
+
+        Raises:
+            ProcessError: one of them does not get there.
+            TimeoutError: none leads.
+        """
+        end = self.wait_dual_write()["offsets"]["high_watermark"]
+        for node in self.nodes.values():
+            node.wait_status(
+                "the log of the others",
+                lambda status: bool(status["offsets"]["high_watermark"] >= end),
+                PATIENCE_S,
+            )
 
     def stop(self, timeout_s: float) -> list[int | None]:
         """SIGTERM to all at once; their exit codes."""

@@ -6,17 +6,19 @@ import contextlib
 import math
 import statistics
 import time
+from collections import Counter
 from concurrent.futures import Future
 from typing import Any, Final
 
 from bench.beside.machine import Shared, Sharing
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
-from bench.demo.verdict import refused
+from bench.demo.verdict import elected_ns, refused
 from bench.demo.watch import Watch
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
 from bench.rig.kafka import Broker
+from bench.rig.patience import patiently
 from bench.rig.waiting import PATIENCE_S, wait_for
 
 _KILL_LEADER_AT: Final = 0.1
@@ -149,10 +151,16 @@ def _kill_and_revive(stage: Stage, watch: Watch, victim: Broker) -> list[str]:
 
 
 def _check_admin(stage: Stage, narrator: Narrator, done: AdminResult) -> None:
-    controllers = stage.controllers
-    wrong = refused(done, controllers.records(), controllers.killed_ns) if done.given_up else []
+    controllers, wrong = stage.controllers, []
+    if done.given_up:
+        records = patiently("log read whole", controllers.records, [*controllers.nodes.values()])
+        ahead_ns = time.time_ns() - time.monotonic_ns()
+        wrong = refused(done, records, elected_ns(records, ahead_ns))
     twice = len(done.given_up) - len(wrong)
-    retried = ", ".join(f"{n} {error}" for (_, error), n in done.retried.most_common(_SHOWN))
+    errors: Counter[str] = Counter()
+    for (_, error), times in done.retried.items():
+        errors[error] += times
+    retried = ", ".join(f"{times} {error}" for error, times in errors.most_common(_SHOWN))
     if done.unsent:
         wrong.append(f"{done.unsent} were never sent: no connection was free for {PATIENCE_S:g} s")
     narrator.check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,18 @@ from bench.demo.controllers import IDS
 from bench.demo.narrator import Narrator
 from bench.demo.seed import LEAVING
 from bench.demo.stage import Stage
-from bench.judge.stores import Entities, differences, from_dump, from_log
+from bench.judge.stores import (
+    NO_OP,
+    Entities,
+    Records,
+    at_one_offset,
+    differences,
+    from_dump,
+    from_log,
+)
 from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
+from bench.rig.patience import patiently
 from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zk_dump import dump
 
@@ -24,7 +34,6 @@ ALREADY: Final = {
     "CreatePartitions": "INVALID_PARTITIONS",
 }
 """What a second attempt is answered if the first was carried out."""
-_NO_OP: Final = "NO_OP_RECORD"
 _OF_TOPICS: Final = frozenset({"TOPIC_RECORD", "PARTITION_RECORD", "REMOVE_TOPIC_RECORD"})
 _SHOWN: Final = 5
 
@@ -45,6 +54,8 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
         not wrong,
         f"{len(load.topics)} topics as they were left" + _some(wrong),
     )
+    with contextlib.suppress(TimeoutError):  # brokers delete in their own time
+        wait_for("the end of its replicas", lambda: not _leftovers(stage), PATIENCE_S)
     strays = _leftovers(stage)
     narrator.check(
         f"topic {LEAVING} is nowhere",
@@ -56,6 +67,7 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
     stage.cluster.stop(PATIENCE_S)
     codes = [broker.exit_code for broker in stage.cluster.brokers]
     narrator.say(f"brokers ended ({', '.join(map(str, codes))})")
+    stage.controllers.wait_level()
     ended = stage.controllers.stop(PATIENCE_S)
     narrator.check(
         "stopped in order",
@@ -73,43 +85,27 @@ def _tree(stage: Stage) -> Entities:
 
 
 def _at_one_offset(stage: Stage) -> tuple[Entities, Entities]:
-    """ZooKeeper and the log of the leader, both at one offset: nothing changed meanwhile.
+    """ZooKeeper and the log of the leader.
 
     Raises:
+        ProcessError: a server has ended.
         TimeoutError: something changed each time, for 15 minutes.
     """
+    controllers = stage.controllers
 
-    def read() -> tuple[Entities, Entities] | None:
-        before = _written(stage)
-        tree = _tree(stage)
-        after = _written(stage)  # before the log is read, so that the log has all of it
-        return still(tree, stage.controllers.records(), before, after)
+    def log() -> Records:
+        controllers.wait_dual_write()  # whoever leads by now
+        return controllers.records()
 
-    found = wait_for("stores that do not change while they are read", read, PATIENCE_S)
-    assert found is not None
-    return found
+    def read() -> tuple[Entities, Records]:
+        migration = "/migration"
+        return at_one_offset(
+            lambda: int(stage.znode(migration)["kraft_metadata_offset"]), lambda: _tree(stage), log
+        )
 
-
-def still(
-    tree: Entities, records: Sequence[Mapping[str, Any]], before: int, after: int
-) -> tuple[Entities, Entities] | None:
-    """A tree, and the log up to where it was read; None if it changed while it was read.
-
-    Args:
-        tree: read between two looks at ``/migration``.
-        records: of the log.
-        before: the offset that ZooKeeper had at the first look.
-        after: at the second. NoOps move it and change nothing.
-    """
-    meanwhile = [one["type"] for one in records if before < one["offset"] <= after]
-    if any(kind != _NO_OP for kind in meanwhile):
-        return None
-    return tree, from_log(one for one in records if one["offset"] <= after)
-
-
-def _written(stage: Stage) -> int:
-    """The offset up to which ZooKeeper has the log."""
-    return int(stage.znode("/migration")["kraft_metadata_offset"])
+    servers = [stage.zk, *controllers.nodes.values(), *stage.cluster.brokers]
+    tree, records = patiently("stores that do not change while they are read", read, servers)
+    return tree, from_log(records)
 
 
 def _compare_all(stage: Stage, narrator: Narrator) -> None:
@@ -125,9 +121,9 @@ def _compare_all(stage: Stage, narrator: Narrator) -> None:
     _compare(narrator, what, tree, logs[stage.controllers.leader], wrong)
 
 
-def behind(tree: Entities, records: Sequence[Mapping[str, Any]]) -> list[str]:
+def behind(tree: Entities, records: Records) -> list[str]:
     """Records of a log that ZooKeeper lacks and that change something."""
-    late = [one for one in records if one["offset"] > tree.offset and one["type"] != _NO_OP]
+    late = [one for one in records if one["offset"] > tree.offset and one["type"] != NO_OP]
     return [
         f"ZooKeeper at offset {tree.offset} lacks {one['type']} at {one['offset']}" for one in late
     ]
@@ -184,7 +180,7 @@ def refused(
     Args:
         admin: what the load says.
         records: of the log, as Kafka's tool prints them.
-        lost_ns: when a controller took answers with it, monotonic; only a change that was in flight
+        lost_ns: when another controller came to lead, monotonic; only a change that was in flight
             then can have been sent twice. None: not known, it may have been at any time.
     """
     names: dict[str, str] = {}
@@ -215,6 +211,16 @@ def refused(
         for topic, change in sorted(admin.given_up.items())
         if not done(topic, change)
     ]
+
+
+def elected_ns(records: Records, ahead_ns: int) -> list[int]:
+    """When controllers came to lead, monotonic.
+
+    Args:
+        records: of the log.
+        ahead_ns: by how much the clock of the batches is ahead of the monotonic one.
+    """
+    return [at_ms * 1_000_000 - ahead_ns for at_ms in sorted({one["epoch_ms"] for one in records})]
 
 
 def _leftovers(stage: Stage) -> list[str]:

@@ -11,16 +11,22 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from bench.rig.jars import kafka_jars
 from bench.rig.java import find_java
-from bench.rig.zk_dump import contents, versions
+from bench.rig.zk_dump import UnreadableError, contents, versions
 
+T = TypeVar("T")
+
+Records: TypeAlias = Sequence[Mapping[str, Any]]
+"""Of a log, as `dump_log` returns them."""
+
+NO_OP: Final = "NO_OP_RECORD"
 _PAYLOAD: Final = " payload: "
 _NO_CHANGE: Final = -2
 _TOPIC, _BROKER, _CLIENTS = 2, 4, 0
@@ -54,7 +60,8 @@ class Entities:
 def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
     """Every record of a metadata log, as ``kafka-dump-log`` prints it.
 
-    Each is ``type``, ``data``, ``offset`` and ``at_ms``, the newest time of its batch (since 1970).
+    Each is ``type``, ``data``, ``offset``, ``at_ms``, the newest time of its batch, and
+    ``epoch_ms``, that of the first batch of its epoch (since 1970).
 
     Args:
         log_dir: the controller's folder; the log is copied first, the node may be running.
@@ -85,18 +92,59 @@ def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
 def read_dump(printed: str) -> Iterable[dict[str, Any]]:
     """Records in what ``kafka-dump-log`` printed, each with its offset and its batch's time."""
     base = index = at_ms = 0
+    epoch_ms: dict[str, int] = {}
+    epoch = ""
     for line in printed.splitlines():
         if line.startswith("baseOffset: "):
             base, index = int(line.split()[1]), 0
-            at_ms = int((line.partition(" CreateTime: ")[2].split() or ["0"])[0])
+            at_ms = int(_after(" CreateTime: ", line) or 0)
+            epoch = _after(" partitionLeaderEpoch: ", line)
+            epoch_ms.setdefault(epoch, at_ms)
             if " isControl: true" in line:
                 index = -1
         elif _PAYLOAD in line or line.startswith("| {"):
             text = line.partition(_PAYLOAD)[2] or line[2:]
             record = json.loads(text)
             if index >= 0:
-                yield {**record, "offset": base + index, "at_ms": at_ms}
+                times = {"at_ms": at_ms, "epoch_ms": epoch_ms.get(epoch, 0)}
+                yield {**record, "offset": base + index, **times}
                 index += 1
+
+
+def _after(name: str, line: str) -> str:
+    """The word after a name in a line; empty if there is none."""
+    return (line.partition(name)[2].split() or [""])[0]
+
+
+def at_one_offset(
+    offset: Callable[[], int], tree: Callable[[], T], log: Callable[[], Records]
+) -> tuple[T, Records]:
+    """ZooKeeper and the log, with nothing written to ZooKeeper that the log lacks, or otherwise.
+
+    ZooKeeper is read from the offset in ``/migration`` on, and the log after it: once the log has
+    no change behind that offset, what differs is a fault, and is not waited for.
+
+    Args:
+        offset: the one in ``/migration``.
+        tree: reads ZooKeeper.
+        log: of the leader.
+
+    Raises:
+        UnreadableError: ZooKeeper is not there yet, or the leader is one of before.
+    """
+    reached, held, records = offset(), tree(), log()
+    for one in records:
+        if one["offset"] > reached and one["type"] != NO_OP:
+            late = f"lacks {one['type']} at {one['offset']}"
+            raise UnreadableError(f"ZooKeeper at offset {reached} {late}")
+    if end_of(records) < reached:
+        raise UnreadableError(f"ZooKeeper at offset {reached} is ahead of the leader's log")
+    return held, records
+
+
+def end_of(records: Records) -> int:
+    """Offset of a log's last record; -1 of an empty one."""
+    return int(records[-1]["offset"]) if records else -1
 
 
 def from_log(  # noqa: C901, PLR0912 - one arm per record type

@@ -62,24 +62,18 @@ def _records(stage: Stage, node: Bridge) -> list[dict[str, Any]]:
 def agree(stage: Stage) -> tuple[judge.Stores, list[str]]:
     """The log, and what differs between it and ZooKeeper, as of one offset.
 
-    Both are read again while ``/migration`` lacks a change of the log: ZooKeeper was read from that
-    offset on, and the log after it. Once it lacks none, what differs is a fault, and is not waited
-    for.
-
     Raises:
         ProcessError: a server has ended.
         TimeoutError: it lacked one for 15 minutes, or Kafka's tool cannot read the log.
     """
 
-    def level() -> tuple[judge.Stores, judge.Stores] | None:
-        reached = stage.znode("/migration")["kraft_metadata_offset"]
-        held = tree(stage)
-        wanted = log(stage)
-        # The log of one that leads no more may end before that offset.
-        end = max(wanted.last_change, wanted.plain.offset)
-        return (wanted, held) if wanted.last_change <= reached <= end else None
+    def read() -> tuple[judge.Stores, plain.Records]:
+        return plain.at_one_offset(
+            lambda: int(stage.znode("/migration")["kraft_metadata_offset"]),
+            lambda: tree(stage),
+            lambda: _records(stage, stage.leader()),
+        )
 
-    found = stage.wait("/migration at the end of the log", level)
-    assert found is not None
-    wanted, held = found
+    held, records = stage.wait("/migration at the end of the log", read)
+    wanted = judge.read_log(records)
     return wanted, judge.differences(held, wanted)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
@@ -13,6 +14,15 @@ from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zk_dump import UnreadableError
 
 T = TypeVar("T")
+
+SLOW: Final = (
+    OSError,
+    KazooException,
+    KazooTimeoutError,
+    UnreadableError,
+    subprocess.CalledProcessError,
+)
+"""What a server that does not answer in time raises, and a tool that reads a log half written."""
 
 
 def patiently(
@@ -41,7 +51,7 @@ def patiently(
             raise ProcessError(f"{ended[0].name} ended by itself with {ended[0].exit_code}")
         try:
             return ready()
-        except (OSError, KazooException, KazooTimeoutError, UnreadableError) as error:
+        except SLOW as error:
             said = f"; {type(error).__name__}: {error}"
             return None
 

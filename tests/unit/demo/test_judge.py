@@ -8,12 +8,13 @@ import json
 import pytest
 
 from bench.demo.strain import unled
-from bench.demo.verdict import still, undeleted, unlike
-from bench.judge.stores import differences, from_log, from_tree
+from bench.demo.verdict import elected_ns, undeleted, unlike
+from bench.judge.stores import at_one_offset, differences, from_log, from_tree, read_dump
 from bench.load.admin import AdminResult
 from bench.load.changes import TopicState
 from bench.load.cluster_api import Shape
 from bench.load.records import UNKNOWN_OFFSET, Acknowledged, ConsumeResult
+from bench.rig.zk_dump import UnreadableError
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -149,16 +150,35 @@ def test_what_nobody_took_over_from_a_killed_broker_is_named():
     assert unled(seen, 2) == ["t-2"]
 
 
-def test_stores_are_compared_at_the_offset_of_a_tree_that_nothing_changed_meanwhile():
+def test_stores_are_compared_at_an_offset_behind_which_only_no_ops_came():
     kinds = ["TOPIC_RECORD", "NO_OP_RECORD", "NO_OP_RECORD", "TOPIC_RECORD"]
     records = [
         record(kind, name=f"t{at}", topicId=f"{at}") | {"offset": at}
         for at, kind in enumerate(kinds)
     ]
-    tree = from_tree({})
-    assert still(tree, records, 0, 3) is None, "a topic came while the tree was read"
-    for before, after in ((0, 0), (0, 2), (1, 2)):
-        found = still(tree, records, before, after)
-        assert found is not None
-        assert found[0] is tree
-        assert (found[1].topics.keys(), found[1].offset) == ({"t0"}, after)
+    with pytest.raises(UnreadableError, match="at offset 2 lacks TOPIC_RECORD at 3"):
+        at_one_offset(lambda: 2, str, lambda: records)
+    with pytest.raises(UnreadableError, match="ahead of the leader's log"):
+        at_one_offset(lambda: 3, str, lambda: records[:3])
+    for reached, known in ((0, 3), (1, 3), (3, 4)):
+        assert at_one_offset(lambda: reached, str, lambda: records[:known])[1] == records[:known]  # noqa: B023
+
+
+DUMPED = """
+baseOffset: 0 lastOffset: 0 count: 1 partitionLeaderEpoch: 1 isControl: true CreateTime: 100
+| offset: 0 CreateTime: 100 keySize: 4 LeaderChange: {"version":0}
+baseOffset: 1 lastOffset: 2 count: 2 partitionLeaderEpoch: 1 isControl: false CreateTime: 150
+| offset: 1 payload: {"type":"NO_OP_RECORD","version":0,"data":{}}
+| offset: 2 payload: {"type":"NO_OP_RECORD","version":0,"data":{}}
+baseOffset: 3 lastOffset: 3 count: 1 partitionLeaderEpoch: 4 isControl: true CreateTime: 200
+| offset: 3 CreateTime: 200 keySize: 4 LeaderChange: {"version":0}
+baseOffset: 4 lastOffset: 4 count: 1 partitionLeaderEpoch: 4 isControl: false CreateTime: 900
+| offset: 4 payload: {"type":"NO_OP_RECORD","version":0,"data":{}}
+"""
+
+
+def test_the_log_tells_when_each_controller_came_to_lead():
+    records = list(read_dump(DUMPED))
+    assert [one["offset"] for one in records] == [1, 2, 4]
+    assert [one["at_ms"] for one in records] == [150, 150, 900]
+    assert elected_ns(records, ahead_ns=50_000_000) == [50_000_000, 150_000_000]

@@ -77,12 +77,14 @@ def test_of_two_that_say_they_lead_the_later_epoch_does(stage, monkeypatch):
 
 def test_stores_are_compared_once_zookeeper_has_the_end_of_the_log(stage, monkeypatch):
     reached = iter([10, 7, 8, 9])
+    kinds = [*["CONFIG_RECORD"] * 9, "NO_OP_RECORD"]
+    config = {"resourceType": 2, "resourceName": "t", "name": "k", "value": "v"}
+    records = [{"type": one, "data": config, "offset": at} for at, one in enumerate(kinds)]
     read = []
     monkeypatch.setattr(Stage, "znode", lambda *_: {"kraft_metadata_offset": next(reached)})
+    monkeypatch.setattr(Stage, "leader", lambda _: None)
     monkeypatch.setattr(stores, "tree", lambda _: read.append("tree"))
-    monkeypatch.setattr(
-        stores, "log", lambda _: SimpleNamespace(last_change=8, plain=SimpleNamespace(offset=9))
-    )
+    monkeypatch.setattr(stores, "_records", lambda *_: records)
     monkeypatch.setattr(stores.judge, "differences", lambda *_: ["topic t"])
     log, wrong = stores.agree(stage)
     assert log.last_change == 8
