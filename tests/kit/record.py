@@ -1,9 +1,9 @@
 """A pytest plugin: what ran, what it proves, what was skipped.
 
 With ``KRAFT_BRIDGE_RECORD=FILE`` a JSON document is left there when the run ends: counts, whether
-every test was run, and for each test that cites requirements their ids, its outcome and its kind.
-``tools.recorded`` keeps it with the commit, ``make requirements`` reads it. A skip that is not
-listed in ``allowed_skips.txt`` fails the run.
+every test was run, the profile of hypothesis, and for each test that cites requirements their ids,
+its outcome and its kind. ``tools.recorded`` keeps it with the commit, ``make requirements`` reads
+it. A skip or an expected failure that is not listed in ``allowed_skips.txt`` fails the run.
 """
 
 import json
@@ -19,6 +19,7 @@ import pytest
 from bench.record import VARIABLE
 from bench.rig.process import running
 from tests.kit.kinds import kind_of
+from tests.kit.laws import FACTORS, PROFILE
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "docs" / "requirements.md"
@@ -32,7 +33,7 @@ def known_ids() -> frozenset[str]:
 
 
 def allowed_skips() -> frozenset[str]:
-    """Test ids that may be skipped; each with its reason behind a ``#``."""
+    """Ids of tests that need not pass; each with its reason behind a ``#``."""
     lines = ALLOWED_SKIPS.read_text().splitlines()
     return frozenset(name for line in lines if (name := line.partition("#")[0].strip()))
 
@@ -43,17 +44,17 @@ def plain(nodeid: str) -> str:
 
 
 def complete(config: pytest.Config) -> bool:
-    """Whether nothing on the command line asks for a part of the tests only."""
+    """Whether nothing asks for a part of the tests, or of the examples of a law, only."""
     option = config.option
     chosen = (
         *(getattr(option, name, None) for name in ("keyword", "markexpr", "lf", "failedfirst")),
         *(
             getattr(option, name, None)
-            for name in ("deselect", "ignore", "ignore_glob", "stepwise")
+            for name in ("deselect", "ignore", "ignore_glob", "stepwise", "hypothesis_profile")
         ),
     )
     named = config.args_source is pytest.Config.ArgsSource.ARGS
-    return not named and not any(chosen)
+    return FACTORS[PROFILE] >= 1 and not named and not any(chosen)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -94,10 +95,17 @@ class Record:
                 self.cited[name] = dict(value)  # type: ignore[call-overload]
         if report.failed:
             self.outcomes[name] = "failed"
+        elif hasattr(report, "wasxfail"):  # also if it passed, and need not have
+            self.outcomes.setdefault(name, "xfailed")
         elif report.skipped:
-            self.outcomes.setdefault(name, "xfailed" if hasattr(report, "wasxfail") else "skipped")
+            self.outcomes.setdefault(name, "skipped")
         elif report.when == "call":
             self.outcomes.setdefault(name, "passed")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that skips itself while it is imported; its tests are never heard of."""
+        if report.skipped:
+            self.outcomes[report.nodeid] = "skipped"
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if session.config.option.collectonly:
@@ -107,9 +115,9 @@ class Record:
                         self.cited[plain(item.nodeid)] = dict(value)  # type: ignore[call-overload]
 
     def unexpected_skips(self) -> list[str]:
-        """Tests that were skipped and are not on the list."""
+        """Tests, and files, that were skipped or expected to fail and are not on the list."""
         allowed = allowed_skips()
-        skipped = (name for name, outcome in self.outcomes.items() if outcome == "skipped")
+        skipped = (name for name, how in self.outcomes.items() if how in {"skipped", "xfailed"})
         return sorted(name for name in skipped if name not in allowed)
 
     @pytest.hookimpl(trylast=True)
@@ -126,6 +134,7 @@ class Record:
                 "seconds": round(time.time() - self.begun, 1),
                 "exit": int(session.exitstatus),
                 "complete": self.complete and session.exitstatus == pytest.ExitCode.OK,
+                "profile": PROFILE,
                 "counts": dict(sorted(Counter(self.outcomes.values()).items())),
                 "unexpected_skips": self.unexpected_skips(),
                 "tests": tests,

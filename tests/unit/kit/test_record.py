@@ -57,7 +57,7 @@ PROVEN = {"W01": ["unit"], "W02": ["ZooKeeper"], "W03": ["proxy", "unit"]}
 def run(tmp_path):
     """Runs a test file under the plugin; returns exit code, output and the record."""
 
-    def run_file(text, *arguments):
+    def run_file(text, *arguments, **variables):
         (tmp_path / "conftest.py").write_text(CONFTEST)
         (tmp_path / "test_it.py").write_text(text)
         (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    requirement(id): rows\n")
@@ -70,7 +70,9 @@ def run(tmp_path):
                 "PYTHONPATH": str(ROOT),
                 "KRAFT_BRIDGE_RECORD": str(record),
                 "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            },
+                "HYPOTHESIS_PROFILE": "default",
+            }
+            | variables,
             capture_output=True,
             text=True,
             check=False,
@@ -106,7 +108,7 @@ def test_a_run_of_a_part_says_so(run, arguments, complete):
     passing = TESTS.partition('@row("W04"')[0]
     code, _, record = run(passing, *arguments)
     assert code == 0
-    assert record["complete"] is complete
+    assert (record["profile"], record["complete"]) == ("default", complete)
 
 
 def test_a_run_that_failed_is_not_complete(run):
@@ -115,11 +117,42 @@ def test_a_run_that_failed_is_not_complete(run):
     assert record["complete"] is False
 
 
-def test_a_skip_that_is_not_listed_fails_the_run(run):
-    code, output, record = run(TESTS, "-k", "unit or skipped")
+SKIPPED = """
+import pytest
+
+def test_passed(): pass
+
+def test_skipped(): pytest.skip("later")
+
+def test_expected(): pytest.xfail("later")
+
+@pytest.mark.xfail(strict=False)
+def test_not_expected(): pass
+"""
+FILES = {
+    "test_never.py": "import pytest; pytest.skip('later', allow_module_level=True)\n",
+    "test_without.py": "import pytest; pytest.importorskip('no_such_module')\n",
+}
+"""They skip themselves while they are imported."""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "1", "--dist", "loadgroup")])
+def test_what_nobody_allowed_to_be_skipped_fails_the_run(run, tmp_path, arguments):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    code, output, record = run(SKIPPED, *arguments)
     assert code == 1
     assert "skips that nobody allowed" in output
-    assert record["unexpected_skips"] == ["test_it.py::test_skipped"]
+    tests = [f"test_it.py::test_{name}" for name in ("expected", "not_expected", "skipped")]
+    assert record["unexpected_skips"] == [*tests, *FILES]
+    assert record["complete"] is False
+    assert record["counts"]["passed"] == 1
+
+
+def test_a_run_with_fewer_examples_is_a_part(run):
+    code, _, record = run("def test_unit(): pass", HYPOTHESIS_PROFILE="quick")
+    assert code == 0
+    assert (record["profile"], record["complete"]) == ("quick", False)
 
 
 def test_an_unknown_row_is_refused(run):
