@@ -92,7 +92,7 @@ def shown(quorum: MigratingControllers) -> list[int]:
     ]
 
 
-@pytest.mark.requirement("M04", "P05", "R04", "T05")
+@pytest.mark.requirement("M04", "P05", "R04", "S03", "T05")
 def test_the_leader_waits_for_kafkas_voter_and_both_show_the_same(
     quorum: MigratingControllers, kafka_controller: KraftController
 ) -> None:

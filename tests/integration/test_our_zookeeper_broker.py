@@ -90,7 +90,7 @@ def a_cluster_had_been_there(zk: KazooClient, brokers: list[int]) -> None:
         zk.create(path, json.dumps(state | {"controller_epoch": 4}).encode(), makepath=True)
 
 
-@pytest.mark.requirement("N02", "N05", "N06", "Y01", "Y02")
+@pytest.mark.requirement("N02", "N06", "Y01", "Y02")
 def test_a_migration_in_which_every_broker_is_ours(
     tmp_path: Path,
     zookeeper: ZooKeeper,

@@ -96,7 +96,7 @@ class Clients:
         return "" if "due to invalid credentials" in told else told
 
 
-@pytest.mark.requirement("I09", "I10", "I11")
+@pytest.mark.requirement("I10", "I11")
 def test_a_kafka_broker_and_its_clients_log_in_under_our_controller(
     tmp_path: Path, tools: ToolHost, real_brokers: Callable[[Broker], Broker]
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_kafka_broker_and_its_clients_log_in_under_our_controller(
         assert USERS["node"] not in "".join(ours.lines())
 
 
-@pytest.mark.requirement("I09", "I10", "I11")
+@pytest.mark.requirement("I10", "I11")
 def test_our_broker_and_its_clients_log_in_under_a_kafka_controller(
     tmp_path: Path, tools: ToolHost
 ) -> None:

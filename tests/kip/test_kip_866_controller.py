@@ -204,6 +204,7 @@ def test_every_level_that_can_migrate_takes_the_broker_of_that_level_alone() -> 
             assert (answer.error_code == 0) == (level == offered)
 
 
+@pytest.mark.requirement("N10")
 def test_a_kraft_broker_takes_the_id_of_a_zookeeper_mode_one_only_when_that_is_gone() -> None:
     """ "Broker Registration": refused while the old session lives, accepted after it left."""
     world = copied(waiting())

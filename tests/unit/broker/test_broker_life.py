@@ -80,20 +80,22 @@ def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
     assert {partition.leader_id for partition in found.partitions} == {2}
 
 
+OWN = LifeSettings(
+    broker_id=1,
+    cluster_id="c",
+    incarnation_id=bytes(16),
+    listeners=(),
+    features={},
+    rack=None,
+    log_dirs=(),
+    heartbeat_ms=2_000,
+    session_ms=9_000,
+    registration_ms=60_000,
+)
+
+
 def test_a_registration_that_is_answered_during_a_shutdown_leaves_its_time_as_it_is() -> None:
-    own = LifeSettings(
-        broker_id=1,
-        cluster_id="c",
-        incarnation_id=bytes(16),
-        listeners=(),
-        features={},
-        rack=None,
-        log_dirs=(),
-        heartbeat_ms=2_000,
-        session_ms=9_000,
-        registration_ms=60_000,
-    )
-    life = LifecycleManager(own, channel(), lambda: 0, lambda: True)
+    life = LifecycleManager(OWN, channel(), lambda: 0, lambda: True)
     end = ControllerEnd(life)
     end.run()
     end.answer(m.BrokerRegistrationResponse(broker_epoch=5))
@@ -170,6 +172,39 @@ def test_a_metadata_version_that_it_does_not_support_unregisters_and_ends_it(
     assert set(image.brokers) == {1}, "not only fenced"
 
 
+REGISTERED = {
+    LifeState.STARTING: [m.BrokerRegistrationResponse(broker_epoch=5)],
+    LifeState.RECOVERY: [m.BrokerHeartbeatResponse(is_caught_up=True)],
+    LifeState.RUNNING: [m.BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)],
+    LifeState.PENDING_CONTROLLED_SHUTDOWN: [],
+}
+"""State -> what the controller answers until it is reached, from the one before."""
+
+
+@pytest.mark.requirement("J09")
+@pytest.mark.parametrize("state", REGISTERED)
+def test_whatever_it_was_doing_it_unregisters_once_it_is_registered(state: LifeState) -> None:
+    assert set(LifeState) - REGISTERED.keys() == {LifeState.NOT_RUNNING, LifeState.SHUTTING_DOWN}
+    life = LifecycleManager(OWN, channel(), lambda: 0, lambda: True)
+    end = ControllerEnd(life)
+    end.run()
+    for answers in [*REGISTERED.values()][: [*REGISTERED].index(state) + 1]:
+        for answer in answers:
+            end.answer(answer)
+    if state is LifeState.PENDING_CONTROLLED_SHUTDOWN:
+        life.shut_down(end.now_ms, controlled=True)
+        end.run()
+    assert life.state is state
+    life.unregister("metadata.version 14 is finalised", end.now_ms)
+    end.run()
+    assert life.over is None
+    if not isinstance(end.last, m.UnregisterBrokerRequest):
+        end.answer(m.BrokerHeartbeatResponse(is_caught_up=True))  # it was under way
+    assert end.last == m.UnregisterBrokerRequest(broker_id=1)
+    end.answer(m.UnregisterBrokerResponse())
+    assert life.over == (1, "metadata.version 14 is finalised")
+
+
 def test_one_that_was_refused_ends_there_without_unregistering_the_holder_of_its_id() -> None:
     stage = Stage(level=8)
     (holder,) = stage.running(1)
@@ -182,6 +217,19 @@ def test_one_that_was_refused_ends_there_without_unregistering_the_holder_of_its
     stage.joined.wait(1_000)
     (image,) = stage.images_of(holder)
     assert image.brokers[1].epoch == holder.side.broker_epoch
+
+
+@pytest.mark.requirement("N09")
+def test_one_whose_level_is_wrong_is_refused_and_ends_in_kraft_mode() -> None:
+    """In ZooKeeper mode it asks on: see test_zookeeper_broker.py."""
+    stage = Stage(level=14)
+    stage.broker(1, kraftbridge_release="3.5")
+    ended = halted(stage, 1)
+    assert ended.exit_code == 1
+    assert "metadata.version 14 is finalised" in ended.why
+    (holder,) = stage.running(2)
+    (image,) = stage.images_of(holder)
+    assert set(image.brokers) == {2}
 
 
 def test_directories_are_registered_when_the_metadata_version_knows_them() -> None:
@@ -280,6 +328,16 @@ def test_a_scrape_says_the_mode_the_forwarding_and_the_software_of_clients() -> 
     assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 1
     assert found["kraft_bridge_forwarding_queue_length"] == 2
     assert found["kraft_bridge_num_messages_redirected_rate"] == pytest.approx(0.1)
+
+
+@pytest.mark.requirement("I22")
+def test_a_client_that_names_itself_anew_is_counted_by_its_newest_name() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    client = stage.client(1)
+    for name, version in (("librdkafka", "2.16.0"), ("wrapper", "1"), ("a b", "2")):
+        client.ask(m.ApiVersionsRequest(name, version), 3)
+    assert broker.clients.counted(1) == {("wrapper", "1"): 1}, "the last one is no name"
 
 
 @pytest.mark.requirement("I19", "I20")

@@ -106,6 +106,13 @@ def test_the_controller_shown_is_the_one_of_zookeeper_while_one_rules() -> None:
 
 
 @pytest.mark.requirement("A02")
+def test_the_controller_of_zookeeper_is_shown_also_where_it_is_not_among_the_live_brokers() -> None:
+    """It may serve no listener of the clients, or be shutting down; Kafka looks at its id alone."""
+    cache = told(update(brokers=[live(0), live(1)], controller=2))
+    assert {cache.controller_id(Random(seed)) for seed in range(50)} == {2}
+
+
+@pytest.mark.requirement("A02")
 def test_after_the_take_over_a_random_live_broker_is_shown() -> None:
     brokers = [live(0), live(1), live(2)]
     cache = told(

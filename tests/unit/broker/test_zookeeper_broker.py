@@ -255,7 +255,7 @@ def holder(stage: ZooKeeperStage) -> int:
     return -1 if data is None else controller.parse(data).broker_id
 
 
-@pytest.mark.requirement("N02", "N03", "N05", "N06")
+@pytest.mark.requirement("N02", "N03", "N06")
 def test_a_migration_in_which_all_brokers_are_ours() -> None:
     stage = ZooKeeperStage()
     stage.had_a_cluster(t={0: [1, 2], 1: [2, 1]})

@@ -119,9 +119,11 @@ def test_only_the_caller_decides_whether_an_election_is_unclean(allowed: str) ->
     assert (record.leader, record.isr, record.leader_recovery_state) == (0, (0,), RECOVERING)
 
 
-def test_unknown_topics_are_told_beside_good_ones() -> None:
-    result = handle(IMAGE, request(("no", (0,)), ("t", (1, 0))))
-    assert answers(result.response) == {"no": {0: 3}, "t": {1: 0, 0: 84}}
+@pytest.mark.requirement("K06")
+def test_what_cannot_be_elected_is_told_beside_what_was() -> None:
+    result = handle(IMAGE, request(("no", (0,)), ("t", (1, 0, 99, 6))))
+    assert answers(result.response) == {"no": {0: 3}, "t": {1: 0, 0: 84, 99: 3, 6: 0}}
+    assert [one.partition_id for one in made(result)] == [1, 6]
 
 
 @pytest.mark.requirement("K05", "K07")

@@ -283,6 +283,25 @@ def test_silent_brokers_are_fenced_one_by_one_oldest_first(migration: bool) -> N
     assert fenced() == [0, 1, 2]
 
 
+@pytest.mark.requirement("N05")
+def test_the_session_counts_from_the_last_heartbeat_also_while_the_log_stands_still() -> None:
+    """While ZooKeeper is away NoOps become rare; each heartbeat then names the same offset."""
+    world = World(metadata_max_idle_interval_ms=0)
+    world.join(0, 1)
+    end = world.log.log_end_offset
+    for _ in range(9):
+        world.later(2_000)
+        world.heartbeat(0)
+        world.heartbeat(1)
+    fenced = lambda: [one.id for one in world.tip.brokers.values() if one.fenced]  # noqa: E731
+    world.later(4_000)
+    world.heartbeat(1)
+    world.later(4_999)
+    assert (fenced(), world.log.log_end_offset) == ([], end)
+    world.later(1)
+    assert fenced() == [0]
+
+
 @pytest.mark.parametrize("level", [8, 21])
 def test_a_broker_fenced_before_the_copy_leads_nothing_after_it(level: int) -> None:
     """It died while others were waited for, or in the copy; ZooKeeper still names it as leader."""

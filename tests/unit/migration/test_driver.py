@@ -209,7 +209,7 @@ def test_a_topic_that_the_old_controller_created_later_may_be_created_again() ->
     assert "zookeeper refuses a znode permanently" not in {log.event for log in world.logs}
 
 
-@pytest.mark.requirement("S03", "S04")
+@pytest.mark.requirement("S04")
 def test_the_phases_have_names() -> None:
     world = waiting_world()
     world.start()

@@ -57,6 +57,14 @@ def image(world: World) -> Image:
     return world.node.controller.stable
 
 
+def gauge(world: World) -> tuple[int, int]:
+    """The state of the migration and the metadata type, as the gauges show them."""
+    found = introspection.metrics(world.node, world.now_ms)
+    text = exposition(found, active=True)
+    assert not [one.value for one in State if one.value in text]
+    return found[metric.ZK_MIGRATION_STATE], found[metric.METADATA_TYPE]
+
+
 def finals(world: World) -> int:
     """How often the final record stands in the log."""
     raft = world.node.raft
@@ -78,7 +86,7 @@ def test_a_restart_without_the_flag_finalises_and_asks_zookeeper_nothing() -> No
     assert finals(world) == 1
 
 
-@pytest.mark.requirement("S05", "U09")
+@pytest.mark.requirement("M02", "S05", "U09")
 def test_final_is_final_with_and_without_the_flag() -> None:
     world = without_flag(stopped(dual_writing()))
     for flag in ("false", "true", "true", "false"):
@@ -87,6 +95,7 @@ def test_final_is_final_with_and_without_the_flag() -> None:
         world = Dialling(world.files, **flagged)
         world.advance(3_000)
         assert state(world) is MigrationState.POST_MIGRATION
+        assert gauge(world) == (3, 2)
         assert world.node.active
         assert not_ready_because(world.node, world.now_ms) == ""
         assert world.dialled == ()
@@ -224,14 +233,9 @@ def test_a_broker_in_zookeeper_mode_is_refused_for_good(flag: str) -> None:
     assert found.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-@pytest.mark.requirement("S01")
+@pytest.mark.requirement("S01", "S03")
 def test_a_gauge_shows_the_states_of_the_log_and_nothing_internal() -> None:
-    def gauge(world: World) -> tuple[int, int]:
-        found = introspection.metrics(world.node, world.now_ms)
-        text = exposition(found, active=True)
-        assert not [one.value for one in State if one.value in text]
-        return found[metric.ZK_MIGRATION_STATE], found[metric.METADATA_TYPE]
-
+    """Pre-migration from its first election on: no broker has registered."""
     never, before, migrating = World(**OFF), World(), dual_writing()
     for world in (never, before):
         world.advance(300)

@@ -367,8 +367,22 @@ def test_a_voter_without_the_flag_does_not_lead_a_migration_and_stays_up():
     assert quorum.wait_for(State.DUAL_WRITE) == third
     assert quorum.parties[other].halt is None
     quorum.wait_written()
+    # Elected a second time, it gives way again.
+    quorum.start(leader)
+    quorum.wait_equal()
+    quorum.kill(leader)
+    assert quorum.change(third, "bob") == 0
+    quorum.joined.wait(500)
+    quorum.kill(third)
+    quorum.start(leader)
+    quorum.joined.until(
+        lambda: [line.event for line in quorum.parties[other].logs].count(refused) >= 2, 20_000
+    )
+    assert quorum.wait_for(State.DUAL_WRITE) == leader
+    assert quorum.parties[other].halt is None
+    quorum.wait_written()
     assert quorum.differences() == {}
-    assert "/config/users/ann" in quorum.zookeeper.nodes
+    assert {"/config/users/ann", "/config/users/bob"} <= quorum.zookeeper.nodes.keys()
 
 
 def test_a_voter_whose_zookeeper_is_another_clusters_leaves_the_lead_to_others():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -145,6 +146,8 @@ def test_the_epoch_is_never_deleted_and_raised_where_states_are_above_it() -> No
     assert sorted(deleted) == ["/controller", "/kraft_bridge", "/migration"]
     (told,) = [one for one in course.findings if one.code == "R08"]
     assert f"raised to {EPOCH + 30}" in told.consequence
+    page = " ".join((Path(__file__).parents[3] / "docs/rollback.md").read_text().split())
+    assert "`/controller_epoch` is never deleted: the next controller would begin with 1" in page
 
 
 @pytest.mark.parametrize("path", [own.PATH, controller.PATH, controller.EPOCH_PATH])

@@ -2,6 +2,7 @@
 
 import time
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from wire import messages as m
 from wire import records as r
 from wire.codec import decode, encode, raw_decode
 from wire.errors import DeclarationError, DecodeError, EncodeError
-from wire.schema import layout
+from wire.schema import layout, spec
 
 HEARTBEAT = bytes.fromhex("00000000 0029 01 01 00 00".replace(" ", ""))
 FAR = "ffffffff07"  # 2**31 - 1 as a varint
@@ -234,8 +235,11 @@ def test_the_kraft_flag_is_a_boolean_beside_one_controller_id(
     assert before[:5] == (3000).to_bytes(4, "big") + b"\0"
     assert after[:5] == (3000).to_bytes(4, "big") + b"\1"
     assert before[5:] == after[5:]
-    fields = {f.name for f in layout(request_cls, version).fields}
-    assert "kraft_controller_id" not in fields
+    for each in spec(request_cls).versions:
+        named = {f.name for f in layout(request_cls, each).fields}
+        assert {name for name in named if "controller_id" in name} == {"controller_id"}
+    page = (Path(__file__).parents[3] / "docs/divergence.md").read_text()
+    assert "a field KRaftControllerId beside the controller's id | in no release: a flag" in page
     with pytest.raises(EncodeError, match="is_kraft_controller"):
         encode(request_cls(is_kraft_controller=True), version - 1)
 
