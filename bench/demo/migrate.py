@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from bench.demo.narrator import Narrator
-from bench.demo.seed import DELETION, LEAVING, ask
+from bench.demo.seed import DELETION, LEAVING, ask, unheard
 from bench.demo.stage import Stage
 from bench.demo.watch import Watch
 from bench.load import cluster_api as api
@@ -36,11 +38,11 @@ def migrate(stage: Stage, narrator: Narrator) -> None:
             watch.doing(f"broker {broker.id} is back; its replicas catch up")
             _wait_in_sync(stage, broker)
         watch.doing("all brokers are back")
-        status = controllers.wait_dual_write()
+        controllers.wait_dual_write()
         controllers.wait_drained()
         watch.doing("both stores are written")
     stage.clients.check()
-    _check(stage, narrator, watch, status["migration"]["records_copied"], epoch_before)
+    _check(stage, narrator, watch, epoch_before)
 
 
 def _ask_for_a_deletion(stage: Stage, narrator: Narrator) -> None:
@@ -68,7 +70,7 @@ def _ask_for_a_deletion(stage: Stage, narrator: Narrator) -> None:
         }
 
     wait_for(f"controller that deletes {LEAVING}", asked, PATIENCE_S)
-    held_back = stage.look().exists(DELETION) is not None
+    held_back = stage.stat(DELETION) is not None
     narrator.check(
         f"the deletion of topic {LEAVING} is pending",
         held_back,
@@ -79,24 +81,31 @@ def _ask_for_a_deletion(stage: Stage, narrator: Narrator) -> None:
 def _wait_in_sync(stage: Stage, broker: Broker) -> None:
     def whole() -> bool:
         seen = stage.shape(broker)
-        return len(seen.brokers) == len(stage.cluster.brokers) and not seen.short()
+        return len(seen.brokers) == len(stage.cluster.brokers) and not unheard(seen)
 
     wait_for("replicas in sync", whole, PATIENCE_S)
 
 
-def _check(stage: Stage, narrator: Narrator, watch: Watch, copied: int, epoch_before: int) -> None:
-    client = stage.look()
-    _, claim = client.get("/controller")
-    owner = stage.znode("/controller")
+def _check(stage: Stage, narrator: Narrator, watch: Watch, epoch_before: int) -> None:
+    controllers = stage.controllers
+
+    def owned() -> bool:
+        controllers.wait_dual_write()  # whoever leads by now
+        owner = stage.znode("/controller")
+        return owner is not None and owner["brokerid"] == controllers.leader
+
+    with contextlib.suppress(TimeoutError):
+        wait_for("claim of the leading controller", owned, PATIENCE_S)
+    owner, claim = stage.znode("/controller"), stage.stat("/controller")
     narrator.check(
         "the leading controller owns ZooKeeper's /controller",
-        owner["brokerid"] == stage.controllers.leader and claim.ephemeralOwner == 0,
+        owner["brokerid"] == controllers.leader and claim.ephemeralOwner == 0,
         f"node {owner['brokerid']}, epoch {epoch_before} -> {stage.znode('/controller_epoch')}",
     )
     # The last change among its children is this deletion, the only one there ever was.
-    finished = client.get("/admin/delete_topics")[1].pzxid
+    finished = stage.stat("/admin/delete_topics").pzxid
     gone = [DELETION, f"/brokers/topics/{LEAVING}", f"/config/topics/{LEAVING}"]
-    left = [path for path in gone if client.exists(path) is not None]
+    left = [path for path in gone if stage.stat(path) is not None]
     what = "the pending deletion was finished by the migration"
     if finished < claim.czxid and not left:
         first = f"a broker finished it before the claim (zxid {finished} < {claim.czxid})"
@@ -106,8 +115,9 @@ def _check(stage: Stage, narrator: Narrator, watch: Watch, copied: int, epoch_be
             f"; {path} is left" for path in left
         )
         narrator.check(what, not left, found)
+    state = controllers.wait_dual_write()["migration"]["driver_state"]
     narrator.check(
         "dual write",
-        watch.states[-1] == "DUAL_WRITE" and copied > 0,
-        f"{copied} records copied; the driver went through {' > '.join(watch.states)}",
+        state == "DUAL_WRITE" and watch.copied > 0,
+        f"{watch.copied} records copied; the driver went through {' > '.join(watch.states)}",
     )

@@ -108,22 +108,27 @@ def full(folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def room_watched(folder: Path) -> Iterator[None]:
+def room_watched(folder: Path) -> Iterator[list[str]]:
     """Inside, a disk that gets full ends this process's work as SIGTERM does.
 
     Servers without room end or hang, and what is waited for then does not come.
+
+    Yields:
+        What to do about it, once it was full: what ends then makes room again.
     """
     over = threading.Event()
+    reasons: list[str] = []
 
     def watch() -> None:
         while not over.wait(_LOOK_S):
-            if full(folder):
+            if reason := full(folder):
+                reasons.append(reason)
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
     thread = threading.Thread(target=watch, name="room", daemon=True)
     thread.start()
     try:
-        yield
+        yield reasons
     finally:
         over.set()

@@ -50,16 +50,17 @@ def run(options: Options) -> int:
     narrator = Narrator()
     narrator.say(f"everything of this run lies in {options.out}")
     interrupted = False
+    filled: list[str] = []
     try:
-        with Stage(options) as stage, room_watched(options.out):
+        with Stage(options) as stage, room_watched(options.out) as filled:
             _steps(stage, narrator)
     except KeyboardInterrupt:
-        reason = full(options.out)
+        reason = "".join(filled) or full(options.out)
         interrupted = not reason
         if reason:
             narrator.check("the step came to its end", held=False, figures=reason)
     except Exception as error:  # noqa: BLE001 - whatever ends a step is a check that failed
-        reason = full(options.out)
+        reason = "".join(filled) or full(options.out)
         if not reason and not isinstance(error, _EXPECTED):
             narrator.err.print_exception()
         narrator.check("the step came to its end", held=False, figures=reason or f"{error}")

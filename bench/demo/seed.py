@@ -82,12 +82,17 @@ async def find_controller(bootstrap: str) -> str:
     return seen.brokers[seen.controller_id]
 
 
+def unheard(seen: api.Shape) -> list[str]:
+    """What the metadata of a broker lacks: topics, replicas in sync. Empty metadata lack all."""
+    return [*(TOPICS.keys() - seen.topics.keys()), *seen.short()]
+
+
 def _wait_whole(stage: Stage) -> None:
     """Wait for every replica, and for the group's own topic."""
 
     def whole() -> bool:
         seen = stage.shape()
-        return "__consumer_offsets" in seen.topics and not seen.short()
+        return "__consumer_offsets" in seen.topics and not unheard(seen)
 
     wait_for("topics with every replica in sync", whole, PATIENCE_S)
 

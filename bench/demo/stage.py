@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+from kazoo.retry import KazooRetry
 
 from bench.demo.clients import Clients
 from bench.demo.controllers import Controllers
@@ -67,8 +69,10 @@ class Stage:
         if self.zk_client is None:
             # A killed server is expected and is not logged.
             logging.getLogger("kazoo").addHandler(logging.NullHandler())
-            self.zk_client = KazooClient(self.zk.hosts, timeout=30)
-            self.zk_client.start(timeout=30)
+            again = KazooRetry(max_tries=-1, deadline=PATIENCE_S, max_delay=1.0)
+            client = KazooClient(self.zk.hosts, timeout=30, command_retry=again)
+            client.start(timeout=PATIENCE_S)
+            self.zk_client = client
         return self.zk_client
 
     def look_no_more(self) -> None:
@@ -102,13 +106,17 @@ class Stage:
         assert seen is not None
         return seen
 
-    def znode(self, path: str) -> Any:
-        """The JSON of a znode, or None if it is not there."""
+    def stat(self, path: str) -> Any:
+        """The stat of a znode, or None if it is not there; a slow ZooKeeper is asked again."""
         client = self.look()
-        if client.exists(path) is None:
-            return None
-        data, _ = client.get(path)
-        return json.loads(data)
+        return client.retry(client.exists, path)
+
+    def znode(self, path: str) -> Any:
+        """The JSON of a znode, or None if it is not there; a slow ZooKeeper is asked again."""
+        client = self.look()
+        with contextlib.suppress(NoNodeError):
+            return json.loads(client.retry(client.get, path)[0])
+        return None
 
     def __enter__(self) -> Self:
         return self

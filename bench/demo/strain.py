@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bench.beside.machine import Shared, Sharing
 from bench.demo.narrator import Narrator
+from bench.demo.seed import unheard
 from bench.demo.stage import Stage
 from bench.demo.verdict import elected_ns, refused
 from bench.demo.watch import Watch
@@ -64,7 +65,7 @@ def strain(stage: Stage, narrator: Narrator) -> AdminResult:
         stage.clients.administer_no_more()
         done, sharing = load.result(2 * PATIENCE_S), shared.read()
         watch.doing("every replica comes back into sync")
-        wait_for("replicas in sync", lambda: not stage.shape().short(), PATIENCE_S)
+        wait_for("replicas in sync at every broker", lambda: _heard(stage), PATIENCE_S)
         watch.doing("producer and group end; every record is read back")
         produced, consumed = stage.clients.stop()
         verdict = stage.clients.verify(produced.acknowledged)
@@ -97,6 +98,11 @@ def strain(stage: Stage, narrator: Narrator) -> AdminResult:
         f"{len(verdict.out_of_order)} out of order",
     )
     return done
+
+
+def _heard(stage: Stage) -> bool:
+    """Whether every broker shows every replica in sync."""
+    return not any(unheard(stage.shape(broker)) for broker in stage.cluster.brokers)
 
 
 def _named(partitions: list[str]) -> str:
@@ -140,7 +146,7 @@ def _kill_and_revive(stage: Stage, watch: Watch, victim: Broker) -> list[str]:
     wait_for(f"fencing of broker {victim.id}", fenced, PATIENCE_S)
     watch.doing(f"broker {victim.id} is fenced; its ZooKeeper session ends")
     path = f"/brokers/ids/{victim.id}"
-    wait_for("end of its session", lambda: stage.look().exists(path) is None, PATIENCE_S)
+    wait_for("end of its session", lambda: stage.stat(path) is None, PATIENCE_S)
     watch.doing("brokers hear of the new leaders")
     with contextlib.suppress(TimeoutError):
         wait_for("leaders elsewhere", lambda: not unled(stage.shape(), victim.id), _HEARD_S)

@@ -37,6 +37,8 @@ class Watch:
         self.status: dict[str, Any] = {}
         self.states: list[str] = []
         """Driver states seen, in order."""
+        self.copied = 0
+        """Most records that a leader said it has copied; the next leader copies none."""
         self.lag_max = 0
         """Longest write-behind lag seen, in records."""
 
@@ -82,6 +84,7 @@ class Watch:
         state = migration["driver_state"]
         if self.states[-1:] != [state]:
             self.states.append(state)
+        self.copied = max(self.copied, migration["records_copied"])
         self.lag_max = max(self.lag_max, migration["lag"]["records"] or 0)
         if self._live is None:
             self._tell("driver", f"driver: {state}")

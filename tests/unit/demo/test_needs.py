@@ -115,10 +115,12 @@ def test_a_disk_that_gets_full_ends_the_work(
     asked = threading.Event()
     monkeypatch.setattr(needs, "_LOOK_S", 0.01)
     monkeypatch.setattr(needs.os, "kill", lambda *sent: sent == ENDED and asked.set())
-    with needs.room_watched(tmp_path):
+    with needs.room_watched(tmp_path) as reasons:
         assert not asked.is_set()
+        assert not reasons
         monkeypatch.setattr(needs, "free_mb", lambda _: 9.0)
         assert asked.wait(60)
+        assert [needs.full(tmp_path)] == reasons
 
 
 def test_a_gigabyte_is_enough_by_default_and_a_longer_load_needs_more(tmp_path: Path) -> None:

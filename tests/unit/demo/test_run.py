@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 
 import pytest
@@ -111,6 +112,18 @@ def test_a_disk_that_gets_full_is_the_reason(ends, capsys, monkeypatch):
         assert "the step came to its end: the disk is full" in seen.out
         assert "Traceback" not in seen.err
         assert "interrupted" not in seen.err
+
+
+def test_a_disk_that_was_full_is_the_reason_also_once_there_is_room_again(
+    ends, capsys, monkeypatch
+):
+    from bench.demo import run as demo
+
+    monkeypatch.setattr(
+        demo, "room_watched", lambda _: contextlib.nullcontext(["the disk was full"])
+    )
+    assert ends(KeyboardInterrupt()) == 1
+    assert "the step came to its end: the disk was full" in capsys.readouterr().out
 
 
 def test_figures_go_to_stdout_progress_to_stderr_without_colour(capsys, monkeypatch):
