@@ -18,8 +18,6 @@ from bench.load.records import ConsumeResult, ProduceResult, Verdict
 from bench.rig.process import Process
 
 _SHOWN: Final = 10
-_LATE: Final = "KafkaTimeoutError"
-"""Of a consumer: nothing was refused. That the group has read all at its end is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +108,9 @@ def clients(found: Found) -> list[str]:
         position = found.consumed.positions.get((topic, number), 0)
         lines.append(f"the group has not read {topic}-{number} beyond offset {position}")
     lines += [f"record: {count} x {error}" for error, count in found.produced.failed.items()]
-    lines += [
-        f"consumer: {count} x {error}"
-        for error, count in found.consumed.failed.items()
-        if error != _LATE
-    ]
+    lines += [f"consumer: {count} x {error}" for error, count in found.consumed.failed.items()]
+    if found.admin.unsent:
+        lines.append(f"{found.admin.unsent} changes were never sent: no connection was free")
     return lines
 
 

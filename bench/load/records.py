@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import CommitFailedError, KafkaError
+from aiokafka.errors import CommitFailedError, KafkaError, KafkaTimeoutError
 
 COMMIT_S: Final = 1.0
 """Between two commits of a group, at least."""
@@ -225,7 +225,9 @@ class ConsumeLoad:
             # and reads again what was not committed, as the protocol of groups asks.
             self._result.retried[type(error).__name__] += 1
         except KafkaError as error:
-            kept = self._result.retried if error.retriable else self._result.failed
+            # A broker that is late has refused nothing.
+            again = error.retriable or isinstance(error, KafkaTimeoutError)
+            kept = self._result.retried if again else self._result.failed
             kept[type(error).__name__] += 1
             await asyncio.sleep(0.1)
 
@@ -256,12 +258,14 @@ def judge(
 
     Args:
         acknowledged: by the producers.
-        read: (topic, partition) -> (offset, sequence) of each record, in the order read.
+        read: (topic, partition) -> (offset, sequence) of each record. What stands once may be named
+            twice: a leader that is behind sends a reader back to the beginning.
 
     >>> judge([Acknowledged("t", 0, 5, 1)], {("t", 0): [(5, 1)]}).held
     True
     """
     promised = list(acknowledged)
+    read = {where: sorted(set(records)) for where, records in read.items()}
     found = {where: dict(records) for where, records in read.items()}
     missing = tuple(
         each for each in promised if not _held(each, found.get((each.topic, each.partition), {}))

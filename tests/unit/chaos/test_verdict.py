@@ -83,9 +83,10 @@ def test_a_group_that_stops_reading_is_found(count: int) -> None:
     assert lines == [f"the group has not read r-0 beyond offset {count}"]
 
 
-def test_a_consumer_whose_broker_was_too_slow_is_judged_by_what_it_has_read() -> None:
-    assert of_clients(told(), WHOLE, consumed=Counter(KafkaTimeoutError=1)) == []
-    assert of_clients(told(), WHOLE, produced=Counter(KafkaTimeoutError=1)) != []
+def test_what_a_client_was_refused_and_what_was_never_sent_are_found() -> None:
+    assert of_clients(told(), WHOLE, consumed=Counter(Refused=1)) == ["consumer: 1 x Refused"]
+    assert of_clients(told(), WHOLE, produced=Counter(Late=1)) == ["record: 1 x Late"]
+    assert len(of_clients(told(unsent=1), WHOLE)) == 1
 
 
 @pytest.mark.parametrize("node", [3000, 3001, 3002])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 from kazoo.exceptions import ConnectionLoss
 
 from bench.demo.controllers import IDS
-from bench.life import clients as lives
 from bench.life import stores
 from bench.life.clients import RECORDS, LifeClients
 from bench.life.stage import Stage
@@ -102,13 +100,3 @@ def test_the_group_is_waited_for_until_it_has_read_what_every_producer_wrote():
         clients._consume.result.positions[topic, 0] = 6
     assert clients._at_end(ProduceResult(known[:1]))
     clients.abandon()
-
-
-def test_a_broker_that_was_late_refused_the_group_nothing(monkeypatch):
-    clients = LifeClients("nobody:1", None, None, 1)
-    errors = Counter({"KafkaTimeoutError": 2, "GroupAuthorizationFailedError": 1})
-    ended = ProduceResult(), ConsumeResult(failed=errors)
-    monkeypatch.setattr(lives.Clients, "stop", lambda _: ended)
-    _, failed = clients.finish()
-    clients.abandon()
-    assert failed["the group"] == {"GroupAuthorizationFailedError": 1}

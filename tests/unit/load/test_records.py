@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, TopicAuthorizationFailedError
+from aiokafka.errors import CommitFailedError, KafkaTimeoutError, TopicAuthorizationFailedError
 
 from bench.load.records import UNKNOWN_OFFSET, Acknowledged, ConsumeLoad, ConsumeResult, judge
 
@@ -38,6 +38,12 @@ def test_a_record_written_twice_is_named() -> None:
     verdict = judge(_PROMISED, {("t", 0): [(0, 0), (1, 1), (2, 2), (3, 2)]})
     assert verdict.duplicated == (("t", 0, 2),)
     assert not verdict.held
+
+
+def test_a_reader_that_was_sent_back_to_the_beginning_has_read_each_once() -> None:
+    verdict = judge(_PROMISED, {("t", 0): [(0, 0), (1, 1), (0, 0), (1, 1), (2, 2)]})
+    assert (verdict.held, verdict.read) == (True, 3)
+    assert judge(_PROMISED, {("t", 0): [(0, 0), (1, 1), (1, 7), (2, 2)]}).missing == (_PROMISED[1],)
 
 
 def test_a_record_out_of_order_is_named() -> None:
@@ -75,7 +81,12 @@ class PutOut:
 
 
 @pytest.mark.parametrize(
-    ("error", "fails"), [(CommitFailedError(), False), (TopicAuthorizationFailedError(), True)]
+    ("error", "fails"),
+    [
+        (CommitFailedError(), False),
+        (KafkaTimeoutError(), False),
+        (TopicAuthorizationFailedError(), True),
+    ],
 )
 def test_a_member_that_the_group_put_out_goes_on(
     monkeypatch: pytest.MonkeyPatch, error: Exception, fails: bool
