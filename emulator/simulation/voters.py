@@ -1,8 +1,8 @@
 """What the disks of the voters of one quorum prove together.
 
 A record counts as committed when a majority has made durable a record of some epoch, at or behind
-it, while ``quorum-state`` on the same disk named that epoch: then every later leader has it. The
-machines' own marks are not asked.
+it, while ``quorum-state`` on the same disk named that epoch: then every later leader has it. A disk
+whose place another one has taken by then does not count. The machines' own marks are not asked.
 
 Source: Ongaro, Ousterhout: In Search of an Understandable Consensus Algorithm, USENIX ATC 2014,
 sections 5.2 to 5.4.
@@ -78,8 +78,13 @@ class Voters:
         ensure(known == leader_id, "one-leader", f"{known} and {leader_id} lead epoch {epoch}")
 
     def forget(self, node_id: int) -> None:
-        """A voter has lost its disk, and with it what it has voted."""
+        """A voter has lost its disk, and with it what it has voted and what only that disk had.
+
+        What is committed already is so for good.
+        """
         self._said.pop(node_id, None)
+        for ends in self._ends.values():
+            ends.pop(node_id, None)
         self._votes = {key: one for key, one in self._votes.items() if key[0] != node_id}
 
     def wrote(self, node_id: int, batch: Batch, before: int | None, *, held: int) -> None:

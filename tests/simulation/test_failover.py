@@ -87,6 +87,15 @@ def test_zookeeper_away_from_the_leader_alone_is_survived(simulate):
 
 
 @pytest.mark.slow
+def test_a_leaders_folder_goes_back_while_its_last_records_are_on_their_way(simulate):
+    """They reach one follower each, after the disk that had all of them is gone: none of them is
+    committed by that, and the next leader may lack them."""
+    report = simulate(950_050, short(950_050), kind="failover")
+    assert not report.failure, str(report)
+    assert any("takes the place of its disk" in line for line in report.lines)
+
+
+@pytest.mark.slow
 def test_a_seed_tells_the_same_story_twice(simulate):
     assert simulate(7, short(7)).digest == simulate(7, short(7)).digest
 

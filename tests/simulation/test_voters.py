@@ -104,6 +104,18 @@ def test_a_record_of_an_older_epoch_counts_only_with_one_of_the_newer(disks):
     assert disks.committed.end_offset == 3
 
 
+def test_what_only_a_disk_had_whose_place_another_has_taken_counts_no_more(disks):
+    """A leader's last record reaches one follower when the leader's folder is a backup's already:
+    one disk has it then, and nobody was told that it is committed."""
+    more = batch(1, 1)
+    disks.append(1, more)
+    disks.of[1].is_another()
+    disks.append(2, more)
+    assert disks.committed.end_offset == 1
+    disks.append(3, leads(1, 1, 0), more)
+    assert disks.committed.end_offset == 2
+
+
 def test_two_logs_that_differ_in_one_epoch(disks):
     disks.append(1, batch(1, 1, "a"))
     with violated("log-matches"):
