@@ -289,9 +289,9 @@ class Node:
     # ---------------------------------------------------------------- the path, in order
     def _tick(self, now_ms: int) -> list[Effect]:
         kept_from = self.migration.keep_from(self.controller.stable)
-        self.raft.keep_from(kept_from)
+        trimmed = self.raft.keep_from(kept_from)
         self.controller.kept_from(kept_from)
-        return self._timers.tick(now_ms) + self.snapshots.begin_if_due(now_ms)
+        return trimmed + self._timers.tick(now_ms) + self.snapshots.begin_if_due(now_ms)
 
     def _run_path(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []

@@ -149,9 +149,9 @@ class Raft:
         """Digest of the batch that holds ``offset``; empty when the log does not hold it."""
         return self._replica.digest_at(offset)
 
-    def keep_from(self, offset: int | None) -> None:
+    def keep_from(self, offset: int | None) -> list[Effect]:
         """Keep the log from ``offset`` on, even if snapshots cover it; None: no such limit."""
-        self._replica.keep_from = offset
+        return self._replica.keep(offset)
 
     def serve(self, serving: Serving, now_ms: int) -> None:
         """Decide what observers may be told; parked fetches are answered by it from now on."""

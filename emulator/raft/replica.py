@@ -216,6 +216,14 @@ class Replica:
         """Write the file with the start offset of each leader epoch."""
         return self.log.epochs_file()
 
+    def keep(self, offset: int | None) -> list[Effect]:
+        """Keep the log from ``offset`` on; what only an earlier limit kept goes at once.
+
+        Without a limit it goes with the next snapshot: who leads no more may lead again.
+        """
+        before, self.keep_from = self.keep_from, offset
+        return [] if offset is None or offset == before else self.trim()
+
     def trim(self) -> list[Effect]:
         """Delete old snapshots, and the log below the oldest one left, down to ``keep_from``."""
         ids = self.snapshots.ids()

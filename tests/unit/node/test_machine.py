@@ -15,7 +15,7 @@ from emulator.node import introspection
 from emulator.node.machine import Node
 from emulator.node.readiness import not_ready_because
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
-from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
+from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, snapshot_id
 from emulator.seam import (
     Accepted,
     AppendFile,
@@ -326,6 +326,26 @@ def test_the_log_keeps_what_zookeeper_stands_at() -> None:
     assert world.node.raft.digest_at(stands_at) == digest != ""
     again = World(world.files)
     assert again.node.raft.digest_at(stands_at) == digest
+
+
+def test_what_was_kept_for_zookeeper_goes_when_zookeeper_has_it() -> None:
+    """Not with the next snapshot only, which is an hour away."""
+    world = dual_writing()
+    world.held = []
+    world.node.snapshots._due_ms = world.now_ms
+    world.node.snapshots._interval_ms = 1_000
+    world.advance(5_000)
+    world.node.snapshots._due_ms = world.now_ms + 3_600_000
+
+    def kept() -> list[str]:
+        return sorted(path for path in world.files if snapshot_id(path) is not None)
+
+    before, start = kept(), world.node.raft.log_start_offset
+    assert len(before) > 3
+    world.release()
+    world.advance(2_000)
+    assert kept() == before[-2:]
+    assert world.node.raft.log_start_offset > start
 
 
 @pytest.mark.requirement("B03")

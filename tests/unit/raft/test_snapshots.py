@@ -234,13 +234,16 @@ def test_what_zookeeper_stands_at_stays_in_the_log():
     again = world.restarted(snapshots_retained=2)
     assert again.raft.log_start_offset <= 2
     assert again.raft.digest_at(2) == world.raft.digest_at(2) != ""
-    world.raft.keep_from(4)
+    world.disk.apply(world.raft.keep_from(4))
+    assert world.raft.log_start_offset == 4
+    assert len(snapshots_of(world)) == 2
+    assert world.raft.digest_at(2) == ""
     world.append(no_op())
     world.snapshot(world.raft.log_end_offset, [topic("e")])
     assert world.raft.log_start_offset == 4
     assert len(snapshots_of(world)) == 3
-    assert world.raft.digest_at(2) == ""
-    world.raft.keep_from(None)
+    assert world.raft.keep_from(None) == []
+    assert len(snapshots_of(world)) == 3, "who leads no more may lead again"
     world.append(no_op())
     world.snapshot(world.raft.log_end_offset, [topic("f")])
     assert world.raft.log_start_offset == 6
