@@ -30,9 +30,9 @@ Kafka's controllers merge nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -45,6 +45,7 @@ ENTRIES_MAX: Final = 200_000
 memory. Replicas that were deleted meanwhile count too, so that the partitions of the cluster are
 no bound."""
 
+T = TypeVar("T")
 _Key = tuple[str, int]
 _LeaderState = m.LeaderAndIsrRequest.LeaderAndIsrPartitionState
 _UpdateState = m.UpdateMetadataRequest.UpdateMetadataPartitionState
@@ -258,64 +259,58 @@ class Merged:
 
     def _update_metadata(self, named: _Updates) -> m.UpdateMetadataRequest:
         kind = m.UpdateMetadataRequest
-        topics: dict[str, m.UpdateMetadataRequest.UpdateMetadataTopicState] = {}
-        for (name, _), state in named.states.items():
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = kind.UpdateMetadataTopicState(
-                    topic_name=name, topic_id=named.topic_ids[name], partition_states=[]
-                )
-            topic.partition_states.append(state)
+
+        def topic(name: str) -> m.UpdateMetadataRequest.UpdateMetadataTopicState:
+            return kind.UpdateMetadataTopicState(
+                topic_name=name, topic_id=named.topic_ids[name], partition_states=[]
+            )
+
         return kind(
             **self._sender,
             type=TYPE_INCREMENTAL,
-            topic_states=[*topics.values()],
+            topic_states=_by_topic(named.states.items(), topic),
             live_brokers=self._live or [],
         )
 
     def _stop_replica(self) -> m.StopReplicaRequest:
         kind = m.StopReplicaRequest
-        topics: dict[str, m.StopReplicaRequest.StopReplicaTopicState] = {}
-        for (name, _), state in self._stops.items():
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = kind.StopReplicaTopicState(
-                    topic_name=name, partition_states=[]
-                )
-            topic.partition_states.append(state)
-        return kind(**self._sender, topic_states=[*topics.values()])
+
+        def topic(name: str) -> m.StopReplicaRequest.StopReplicaTopicState:
+            return kind.StopReplicaTopicState(topic_name=name, partition_states=[])
+
+        return kind(**self._sender, topic_states=_by_topic(self._stops.items(), topic))
 
     def _leader_and_isrs(
         self, named: Mapping[_Key, tuple[bytes, tuple[_LeaderState, ...]]]
     ) -> Iterator[m.LeaderAndIsrRequest]:
-        turns = max((len(told) for _, told in named.values()), default=0)
-        for turn in range(turns):
-            yield self._leader_and_isr(named, turn)
-
-    def _leader_and_isr(
-        self, named: Mapping[_Key, tuple[bytes, tuple[_LeaderState, ...]]], turn: int
-    ) -> m.LeaderAndIsrRequest:
         kind = m.LeaderAndIsrRequest
-        topics: dict[str, m.LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
-        leaders: set[int] = set()
-        for (name, _), (topic_id, told) in named.items():
-            if turn >= len(told):
-                continue
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = kind.LeaderAndIsrTopicState(
-                    topic_name=name, topic_id=topic_id, partition_states=[]
-                )
-            topic.partition_states.append(told[turn])
-            leaders.add(told[turn].leader)
-        return kind(
-            **self._sender,
-            type=TYPE_INCREMENTAL,
-            topic_states=[*topics.values()],
-            live_leaders=[
-                self._endpoints[leader] for leader in sorted(leaders & self._endpoints.keys())
-            ],
-        )
+        ids = {name: topic_id for (name, _), (topic_id, _) in named.items()}
+
+        def topic(name: str) -> m.LeaderAndIsrRequest.LeaderAndIsrTopicState:
+            return kind.LeaderAndIsrTopicState(
+                topic_name=name, topic_id=ids[name], partition_states=[]
+            )
+
+        for turn in range(max((len(told) for _, told in named.values()), default=0)):
+            states = [(key, told[turn]) for key, (_, told) in named.items() if turn < len(told)]
+            leaders = {state.leader for _, state in states} & self._endpoints.keys()
+            yield kind(
+                **self._sender,
+                type=TYPE_INCREMENTAL,
+                topic_states=_by_topic(states, topic),
+                live_leaders=[self._endpoints[leader] for leader in sorted(leaders)],
+            )
+
+
+def _by_topic(states: Iterable[tuple[_Key, Any]], make: Callable[[str], T]) -> list[T]:
+    """States of partitions in topics, which ``make`` makes without any."""
+    topics: dict[str, Any] = {}
+    for (name, _), state in states:
+        topic: Any = topics.get(name)
+        if topic is None:
+            topic = topics[name] = make(name)
+        topic.partition_states.append(state)
+    return [*topics.values()]
 
 
 class _Updates(msgspec.Struct):
