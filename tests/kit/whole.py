@@ -91,14 +91,16 @@ def _limited(item: pytest.Item, kind: type[TimeIsOverError]) -> Iterator[None]:
     """
     before = item.stash.get(_WHERE, None)
     item.stash[_WHERE] = kind
+    if _STRUCK in item.stash:
+        del item.stash[_STRUCK]
     try:
         yield
     except TimeIsOverError as error:
         raise Failed(str(error)).with_traceback(error.__traceback__) from None
     finally:
         item.stash[_WHERE] = before
-    if kind is TimeIsOverError and _STRUCK in item.stash:
-        raise Failed(f"{item.stash[_STRUCK]} The test has caught it.")
+    if _STRUCK in item.stash:
+        raise Failed(f"{item.stash[_STRUCK]} It was caught.")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -30,6 +30,8 @@ def note(text):
 def hang():
     threading.Event().wait()
 
+hangs = pytest.mark.timeout(1)
+
 @pytest.fixture(scope="session")
 def server():
     made = {"whole": True}
@@ -45,7 +47,7 @@ def on_it(server):
 
 def run(folder: Path, tests: str) -> tuple[dict[str, list[str]], list[str], str]:
     """What became of each planted test, what they noted, and what was printed."""
-    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 1\nfilterwarnings = error\n")
+    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 300\nfilterwarnings = error\n")
     (folder / "conftest.py").write_text(LIMITS)
     (folder / "test_planted.py").write_text(SHARED + tests)
     plugins = [text for name in PLUGINS for text in ("-p", name)]
@@ -80,6 +82,7 @@ def test_2(on_it):
     assert not on_it
 def test_3(on_it, server):
     assert on_it["whole"] and on_it is server
+@hangs
 def test_4(server): hang()
 def test_5(on_it): assert on_it["whole"]
 """,
@@ -109,6 +112,7 @@ def never(late):
     note("never")
     raise OSError("it does not start")
 
+@hangs
 def test_1(late): pass
 def test_2(late): pass
 def test_3(never): pass
@@ -163,11 +167,14 @@ def test_3():
 
 
 def test_what_hangs_ends(tmp_path: Path) -> None:
-    """In a loop whose callbacks may fail, in a law, in a teardown after a failure, in a set-up; and
-    a test that catches the limit has failed as well."""
+    """In a loop whose callbacks may fail, in a law, in a teardown after a failure, in a set-up.
+
+    What catches the limit has failed as well.
+    """
     found, _, _ = run(
         tmp_path,
         """
+@hangs
 def test_1():
     loop = asyncio.new_event_loop()
     def busy():
@@ -177,6 +184,7 @@ def test_1():
         busy()
         loop.run_forever()
 
+@hangs
 @given(st.integers())
 def test_2(number): hang()
 
@@ -185,14 +193,37 @@ def endless():
     yield
     hang()
 
+@hangs
 def test_3(endless): raise ValueError
 
+@hangs
 def test_4():
     with pytest.raises(KeyboardInterrupt):
         hang()
 
+@hangs
 def test_5(endless): pass
 def test_6(): pass
+
+@pytest.fixture
+def deaf():
+    yield
+    with contextlib.suppress(BaseException):
+        hang()
+
+@hangs
+def test_7(deaf): pass
+
+@pytest.fixture
+def slow():
+    with contextlib.suppress(BaseException):
+        hang()
+
+@hangs
+def test_8(slow): pass
+@hangs
+def test_9(deaf): raise ValueError
+def test_10(): pass
 """,
     )
     assert found == {
@@ -202,6 +233,10 @@ def test_6(): pass
         "test_4": ["failure"],
         "test_5": ["error"],
         "test_6": [],
+        "test_7": ["error"],
+        "test_8": ["error"],
+        "test_9": ["failure", "error"],
+        "test_10": [],
     }
 
 
