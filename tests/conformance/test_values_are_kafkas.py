@@ -1,13 +1,12 @@
 """Texts are read as Java's and Kafka's classes read them: drawn values, judged by both.
 
-``make values`` draws 100,000 of each kind (VALUES=N).
+``make values`` draws 100,000 of each kind (VALUES=N, 2,000 or more).
 """
 
 from __future__ import annotations
 
 import base64
 import math
-import os
 import random
 import re
 import struct
@@ -44,10 +43,11 @@ from tests.conformance.drawn_texts import (
     subscription,
     topic_values,
 )
+from tests.kit.laws import at_least
 from tests.unit.controller.world import config
 
 HELPERS = [Path(__file__).parent / name for name in ("AdminOracle.java", "ValueOracle.java")]
-NUMBER: Final = int(os.environ.get("VALUES", "2000"))
+NUMBER: Final = at_least(2_000, "VALUES")
 ROUND: Final = 20_000
 """Values that one JVM is asked about."""
 Oracle = Callable[[list[str]], list[str]]

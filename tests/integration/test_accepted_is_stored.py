@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from random import Random
@@ -18,11 +17,12 @@ from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import ZooKeeper
 from tests.integration.node_stage import BROKERS, Stage, staged
 from tests.kit.edges import EdgeAdmin, refusals
+from tests.kit.laws import at_least
 from wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
-REQUESTS = 30 * int(os.environ.get("KRAFT_BRIDGE_EDGES", "1"))
+REQUESTS = 30 * at_least(1, "KRAFT_BRIDGE_EDGES")
 PROPERTIES = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",

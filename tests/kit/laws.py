@@ -25,6 +25,11 @@ def load_profile() -> None:
     hypothesis.settings.load_profile(PROFILE)
 
 
+def at_least(usual: int, variable: str) -> int:
+    """How many cases a test tries: as many as in ``make test``, or more if a variable says so."""
+    return max(usual, int(os.environ.get(variable, usual)))
+
+
 def examples(count: int) -> hypothesis.settings:
     """Settings of a law that gets ``count`` examples in ``make test``."""
     return hypothesis.settings(max_examples=max(1, int(count * FACTORS[PROFILE])), deadline=None)

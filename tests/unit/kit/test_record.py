@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.laws import at_least
 from tools.requirements import Run, proofs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -153,6 +154,13 @@ def test_a_run_with_fewer_examples_is_a_part(run):
     code, _, record = run("def test_unit(): pass", HYPOTHESIS_PROFILE="quick")
     assert code == 0
     assert (record["profile"], record["complete"]) == ("quick", False)
+
+
+def test_a_variable_may_ask_for_more_cases_and_never_for_fewer(monkeypatch):
+    assert at_least(30, "CASES") == 30
+    for asked, tried in (("40", 40), ("3", 30)):
+        monkeypatch.setenv("CASES", asked)
+        assert at_least(30, "CASES") == tried
 
 
 def test_an_unknown_row_is_refused(run):
