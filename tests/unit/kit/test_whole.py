@@ -226,18 +226,14 @@ def test_9(deaf): raise ValueError
 def test_10(): pass
 """,
     )
-    assert found == {
-        "test_1": ["failure"],
-        "test_2": ["failure"],
-        "test_3": ["failure", "error"],
-        "test_4": ["failure"],
-        "test_5": ["error"],
-        "test_6": [],
-        "test_7": ["error"],
-        "test_8": ["error"],
-        "test_9": ["failure", "error"],
-        "test_10": [],
+    outcomes = {
+        (): (6, 10),
+        ("failure",): (1, 2, 4),
+        ("error",): (5, 7, 8),
+        ("failure", "error"): (3, 9),
     }
+    expected = {f"test_{n}": [*tags] for tags, numbers in outcomes.items() for n in numbers}
+    assert found == expected
 
 
 def test_a_test_that_has_ignored_a_signal_passes_that_on_to_no_server(tmp_path: Path) -> None:
