@@ -7,6 +7,8 @@ LeaderAndIsrRequest, LeaderAndIsrResponse, Kafka 3.4-3.9.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from wire.codec import normalised
@@ -26,6 +28,7 @@ from wire.schema import (
 )
 
 _TOPICS_FROM: Final = 2
+_TOPIC: Final = attrgetter("topic_name")
 _TOPIC_ERRORS_FROM: Final = 5
 
 
@@ -87,14 +90,17 @@ class LeaderAndIsrResponse:
 
 
 def _to_topics(request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrRequest:
-    """Handlers see ``topic_states`` alone; versions 0 and 1 name the topic in each partition."""
+    """Handlers see ``topic_states`` alone; versions 0 and 1 name the topic in each partition.
+
+    A topic that is named again after another one is there again, so that the order stays.
+    """
     if version < _TOPICS_FROM:
-        grouped: dict[str, list[LeaderAndIsrRequest.LeaderAndIsrPartitionState]] = {}
-        for state in request.ungrouped_partition_states:
-            grouped.setdefault(state.topic_name, []).append(replace(state, topic_name=""))
         request.topic_states = [
-            LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=name, partition_states=states)
-            for name, states in grouped.items()
+            LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                topic_name=name,
+                partition_states=[replace(state, topic_name="") for state in states],
+            )
+            for name, states in groupby(request.ungrouped_partition_states, _TOPIC)
         ]
         request.ungrouped_partition_states = []
     return request
@@ -119,10 +125,10 @@ def _from_partitions(response: LeaderAndIsrResponse, version: int) -> LeaderAndI
     if version >= _TOPIC_ERRORS_FROM:
         return response
     kind = LeaderAndIsrResponse.LeaderAndIsrTopicError
-    grouped: dict[str, list[LeaderAndIsrResponse.LeaderAndIsrPartitionError]] = {}
-    for one in response.partition_errors:
-        grouped.setdefault(one.topic_name, []).append(one)
-    response.topics = [kind(partition_errors=answers) for answers in grouped.values()]
+    response.topics = [
+        kind(partition_errors=list(answers))
+        for _, answers in groupby(response.partition_errors, _TOPIC)
+    ]
     response.partition_errors = []
     return response
 

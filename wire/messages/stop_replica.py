@@ -6,7 +6,9 @@ StopReplicaResponse, Kafka 3.4-3.9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from wire.codec import normalised
@@ -14,6 +16,7 @@ from wire.errors import EncodeError
 from wire.schema import Bool, Int16, Int32, Int64, String, field, group, message, replace
 
 _STATES_FROM: Final = 3
+_TOPIC: Final = attrgetter("topic_name")
 
 
 @message(key=5, versions="0-4", flexible="2+")
@@ -65,27 +68,31 @@ def _to_states(request: StopReplicaRequest, version: int) -> StopReplicaRequest:
     """Handlers see ``topic_states`` alone.
 
     Before version 3 one flag for the whole request says whether replicas are deleted, and there is
-    no leader epoch; version 0 names the topic with each partition.
+    no leader epoch; version 0 names the topic with each partition. One that is named twice stays
+    twice, and the flag of a request without a partition stays: the same bytes are written again.
     """
     if version >= _STATES_FROM:
         return request
-    named: list[tuple[str, tuple[int, ...]]] = [
-        (one.topic_name, (one.partition_index,)) for one in request.ungrouped_partitions
+    named: list[tuple[str, Iterable[int]]] = [
+        (name, [one.partition_index for one in some])
+        for name, some in groupby(request.ungrouped_partitions, _TOPIC)
     ]
-    named += [(topic.name, tuple(topic.partition_indexes)) for topic in request.topics]
-    grouped: dict[str, list[StopReplicaRequest.StopReplicaPartitionState]] = {}
-    for name, indexes in named:
-        grouped.setdefault(name, []).extend(
-            StopReplicaRequest.StopReplicaPartitionState(
-                partition_index=index, delete_partition=request.delete_partitions
-            )
-            for index in indexes
-        )
+    named += [(topic.name, topic.partition_indexes) for topic in request.topics]
     request.topic_states = [
-        StopReplicaRequest.StopReplicaTopicState(topic_name=name, partition_states=states)
-        for name, states in grouped.items()
+        StopReplicaRequest.StopReplicaTopicState(
+            topic_name=name,
+            partition_states=[
+                StopReplicaRequest.StopReplicaPartitionState(
+                    partition_index=index, delete_partition=request.delete_partitions
+                )
+                for index in indexes
+            ],
+        )
+        for name, indexes in named
     ]
-    request.ungrouped_partitions, request.topics, request.delete_partitions = [], [], False
+    if any(topic.partition_states for topic in request.topic_states):
+        request.delete_partitions = False
+    request.ungrouped_partitions, request.topics = [], []
     return request
 
 
@@ -113,7 +120,7 @@ def _to_one_flag(request: StopReplicaRequest, version: int) -> StopReplicaReques
     ]
     return replace(
         request,
-        delete_partitions=True in flags,
+        delete_partitions=True in flags if flags else request.delete_partitions,
         ungrouped_partitions=ungrouped if version == 0 else [],
         topics=topics if version > 0 else [],
         topic_states=[],

@@ -7,6 +7,8 @@ UpdateMetadataResponse, Kafka 3.4-3.9.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from wire.codec import normalised
@@ -26,6 +28,7 @@ from wire.schema import (
 )
 
 _TOPICS_FROM: Final = 5
+_TOPIC: Final = attrgetter("topic_name")
 _LISTENERS_FROM: Final = 3
 _PLAINTEXT: Final = 0
 _PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
@@ -87,15 +90,16 @@ def _to_topics_and_endpoints(request: UpdateMetadataRequest, version: int) -> Up
     """Handlers see ``topic_states`` and named endpoints alone.
 
     Before version 5 each partition names its topic; version 0 has one address for a broker, and
-    before version 3 a listener is called as its security protocol.
+    before version 3 a listener is called as its security protocol. A topic that is named after
+    another one is there again, so that the order stays.
     """
     if version < _TOPICS_FROM:
-        grouped: dict[str, list[UpdateMetadataRequest.UpdateMetadataPartitionState]] = {}
-        for state in request.ungrouped_partition_states:
-            grouped.setdefault(state.topic_name, []).append(replace(state, topic_name=""))
         request.topic_states = [
-            UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=name, partition_states=states)
-            for name, states in grouped.items()
+            UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic_name=name,
+                partition_states=[replace(state, topic_name="") for state in states],
+            )
+            for name, states in groupby(request.ungrouped_partition_states, _TOPIC)
         ]
         request.ungrouped_partition_states = []
     if version < _LISTENERS_FROM:
