@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -78,7 +79,7 @@ def topic_ids(survey: Survey) -> Iterator[Outcome]:
     "taken for a fault of the migration, and looked for in the wrong place.",
 )
 def unhealthy(survey: Survey) -> Iterator[Outcome]:
-    """No leader, an empty ISR, ISR members that are not replicas, or no state yet."""
+    """No leader, an empty ISR, ISR members that are not replicas, a broker twice, no state yet."""
     for name in _copied(survey):
         for index, replicas in sorted(
             _dict(survey.json(f"{ROOT}/{name}").get("partitions")).items()
@@ -120,6 +121,10 @@ def _sick(survey: Survey, state: dict[str, Any], replicas: list[Any]) -> tuple[s
         return f"{listed(strange)} of the ISR {are} ({listed(replicas)})", move
     if leader not in isr:
         return f"leader {leader} is not in the ISR ({listed(isr)})", move
+    for what, found in (("replicas", replicas), ("ISR", isr)):
+        # As text: what a znode holds may be of any type.
+        if twice := [one for one, times in Counter(map(str, found)).items() if times > 1]:
+            return f"{listed(twice)} is more than once in the {what} ({listed(found)})", move
     return "", ""
 
 

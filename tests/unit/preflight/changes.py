@@ -73,6 +73,13 @@ def a_state(one: Survey) -> str:
     return f"{a_topic(one)}/partitions/0/state"
 
 
+def twice_on_its_leader(one: Survey) -> Survey:
+    """The leader of a partition is both of its replicas, and the ISR."""
+    leader = one.json(a_state(one))["leader"]
+    listed = merge(a_topic, partitions={"0": [leader, leader]})(one)
+    return merge(a_state, isr=[leader])(listed)
+
+
 def at_topic(below: str, data: bytes | None) -> Apply:
     return lambda one: put(f"{a_topic(one)}{below}", data)(one)
 
@@ -442,6 +449,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change("W01", "pending reassignment", put("/admin/reassign_partitions", b"{}"), W),
     Change("W02", "no leader", merge(a_state, leader=-1), W),
+    Change("W02", "a replica twice", twice_on_its_leader, W),
+    Change("W02", "a member of the ISR twice", merge(a_state, isr=[1, 1]), W),
     Change("W03", "reassignment", merge(a_topic, adding_replicas={"0": [1]}), W),
     Change("W04", "no /controller_epoch", put("/controller_epoch", b""), W),
     Change("W04", "state ahead", merge(a_state, controller_epoch=99), W),
