@@ -117,7 +117,8 @@ def says(message: object, code: ErrorCode) -> bool:
 def decode_principal(data: bytes | None) -> Principal | None:
     """Decode a serialised principal; None if it cannot be decoded.
 
-    The format of DefaultKafkaPrincipalBuilder: a version (16 bit), then DefaultPrincipalData.
+    The format of DefaultKafkaPrincipalBuilder: a version (16 bit), then DefaultPrincipalData. A
+    type with a colon is none: as ``Type:name`` it would be somebody else's principal.
 
     >>> decode_principal(bytes.fromhex("0000 05 55736572 0a 414e4f4e594d4f5553 00 00"))
     Principal(name='User:ANONYMOUS', token_authenticated=False)
@@ -130,5 +131,7 @@ def decode_principal(data: bytes | None) -> Principal | None:
     try:
         principal = decode(m.DefaultPrincipalData, version, data[PRINCIPAL_VERSION_BYTES:])
     except DecodeError:
+        return None
+    if ":" in principal.type:
         return None
     return Principal(f"{principal.type}:{principal.name}", principal.token_authenticated)

@@ -6,6 +6,7 @@ DefaultKafkaPrincipalBuilder, SslPrincipalMapper (DEFAULT), Kafka 3.9; KIP-371.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,15 +21,10 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-_TEXTS: Final = {
-    0x0C: "utf-8",  # UTF8String
-    0x13: "ascii",  # PrintableString
-    0x14: "latin-1",  # T61String
-    0x16: "ascii",  # IA5String
-    0x1B: "ascii",  # GeneralString
-    0x1E: "utf-16-be",  # BMPString
-}
-"""Kinds of values that Java prints as text; all others are printed as bytes."""
+_TEXTS: Final = frozenset([0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E])
+"""UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: what Java prints as
+text, their bytes read as UTF-8 whichever it is. All others are printed as bytes."""
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _VERSION: Final = 0xA0
 _SUBJECT: Final = 4
@@ -63,20 +59,41 @@ def subject_of(certificate: bytes) -> str:
         (_, content), *_ = der_values(certificate)
         (_, signed), *_ = der_values(content)
         fields = [value for kind, value in der_values(signed) if kind != _VERSION]
-        names = [value for _, value in der_values(fields[_SUBJECT])]
-        return ",".join("+".join(_attribute(one) for _, one in der_values(n)) for n in names[::-1])
+        return name_of(fields[_SUBJECT])
     except (IndexError, ValueError) as error:
         raise ValueError(f"a damaged certificate: {error}") from error
+
+
+def name_of(der: bytes) -> str:
+    """A name in DER, without its own tag and length.
+
+    Raises:
+        IndexError, ValueError: it is damaged.
+    """
+    parts = [value for _, value in der_values(der)]
+    return ",".join("+".join(_attribute(one) for _, one in der_values(n)) for n in parts[::-1])
 
 
 def _attribute(der: bytes) -> str:
     (_, oid), (kind, value) = der_values(der)
     name = _dotted(oid)
-    keyword, encoding = _KEYWORDS.get(name), _TEXTS.get(kind)
-    if keyword is None or encoding is None:
+    keyword = _KEYWORDS.get(name)
+    if keyword is None or kind not in _TEXTS:
         whole = der[2 + len(oid) :]  # with its tag and length
         return f"{keyword or name}=#{whole.hex()}"
-    return f"{keyword}={_escaped(value.decode(encoding))}"
+    return f"{keyword}={_escaped(_as_utf8(value))}"
+
+
+def _as_utf8(value: bytes) -> str:
+    r"""Bytes as Java's String reads them: never an error.
+
+    Of half a character that is encoded by itself it makes one replacement, where Python makes one
+    for each byte.
+
+    >>> _as_utf8(b"a\xed\xa0\x80b\xff") == "a\ufffdb\ufffd"
+    True
+    """
+    return _SURROGATE.sub(b"\xff", value).decode("utf-8", "replace")
 
 
 def _dotted(oid: bytes) -> str:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.controller.envelopes import GOLDEN, PRINCIPAL, enveloped, world_with_broker
 from tests.unit.controller.world import World
 from wire import messages as m
+from wire.codec import encode
 from wire.errors import ErrorCode
 from wire.frame import decode_response
 
@@ -41,6 +42,10 @@ def with_key(key: int, version: int = 0) -> bytes:
     return key.to_bytes(2, "big") + version.to_bytes(2, "big") + GOLDEN[4:]
 
 
+def principal_bytes_of(kind: str, name: str) -> bytes:
+    return b"\0\0" + encode(m.DefaultPrincipalData(type=kind, name=name), 0)
+
+
 BAD = [
     # Everything from here on is wrong in one way more than the row below.
     (
@@ -50,6 +55,11 @@ BAD = [
     ({"request_principal": None}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
     ({"request_principal": b"\x00\x01" + PRINCIPAL[2:]}, 97),
     ({"request_principal": PRINCIPAL[:-1]}, 97),
+    *(
+        ({"request_principal": principal_bytes_of(kind, name)}, 97)
+        # As text the first two are User:u:v and :u, which are others' principals.
+        for kind, name in (("User:u", "v"), (":", "u"), ("User:", ""))
+    ),
     ({"client_host_address": b"\x7f", "request_data": b""}, ErrorCode.INVALID_REQUEST),
     ({"request_data": b""}, ErrorCode.UNSUPPORTED_VERSION),
     ({"request_data": GOLDEN[:9]}, ErrorCode.UNSUPPORTED_VERSION),

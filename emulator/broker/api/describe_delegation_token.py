@@ -38,7 +38,12 @@ def describe_delegation_token(cluster: KnownCluster, request: Request, asked: As
         return refused(request, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None)
     owners = request.owners
     wanted = (
-        None if owners is None else {f"{one.principal_type}:{one.principal_name}" for one in owners}
+        None
+        if owners is None
+        # No token belongs to a type with a colon: as text it would be somebody else's principal.
+        else {
+            f"{o.principal_type}:{o.principal_name}" for o in owners if ":" not in o.principal_type
+        }
     )
     caller = reading(cluster, request, asked)
     tokens = cluster.image.delegation_tokens.values()

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID as Oid
 
-from emulator.net.distinguished_name import subject_of
+from emulator.net.distinguished_name import name_of, subject_of
 
 CN = Oid.COMMON_NAME
 PLAIN = string.ascii_letters, string.digits, "!$%&'()*-./:?@[]^_`{|}~"
@@ -83,6 +83,31 @@ def test_names(rdns: list[list[tuple[x509.ObjectIdentifier, str]]], text: str | 
     assert set(first.split("+")) == {"OU=U", "UID=u1"}
     assert set(second.split("+")) == {"ST=S", "L=L"}
     assert third == "DC=org"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        # Java reads the bytes of every kind as UTF-8.
+        (0x1E, "ab".encode("utf-16-be"), "CN=\\00a\\00b"),
+        (0x14, "J\xfcrgen".encode("latin-1"), "CN=J\ufffdrgen"),
+        (0x14, "Jürgen".encode(), "CN=Jürgen"),
+        (0x16, "J\xfcrgen".encode("latin-1"), "CN=J\ufffdrgen"),
+        (0x13, "Jürgen".encode(), "CN=Jürgen"),
+        (0x0C, b"a\xff\xc0b", "CN=a\ufffd\ufffdb"),
+        (0x0C, b"\xed\xa0\x80b\xed\xbf", "CN=\ufffdb\ufffd"),
+        (0x0C, b"\xf0\x9f\x98", "CN=\ufffd"),
+        (0x1C, b"\0\0\0a", "CN=#1c0400000061"),
+    ],
+)
+def test_kinds_of_values(kind: int, value: bytes, text: str) -> None:
+    attribute = tlv(0x30, bytes.fromhex("0603550403") + tlv(kind, value))
+    assert name_of(tlv(0x31, attribute)) == text
+
+
+def tlv(tag: int, content: bytes) -> bytes:
+    """A value in DER, of less than 128 bytes."""
+    return bytes([tag, len(content)]) + content
 
 
 def test_a_damaged_certificate() -> None:
