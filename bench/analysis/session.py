@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from pyspark.sql import SparkSession
 from bench.analysis.class_archive import archive_flags
 from bench.analysis.reach import SparkUnavailableError, check_master, check_remote
 from bench.rig.java import QUICK_START, find_java, spark_java_home
+from bench.rig.own_folder import private_folder
 
 _QUIET = {
     "spark.ui.enabled": "false",
@@ -208,6 +208,5 @@ def abandon() -> None:
 def _choose_java() -> None:
     """Point Spark's launcher at the Java this project chose, and its workers at this Python."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    shims = Path(tempfile.gettempdir()) / f"kraft-bridge-{os.getuid()}"
-    shims.mkdir(mode=0o700, exist_ok=True)
+    shims = private_folder(os.getpid())
     os.environ["JAVA_HOME"] = str(spark_java_home(find_java(), shims))

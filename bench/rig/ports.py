@@ -5,9 +5,9 @@ import functools
 import os
 import random
 import socket
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
+
+from bench.rig.own_folder import own_folder
 
 HOST = "127.0.0.1"
 
@@ -38,9 +38,10 @@ def _claims(_process: int) -> int | None:
     A port looks free before its server has started, and while a broker that was killed is down.
     The locks are the process's own, also after a fork, and end with it. None: no file can be made.
     """
-    folder = Path(tempfile.gettempdir(), f"kraft-bridge-{os.getuid()}")
+    folder = own_folder()
+    if folder is None:
+        return None
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
         return os.open(folder / "ports", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         return None
