@@ -79,6 +79,7 @@ def main() -> None:
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
     filterwarnings("ignore", "No chroot path exists", UserWarning)
     threading.excepthook = _thread_died
+    boundary.have_streams()
     boundary.encode_anything()
     sys.exit(boundary.run(_asked))
 

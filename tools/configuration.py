@@ -99,10 +99,13 @@ OURS: Final[Mapping[str, str]] = {
     ),
     "kraftbridge.metrics.port": (
         "port of `/metrics`, `/status`, `/livez` and `/readyz`; 0: any free one; without "
-        "it there is none"
+        "it there is none. One that cannot be bound is logged and tried again every 5 s"
     ),
     "kraftbridge.release": "the Kafka release whose API versions are spoken",
-    "kraftbridge.trace.dir": "folder for a [trace](your-own-cluster.md) (Parquet); empty: none",
+    "kraftbridge.trace.dir": (
+        "folder for a [trace](your-own-cluster.md) (Parquet); empty: none. If it cannot be written "
+        "the trace ends, and the node goes on"
+    ),
     "kraftbridge.trace.run.id": (
         "id of the run in the trace, the same for all processes of it; empty: the time of the start"
     ),

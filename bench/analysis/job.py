@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
-from bench.analysis import blocking, lag, latency, operations, stages, stalls
+from bench.analysis import blocking, lag, latency, operations, stages, stalls, whole
 from bench.analysis.read import read
 from bench.analysis.session import session
 from bench.analysis.thin import by_slice
@@ -44,6 +44,7 @@ def results(
     """
     return {
         "runs": trace["runs"],
+        "missing": whole.missing(trace["gauges"], trace["requests"], trace["runs"]),
         **_of_requests(trace, keep),
         **_of_lag(trace, keep),
         **_of_blocking(trace, keep),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from typing import Any, Final
@@ -15,8 +14,8 @@ from typing import Any, Final
 from bench.load.admin import AdminLoad, AdminResult
 from bench.load.connection import Pool
 from emulator.io.together import Alone, Share, Together
-from emulator.io.trace_file import TraceFile, run_row
-from emulator.io.trace_place import trace_folder
+from emulator.io.trace_file import run_row
+from emulator.io.trace_recording import recording
 from emulator.trace.rows import RequestRow, Row
 from wire.errors import ErrorCode
 
@@ -54,6 +53,8 @@ class LoadOutcome:
     result: AdminResult = field(default_factory=AdminResult)
     waits: defaultdict[str, array[float]] = field(default_factory=lambda: defaultdict(_of_doubles))
     """API -> ms from the intended instant, of changes that were carried out."""
+    lacks: str = ""
+    """What is missing in its trace."""
 
     def add(self, other: LoadOutcome) -> None:
         """Put another share to it."""
@@ -82,7 +83,6 @@ def play(plan: LoadPlan, trace: str | None, run_id: str, say: Callable[[str], No
     Raises:
         UnreachableError: before anything was asked.
         TraceUnavailableError: a trace is wanted and pyarrow is missing.
-        TraceFailedError: the trace cannot be written.
     """
 
     async def whole() -> LoadOutcome:
@@ -99,14 +99,16 @@ async def take_part(
     """Do this process's share of a load. Args and errors: as for ``play``."""
     found = LoadOutcome()
     process = together.share.named(plan.client_id)
-    with _traced(plan, trace, run_id, process) as (record, flush):
+    described = run_row(f"load {metadata.version('kraft-bridge')}", asdict(plan))
+    with recording(trace, run_id, process, described) as traced:
 
         def take(row: Row) -> None:
             if isinstance(row, RequestRow) and row.intended_ns is not None and not row.error_code:
                 found.waits[row.api].append((row.answered_ns - row.intended_ns) / 1e6)
-            record(row)
+            traced.append(row)
 
-        found.result = await _play(plan, take, flush, together)
+        found.result = await _play(plan, take, traced.flush, together)
+    found.lacks = traced.lacks
     return found
 
 
@@ -176,23 +178,6 @@ async def reach(plan: LoadPlan, _share: Share = Share()) -> None:  # noqa: B008 
                 return
     finally:
         pool.close()
-
-
-@contextlib.contextmanager
-def _traced(
-    plan: LoadPlan, place: str | None, run_id: str, process: str
-) -> Iterator[tuple[Callable[[Row], None], Callable[[], None]]]:
-    if place is None:
-        yield (lambda _row: None), (lambda: None)
-        return
-    with trace_folder(place) as folder:
-        file = TraceFile(folder, run_id, process)
-        try:
-            version = metadata.version("kraft-bridge")
-            file.append(run_row(f"load {version}", asdict(plan)))
-            yield file.append, file.flush
-        finally:
-            file.close()
 
 
 def figures(plan: LoadPlan, shares: Sequence[LoadOutcome]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
 from bench.report.sweep import sweep_findings, sweep_page
 from emulator.io.disk import make_folder
+from emulator.io.printable import printable
 
 _MISFIT: Final = (TypeError, KeyError, AttributeError, ArithmeticError)
 
@@ -268,7 +269,7 @@ def print_summary(analysis: Analysis, console: Console) -> None:
     """Print the findings and where the report is; plain text where the console is no terminal."""
     width = console.width if console.is_terminal else None
     for finding, text in lines(analysis.findings, width):
-        shown = Text(text, "yellow" if finding.warning else "")
+        shown = Text(printable(text), "yellow" if finding.warning else "")
         shown.stylize("bold", 0, len(finding.about))
         console.print(shown, soft_wrap=True)
     console.print(f"report  {analysis.html}", soft_wrap=True, highlight=False, markup=False)

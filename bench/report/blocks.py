@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import jinja2
 
 from bench.report.findings import Finding
+from emulator.io.printable import printable_lines
 
 _HIDDEN: Final = frozenset({"run_id", "accuracy"})
 _TEMPLATES: Final = jinja2.Environment(
@@ -111,6 +112,8 @@ def shown(value: Any) -> str:
 def render(
     title: str, lead: str, findings: Sequence[Finding], sections: Sequence[ReportSection]
 ) -> str:
-    """One self-contained HTML document."""
+    """One self-contained HTML document; no text in it turns the order of others around."""
     page = _TEMPLATES.get_template("page.html.j2")
-    return page.render(title=title, lead=lead, findings=findings, sections=sections)
+    return printable_lines(
+        page.render(title=title, lead=lead, findings=findings, sections=sections)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ class Finding:
 def findings(tables: Tables) -> list[Finding]:
     """Turn result tables into the summary, in reading order."""
     return [
+        *_missing(tables),
         *_load(tables),
         *_blocking(tables),
         *_lag(tables),
@@ -194,6 +196,21 @@ def _cost(tables: Tables) -> Iterable[Finding]:
             f"multis ({row['process']})",
             f"{row['multis']:,} carried {row['records']:,} records in {row['ops']:,} operations, "
             f"{row['bytes']:,} bytes: {row['records_per_multi']:.1f} records each",
+        )
+
+
+def _missing(tables: Tables) -> Iterable[Finding]:
+    for row in sorted(tables["missing"], key=lambda row: (row["run_id"], row["process"])):
+        lacks = f"in run {row['run_id']} the last {math.ceil(row['missing_s']):,} s are missing"
+        why = (
+            "it could not be written any more, as the log of the process says"
+            if row["said"]
+            else "others of its host went on for so long; it ended, or could not write its trace"
+        )
+        yield Finding(
+            f"trace of {row['process']}",
+            f"{lacks}: {why}. What is computed here is of the time before",
+            warning=True,
         )
 
 

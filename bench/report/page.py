@@ -122,6 +122,7 @@ def _cost(tables: Tables) -> Iterable[Block]:
 
 
 def _noise(tables: Tables) -> Iterable[Block]:
+    yield from table(tables["missing"])
     if not tables["stalls"]:
         yield Note("The event loop never stood still.")
     yield from table(tables["stalls"])

@@ -159,6 +159,7 @@ def _staged(
         start(row, client, controller, pids)
         yield Stage(planned, row, servers, client, controller, brokers)
         controller.stop()  # the trace of ours is complete when it has ended
+        row.void = row.void or tracing.lacks(store, planned.run_id)
 
 
 def start(

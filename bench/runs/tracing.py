@@ -7,11 +7,14 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
+import pyarrow.parquet as pq
+
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Planned
 from bench.runs.store import Store
 from emulator.io.trace_file import TraceFile
-from emulator.trace.rows import SCHEMA_VERSION, Row, RunRow
+from emulator.trace.rows import RUN_ID_COLUMN, SCHEMA_VERSION, Row, RunRow
+from emulator.trace.trace_metrics import TRACE_MISSING_S
 
 
 def write(store: Store, planned: Planned, row: BenchRow, seen: Mapping[str, Sequence[Row]]) -> None:
@@ -52,3 +55,22 @@ def write(store: Store, planned: Planned, row: BenchRow, seen: Mapping[str, Sequ
         for each in rows:
             file.append(each)
         file.close()
+
+
+def lacks(store: Store, run_id: str) -> str:
+    """Why a row must not be compared: its trace says that it is not whole; empty if it does not.
+
+    Args:
+        store: of the run.
+        run_id: of the row, whose controllers have ended.
+    """
+    folder = store.trace / "gauges" / f"{RUN_ID_COLUMN}={run_id}"
+    if not folder.is_dir():
+        return ""
+    marked = [("gauge", "==", TRACE_MISSING_S.name)]
+    found = pq.read_table(folder, columns=["process", "value"], filters=marked, partitioning=None)
+    if not found.num_rows:
+        return ""
+    return (
+        f"the trace of {found['process'][0]} lacks its last {max(found['value'].to_pylist()):.0f} s"
+    )

@@ -29,8 +29,8 @@ STATE_NUMBER: Final[Mapping[LifeState, int]] = {
 }
 
 
-def status(node: BrokerNode) -> dict[str, Any]:
-    """The JSON object behind ``/status``."""
+def status(node: BrokerNode, log_lines_lost: int = 0) -> dict[str, Any]:
+    """The JSON object behind ``/status``; ``log_lines_lost``: of the process."""
     side, config = node.side, node.config
     controller = side.controller()
     image = side.cluster.image
@@ -50,6 +50,7 @@ def status(node: BrokerNode) -> dict[str, Any]:
         "topics": len(image.topics),
         "forwarding": side.forwards,
         "forwarded_requests_waiting": node.forwarding.outstanding,
+        "log_lines_lost": log_lines_lost,
         **({"zookeeper": _zookeeper(side.zookeeper)} if isinstance(side, ZooKeeperSide) else {}),
     }
 

@@ -51,6 +51,21 @@ def run(program: Callable[[], object]) -> int:
     return int(code)
 
 
+def have_streams() -> None:
+    """Stand in for a standard stream that the caller has closed.
+
+    Else the next file that is opened, perhaps one of the log, has the number of standard error, and
+    gets what C code writes there.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
 def encode_anything() -> None:
     """Let names of files that are no text be shown: a message must not fail on what it names."""
     for stream in (sys.stdout, sys.stderr):
@@ -86,7 +101,9 @@ def _flushed(stream: TextIO | None, name: str) -> int:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)
-        if error.errno != errno.EPIPE and stream is sys.stdout:
+        if stream is sys.stderr:
+            return 0  # as in _told
+        if error.errno != errno.EPIPE:
             _told(f"{name}: {error.strerror}")
         return ExitCode.FOUND
     return 0

@@ -19,7 +19,8 @@ def broker(
 ) -> None:
     """Run a broker that answers from the metadata and forwards changes; it stores no records."""
     from emulator.config.broker import load_broker
-    from emulator.io import broker_process
+    from emulator.io import broker_process, log_output
 
+    log_output.never_wait()
     settings = configured(config, overrides, lambda raw: load_broker(raw, socket.getfqdn()))
     raise typer.Exit(in_use.run(lambda: broker_process.run_broker(settings, log_json=log_json)))

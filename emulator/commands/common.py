@@ -12,6 +12,7 @@ import typer
 from emulator.commands import configuration
 from emulator.commands.exits import ExitCode
 from emulator.config import load as config_module
+from emulator.io.printable import printable_lines
 
 T = TypeVar("T")
 _MASTER: Final = re.compile(
@@ -38,7 +39,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 
 def fail(problem: str, code: int = ExitCode.FOUND) -> typer.Exit:
     """Print an error to stderr; the caller raises the result."""
-    typer.echo(f"kraft-bridge: {problem}", err=True)
+    typer.echo(f"kraft-bridge: {printable_lines(problem)}", err=True)
     return typer.Exit(code)
 
 
@@ -63,7 +64,7 @@ def configured(
     """Read a properties file; warnings go to stderr, problems end the command with code 2."""
     config, said = configuration.read(path, overrides or (), load)
     for line in said:
-        typer.echo(line, err=True)
+        typer.echo(printable_lines(line), err=True)
     if config is None:
         raise typer.Exit(2)
     return config

@@ -17,7 +17,8 @@ def controller(
     log_json: Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")] = False,
 ) -> None:
     """Run a KRaft controller that migrates a ZooKeeper-mode cluster."""
-    from emulator.io import process
+    from emulator.io import log_output, process
 
+    log_output.never_wait()
     settings = load_config(config, overrides)
     raise typer.Exit(in_use.run(lambda: process.run_controller(settings, log_json=log_json)))

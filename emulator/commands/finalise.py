@@ -20,6 +20,7 @@ from emulator.commands.status_next import brokers_first, phase_of
 from emulator.commands.token_call import check_local
 from emulator.io.failures import sentence
 from emulator.io.operator_route import TOKEN_FILE
+from emulator.io.printable import printable, printable_json
 
 FINAL_S: Final = 30.0
 """How long --yes waits for the final record after the hold is released."""
@@ -84,9 +85,9 @@ def finalise(
         raise fail(unanswered(url, error), ExitCode.UNREACHABLE) from error
     if as_json:
         body = stamped("finalise", {"said": found.lines, "only_held": found.held})
-        typer.echo(msgspec.json.encode(body).decode())
+        typer.echo(printable_json(msgspec.json.encode(body).decode()))
     else:
-        typer.echo("\n".join(found.lines))
+        typer.echo("\n".join(map(printable, found.lines)))
     raise typer.Exit(found.code)
 
 

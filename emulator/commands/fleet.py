@@ -19,6 +19,7 @@ from emulator.commands import before_a_fleet as before
 from emulator.commands.common import Override, SparkMaster, SparkTasks, checked_tasks, fail
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
+from emulator.io import log_output
 from emulator.io.failures import sentence
 from emulator.io.together import Alone
 from wire.releases import RELEASES
@@ -129,6 +130,7 @@ def fleet(  # noqa: PLR0917  # one option each
     from emulator.io.fleet.settings import FleetSettings
     from emulator.io.fleet.waves import WaveKind
 
+    log_output.never_wait()
     manual, waves = isr is IsrPolicy.MANUAL, before.waves_of(wave or [])
     before.check(controller, zookeeper, release, waves, seconds)
     if manual and isr_churn:
@@ -167,7 +169,7 @@ def _run(task: FleetTask) -> list[FleetOutcome]:
     from emulator.commands import fleet_share
     from emulator.config.load import ConfigError
     from emulator.io.fleet.fleet import FleetError
-    from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
+    from emulator.io.trace_file import TraceUnavailableError
 
     alone = _Alone(_say)
     try:
@@ -175,8 +177,6 @@ def _run(task: FleetTask) -> list[FleetOutcome]:
             return [_on_uvloop(lambda: fleet_share.take_part(task, alone))]
     except TraceUnavailableError as error:
         raise fail(f"--trace {task.trace}: {error}", 2) from error
-    except TraceFailedError as error:
-        raise fail(f"--trace {task.trace}: {error}") from error
     except (FleetError, OSError) as error:
         raise fail(sentence(error)) from error
     except ConfigError as error:
@@ -218,13 +218,16 @@ def _shown(task: FleetTask, outcomes: list[FleetOutcome], *, as_json: bool) -> i
     mode = "KRaft mode" if task.settings.zookeeper is None else "ZooKeeper mode"
     as_text = json.dumps(stamped("fleet", found), indent=1) if as_json else text(found, mode)
     typer.echo(as_text)
+    lacks = [outcome.lacks for outcome in outcomes if outcome.lacks]
+    for one in lacks:
+        fail(f"--trace {task.trace}: {one}")
     if any(outcome.interrupted for outcome in outcomes):
         raise fail("interrupted")
-    return 1 if totals.failed else 0
+    return 1 if totals.failed or lacks else 0
 
 
 def _say(line: str) -> None:
-    typer.echo(line, err=True)
+    log_output.write(f"{line}\n")
 
 
 class _Alone(Alone):

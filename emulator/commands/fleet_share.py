@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +17,8 @@ from emulator.io.fleet.results import FleetResults
 from emulator.io.fleet.settings import FleetSettings
 from emulator.io.fleet.totals import FleetTotals
 from emulator.io.together import Share, Together
-from emulator.io.trace_file import TraceFailedError, TraceFile, run_row
-from emulator.io.trace_place import trace_folder
-from emulator.trace.rows import Row
+from emulator.io.trace_file import run_row
+from emulator.io.trace_recording import recording
 from wire import messages as m
 from wire.errors import ErrorCode, named
 
@@ -38,10 +37,14 @@ class FleetTask:
 
 @dataclass(frozen=True, slots=True)
 class FleetOutcome:
-    """What one process did; ``interrupted``: the user ended it before its time."""
+    """What one process did.
+
+    ``interrupted``: the user ended it before its time. ``lacks``: what is missing in its trace.
+    """
 
     totals: FleetTotals
     interrupted: bool
+    lacks: str = ""
 
 
 async def prepare(task: FleetTask, share: Share) -> None:
@@ -61,11 +64,11 @@ async def take_part(task: FleetTask, together: Together) -> FleetOutcome:
 
     Raises:
         FleetError, ConfigError, OSError: as ``BrokerFleet.run``.
-        TraceFailedError, TraceUnavailableError: there can be no trace.
+        TraceUnavailableError: there can be no trace.
     """
     process = together.share.named("fleet")
-    with _trace(task, process) as (row, flush):
-        results = FleetResults(row, flush)
+    with recording(task.trace, task.run_id, process, run_row("fleet", {})) as trace:
+        results = FleetResults(trace.append, trace.flush)
         fleet = BrokerFleet(
             task.plan,
             task.settings,
@@ -79,7 +82,7 @@ async def take_part(task: FleetTask, together: Together) -> FleetOutcome:
         together.watch(fleet.stop)
         await fleet.run()
         totals = results.totals(time.monotonic() - began_s, time.process_time() - cpu_s)
-    return FleetOutcome(totals, fleet.stopped)
+    return FleetOutcome(totals, fleet.stopped, trace.lacks)
 
 
 def create_topics(
@@ -107,26 +110,3 @@ def create_topics(
             raise (NoControllerYetError if later else FleetError)(
                 f"topic {topic.name} cannot be created: {why}"
             )
-
-
-@contextlib.contextmanager
-def _trace(
-    task: FleetTask, process: str
-) -> Iterator[tuple[Callable[[Row], None], Callable[[], None]]]:
-    """What takes a row, and what hands the rows over; without a trace nothing is recorded."""
-    if task.trace is None:
-        yield (lambda _row: None), (lambda: None)
-        return
-    with trace_folder(task.trace) as folder:
-        file = TraceFile(folder, task.run_id, process)
-
-        def append(row: Row) -> None:
-            # A broker must not end because of the trace; the next flush ends the run.
-            with contextlib.suppress(TraceFailedError):
-                file.append(row)
-
-        append(run_row("fleet", {}))
-        try:
-            yield append, file.flush
-        finally:
-            file.close()

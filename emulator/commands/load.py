@@ -15,6 +15,7 @@ from emulator.commands.common import Json, SparkMaster, SparkTasks, checked_task
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
+from emulator.io import log_output
 from emulator.io.failures import sentence
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def load(  # noqa: PLR0917  # one option each
         from bench.load.session import LoadPlan
     except ImportError as error:
         raise fail(f"{error}; {install('spark')}") from error
+    log_output.never_wait()
     _check_numbers({"--rate": rate, "--duration": duration, "--give-up": give_up})
     _check(bootstrap_server, prefix, {"--client-id": client_id, "--run-id": run_id or "-"})
     plan = LoadPlan(
@@ -105,7 +107,7 @@ def load(  # noqa: PLR0917  # one option each
     )
     run_id = run_id or time.strftime("%Y%m%d-%H%M%S")
     shares = _played(plan, trace, run_id, spark_master, checked_tasks(spark_master, tasks))
-    raise typer.Exit(_shown(plan, shares, as_json=as_json))
+    raise typer.Exit(_shown(plan, shares, trace, as_json=as_json))
 
 
 def _played(
@@ -121,7 +123,7 @@ def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
     from bench.load.session import UnreachableError, play
     from emulator.commands.admin_client import BROKER_S, no_broker_at
     from emulator.config.listeners import host_port
-    from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
+    from emulator.io.trace_file import TraceUnavailableError
 
     brokers = [host_port(one.strip()) for one in plan.bootstrap.split(",")]
     if problem := no_broker_at(brokers, BROKER_S):
@@ -131,7 +133,7 @@ def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
     except UnreachableError as error:
         problem = f"--bootstrap-server {plan.bootstrap}: {error}"
         raise fail(problem, ExitCode.UNREACHABLE) from error
-    except (TraceUnavailableError, TraceFailedError) as error:
+    except TraceUnavailableError as error:
         raise fail(f"--trace {trace}: {error}") from error
     except OSError as error:
         raise fail(sentence(error)) from error
@@ -156,7 +158,7 @@ def _play_in_tasks(
         raise fail(str(error)) from error
 
 
-def _shown(plan: LoadPlan, shares: list[LoadOutcome], *, as_json: bool) -> int:
+def _shown(plan: LoadPlan, shares: list[LoadOutcome], trace: str | None, *, as_json: bool) -> int:
     """Print the figures; returns the exit code."""
     from bench.load.session import figures, text
 
@@ -164,11 +166,14 @@ def _shown(plan: LoadPlan, shares: list[LoadOutcome], *, as_json: bool) -> int:
     typer.echo(
         json.dumps(stamped("load", found), indent=1) if as_json else text(found, plan.prefix)
     )
-    return int(bool(found["failed"] or found["given_up"]))
+    lacks = [share.lacks for share in shares if share.lacks]
+    for one in lacks:
+        fail(f"--trace {trace}: {one}")
+    return int(bool(found["failed"] or found["given_up"] or lacks))
 
 
 def _say(line: str) -> None:
-    typer.echo(line, err=True)
+    log_output.write(f"{line}\n")
 
 
 def _check_numbers(values: dict[str, float | None]) -> None:

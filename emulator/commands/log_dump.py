@@ -14,6 +14,7 @@ from emulator.commands.common import fail
 from emulator.commands.folders import FolderUnreadableError, open_log
 from emulator.commands.json_forms import stamped
 from emulator.config.confidential import REDACTED, is_secret
+from emulator.io.printable import printable_json
 from emulator.raft.machine import Raft
 from wire import records as r
 from wire.record_serde import decode_control, decode_record
@@ -31,7 +32,8 @@ def dump(
     try:
         _meta, raft = open_log(log_dir)
         for record in dump_records(raft, with_secrets=with_secrets):
-            typer.echo(msgspec.json.encode(stamped("log-record", record)).decode())
+            text = msgspec.json.encode(stamped("log-record", record)).decode()
+            typer.echo(printable_json(text))
     except FolderUnreadableError as error:
         raise fail(str(error), 2) from error
 

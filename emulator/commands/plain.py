@@ -59,8 +59,12 @@ def run(arguments: Sequence[str]) -> int | None:
     from emulator.config.load import load
 
     config, said = configuration.read(asked.config, asked.overrides, load)
+    from emulator.io import log_output
+    from emulator.io.printable import printable_lines
+
+    log_output.never_wait()
     for line in said:
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{printable_lines(line)}\n")
     if config is None:
         return 2
     from emulator.commands import in_use

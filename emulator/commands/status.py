@@ -18,6 +18,7 @@ from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import BEFORE, ORDER, STUCK, option_of, phase_of, reached
 from emulator.commands.status_shown import show
+from emulator.io.printable import printable, printable_json
 
 DEFAULT_URL: Final = "http://127.0.0.1:9404"
 POLL_S = 1.0
@@ -64,7 +65,7 @@ def status(
         else:
             patience = 60.0 if timeout is None else timeout
             body, code = _awaited(url, phases[wait.lower()], patience)
-        text = body if as_json else _text(body, url)
+        text = printable_json(body) if as_json else _text(body, url)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
@@ -170,7 +171,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
                 told = str(error)
                 again = f"asked again, for {left:.0f} s at most"
                 where = without_login(page_of(url, "status"))
-                typer.echo(f"{where}: {told}; {again}", err=True)
+                typer.echo(printable(f"{where}: {told}; {again}"), err=True)
         else:
             if reached(phase, wanted):
                 return body, ExitCode.DONE
@@ -179,7 +180,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
             if left <= 0:
                 return body, ExitCode.NOT_YET
             if phase != told:
-                typer.echo(f"{phase}; waiting for {wanted}", err=True)
+                typer.echo(printable(f"{phase}; waiting for {wanted}"), err=True)
                 told = phase
         time.sleep(max(0.0, min(POLL_S, left)))
 

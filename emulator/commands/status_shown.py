@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator.commands.status_next import brokers_first, next_step, phase_of
+from emulator.io.printable import printable_in
 
 LATER: Final = (
     "not now: brokers are in ZooKeeper mode. Once each is in KRaft mode this says what is missing; "
@@ -25,7 +26,7 @@ def show(text: str, console: Console, asked: str = "") -> None:
         console: to print on.
         asked: the option with which it was asked, for what to type next.
     """
-    found: dict[str, Any] = msgspec.json.decode(text)
+    found: dict[str, Any] = printable_in(msgspec.json.decode(text))
     if found.get("role") == "broker":
         console.print(_of_a_broker(found))
         return
@@ -78,6 +79,7 @@ def _of_a_broker(found: dict[str, Any]) -> Table:
         ("mode", f"{mode}, as Kafka {found['release']}"),
         ("controller", f"{found['controller'] or 'unknown'}  {forwards}".rstrip()),
         ("metadata", f"{found['topics']} topics, record {found['metadata_offset']} applied"),
+        *_not_observed(found),
     ):
         table.add_row(*row)
     return table
@@ -125,9 +127,21 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
         rows += [("not in ZooKeeper", one["reason"]) for one in migration.get("left_out", ())]
     if failure := found.get("snapshot_failure"):
         rows.append(("no snapshot", _no_snapshot(failure)))
+    rows += _not_observed(found)
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _not_observed(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is missing in the trace and in the log; the node itself goes on."""
+    rows = []
+    if (trace := found.get("trace")) and trace["ended_because"]:
+        lacks = f"its last {trace['missing_s']} s are missing: {trace['ended_because']}"
+        rows.append(("trace", f"{trace['folder']} has ended, {lacks}"))
+    if lost := found.get("log_lines_lost"):
+        rows.append(("log", f"{lost} lines could not be written"))
+    return rows
 
 
 def _no_snapshot(failure: dict[str, Any]) -> str:

@@ -29,8 +29,10 @@ def record(
 
     A client follows the addresses that brokers advertise: they must be those of --listen.
     """
+    from emulator.io import log_output
     from emulator.io.recorder import Recorder, RecordingFolder
 
+    log_output.never_wait()
     routes = _routes(listen, to)
     try:
         folder = RecordingFolder(out)
@@ -41,10 +43,10 @@ def record(
 
     def ready(bound: Sequence[HostPort]) -> None:
         for at, route in zip(bound, routes, strict=True):
-            typer.echo(f"recording {at} -> {route.to} into {out}; Ctrl-C ends it", err=True)
+            log_output.write(f"recording {at} -> {route.to} into {out}; Ctrl-C ends it\n")
 
     async def work() -> None:
-        recorder = Recorder(folder, lambda text: typer.echo(text, err=True))
+        recorder = Recorder(folder, lambda text: log_output.write(f"{text}\n"))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, recorder.stop)

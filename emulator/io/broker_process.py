@@ -25,6 +25,7 @@ from emulator.faults.script import FaultScript
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
+from emulator.io.log_output import lines_lost
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
@@ -131,6 +132,7 @@ class BrokerProcess:
         self.faults = faults
         self.clock = clock
         self.log = log
+        self._alone = False
         self.http_port = -1
         """Of the HTTP endpoint, once it is served."""
         self.shell: Shell | None = None
@@ -158,7 +160,7 @@ class BrokerProcess:
 
     def status(self) -> dict[str, Any]:
         """The JSON object behind ``/status``."""
-        return introspection.status(self.node)
+        return introspection.status(self.node, lines_lost())
 
     def _new_conn(self) -> int:
         assert self.shell is not None, "no connection is made before start"
@@ -168,6 +170,7 @@ class BrokerProcess:
         """Serve until the broker halts, as the only one of an operating system's process."""
         assert self.shell is not None
         serving.own_process(self.shell)
+        self._alone = True
         return await self.serve()
 
     async def serve(
@@ -201,7 +204,10 @@ class BrokerProcess:
         routes = serving.pages(
             metrics, self.status, lambda: introspection.not_ready_because(self.node)
         )
-        return serving.HttpEndpoint(host, config.metrics_port, routes, faults, folder)
+        waited_for = faults is not None or not self._alone
+        return serving.HttpEndpoint(
+            host, config.metrics_port, routes, faults, folder, waited_for=waited_for
+        )
 
 
 def _no_row(_row: object) -> None:

@@ -3,7 +3,7 @@
 A web framework would add nine dependencies for these routes. The connection is closed after an
 answer; a request whose head is above 8 KiB, or its body above 64 KiB, is refused. Few
 connections are open at a time, and none for long, as they take descriptors that the rest of the
-process needs.
+process needs. A page that cannot be made is an answer too: what only shows a node never ends it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _REASONS = {
     409: "Conflict",
     411: "Length Required",
     413: "Content Too Large",
+    500: "Internal Server Error",
     503: "Service Unavailable",
 }
 
@@ -52,7 +53,10 @@ class HttpRequest(NamedTuple):
 Routes = Mapping[str, Callable[[], Page]]
 """Path -> its page, for GET and HEAD."""
 Actions = Mapping[str, Callable[[HttpRequest], Page]]
-"""Path -> the answer to any method."""
+"""Path -> the answer to any method. An exception of one is none of a page: it may have changed the
+node half."""
+Failed = Callable[[str, Exception], None]
+"""Takes the path of a page that could not be made, and why."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -62,11 +66,13 @@ class HttpConnection(asyncio.Protocol):
         routes: path -> page.
         actions: path -> what answers every method.
         others: all that are open, the oldest first.
+        failed: see there.
     """
 
     def __init__(
-        self, routes: Routes, actions: Actions, others: dict[HttpConnection, None]
+        self, routes: Routes, actions: Actions, others: dict[HttpConnection, None], failed: Failed
     ) -> None:
+        self._failed = failed
         self._routes = routes
         self._actions = actions
         self._others = others
@@ -115,7 +121,11 @@ class HttpConnection(asyncio.Protocol):
             return Page(404, "text/plain", f"there are: {known}\n".encode())
         if method not in {"GET", "HEAD"}:
             return Page(405, "text/plain", b"only GET\n")
-        return route()
+        try:
+            return route()
+        except Exception as error:  # noqa: BLE001 - whatever it is, only this answer fails
+            self._failed(path, error)
+            return Page(500, "text/plain", b"this page cannot be made; the log says why\n")
 
     def _act(
         self, action: Callable[[HttpRequest], Page], method: str, lines: list[str], body: bytes
@@ -165,7 +175,11 @@ def _is_loopback(address: str) -> bool:
 
 
 async def serve(
-    routes: Routes, host: str, port: int, actions: Actions | None = None
+    routes: Routes,
+    host: str,
+    port: int,
+    actions: Actions | None = None,
+    failed: Failed = lambda _path, _error: None,
 ) -> tuple[asyncio.Server, int]:
     """Listen; returns the server and the port it got.
 
@@ -175,6 +189,6 @@ async def serve(
     loop = asyncio.get_running_loop()
     others: dict[HttpConnection, None] = {}
     server = await loop.create_server(
-        lambda: HttpConnection(routes, actions or {}, others), host, port
+        lambda: HttpConnection(routes, actions or {}, others, failed), host, port
     )
     return server, int(server.sockets[0].getsockname()[1])

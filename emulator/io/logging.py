@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from emulator.io import log_output
+from emulator.io.printable import printable, printable_json
 from emulator.seam import Log
 
 _LEVELS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+_LOST = "log lines could not be written"
 
 
 def logger(node: str, *, json: bool = False, level: str = "info") -> Callable[[Log], None]:
     """A performer of ``Log`` effects that writes to stderr (stdout is for data)."""
     bound = cache(lambda: _bound(node, json=json))
     lowest = _LEVELS[level]
+    told = log_output.lines_lost()
 
     def write(line: Log) -> None:
+        nonlocal told
         if _LEVELS[line.level] < lowest:
             return
-        # A full disk or a closed pipe behind stderr costs lines, not the process.
-        with contextlib.suppress(OSError):
-            getattr(bound(), line.level)(line.event, **line.fields)
+        lost = log_output.lines_lost()
+        getattr(bound(), line.level)(line.event, **line.fields)
+        if told < lost == log_output.lines_lost():
+            told = lost
+            bound().warning(_LOST, lines=lost)
 
     return write
+
+
+class _Lines:
+    """Takes rendered lines, as structlog's own loggers do."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+
+    def msg(self, text: str) -> None:
+        safe = printable_json(text) if self._json else printable(text)
+        log_output.write(f"{safe}\n")
+
+    debug = info = warning = error = msg
 
 
 def _bound(node: str, *, json: bool) -> Any:
@@ -38,7 +56,7 @@ def _bound(node: str, *, json: bool) -> Any:
         else structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
     )
     return structlog.wrap_logger(
-        structlog.PrintLogger(sys.stderr),
+        _Lines(json=json),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import socket
 from collections.abc import Callable, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
 import uvloop
 
-from emulator.config.confidential import redacted
 from emulator.config.load import Config
 from emulator.controller.activation import ActivationRefusedError
 from emulator.faults.script import FaultScript
@@ -23,11 +20,12 @@ from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.http import HttpRequest, Page
+from emulator.io.log_output import lines_lost
 from emulator.io.logging import logger
+from emulator.io.node_trace import NodeTrace
 from emulator.io.operator_route import finalise_page, reconcile_page
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
-from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
 from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling
@@ -36,8 +34,8 @@ from emulator.node.write_off import WriteOffNode
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace import metrics as metric
-from emulator.trace.exposition import exposition, one_label
-from emulator.trace.rows import SCHEMA_VERSION, GaugeRow, Row, RunRow, StallRow
+from emulator.trace.exposition import exposition
+from emulator.trace.rows import Row, StallRow
 
 GAUGE_INTERVAL_S = 0.1
 STALL_MS_MIN = 50
@@ -72,8 +70,9 @@ class NodeProcess:
         self.config = config
         self.clock = clock
         self.log = log
-        self.trace = _open_trace(config, clock)
+        self.trace = NodeTrace(config, clock, log)
         self.faults = faults
+        self._alone = False
         self.http_port = -1
         """Where metrics and status are served; -1: nowhere."""
         self.stalls = 0
@@ -115,20 +114,21 @@ class NodeProcess:
 
     def status(self) -> dict[str, Any]:
         """The JSON object behind ``/status``."""
-        return introspection.status(self.node, self.clock.now_ms())
+        now_ms = self.clock.now_ms()
+        return introspection.status(self.node, now_ms, self.trace.status, lines_lost())
 
     def _new_conn(self) -> int:
         assert self.shell is not None, "no connection is made before start"
         return self.shell.new_conn()
 
     def _row(self, row: object) -> None:
-        if self.trace is not None:
-            self.trace.append(cast("Row", row))
+        self.trace.append(cast("Row", row))
 
     async def run(self) -> Halt:
         """Serve until the node halts, as the only node of an operating system's process."""
         assert self.shell is not None
         serving.own_process(self.shell)
+        self._alone = True
         return await self.serve()
 
     async def serve(
@@ -147,11 +147,10 @@ class NodeProcess:
         """
         assert self.shell is not None
         listeners = self.config.listeners
-        with contextlib.closing(self.trace) if self.trace else contextlib.nullcontext():
+        with contextlib.closing(self.trace):
             opened = serving.opened(self.shell, listeners, sockets, self._endpoint(), self.log)
             async with opened as self.http_port:
                 housekeeping = asyncio.get_running_loop().create_task(self._housekeeping())
-                housekeeping.add_done_callback(self._housekept)
                 try:
                     return await self.shell.run(ready)
                 finally:
@@ -163,8 +162,7 @@ class NodeProcess:
             values = introspection.metrics(self.node, self.clock.now_ms())
             values[metric.LOG_SYNC_MS] = self._disk.sync_ms
             values[metric.LOOP_STALLS] = self.stalls
-            written = {} if self.trace is None else self.trace.rows_total
-            values[metric.TRACE_ROWS] = one_label(written)
+            values.update(self.trace.metrics)
             return exposition(values, active=self.node.active)
 
         def not_ready() -> str:
@@ -179,7 +177,10 @@ class NodeProcess:
             pages["/reconcile"] = self._waking(reconcile_page(Reconciling(self.node)))
         if config.finalise_hold:
             pages["/finalise"] = self._waking(finalise_page(self.node, self.log))
-        return serving.HttpEndpoint(host, config.metrics_port, routes, faults, folder, pages)
+        waited_for = faults is not None or not self._alone
+        return serving.HttpEndpoint(
+            host, config.metrics_port, routes, faults, folder, pages, waited_for=waited_for
+        )
 
     def _waking(self, page: Callable[[HttpRequest], Page]) -> Callable[[HttpRequest], Page]:
         def answer(asked: HttpRequest) -> Page:
@@ -192,29 +193,19 @@ class NodeProcess:
     async def _housekeeping(self) -> None:
         """Sample gauges into the trace, flush it, record stalls of the event loop."""
         interval_ns = int(GAUGE_INTERVAL_S * 1e9)
-        flush_due_ns = 0
         while True:
             before_ns = self.clock.now_ns()
             await asyncio.sleep(GAUGE_INTERVAL_S)
             now_ns = self.clock.now_ns()
             late_ns = now_ns - before_ns - interval_ns
-            stalled = late_ns > STALL_MS_MIN * 1_000_000
-            self.stalls += stalled
-            if self.trace is None:
-                continue
-            if stalled:
-                self.trace.append(StallRow(begin_ns=now_ns - late_ns, end_ns=now_ns))
-            for gauge, value in introspection.gauges(self.node, self.clock.now_ms()).items():
-                self.trace.append(GaugeRow(time_ns=now_ns, gauge=gauge, value=value))
-            if now_ns >= flush_due_ns:
-                flush_due_ns = now_ns + 1_000_000_000
-                self.trace.flush()
+            stalled = None
+            if late_ns > STALL_MS_MIN * 1_000_000:
+                self.stalls += 1
+                stalled = StallRow(begin_ns=now_ns - late_ns, end_ns=now_ns)
+            self.trace.sample(now_ns, stalled, self._gauges)
 
-    def _housekept(self, task: asyncio.Task[None]) -> None:
-        """A trace that cannot be written ends the run, because it would be incomplete."""
-        assert self.shell is not None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.shell.fail(error)
+    def _gauges(self) -> Mapping[str, float]:
+        return introspection.gauges(self.node, self.clock.now_ms())
 
 
 def _kind(config: Config) -> type[Node]:
@@ -224,33 +215,11 @@ def _kind(config: Config) -> type[Node]:
     return WriteOffNode if config.bench.write_off else Node
 
 
-def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
-    if not config.trace_dir:
-        return None
-    process = f"controller-{config.node_id}"
-    run_id = config.trace_run_id or str(clock.wall_anchor_ms)
-    trace = TraceFile(Path(config.trace_dir), run_id, process)
-    trace.append(
-        RunRow(
-            schema_version=SCHEMA_VERSION,
-            monotonic_ns=clock.monotonic_anchor_ns,
-            wall_ns=clock.wall_anchor_ms * 1_000_000,
-            host=socket.gethostname(),
-            product_version=metadata.version("kraft-bridge"),
-            release=config.release,
-            parameters=json.dumps(redacted(config.static), sort_keys=True),
-        )
-    )
-    return trace
-
-
 _SAID_PLAINLY = (
     ActivationRefusedError,
     serving.BindError,
     RecoveryError,
     recovery.UnusableFolderError,
-    TraceFailedError,
-    TraceUnavailableError,
     OSError,
 )
 """Failures that an operator can repair: the text is shown without a traceback."""

@@ -11,7 +11,10 @@ from prometheus_client import ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
+from emulator.io.log_output import lines_lost
+
 BUILD_INFO = "kraft_bridge_build_info"
+LOG_LINES_LOST = "kraft_bridge_log_lines_lost"
 
 
 def text() -> str:
@@ -27,6 +30,9 @@ class _OfProcess:
         family = Family(BUILD_INFO, "1, with the versions of this program and of Python.", "gauge")
         family.add_sample(BUILD_INFO, _versions(), 1)
         yield family
+        lost = Family(LOG_LINES_LOST, "Log lines that could not be written.", "counter")
+        lost.add_sample(f"{LOG_LINES_LOST}_total", {}, lines_lost())
+        yield lost
 
 
 @cache

@@ -2,7 +2,8 @@
 
 Each side's end is passed on by itself, so a peer that closes its half still gets its answers. Who
 does not read is not read from. The lines of the file are whole at any time: each is one write, and
-one that fails is taken back.
+one that fails is taken back. After it nothing is recorded, as a recording with a hole is none, and
+everything is passed on: the recorder only observes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import time
 from collections import Counter
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from emulator.config.listeners import HostPort
+from emulator.io.failures import sentence
 from emulator.net.recording import PairedConnection, RecordedPair
 
 PAIRS: Final = "wire.jsonl"
@@ -72,7 +75,8 @@ class RecordingFolder:
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError:
-            os.ftruncate(self._fd, self._size)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._size)
             raise
         self._size += len(line)
         self._number += 1
@@ -100,7 +104,7 @@ class Recorder:
 
     Args:
         folder: where pairs go.
-        note: takes a sentence on what could not be recorded, or not be connected.
+        note: takes a sentence on what could not be recorded, or not be connected; raises nothing.
     """
 
     def __init__(self, folder: RecordingFolder, note: Callable[[str], None]) -> None:
@@ -110,6 +114,7 @@ class Recorder:
         self._next_conn = 0
         self._over = asyncio.Event()
         self._failed: OSError | None = None
+        self._failed_at = 0.0
 
     def stop(self) -> None:
         """End :meth:`run`."""
@@ -120,12 +125,14 @@ class Recorder:
     ) -> None:
         """Serve until :meth:`stop`; then what has no answer yet is written without one.
 
+        What cannot be written ends the recording, which is noted; connections are passed on.
+
         Args:
             routes: one proxy each.
             ready: gets the addresses that are bound, in that order.
 
         Raises:
-            OSError: an address cannot be bound, or the recording not be written.
+            OSError: an address cannot be bound; or, at the end, the recording was not written.
         """
         servers: list[asyncio.Server] = []
         try:
@@ -141,6 +148,8 @@ class Recorder:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._failed is not None:
+            missing_s = math.ceil(time.monotonic() - self._failed_at)
+            self._note(f"the last {missing_s} s are not recorded")
             raise self._failed
 
     async def _listen(self, route: Route) -> asyncio.Server:
@@ -199,10 +208,11 @@ class Recorder:
     ) -> None:
         """Pass bytes on until their end, then the end."""
         while data := await reader.read(READ_BYTES):
-            recorded = not paired.stopped
-            self._add(take(data, time.time()))
-            if recorded and paired.stopped:
-                self._note(f"a connection is not recorded any more: {paired.stopped}")
+            if self._failed is None:
+                recorded = not paired.stopped
+                self._add(_taken(take, data, paired))
+                if recorded and paired.stopped:
+                    self._note(f"a connection is not recorded any more: {paired.stopped}")
             writer.write(data)
             await writer.drain()
         if writer.can_write_eof():
@@ -217,4 +227,16 @@ class Recorder:
         except OSError as error:
             # A recording with a hole is none: it ends here.
             self._failed = error
-            self.stop()
+            self._failed_at = time.monotonic()
+            self._note(f"nothing is recorded any more, connections go on: {sentence(error)}")
+
+
+def _taken(
+    take: Callable[[bytes, float], list[RecordedPair]], data: bytes, paired: PairedConnection
+) -> list[RecordedPair]:
+    """What is whole with these bytes; a fault in that ends the recording of the connection."""
+    try:
+        return take(data, time.time())
+    except Exception as error:  # noqa: BLE001 - the connection itself goes on
+        paired.stopped = f"a fault of this program: {type(error).__name__}: {error}"
+        return []

@@ -165,11 +165,13 @@ class Shell:
         if self._halt is not None and not self._halt.done():
             self._halt.set_exception(error)
 
-    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    def _unhandled(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """A callback raised: a socket error (no descriptor left) is logged, all else is a bug."""
         error = context.get("exception")
         if isinstance(error, OSError) or not isinstance(error, Exception):
-            loop.default_exception_handler(context)
+            # Not by the loop's own handler: it waits for whoever reads standard error.
+            fields: dict[str, object] = {"what": context.get("message"), "why": str(error)}
+            self._log(Log("warning", "the event loop reports", fields))
         else:
             self.fail(error)
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from emulator.config.listeners import HostPort, Listener
 from emulator.faults.script import FaultScript
-from emulator.io import http, process_metrics
+from emulator.io import http, log_output, process_metrics
 from emulator.io.disk import FolderLockedError
 from emulator.io.failures import sentence
 from emulator.io.faults_route import FaultsRoute
@@ -28,6 +28,8 @@ from emulator.seam import Halt, Log
 
 GC_THRESHOLD: Final = 50_000
 """Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
+BIND_AGAIN_S: Final = 5.0
+"""After it an address of metrics and status that could not be bound is tried again."""
 SWITCH_S: Final = 0.0005
 """How long the thread that syncs files waits for a busy event loop, before and after each sync; it
 only hands a call over (default: 5 ms, several times as long as a sync)."""
@@ -120,9 +122,24 @@ async def serve_http(
     if port < 0:
         return None, port
     with named(f"kraftbridge.metrics.port={port}"):
-        server, bound = await http.serve(routes, host, port, actions)
+        server, bound = await http.serve(routes, host, port, actions, _failures_to(log))
     log(Log("info", "metrics and status", {"url": f"http://{host}:{bound}"}))
     return server, bound
+
+
+def _failures_to(log: Callable[[Log], None]) -> http.Failed:
+    """Log a page that cannot be made; again only if the reason is another one."""
+    told: dict[str, str] = {}
+
+    def failed(path: str, error: Exception) -> None:
+        why = f"{type(error).__name__}: {error}"
+        if told.get(path) != why:
+            told[path] = why
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(at.filename).name}:{at.lineno}"
+            log(Log("error", "a page cannot be made", {"path": path, "why": why, "where": where}))
+
+    return failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +148,8 @@ class HttpEndpoint:
 
     ``port``: 0: any free one; negative: nothing is served. ``faults``: the script that requests to
     ``/faults`` change; None: there is no such page. ``folder``: of the node, for their token.
+    ``waited_for``: False: if its address cannot be bound, the node serves without it, and it is
+    tried again until it can.
     """
 
     host: str
@@ -139,6 +158,7 @@ class HttpEndpoint:
     faults: FaultScript | None
     folder: Path
     operator: http.Actions | None = None
+    waited_for: bool = True
 
 
 @contextlib.asynccontextmanager
@@ -176,14 +196,45 @@ async def opened(
                 operator = OperatorRoute(endpoint.folder, endpoint.operator)
                 closing.callback(operator.close)
                 actions = {**actions, **operator.actions}
-            where = endpoint.host, endpoint.port
-            server, port = await serve_http(endpoint.routes, *where, log, actions)
-            if server is not None:
-                closing.callback(server.close)
+            port = await _serve_pages(endpoint, actions, log, closing)
         except BaseException:
             await shell.stop()
             raise
         yield port
+
+
+async def _serve_pages(
+    endpoint: HttpEndpoint,
+    actions: http.Actions,
+    log: Callable[[Log], None],
+    closing: contextlib.ExitStack,
+) -> int:
+    """Serve the pages until ``closing``; returns the port, -1 if there is none or not yet."""
+
+    async def bind() -> int:
+        where = endpoint.host, endpoint.port
+        server, port = await serve_http(endpoint.routes, *where, log, actions)
+        if server is not None:
+            closing.callback(server.close)
+        return port
+
+    async def bind_later() -> None:
+        while True:
+            await asyncio.sleep(BIND_AGAIN_S)
+            with contextlib.suppress(BindError):
+                await bind()
+                return
+
+    try:
+        return await bind()
+    except BindError as error:
+        if endpoint.waited_for:
+            raise
+        text = "metrics and status are not served, the node goes on without them"
+        log(Log("error", text, {"why": str(error), "again_in_s": BIND_AGAIN_S}))
+    later = asyncio.get_running_loop().create_task(bind_later())
+    closing.callback(later.cancel)
+    return -1
 
 
 def own_process(shell: Shell) -> None:
@@ -229,11 +280,11 @@ def exit_code_of(
     except FolderLockedError:
         raise
     except plain as error:
-        sys.stderr.write(f"kraft-bridge: {sentence(error)}\n")
+        log_output.write(f"kraft-bridge: {sentence(error)}\n")
         return 1
     except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
-        traceback.print_exc()
-        sys.stderr.write("kraft-bridge: stopped because of a bug; nothing was written after it\n")
+        log_output.write(traceback.format_exc())
+        log_output.write("kraft-bridge: stopped because of a bug; nothing was written after it\n")
         return 1
     log(Log("info" if halt.exit_code == 0 else "error", "stopped", {"why": halt.why}))
     return halt.exit_code

@@ -9,10 +9,15 @@ A Parquet file can be read only when its footer is written. So a file is written
 starting with ``_`` (Spark and pyarrow skip such names), finished after ``file_seconds`` or
 ``file_rows``, fsynced, and only then renamed. A crash at any time leaves complete files and loses
 the rows of at most ``file_seconds`` and one interval of ``flush``.
+
+A trace only observes: what it cannot write ends it, and nobody else. Rows after that are not kept;
+files that are not finished are removed. How much is missing is put into the trace as a gauge
+(``TRACE_MISSING_S``) as soon as its disk takes that, and once more at the end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -29,10 +34,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from emulator.config.extras import install
+from emulator.io.failures import sentence
 from emulator.trace import rows
+from emulator.trace.trace_metrics import TRACE_MISSING_S
 
 _ROW_GROUP_ROWS: Final = 65_536
 _BACKLOG_BLOCKS: Final = 2_000
+_CLOSE_S: Final = 30.0
+"""How long the end waits for a disk that takes nothing."""
+_MARK_AGAIN_S: Final = 10.0
 _MISSING: Final = f"writing a trace needs pyarrow; {install('spark')}"
 
 
@@ -42,6 +52,13 @@ class TraceUnavailableError(Exception):
 
 class TraceFailedError(OSError):
     """A block could not be written; recording has ended."""
+
+
+class TraceEnd(NamedTuple):
+    """Why a trace ended before its process, and until when it is complete (``TraceFile.clock``)."""
+
+    why: str
+    complete_until_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +97,30 @@ class TraceFile:
             TraceUnavailableError: pyarrow is missing; the text names what to install.
         """
         limits = limits or TraceLimits()
-        self._writer = _Writer(_Target(_pyarrow(), folder, run_id, process, limits))
+        self._writer = _Writer(_Target(_pyarrow(), folder, run_id, process, limits, clock()))
         self._block_rows = limits.block_rows
         self._clock = clock
+        self._handed_over_s = clock()
+        self._given_up: TraceEnd | None = None
         self._blocks: dict[type[msgspec.Struct], list[rows.Row]] = {kind: [] for kind in _KINDS}
         self.rows_total: dict[str, int] = dict.fromkeys(rows.TABLE_OF.values(), 0)
         """Rows handed to the writer thread, by table."""
-        self.dropped_rows = 0
-        """Rows dropped because the disk was a thousand blocks behind: the trace has gaps."""
         self._thread = threading.Thread(target=self._writer.run, name="trace", daemon=True)
         self._thread.start()
 
-    def append(self, row: rows.Row) -> None:
-        """Record a row; a full block is handed to the writer thread. Never waits.
+    @property
+    def ended(self) -> TraceEnd | None:
+        """Set once something could not be written: the rows since then are missing."""
+        return self._writer.ended or self._given_up
 
-        Raises:
-            TraceFailedError: an earlier block could not be written.
-        """
+    @property
+    def missing_s(self) -> float:
+        """Seconds up to now that are not in the trace; 0 while it is written."""
+        ended = self.ended
+        return 0.0 if ended is None else max(0.0, self._clock() - ended.complete_until_s)
+
+    def append(self, row: rows.Row) -> None:
+        """Record a row; a full block is handed to the writer thread. Never waits, never fails."""
         kind = type(row)
         block = self._blocks[kind]
         block.append(row)
@@ -104,40 +128,47 @@ class TraceFile:
             self._hand_over(kind, block)
 
     def flush(self) -> None:
-        """Hand over the rows so far; call it about once a second. Never waits.
-
-        Raises:
-            TraceFailedError: an earlier block could not be written.
-        """
+        """Hand over the rows so far; call it about once a second. Never waits, never fails."""
         for kind, block in self._blocks.items():
             self._hand_over(kind, block)
+        if not self._given_up:
+            self._handed_over_s = self._clock()
+
+    def give_up(self, why: str) -> None:
+        """End the trace: what was handed over is written, rows from now on are missing."""
+        if self.ended is None:
+            self._given_up = TraceEnd(why, self._handed_over_s)
+            self._writer.inbox.put(self._given_up)
 
     def close(self) -> None:
         """Write everything, finish the files and end the thread. Waits; a second call does nothing.
 
         Raises:
-            TraceFailedError: a block could not be written.
+            TraceFailedError: the trace ended before.
         """
         if self._thread.is_alive():
             for kind, block in self._blocks.items():
                 self._put(kind, block)
             self._blocks = {kind: [] for kind in _KINDS}
             self._writer.inbox.put(None)
-            self._thread.join()
-        self._writer.check()
+            self._thread.join(_CLOSE_S)
+            if self._thread.is_alive():
+                self.give_up("its disk takes nothing")
+        if self.ended is not None:
+            raise TraceFailedError(f"the trace stopped: {self.ended.why}")
 
     def _hand_over(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
-        self._writer.check()
         self._blocks[kind] = []
-        if self._writer.inbox.qsize() < _BACKLOG_BLOCKS:
+        if self._writer.inbox.qsize() >= _BACKLOG_BLOCKS:
+            self.give_up("its disk is too slow")
+        else:
             # An empty block is handed over too: it makes the thread check the age of its file.
             self._put(kind, block)
-        else:
-            self.dropped_rows += len(block)
 
     def _put(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
-        self._writer.inbox.put(_Block(kind, block, self._clock()))
-        self.rows_total[rows.TABLE_OF[kind]] += len(block)
+        kept = [] if self.ended else block
+        self._writer.inbox.put(_Block(kind, kept, self._clock()))
+        self.rows_total[rows.TABLE_OF[kind]] += len(kept)
 
 
 def run_row(release: str, parameters: Mapping[str, object]) -> rows.RunRow:
@@ -181,6 +212,7 @@ class _Target:
     run_id: str
     process: str
     limits: TraceLimits
+    began_s: float
 
 
 class _Block(NamedTuple):
@@ -195,31 +227,58 @@ class _Writer:
     """The state of the thread: one open file per table."""
 
     def __init__(self, target: _Target) -> None:
-        self.inbox: queue.SimpleQueue[_Block | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[_Block | TraceEnd | None] = queue.SimpleQueue()
+        self.ended: TraceEnd | None = None
+        self._target = target
+        self._now = target.began_s
+        self._mark_due = 0.0
         self._tables = {kind: _Table(target, kind) for kind in _KINDS}
-        self._failure: Exception | None = None
-
-    def check(self) -> None:
-        """Raise the error of the thread, if there was one."""
-        if self._failure is not None:
-            raise TraceFailedError(f"the trace stopped: {self._failure}") from self._failure
 
     def run(self) -> None:
-        """Write blocks until the end; after a failure only empty the inbox."""
+        """Write blocks until the end; after a failure only how much is missing."""
         for table in self._tables.values():
             self._attempt(table.create)
-        while (block := self.inbox.get()) is not None:
-            self._attempt(self._tables[block.kind].add, block)
+        while (taken := self.inbox.get()) is not None:
+            if isinstance(taken, TraceEnd):
+                self._finish()
+                self.ended = self.ended or taken
+                continue
+            self._now = taken.now
+            self._attempt(self._tables[taken.kind].add, taken)
+            if self.ended is not None and self._now >= self._mark_due:
+                self._mark()
+        self._finish()
+        if self.ended is not None:
+            self._mark()
+
+    def _finish(self) -> None:
         for table in self._tables.values():
             self._attempt(table.finish)
 
     def _attempt(self, work: Callable[..., None], *arguments: object) -> None:
-        if self._failure is None:
+        if self.ended is None:
             try:
                 work(*arguments)
-            except (OSError, ValueError, TypeError, OverflowError) as failure:
-                # pyarrow's own errors derive from ValueError, TypeError and OSError.
-                self._failure = failure
+            except Exception as failure:  # noqa: BLE001 - whatever it is, only the trace ends
+                whole = min(table.whole_until_s for table in self._tables.values())
+                for table in self._tables.values():
+                    table.discard()
+                # Last: other threads read it at any time.
+                self.ended = TraceEnd(sentence(failure) or type(failure).__name__, whole)
+
+    def _mark(self) -> None:
+        """Say in the trace what is missing by now, if its disk takes that."""
+        assert self.ended is not None
+        missing_s = self._now - self.ended.complete_until_s
+        row = rows.GaugeRow(int(self._now * 1e9), TRACE_MISSING_S.name, missing_s)
+        gauges = self._tables[rows.GaugeRow]
+        try:
+            gauges.add(_Block(rows.GaugeRow, [row], self._now))
+            gauges.finish()
+            self._mark_due = float("inf")
+        except Exception:  # noqa: BLE001 - as above
+            gauges.discard()
+            self._mark_due = self._now + _MARK_AGAIN_S
 
 
 class _Table:
@@ -239,9 +298,13 @@ class _Table:
         self._opened = 0.0
         self._batches: list[Any] = []
         self._batch_rows = self._file_rows = 0
+        self.whole_until_s = self._seen_until_s = target.began_s
+        """Rows that were handed over until then are in finished files."""
 
     def create(self) -> None:
         """Leave a file without rows, so that a reader finds every table from the start."""
+        # Only now: with a folder that is removed later what was written before is gone.
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._open(0.0)
         self.finish()
 
@@ -255,10 +318,11 @@ class _Table:
             self._file_rows += len(block.rows)
             if self._batch_rows >= _ROW_GROUP_ROWS:
                 self._write_group()
+        self._seen_until_s = block.now
         limits = self._target.limits
-        if self._file is not None and (
-            self._file_rows >= limits.file_rows or block.now - self._opened >= limits.file_seconds
-        ):
+        if self._file is None:
+            self.whole_until_s = block.now
+        elif self._file_rows >= limits.file_rows or block.now - self._opened >= limits.file_seconds:
             self.finish()
 
     def finish(self) -> None:
@@ -272,9 +336,22 @@ class _Table:
             os.fsync(written.fileno())
         self._path.rename(self._path.with_name(self._path.name.removeprefix("_")))
         self._file_rows = 0
+        self.whole_until_s = self._seen_until_s
+
+    def discard(self) -> None:
+        """Give up the open file: nobody can read it, and a full disk needs its room."""
+        file, self._file = self._file, None
+        self._batches, self._batch_rows, self._file_rows = [], 0, 0
+        if file is not None:
+            with contextlib.suppress(Exception):
+                file.close()
+            file.is_open = False  # else it tries once more when it is collected, and says so
+            with contextlib.suppress(Exception):
+                file.file_handle.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
 
     def _open(self, now: float) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
         self._path = self._folder / f"_{self._start}-{self._files:05d}.parquet"
         self._files += 1
         self._file = self._arrow.parquet.ParquetWriter(

@@ -34,8 +34,20 @@ STATUS_SCHEMA: Final = "status/3"
 _LATE_HEARTBEAT: Final = "BrokerHeartbeat", str(ErrorCode.REQUEST_TIMED_OUT.value)
 
 
-def status(node: Node, now_ms: int) -> dict[str, Any]:
-    """The JSON object behind ``/status`` and ``kraft-bridge status --json``."""
+def status(
+    node: Node,
+    now_ms: int,
+    trace: Mapping[str, Any] | None = None,
+    log_lines_lost: int = 0,
+) -> dict[str, Any]:
+    """The JSON object behind ``/status`` and ``kraft-bridge status --json``.
+
+    Args:
+        node: the node.
+        now_ms: the time.
+        trace: folder, why it ended, seconds that are missing; None: nothing is to be recorded.
+        log_lines_lost: of the process.
+    """
     image = node.controller.stable
     version = image.metadata_version
     return {
@@ -65,6 +77,8 @@ def status(node: Node, now_ms: int) -> dict[str, Any]:
         ],
         "refusals": advice.refusals(node),
         "snapshot_failure": advice.snapshot_failure(node.snapshots.failure),
+        "trace": trace,
+        "log_lines_lost": log_lines_lost,
         "topics": len(image.topics),
         "partitions": _partition_count(image),
         "migration": None if node.driver is None else _migration(node, node.driver, now_ms),

@@ -23,7 +23,7 @@ class Metric:
     name: str
     meaning: str
     unit: str = "1"
-    """``records``, ``ms``, ``bytes``, ``1`` (a plain number) or ``enum``."""
+    """``records``, ``ms``, ``s``, ``bytes``, ``1`` (a plain number) or ``enum``."""
     kind: MetricKind = MetricKind.GAUGE
     source: str = "ours"
     """The KIP that defines it, the Kafka class that has it, or ``ours``."""

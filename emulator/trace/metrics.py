@@ -17,6 +17,7 @@ from typing import Final
 
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.raft_metrics import RAFT_METRICS
+from emulator.trace.trace_metrics import TRACE_METRICS
 
 
 def _bean(name: str) -> str:
@@ -375,15 +376,11 @@ LONGEST_STEP_MS = Metric(
     unit="ms",
     labels=("step",),
 )
-TRACE_ROWS = Metric(
-    "kraft_bridge_trace_rows",
-    "Rows recorded in the trace since the start, by table; none without a trace.",
-    kind=MetricKind.COUNTER,
-    labels=("table",),
-)
 
 METRICS: Final[tuple[Metric, ...]] = (
-    tuple(value for value in list(globals().values()) if isinstance(value, Metric)) + RAFT_METRICS
+    tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+    + TRACE_METRICS
+    + RAFT_METRICS
 )
 """Every metric, in the order declared."""
 

@@ -19,6 +19,7 @@ from emulator.commands.exits import ExitCode
 from emulator.config import properties
 from emulator.config.listeners import host_port
 from emulator.io.failures import sentence
+from emulator.io.printable import printable_lines
 from emulator.net.login import Login, login_of
 
 WARNING: Final = (
@@ -192,7 +193,7 @@ def _by_brokers(
 
 
 def _failed(error: Exception) -> typer.Exit:
-    typer.echo(f"kraft-bridge: {error}", err=True)
+    typer.echo(f"kraft-bridge: {printable_lines(str(error))}", err=True)
     unreachable = isinstance(error, UnreachableError)
     return typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FOUND)
 
@@ -208,7 +209,7 @@ def _tell(outcome: work.Outcome, name: str) -> None:
     for one, reason in sorted(outcome.failed):
         typer.echo(
             f"Error completing leader election ({name}) for partition {work.listed([one])}: "
-            f"{reason}",
+            f"{printable_lines(str(reason))}",
             err=True,
         )
     if outcome.failed:

@@ -9,6 +9,7 @@ import typer
 
 from emulator.commands.common import Json, Override, fail, load_config
 from emulator.commands.exits import ExitCode
+from emulator.io.printable import printable_json
 
 
 def plan(
@@ -36,7 +37,7 @@ def plan(
     except dumped.PlanError as error:
         raise fail(str(error), 2) from error
     if as_json:
-        typer.echo(msgspec.json.encode(dumped.as_json(found)).decode())
+        typer.echo(printable_json(msgspec.json.encode(dumped.as_json(found)).decode()))
     else:
         dumped.show(found, Console())
     raise typer.Exit(ExitCode.FOUND if found.refusals else ExitCode.DONE)

@@ -14,6 +14,7 @@ from emulator.commands.json_forms import stamped
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
 from emulator.io.failures import sentence
+from emulator.io.printable import printable
 from emulator.metadata import EMPTY, replay
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, Note, dry_run
@@ -130,4 +131,4 @@ def _notes(console: Console, title: str, notes: list[Note]) -> None:
 
 
 def _line(console: Console, znode: str, text: str) -> None:
-    console.print(f"  {znode}: {text}", markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(f"  {znode}: {text}"), markup=False, highlight=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.exits import ExitCode
+from emulator.io.printable import printable_json
 
 if TYPE_CHECKING:
     from emulator.preflight.survey import Survey
@@ -106,10 +107,10 @@ def preflight(
         raise _cannot(str(error)) from error
     report = judging.run(survey)
     if as_json:
-        typer.echo(show.to_json(report).decode())
+        typer.echo(printable_json(show.to_json(report).decode()))
     elif as_sarif:
         names = [*(x.name for x in survey.all_files), *(x.name for x in survey.folders)]
-        typer.echo(sarif.to_sarif(report, names).decode())
+        typer.echo(printable_json(sarif.to_sarif(report, names).decode()))
     else:
         show.show(report, Console())
     raise typer.Exit(report.exit_code(strict=strict))

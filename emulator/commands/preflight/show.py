@@ -8,6 +8,7 @@ import msgspec
 from rich.console import Console
 
 from emulator.commands.json_forms import stamped
+from emulator.io.printable import printable
 from emulator.preflight.engine import Severity
 from emulator.preflight.report import PreflightReport
 
@@ -30,7 +31,7 @@ def show(report: PreflightReport, console: Console) -> None:
     """Print where the migration stands, findings by severity, and rules that could not run."""
     now = report.standing
     console.print(
-        _printable(f"migration: {now.stage.value}: {now.text}"),
+        printable(f"migration: {now.stage.value}: {now.text}"),
         markup=False,
         highlight=False,
         soft_wrap=True,
@@ -41,7 +42,7 @@ def show(report: PreflightReport, console: Console) -> None:
             end="",
             highlight=False,
         )
-        console.print(_printable(one.znode), markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(one.znode), markup=False, highlight=False, soft_wrap=True)
         _lines(
             console,
             ("", one.fact),
@@ -60,14 +61,9 @@ def show(report: PreflightReport, console: Console) -> None:
 def _lines(console: Console, *lines: tuple[str, str]) -> None:
     for label, text in _told(lines):
         console.print(
-            f"    {label}{_printable(text)}", markup=False, highlight=False, soft_wrap=True
+            f"    {label}{printable(text)}", markup=False, highlight=False, soft_wrap=True
         )
 
 
 def _told(lines: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
     return ((label, text) for label, text in lines if text)
-
-
-def _printable(text: str) -> str:
-    """The text without what would command a terminal: names of znodes may hold any character."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

@@ -9,6 +9,7 @@ import typer
 
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
+from emulator.io.printable import printable_json
 
 if TYPE_CHECKING:
     from emulator.rollback.course import Course, Wanted
@@ -102,7 +103,7 @@ def rollback(
         timeout,
     )
     if as_json:
-        typer.echo(show.to_json(course, acted=yes))
+        typer.echo(printable_json(show.to_json(course, acted=yes)))
     else:
         show.show(course, Console(), acted=yes)
     raise typer.Exit(ExitCode.FOUND if course.refused or course.failed else ExitCode.DONE)

@@ -8,6 +8,7 @@ import msgspec
 from rich.console import Console
 
 from emulator.commands.json_forms import stamped
+from emulator.io.printable import printable
 from emulator.preflight.engine import Finding, Severity
 from emulator.rollback.course import Course
 from emulator.rollback.phases import MEANINGS
@@ -87,5 +88,4 @@ def _finding(console: Console, one: Finding) -> None:
 
 def _line(console: Console, text: str) -> None:
     """A line without what would command a terminal: names of znodes may hold any character."""
-    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-    console.print(shown, markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -12,6 +12,7 @@ from emulator.commands.common import Json, Override, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
+from emulator.io.printable import printable_json, printable_lines
 
 if TYPE_CHECKING:
     from emulator.migration.tree_diff import Difference
@@ -46,10 +47,10 @@ def diff(
     typer.echo(f"{note}{_summary(found)}", err=True)
     if as_json:
         document = to_json(found, note, with_secrets=with_secrets)
-        typer.echo(msgspec.json.encode(document).decode())
+        typer.echo(printable_json(msgspec.json.encode(document).decode()))
     else:
         for difference in found:
-            typer.echo(to_text(difference))
+            typer.echo(printable_lines(to_text(difference)))
     raise typer.Exit(ExitCode.FOUND if found else ExitCode.DONE)
 
 

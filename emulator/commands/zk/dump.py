@@ -10,6 +10,7 @@ from emulator.commands.common import Override, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
+from emulator.io.printable import printable_json
 
 
 def dump(
@@ -36,4 +37,5 @@ def dump(
         because = f"ZooKeeper at {hosts}: {connect.why}" if connect.why else str(error)
         raise fail(because, ExitCode.UNREACHABLE) from error
     found = stamped("zk-dump", tree)
-    typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=1))
+    text = msgspec.json.format(msgspec.json.encode(found), indent=1).decode()
+    typer.echo(printable_json(text))

@@ -11,6 +11,7 @@ import typer
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
+from emulator.io.printable import printable, printable_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,10 @@ def tell(found: ReconcileOutcome, *, as_json: bool, unended: ExitCode = ExitCode
         typer.Exit: always; ``unended`` is the code of one that has not come to its end.
     """
     if as_json:
-        typer.echo(msgspec.json.encode(to_json(found)).decode())
+        typer.echo(printable_json(msgspec.json.encode(to_json(found)).decode()))
     else:
         for path, kind in found.differences:
-            typer.echo(f"{kind:10} {path}")
+            typer.echo(printable(f"{kind:10} {path}"))
     if found.why:
         raise fail(found.why, unended)
     note = f"{counted(found.counts)}, compared up to offset {found.offset}"
@@ -48,7 +49,8 @@ def tell(found: ReconcileOutcome, *, as_json: bool, unended: ExitCode = ExitCode
         note += "; nothing was written" if found.dry_run else "; written to ZooKeeper"
     typer.echo(note, err=True)
     for path, cause in found.refused.items():
-        typer.echo(f"left out, as ZooKeeper refuses it: {path}: {cause}", err=True)
+        left_out = f"left out, as ZooKeeper refuses it: {path}: {cause}"
+        typer.echo(printable(left_out), err=True)
     differs = found.dry_run and any(found.counts.values())
     raise typer.Exit(ExitCode.FOUND if differs or found.refused else ExitCode.DONE)
 

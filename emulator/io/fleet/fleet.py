@@ -127,7 +127,6 @@ class BrokerFleet:
             FleetError: not every broker came up, no topic could be created, or the controllers are
                 of another cluster.
             ConfigError: the settings of the brokers are wrong.
-            Exception: of ``flush``; the plan ends then, because the trace would be incomplete.
         """
         asyncio.get_running_loop().set_exception_handler(self._unhandled)
         works = (self._watch(), self._phases(), self._told_to_end())

@@ -181,6 +181,8 @@ def test_a_trace_that_cannot_be_written_is_one_sentence(
         )
     assert result.exit_code == code
     assert f"--trace {tmp_path / 'trace'}: " in result.output
+    assert ("Traceback" in result.output, "s are missing" in result.output) == (False, code == 1)
+    assert ("heartbeats" in result.output) is (code == 1), "it went on without it"
 
 
 def test_the_figures_are_json_and_the_cluster_is_asked_for_its_id() -> None:

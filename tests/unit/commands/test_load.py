@@ -49,6 +49,18 @@ def test_changes_are_made_and_traced(ours, tmp_path):
     assert all(row["intended_ns"] <= row["sent_ns"] <= row["answered_ns"] for row in rows)
 
 
+def test_a_trace_that_cannot_be_written_ends_no_load(ours, tmp_path):
+    (tmp_path / "requests").write_text("no folder")
+    said = load(
+        *("--bootstrap-server", ours.bootstrap, "--rate", 20, "--duration", 1, "--json"),
+        *("--topics", 4, "--trace", tmp_path),
+    )
+    assert said.exit_code == 1
+    assert json.loads(said.stdout)["done"] == 20
+    assert f"--trace {tmp_path}: the trace stopped: " in said.stderr
+    assert said.stderr.rstrip().endswith(" s are missing")
+
+
 def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(ours, monkeypatch):
     told, sent = AdminLoad.progress, []
 

@@ -74,6 +74,36 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
     assert json.loads(out) == STATUS
 
 
+CONTROLS = "".join(map(chr, (0x1B, 0x7F, 0x85, 0x9B, 0x2028, 0x202E, 0x2066, 0xFEFF, 0xE0001)))
+
+
+def test_no_text_of_others_commands_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = json.loads(json.dumps(STATUS).replace("broker 2 has", f"a{CONTROLS[1:]}"))
+    told["migration"]["zookeeper"]["server"] = f"z{CONTROLS}:2181"
+    told["brokers"][0]["endpoints"] = [f"A{CONTROLS}://h:1"]
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told, ensure_ascii=False))
+    code, out, _ = run("status")
+    assert code == 0
+    assert "".join(out.split("\n")).isprintable()
+    assert out.count("x1b") == out.count("u202e") - 1 == 2
+    code, out, _ = run("status", "--json")
+    assert json.loads(out) == told
+    assert out.rstrip("\n").isprintable()
+
+
+def test_what_is_not_observed_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = {"folder": "trace", "ended_because": "No space left on device", "missing_s": 41}
+    told = STATUS | {"trace": trace, "log_lines_lost": 7}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told))
+    _, out, _ = run("status")
+    said = " ".join(out.split())
+    assert "trace has ended, its last 41 s are missing: No space left on device" in said
+    assert "7 lines could not be written" in said
+    whole = trace | {"ended_because": "", "missing_s": 0}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(STATUS | {"trace": whole}))
+    assert "missing:" not in run("status")[1]
+
+
 def test_a_lag_that_nobody_knows_is_not_shown_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
     lag = STATUS["migration"]["lag"] | {"records": None, "records_without_no_ops": None, "ms": 0}
     shown = STATUS | {"migration": STATUS["migration"] | {"lag": lag}}

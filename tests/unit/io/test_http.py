@@ -112,7 +112,7 @@ def test_a_connection_that_asks_nothing_or_does_not_read_ends(
 def test_a_request_is_local_from_the_address_that_it_was_sent_to(
     peer: str, own: str, local: bool
 ) -> None:
-    connection = http.HttpConnection({}, {}, {})
+    connection = http.HttpConnection({}, {}, {}, lambda _path, _error: None)
 
     class Ends(asyncio.Transport):
         def get_extra_info(self, name: str, default: object = None) -> object:
@@ -120,3 +120,36 @@ def test_a_request_is_local_from_the_address_that_it_was_sent_to(
 
     connection._transport = Ends()
     assert connection._local() is local
+
+
+def test_a_page_that_cannot_be_made_is_an_answer_and_ends_nothing() -> None:
+    def broken() -> http.Page:
+        raise ZeroDivisionError("a fault of this program")
+
+    failed: list[tuple[str, str]] = []
+
+    async def work() -> list[bytes]:
+        raised: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context))
+        routes = {"/metrics": broken, **ROUTES}
+
+        def note(path: str, error: Exception) -> None:
+            failed.append((path, str(error)))
+
+        server, port = await http.serve(routes, "127.0.0.1", 0, failed=note)
+        answers = []
+        for path in (b"/metrics", b"/status"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET " + path + b" HTTP/1.1\r\n\r\n")
+            answers.append(await reader.read())
+            writer.close()
+            await writer.wait_closed()
+        server.close()
+        await server.wait_closed()
+        assert not raised
+        return answers
+
+    broke, whole = asyncio.run(work())
+    assert broke.startswith(b"HTTP/1.1 500 ")
+    assert whole.startswith(b"HTTP/1.1 200 ")
+    assert failed == [("/metrics", "a fault of this program")]

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -274,7 +275,7 @@ def test_stopped_in_the_middle_the_files_are_whole(tmp_path: Path) -> None:
     assert json.loads((tmp_path / TOTALS).read_text())[0]["count"] == 1
 
 
-def test_a_full_disk_ends_the_recording_with_whole_lines(
+def test_a_full_disk_ends_the_recording_with_whole_lines_and_no_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, left = os.write, [2]
@@ -287,10 +288,13 @@ def test_a_full_disk_ends_the_recording_with_whole_lines(
         return write(fd, data if left[0] else bytes(data)[:20])
 
     async def visit(stage: Stage) -> None:
-        reader, writer = await stage.client()
-        writer.write(request(1) + request(2))
-        await reader.read(-1)
-        writer.close()
+        whole = response(1) + response(2)
+        for _ in range(2):
+            reader, writer = await stage.client()
+            for _ in range(2):
+                writer.write(request(1) + request(2))
+                assert await reader.readexactly(len(whole)) == whole
+            writer.close()
 
     stage = Stage(tmp_path, answering)
     monkeypatch.setattr("emulator.io.recorder.os.write", full)
@@ -298,6 +302,29 @@ def test_a_full_disk_ends_the_recording_with_whole_lines(
         asyncio.run(stage.run(visit))
     monkeypatch.undo()
     assert [one["corr"] for one in lines(tmp_path)] == [1]
+    ended, missing = stage.notes
+    assert ended.startswith("nothing is recorded any more, connections go on: ")
+    assert re.fullmatch(r"the last \d+ s are not recorded", missing)
+
+
+def test_a_fault_in_pairing_ends_the_recording_of_a_connection_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered(*_: object) -> None:
+        raise ZeroDivisionError("a fault of this program")
+
+    async def visit(stage: Stage) -> None:
+        reader, writer = await stage.client()
+        for number in (1, 2):
+            writer.write(request(number))
+            assert await reader.readexactly(len(response(number))) == response(number)
+        writer.close()
+
+    monkeypatch.setattr("emulator.net.recording.PairedConnection.answered", answered)
+    stage = Stage(tmp_path, answering)
+    asyncio.run(stage.run(visit))
+    (note,) = stage.notes
+    assert "a fault of this program" in note
 
 
 def test_a_recording_is_not_written_over(tmp_path: Path) -> None:

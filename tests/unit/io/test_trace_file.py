@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import gc
+import re
+import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +18,17 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
+from bench.rig.waiting import wait_for
 from emulator.io import trace_file
-from emulator.io.trace_file import TraceFailedError, TraceFile, TraceLimits, TraceUnavailableError
+from emulator.io.trace_file import (
+    TraceEnd,
+    TraceFailedError,
+    TraceFile,
+    TraceLimits,
+    TraceUnavailableError,
+)
 from emulator.trace import rows
+from emulator.trace.trace_metrics import TRACE_MISSING_S
 
 _ROWS: list[rows.Row] = [
     rows.RequestRow(1, "CreateTopics", 7, "admin", 4, 90, received_ns=10, last_offset=5),
@@ -122,28 +136,152 @@ def test_without_pyarrow_the_error_says_what_to_install(
         TraceFile(tmp_path, "r1", "c")
 
 
-def test_a_disk_that_refuses_is_reported_and_ends_the_trace(tmp_path: Path) -> None:
-    (tmp_path / "stalls").write_text("in the way")
-    trace = TraceFile(tmp_path, "r1", "c", limits=TraceLimits(block_rows=1))
+def in_the_way(folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
 
-    def write() -> None:
-        trace.append(rows.StallRow(1, 2))  # the other thread may have met it at once
+
+def removed(folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(folder)
+
+
+def full(_folder: Path, patch: pytest.MonkeyPatch) -> None:
+    def write(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    patch.setattr(pyarrow.parquet.ParquetWriter, "write_table", write)
+
+
+def broken(_folder: Path, patch: pytest.MonkeyPatch) -> None:
+    def sync(_fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    patch.setattr(trace_file.os, "fsync", sync)
+
+
+def read_only(_folder: Path, patch: pytest.MonkeyPatch) -> None:
+    def rename(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    patch.setattr(Path, "rename", rename)
+
+
+def no_memory(_folder: Path, patch: pytest.MonkeyPatch) -> None:
+    def write(*_: object) -> None:
+        raise MemoryError
+
+    patch.setattr(pyarrow.parquet.ParquetWriter, "write_table", write)
+
+
+class Clock:
+    """Seconds, moved by the test."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def second(trace: TraceFile, clock: Clock) -> None:
+    """A row, and a second later what a node does once a second."""
+    trace.append(rows.StallRow(int(clock.now_s), int(clock.now_s)))
+    clock.now_s += 1.0
+    trace.flush()
+    wait_for("the writer", lambda: not trace._writer.inbox.qsize())
+
+
+def ended(trace: TraceFile, clock: Clock) -> TraceEnd:
+    """Go on until the thread has met what is in its way."""
+    for _ in range(100):
+        if trace.ended is not None:
+            return trace.ended
+        second(trace, clock)
+    raise AssertionError("it goes on")
+
+
+FAULTS = [in_the_way, removed, full, broken, read_only, no_memory]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.__name__ for fault in FAULTS])
+def test_what_cannot_be_written_ends_the_trace_and_nothing_else(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Callable[[Path, pytest.MonkeyPatch], None],
+) -> None:
+    clock, folder = Clock(), tmp_path / "trace"
+    trace = TraceFile(folder, "r1", "c", limits=TraceLimits(file_seconds=3), clock=clock)
+    while not (folder / "stalls").exists() or len(_files(folder, "stalls")) < 2:
+        second(trace, clock)
+    assert trace.missing_s == 0
+    fault(folder, monkeypatch)
+    end = ended(trace, clock)
+    before = dict(trace.rows_total)
+    for _ in range(5):
+        second(trace, clock)
+    assert trace.rows_total == before, "nothing is kept for it"
+    assert trace.missing_s == clock.now_s - end.complete_until_s > 5
+    with pytest.raises(TraceFailedError, match=re.escape(end.why)):
         trace.close()
+    assert gc.collect() is not None
+    monkeypatch.undo()
+    if fault not in {in_the_way, removed}:
+        found = {row["begin_ns"] for row in _read(folder, "stalls")}
+        assert found >= set(range(1_000, int(end.complete_until_s))), "complete until then"
+        assert not list(folder.rglob("_*.parquet")), "nobody could read them"
 
-    with pytest.raises(TraceFailedError, match="the trace stopped"):
-        write()
+
+def test_how_much_is_missing_is_in_the_trace_once_its_disk_takes_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    trace = TraceFile(tmp_path, "r1", "c", limits=TraceLimits(file_seconds=3), clock=clock)
+    with monkeypatch.context() as patch:
+        full(tmp_path, patch)
+        end = ended(trace, clock)
+        clock.now_s = end.complete_until_s + 60
+    for _ in range(5):
+        second(trace, clock)
     with pytest.raises(TraceFailedError):
-        trace.flush()
+        trace.close()
+    marks = [row for row in _read(tmp_path, "gauges") if row["gauge"] == TRACE_MISSING_S.name]
+    assert max(row["value"] for row in marks) == 65
+    assert {row["time_ns"] / 1e9 - row["value"] for row in marks} == {end.complete_until_s}
 
 
-def test_a_disk_too_slow_costs_rows_but_no_memory(
+def test_a_disk_too_slow_ends_the_trace_and_takes_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_file, "_BACKLOG_BLOCKS", 0)
     trace = TraceFile(tmp_path, "r1", "c", limits=TraceLimits(block_rows=4))
     for at in range(9):
         trace.append(rows.StallRow(at, at))
-    trace.close()
-    assert trace.dropped_rows == 8
-    assert trace.rows_total["stalls"] == 1
-    assert [row["begin_ns"] for row in _read(tmp_path, "stalls")] == [8]
+    assert trace.ended is not None
+    assert "too slow" in trace.ended.why
+    with pytest.raises(TraceFailedError, match="too slow"):
+        trace.close()
+    assert not any(trace.rows_total.values())
+    assert not _read(tmp_path, "stalls")
+    assert _read(tmp_path, "gauges")[-1]["gauge"] == TRACE_MISSING_S.name
+
+
+def test_the_end_does_not_wait_for_a_disk_that_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, hangs = threading.Event(), threading.Event()
+
+    def write(*_: object) -> None:
+        hangs.set()
+        taken.wait()
+
+    monkeypatch.setattr(trace_file, "_CLOSE_S", 0.05)
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", write)
+    trace = TraceFile(tmp_path, "r1", "c")
+    trace.append(rows.StallRow(1, 2))
+    try:
+        with pytest.raises(TraceFailedError, match="takes nothing"):
+            trace.close()
+        assert hangs.wait(60)
+    finally:
+        taken.set()
+        trace._thread.join()

@@ -93,11 +93,12 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def test_the_page_lists_every_field_with_its_type(node: Node) -> None:
-    status = introspection.status(node, 1_001_000)
+    trace = {"folder": "trace", "ended_because": "no room", "missing_s": 41}
+    status = introspection.status(node, 1_001_000, trace)
     assert json.loads(json.dumps(status)) == status
     shown = dict(fields(status))
     listed = rows("kraft-bridge status --json`")
-    absent = {"migration", "finalisation", "finalisation.mark", "snapshot_failure"}
+    absent = {"migration", "finalisation", "finalisation.mark", "snapshot_failure", "trace"}
     assert set(shown) == set(listed) - absent
     wrong = {p: v for p, v in shown.items() if type(v) not in TYPES[listed[p][0]]}
     assert not wrong

@@ -6,12 +6,13 @@ import json
 
 import pytest
 
+from bench.report.blocks import Note, ReportSection, render
 from bench.report.findings import BOUND, BOUND_DEFAULT, Finding, findings, lines
 from emulator.config.load import Config
 
 _NAMES = (
     "latency rate_summary blocking lag_summary gauge_agreement coalescing stalls request_parts "
-    "stage_latency"
+    "stage_latency missing"
 ).split()
 _LONG = Finding(
     "knee of kraft-bridge, 5 partitions a topic, ZooKeeper at 20 ms (create-storm)",
@@ -28,6 +29,16 @@ def test_a_trace_without_a_controller_says_nothing_of_blocking() -> None:
     assert found.about == "ZooKeeper blocking KRaft"
     assert found.says.startswith("not known: the trace holds no change of a controller")
     assert found.warning
+
+
+def test_a_trace_that_ends_too_early_is_said_first() -> None:
+    run = {"run_id": "r", "missing_s": 41.2}
+    missing = [run | {"process": "p", "said": 1}, run | {"process": "q", "said": 0}]
+    said, seen, *_ = findings(_tables(missing=missing))
+    assert (said.about, said.warning) == ("trace of p", True)
+    assert said.says.startswith("in run r the last 42 s are missing: it could not be written any")
+    assert (seen.about, seen.warning) == ("trace of q", True)
+    assert "others of its host went on for so long" in seen.says
 
 
 def test_a_controller_that_wrote_and_never_waited_is_said_to() -> None:
@@ -99,3 +110,10 @@ def test_a_path_is_never_broken() -> None:
     path = "/a-long/" + "folder/" * 12
     ((_, text),) = lines([Finding("trace", f"it lies in {path}")], 40)
     assert path in text.split()
+
+
+def test_no_text_of_a_trace_commands_a_terminal_or_turns_a_page_around() -> None:
+    odd = "a\x1b[2J\x85\x9b\u2028\u202e\u2066\x7fb"
+    page = render(odd, odd, [Finding(odd, odd)], [ReportSection(odd, [Note(odd)])])
+    assert all(line.isprintable() for line in page.split("\n"))
+    assert "a\\x1b[2J" in page

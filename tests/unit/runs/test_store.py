@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import re
 
 import pyarrow.parquet as pq
 import pytest
 
+from bench.runs import tracing
 from bench.runs.scenario import Case
 from bench.runs.store import Store
+from emulator.io.trace_file import TraceFailedError, TraceFile
 from tests.unit.runs.kit import one, row
 
 STATE = "/brokers/topics/made-0/partitions/0/state"
@@ -152,3 +155,17 @@ def test_a_file_half_written_is_no_row(store):
     [path] = (store.folder / "rows").iterdir()
     (path.parent / f"_{path.name}.tmp").write_text(json.dumps({"run_id": "x"}))
     assert len(store.rows()) == 1
+
+
+def test_a_row_whose_trace_is_not_whole_must_not_be_compared(store, monkeypatch):
+    assert tracing.lacks(store, "r") == ""
+    whole = TraceFile(store.trace, "r", "controller-3000")
+    whole.close()
+    assert tracing.lacks(store, "r") == ""
+    broken = TraceFile(store.trace, "r", "controller-3001", clock=iter(range(1000, 9000)).__next__)
+    broken.give_up("no room")
+    with pytest.raises(TraceFailedError):
+        broken.close()
+    why = tracing.lacks(store, "r")
+    assert re.fullmatch(r"the trace of controller-3001 lacks its last [1-9]\d* s", why)
+    assert tracing.lacks(store, "other") == ""

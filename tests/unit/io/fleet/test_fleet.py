@@ -18,7 +18,6 @@ from emulator.io.fleet.results import FleetResults
 from emulator.io.fleet.settings import FleetSettings
 from emulator.io.fleet.totals import text
 from emulator.io.fleet.waves import parse_wave
-from emulator.io.trace_file import TraceFailedError
 from emulator.testing import Cluster, Fault
 from emulator.trace.rows import FleetRow, RequestRow, Row
 from wire.batch import BatchHeader
@@ -313,24 +312,3 @@ def test_the_figures_of_an_interrupted_fleet_say_how_far_it_came(ran: bool) -> N
     figures = results.figures(1.0, 0.0)
     assert (figures["isr"]["per_s"] > 0) is ran
     assert ("not all ran" in text(figures, "KRaft mode")) is not ran
-
-
-def test_a_trace_that_cannot_be_written_ends_the_fleet() -> None:
-    def flush() -> None:
-        raise TraceFailedError("no space")
-
-    with Cluster(fsync=False) as cluster:
-        settings = FleetSettings(
-            "127.0.0.1", cluster.controllers, None, cluster.cluster_id, "3.9", FAST
-        )
-        fleet = BrokerFleet(
-            replace(PLAN, topics=0, seconds=60.0),
-            settings,
-            clock=Clock(),
-            say=lambda _line: None,
-            results=FleetResults(lambda _row: None, flush),
-            create=Ran._create,
-        )
-        with pytest.raises(TraceFailedError, match="no space"):
-            asyncio.run(asyncio.wait_for(fleet.run(), 300))
-    assert [member.life.problem for member in fleet.members] == [None] * 4

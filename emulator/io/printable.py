@@ -1,0 +1,56 @@
+"""Texts of others, such as names of znodes and hosts, may hold what commands a terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+_PLAIN: Final = re.compile(r"[^\x20-\x7e]")
+
+
+def printable(text: str) -> str:
+    r"""A text in one line, without what a terminal obeys or a reader does not see.
+
+    >>> printable("a" + chr(27) + "[2J" + chr(0x2028) + chr(0x202E) + "é")
+    'a\\x1b[2J\\u2028\\u202eé'
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def printable_lines(text: str) -> str:
+    r"""The same of a text of several lines.
+
+    >>> printable_lines("a\nb" + chr(0x9B))
+    'a\nb\\x9b'
+    """
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def printable_in(value: Any) -> Any:
+    """The same for every text of a JSON value, and its keys."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [printable_in(one) for one in value]
+    if isinstance(value, dict):
+        return {printable(key): printable_in(one) for key, one in value.items()}
+    return value
+
+
+def printable_json(text: str) -> str:
+    r"""The same JSON, in which such characters are escaped as JSON does it.
+
+    >>> print(printable_json('["\x9b", "é", "' + chr(0xE0001) + '"]'))
+    ["\u009b", "é", "\udb40\udc01"]
+    """
+    return _PLAIN.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    one = found[0]
+    if one.isprintable() or one in "\n\r\t":
+        return one
+    units = one.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

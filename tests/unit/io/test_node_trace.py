@@ -1,0 +1,159 @@
+"""What only observes a node: when it fails, it ends alone, and that is said."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from bench.rig.waiting import wait_for
+from emulator.config.load import load
+from emulator.io import process
+from emulator.io.clock import Clock
+from emulator.io.node_trace import NodeTrace
+from emulator.node import introspection
+from emulator.seam import Log
+from emulator.testing import Cluster
+from emulator.trace import trace_metrics as metric
+from wire import messages as m
+
+PROPERTIES = {
+    "process.roles": "controller",
+    "node.id": "3000",
+    "controller.quorum.voters": "3000@h:9093",
+    "listeners": "CONTROLLER://h:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+    "log.dirs": "logs",
+}
+
+
+def of(folder: str, said: list[Log]) -> NodeTrace:
+    config, _ = load(PROPERTIES | ({"kraftbridge.trace.dir": folder} if folder else {}))
+    return NodeTrace(config, Clock(), said.append)
+
+
+def gauges() -> Mapping[str, float]:
+    return {"kraft_bridge_loop_stalls": 1.0}
+
+
+def no_gauges() -> Mapping[str, float]:
+    raise ZeroDivisionError("a fault of this program")
+
+
+def changes(cluster: Cluster) -> bool:
+    """Whether a change is carried out."""
+    kind = m.AlterClientQuotasRequest
+    user = kind.EntityData(entity_type="user", entity_name="u")
+    limit = kind.OpData(key="producer_byte_rate", value=1.0, remove=False)
+    answer = cluster.request(kind(entries=[kind.EntryData(entity=[user], ops=[limit])]))
+    return [one.error_code for one in answer.entries] == [0]
+
+
+def looked(trace: NodeTrace, said: list[Log]) -> None:
+    """Look, as if once a second, until something is said; then three times more."""
+    seconds = count(1)
+
+    def look() -> bool:
+        trace.sample(next(seconds) * 1_000_000_000, None, gauges)
+        return bool(said)
+
+    wait_for("the end of the trace", look)
+    for _ in range(3):
+        look()
+
+
+def test_without_a_folder_there_is_none() -> None:
+    said: list[Log] = []
+    trace = of("", said)
+    trace.sample(1, None, no_gauges)
+    trace.close()
+    assert (trace.status, dict(trace.metrics), said) == (None, {metric.TRACE_ROWS: {}}, [])
+
+
+def test_a_whole_one_says_nothing(tmp_path: Path) -> None:
+    said: list[Log] = []
+    trace = of(str(tmp_path), said)
+    trace.sample(1, None, gauges)
+    trace.close()
+    assert trace.status == {"folder": str(tmp_path), "ended_because": "", "missing_s": 0}
+    assert trace.metrics[metric.TRACE_MISSING_S] == 0
+    assert said == []
+
+
+@pytest.mark.parametrize("fault", ["its folder", "pyarrow", "a gauge"])
+def test_one_that_cannot_be_written_is_said_once_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    said: list[Log] = []
+    (tmp_path / "trace").write_text("no folder")
+    folder = tmp_path / ("trace" if fault == "its folder" else "other")
+    if fault == "pyarrow":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    trace = of(str(folder), said)
+    if fault == "a gauge":
+        trace.sample(1, None, no_gauges)
+    looked(trace, said)
+    (one,) = said
+    assert (one.level, one.event) == ("error", "the trace has ended")
+    status = trace.status
+    assert status is not None
+    assert status["ended_because"] == one.fields["why"] != ""
+    assert status["missing_s"] >= 1
+    assert float(str(trace.metrics[metric.TRACE_MISSING_S])) > 0
+    trace.close()
+    assert [each.event for each in said[1:]] == ["the trace is not whole"]
+
+
+def test_a_controller_goes_on_when_its_trace_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "trace").write_text("no folder")
+    properties = {
+        "kraftbridge.trace.dir": str(tmp_path / "trace"),
+        "kraftbridge.metrics.port": "0",
+    }
+    with caplog.at_level(logging.ERROR), Cluster(properties=properties) as cluster:
+        wait_for("the end of the trace", lambda: "the trace has ended" in caplog.text)
+        trace = cluster.status()["trace"]
+        assert trace["ended_because"].endswith("Not a directory")
+        assert changes(cluster)
+        with urllib.request.urlopen(f"{cluster.http()}/metrics") as page:
+            assert b"kraft_bridge_trace_missing_seconds 0.0" not in page.read()
+
+
+def test_a_controller_goes_on_when_its_pages_cannot_be_made(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a fault of this program")
+
+    with Cluster(properties={"kraftbridge.metrics.port": "0"}) as cluster:
+        for name, path in (("metrics", "metrics"), ("status", "status")):
+            monkeypatch.setattr(introspection, name, broken)
+            for _ in range(3):
+                with pytest.raises(urllib.error.HTTPError, match="500"):
+                    urllib.request.urlopen(f"{cluster.http()}/{path}")
+        assert changes(cluster)
+    assert caplog.text.count("a page cannot be made") == 2
+
+
+def test_what_finds_the_gauges_is_part_of_what_only_observes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a fault of this program")
+
+    monkeypatch.setattr(process.introspection, "gauges", broken)
+    with Cluster(properties={"kraftbridge.trace.dir": str(tmp_path)}) as cluster:
+        wait_for(
+            "the end of the trace",
+            lambda: "ZeroDivisionError" in cluster.status()["trace"]["ended_because"],
+        )
+        assert changes(cluster)
