@@ -11,7 +11,7 @@ from bench.report.page import page
 TABLES = (
     "runs latency rate_summary rate_chart stage_latency lag_chart lag_summary gauge_agreement "
     "blocking blocking_by_cause blocked_per_operation blocked_chart request_parts by_operation "
-    "by_api multi_latency coalescing stalls noisiest_seconds"
+    "by_api multi_latency coalescing stalls noisiest_seconds missing"
 ).split()
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from emulator.io.serving import pages
+from emulator.io import serving
+from emulator.io.serving import BindError, HttpEndpoint, pages
+from emulator.seam import Log
+
+if TYPE_CHECKING:
+    from emulator.io.run import Shell
 
 
 @pytest.mark.parametrize(("why", "status"), [("", 200), ("no ZooKeeper session", 503)])
@@ -39,3 +48,68 @@ def test_the_process_and_the_build_are_in_each_scrape() -> None:
     assert found["process_cpu_seconds_total"][1] > 0
     labels, one = found["kraft_bridge_build_info"]
     assert (labels["version"], one) == (metadata.version("kraft-bridge"), 1.0)
+
+
+class Unbound:
+    """A shell without listeners."""
+
+    async def stop(self) -> None:
+        raise AssertionError("nothing fails")
+
+
+def test_an_address_of_the_pages_that_is_taken_is_tried_again_while_the_node_serves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(serving, "BIND_AGAIN_S", 0.01)
+    said: list[str] = []
+
+    async def work() -> bytes:
+        bound = asyncio.Event()
+
+        def log(line: Log) -> None:
+            said.append(line.event)
+            if line.event == "metrics and status":
+                bound.set()
+
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            routes = pages(str, dict, str)
+            endpoint = HttpEndpoint("127.0.0.1", port, routes, None, tmp_path, waited_for=False)
+            opened = serving.opened(cast("Shell", Unbound()), [], None, endpoint, log)
+            assert await opened.__aenter__() == -1
+        await bound.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /livez HTTP/1.1\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        await opened.__aexit__(None, None, None)
+        with pytest.raises(OSError, match="Connect call failed"):
+            await asyncio.open_connection("127.0.0.1", port)
+        return answer
+
+    assert asyncio.run(work()).startswith(b"HTTP/1.1 200 ")
+    assert said == [
+        "metrics and status are not served, the node goes on without them",
+        "metrics and status",
+    ]
+
+
+def test_where_it_is_waited_for_a_taken_address_ends_the_start(tmp_path: Path) -> None:
+    stopped: list[bool] = []
+
+    class Stopping(Unbound):
+        async def stop(self) -> None:
+            stopped.append(True)
+
+    async def work(port: int) -> None:
+        endpoint = HttpEndpoint("127.0.0.1", port, {}, None, tmp_path)
+        shell = cast("Shell", Stopping())
+        async with serving.opened(shell, [], None, endpoint, lambda _: None):
+            raise AssertionError("it is taken")
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(BindError, match=r"kraftbridge\.metrics\.port"),
+    ):
+        asyncio.run(work(taken.getsockname()[1]))
+    assert stopped == [True]
