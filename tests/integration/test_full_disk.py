@@ -1,7 +1,7 @@
 """Our controller as a process that runs out of space.
 
 A disk that fills up is a clear end, and nothing acknowledged is lost. One that has room for records
-but not for a snapshot is no end.
+but not for a snapshot is no end, nor is one that only holds the trace.
 
 A small file system is a tmpfs in a mount namespace of its own, which ends with the test. Where no
 namespace may be made, what is left is a bound on the size of a file (RLIMIT_FSIZE): the same part
@@ -19,12 +19,14 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from bench.rig.ports import HOST, free_port
 from bench.rig.process import Process
 from emulator.commands.admin_client import Connection
 from emulator.raft.snapshots import values_of
+from emulator.trace.trace_metrics import TRACE_MISSING_S
 from wire import messages as m
 from wire import records as r
 from wire.record_serde import decode_record
@@ -233,6 +235,23 @@ def test_a_disk_without_room_for_a_snapshot_ends_nothing(tmp_path: Path, small: 
         controller.wait_line("snapshot written")
         assert controller.stop() == 0
     assert set(answered) <= controller.users(data)
+
+
+@mounts
+def test_a_disk_that_fills_under_the_trace_ends_the_trace_alone(
+    tmp_path: Path, small: SmallDisk
+) -> None:
+    trace = str(small.inside / "trace")
+    controller = Controller(tmp_path, tmp_path / "data", small.enter, kraftbridge_trace_dir=trace)
+    with started(controller):
+        small.fill(left=0)
+        assert "No space left on device" in controller.wait_line("the trace has ended")
+        assert len(controller.ask_until_it_ends(count=50)) == 50
+        small.make_room()
+        assert controller.stop() == 0
+    assert "the trace is not whole" in said(controller)
+    gauges = pq.read_table(small.path / "trace" / "gauges").to_pylist()
+    assert [row for row in gauges if row["gauge"] == TRACE_MISSING_S.name and row["value"] > 0]
 
 
 def test_files_that_may_grow_no_more(tmp_path: Path) -> None:
