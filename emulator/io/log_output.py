@@ -27,6 +27,11 @@ def lines_lost() -> int:
     return _Lost.lines
 
 
+def lose(lines: int = 1) -> None:
+    """Count lines that never came so far as to be written."""
+    _Lost.lines += lines
+
+
 def write(text: str) -> None:
     """Write lines to what is standard error at the time, or lose them."""
     try:

@@ -26,7 +26,10 @@ def logger(node: str, *, json: bool = False, level: str = "info") -> Callable[[L
         if _LEVELS[line.level] < lowest:
             return
         lost = log_output.lines_lost()
-        getattr(bound(), line.level)(line.event, **line.fields)
+        try:
+            getattr(bound(), line.level)(line.event, **line.fields)
+        except Exception:  # noqa: BLE001 - such as no descriptor left to load the library
+            log_output.lose()
         if told < lost == log_output.lines_lost():
             told = lost
             bound().warning(_LOST, lines=lost)

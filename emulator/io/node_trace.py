@@ -13,7 +13,7 @@ from typing import Any, Final
 from emulator.config.confidential import redacted
 from emulator.config.load import Config
 from emulator.io.clock import Clock
-from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
+from emulator.io.trace_file import TraceFailedError, TraceFile
 from emulator.seam import Log
 from emulator.trace import trace_metrics as metric
 from emulator.trace.exposition import Values, one_label
@@ -44,9 +44,8 @@ class NodeTrace:
         if self._folder:
             try:
                 self._file = _begun(config, clock)
-            except (TraceUnavailableError, OSError, RuntimeError) as error:
-                # RuntimeError: no thread can be started.
-                self._none_because = str(error)
+            except Exception as error:  # noqa: BLE001 - no pyarrow, no thread, whatever it is
+                self._none_because = str(error) or type(error).__name__
                 self._say()
 
     def append(self, row: Row) -> None:

@@ -44,6 +44,22 @@ def test_a_line_that_cannot_be_written_is_lost_and_counted_and_nothing_else(
     assert log_output.lines_lost() == before + 1
 
 
+def test_a_line_for_which_nothing_can_be_loaded_is_lost_and_the_next_one_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, before = logger("1"), log_output.lines_lost()
+
+    def none_left(_name: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as full:
+        full.setattr("emulator.io.logging.importlib.import_module", none_left)
+        log(Log("warning", "no descriptor is left", {}))
+    assert log_output.lines_lost() == before + 1
+    log(Log("info", "again", {}))
+    assert "again" in capsys.readouterr().err
+
+
 CONTROLS = [chr(one) for one in (*range(32), *range(0x7F, 0xA1), 0xAD, 0x61C)]
 CONTROLS += [chr(one) for one in (0x200E, 0x2028, 0x2029, 0x202E, 0x2066, 0xFEFF, 0xE0001, 0xD800)]
 
