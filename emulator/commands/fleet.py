@@ -130,7 +130,6 @@ def fleet(  # noqa: PLR0917  # one option each
     from emulator.io.fleet.settings import FleetSettings
     from emulator.io.fleet.waves import WaveKind
 
-    log_output.never_wait()
     manual, waves = isr is IsrPolicy.MANUAL, before.waves_of(wave or [])
     before.check(controller, zookeeper, release, waves, seconds)
     if manual and isr_churn:
@@ -171,6 +170,7 @@ def _run(task: FleetTask) -> list[FleetOutcome]:
     from emulator.io.fleet.fleet import FleetError
     from emulator.io.trace_file import TraceUnavailableError
 
+    log_output.never_wait()
     alone = _Alone(_say)
     try:
         with alone.signals():
