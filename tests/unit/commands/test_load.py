@@ -53,7 +53,7 @@ def test_a_trace_that_cannot_be_written_ends_no_load(ours, tmp_path):
     (tmp_path / "requests").write_text("no folder")
     said = load(
         *("--bootstrap-server", ours.bootstrap, "--rate", 20, "--duration", 1, "--json"),
-        *("--topics", 4, "--trace", tmp_path),
+        *("--topics", 4, "--trace", tmp_path, "--prefix", "untraced"),
     )
     assert said.exit_code == 1
     assert json.loads(said.stdout)["done"] == 20
