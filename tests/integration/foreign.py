@@ -91,6 +91,7 @@ def play(cluster: Cluster, folder: Path, stack: ExitStack) -> Foreign:
     _old_cluster(run)
     _blocked(run)
     _put_right(run)
+    _after_a_deleted_epoch(run)
     _strangers(run, folder, stack)
     _of_another_cluster(run, folder, stack)
     _twin(run, folder, stack)
@@ -193,6 +194,18 @@ def _put_right(run: Foreign) -> None:
     run.cluster.start()
     run.bridge.wait_dual_write()
     run.whole()
+
+
+def _after_a_deleted_epoch(run: Foreign) -> None:
+    """What a controller says that began with 1, as one does that finds no /controller_epoch."""
+    broker = run.cluster.brokers[MIGRATING]
+    for request, version in (
+        (m.UpdateMetadataRequest(controller_id=MIGRATING, controller_epoch=1, broker_epoch=-1), 7),
+        (m.LeaderAndIsrRequest(controller_id=MIGRATING, controller_epoch=1, broker_epoch=-1), 6),
+    ):
+        answer = asyncio.run(api.call(f"127.0.0.1:{broker.internal_port}", request, version))
+        run.seen["of epoch 1", type(request)] = answer.error_code
+    run.seen["epoch later"] = run.look.get("/controller_epoch")[0]
 
 
 def _stranger(run: Foreign, id_: int, *, migration: bool) -> Broker:

@@ -88,9 +88,12 @@ def test_the_time_without_a_controller_grows_in_line_with_the_partitions(
     assert 0 < took[0] < took[-1]
     assert fit.each_us > 0
     line = [fit.fixed_s + fit.each_us * size / 1e6 for size, _ in fit.sizes]
-    off = max(abs(at - seconds) / seconds for at, seconds in zip(line, took, strict=True))
-    assert fit.off == pytest.approx(off)
-    assert 0 <= fit.r_squared <= 1
+    off = [seconds - at for at, seconds in zip(line, took, strict=True)]
+    share = [abs(one) / seconds for one, seconds in zip(off, took, strict=True)]
+    assert fit.off == pytest.approx(max(share))
+    around = [seconds - sum(took) / 3 for seconds in took]
+    unexplained = sum(one**2 for one in off) / sum(one**2 for one in around)
+    assert fit.r_squared == pytest.approx(1 - unexplained, abs=1e-6)
 
 
 @pytest.mark.requirement("W06")

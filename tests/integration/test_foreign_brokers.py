@@ -22,6 +22,7 @@ from tests.integration.foreign import (
     play,
 )
 from tools.jars import digest, pins
+from wire import messages as m
 from wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -81,6 +82,14 @@ def test_another_protocol_version_is_refused_for_as_long_as_it_is_set(run):
     assert any("UNSUPPORTED_VERSION" in line for line in refusals)
     assert run.seen["alive with wrong version"]
     assert "inter.broker.protocol.version=3.9-IV0" in run.seen["waiting with wrong version"]["1"]
+
+
+@pytest.mark.requirement("B04")
+def test_a_controller_that_begins_with_epoch_1_again_is_refused_by_brokers(run):
+    """As the next one would, if /controller_epoch were deleted with /controller."""
+    assert int(run.seen["epoch later"]) > 1
+    for kind in (m.UpdateMetadataRequest, m.LeaderAndIsrRequest):
+        assert run.seen["of epoch 1", kind] == ErrorCode.STALE_CONTROLLER_EPOCH
 
 
 @pytest.mark.requirement("R03")
