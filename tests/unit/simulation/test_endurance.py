@@ -62,21 +62,34 @@ def test_a_size_that_grows_is_named_and_what_clients_decide_is_not() -> None:
     assert grown(rising[:4]) == [], "too few to tell"
 
 
-def test_of_the_metadata_the_whole_is_judged_and_what_is_kept_besides_its_image() -> None:
-    rows = [replace(ROW, image_bytes=9_000 * hour) for hour in range(24)]
+def test_of_the_metadata_the_whole_is_judged_its_image_and_what_is_kept_besides() -> None:
+    rows = [replace(ROW, hour=hour) for hour in range(24)]
+    for name in ("metadata_bytes", "image_bytes", "beyond_bytes"):
+        rising = [replace(row, **{name: 1_000 + 100 * row.hour}) for row in rows]
+        assert grown(rising) == [f"{name}: 2100 at most in the first half, then 3300"]
+
+
+def test_what_is_made_of_what_clients_decide_may_grow_as_that_does_and_no_more() -> None:
+    """Two snapshots of a cluster that has 1.6 times as much in the second half."""
+    rows = [
+        replace(ROW, decided_bytes=1_000 + 100 * hour, snapshot_bytes=400 + 40 * hour)
+        for hour in range(24)
+    ]
     assert grown(rows) == []
-    rising = [replace(row, beyond_bytes=1_000 + 100 * hour) for hour, row in enumerate(rows)]
-    assert grown(rising) == ["beyond_bytes: 2100 at most in the first half, then 3300"]
-    whole = [replace(row, metadata_bytes=1_000 + 100 * hour) for hour, row in enumerate(rows)]
-    assert grown(whole) == ["metadata_bytes: 2100 at most in the first half, then 3300"]
+    third = [replace(row, snapshot_bytes=row.snapshot_bytes * 3 // 2) for row in rows[12:]]
+    assert grown(rows[:12] + third) == ["snapshot_bytes: 840 at most in the first half, then 1980"]
+    notified = [replace(row, notifications=100 + 10 * hour) for hour, row in enumerate(rows)]
+    assert grown(notified) == ["notifications: 210 at most in the first half, then 330"]
 
 
 def test_what_is_held_for_an_instant_is_not_in_the_row_of_an_hour() -> None:
+    """Images of a voter that has just been started, a third snapshot; the log is a saw-tooth."""
     looks = [
-        replace(ROW, beyond_bytes=size, metadata_bytes=size) for size in (900, 70_000, 800, 950)
+        replace(ROW, metadata_bytes=size, snapshots=count, log_bytes=size)
+        for size, count in ((900, 2), (70_000, 3), (800, 3), (950, 2))
     ]
     row = _of_hour(looks)
-    assert (row.beyond_bytes, row.metadata_bytes) == (800, 70_000)
+    assert (row.metadata_bytes, row.snapshots, row.log_bytes) == (800, 2, 70_000)
     assert row.hour == ROW.hour
 
 
