@@ -59,6 +59,8 @@ class Writes:
         self._now_ms = 0
         self._begun_at = 0
         """End of the log when the call that is under way was taken."""
+        self._appended = -1
+        """Last offset of what was appended for callers or brokers, or because time has passed."""
         self._term_begins = -1
         """Last offset of what this leader found in the log and of its own first records."""
 
@@ -66,6 +68,7 @@ class Writes:
         """Begin anew, as a new leader does when its first records are appended; nothing waits."""
         self.gate.begin_term()
         self._term_begins = self._journal.tip.offset
+        self._appended = -1
 
     def take(self, handler: Handler, call: Call, leader_id: int, now_ms: int) -> None:
         """Take a call, or let it wait for those before it."""
@@ -203,9 +206,7 @@ class Writes:
         until = Until.COMMITTED if handler.pre_migration else Until.STABLE
         if offset is None:
             # The response may show records that are not committed yet, so it waits for those.
-            offset = self.purgatory.highest_pending_offset(until)
-            if offset is None and self._journal.committed_offset < self._term_begins:
-                offset = self._term_begins
+            offset = self._pending_offset(until)
         self._surroundings.performed(result)
         if result.contact is not None:
             self._contact(result.contact)
@@ -214,6 +215,16 @@ class Writes:
         else:
             deadline_ms = deadline_of(call) if deadline_ms is None else deadline_ms
             self.purgatory.add(until, offset, reply, deadline_ms)
+
+    def _pending_offset(self, until: Until) -> int | None:
+        """The newest that a response without records may show, unless it is committed.
+
+        What nobody asked for counts as well: a fencing, an election.
+        """
+        newest = max(self._appended, self._term_begins)
+        pending = newest if self._journal.committed_offset < newest else None
+        asked = self.purgatory.highest_pending_offset(until)
+        return pending if asked is None else max(asked, newest)
 
     def _worked(self, moves: Moves) -> Slices[None]:
         records = yield from moves
@@ -229,6 +240,7 @@ class Writes:
             records, lambda: self._now_ms, atomic=atomic, call=call
         )
         self.gate.passed(len(records), journal.appended_bytes - before)
+        self._appended = offset
         return offset
 
     def _contact(self, contact: Contact) -> None:
