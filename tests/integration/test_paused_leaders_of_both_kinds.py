@@ -16,7 +16,7 @@ import pytest
 
 from bench.judge.stores import Entities, differences
 from bench.judge.transactions import Claim, Transaction, claims, two_writers
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.warming import connected
 from bench.rig.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import IDS, MigratingControllers, migrating, paths
@@ -46,7 +46,7 @@ KEYS = {
 _TRIES = 10
 _HELD_S = 5.0
 """For what is next in its queue; in it the leader does nothing else."""
-_WAIT_S = 60.0
+_WAIT_S = PATIENCE_S
 
 
 def written(stage: MigratingControllers, names: Sequence[str]) -> None:

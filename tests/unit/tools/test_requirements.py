@@ -205,8 +205,9 @@ def test_a_run_that_ends_without_a_record_has_failed(checkout, capsys, then, cod
 
 
 INTERRUPTED = """
-import pathlib, sys
+import pathlib, signal, sys
 from tools import recorded
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 recorded.ROOT = pathlib.Path.cwd()
 recorded.RECORDS = recorded.ROOT / ".cache" / "records"
 recorded.run("life", [sys.executable, "-c", {command!r}])
