@@ -285,8 +285,9 @@ def next_epoch(found: Found, who: Claimer) -> int:
 
     ``/controller_epoch`` may have been set back by hand, or restored from a backup with our own
     znode. Brokers then know the epochs of the claims made since, and each term of our log made one
-    at most: above that of our last claim, and above what ``/controller_epoch`` shows, which Kafka's
-    controllers in the quorum raised until the last term that wrote ``/migration``, or somebody did.
+    at most, above the epoch of our last claim. ``/controller_epoch`` may show a higher one. Kafka's
+    controllers in the quorum have claimed: no later than the last term that wrote ``/migration``,
+    so only later terms are added. Or somebody has raised it: all terms since our claim are added.
     """
     last, mine = found.zk_epoch, found.own
     if mine is not None:
