@@ -348,17 +348,16 @@ class AdminLoad:
     def _note_unsent(self, intended_ns: int) -> None:
         """Enter a change that got no room in time: no topic was chosen, and nothing was asked."""
         self._result.unsent += 1
-        now_ns = time.monotonic_ns()
-        self._row(
-            self._changes.due_api(), _Attempt(ErrorCode.REQUEST_TIMED_OUT, now_ns), intended_ns
-        )
+        none = _Attempt(ErrorCode.REQUEST_TIMED_OUT, time.monotonic_ns())
+        self._row(self._changes.due_api(), none, intended_ns)
 
     def _note(
         self, change: Change, intended_ns: int, attempts: Sequence[_Attempt], *, done: bool
     ) -> None:
         """Enter how a change ended: in the book, and as one row however many attempts it took."""
         if any(one.broker for one in attempts):
-            self._changes.settle(change, done=done)
+            late = any(one.broker and not one.correlation_id for one in attempts)
+            self._changes.settle(change, done=done, late=late)
         else:
             self._changes.withdraw(change)
         last = attempts[-1]

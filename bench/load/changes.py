@@ -1,7 +1,7 @@
 """Random administrative changes, chosen so that none should fail.
 
 Pure: a seeded choice over the topics known to exist. A topic with a change in flight gets no other
-change.
+change; nor does one, for long, of which an attempt was given up: a broker may carry it out late.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ class Changes:
         self._wanted = topics_wanted
         self._made = 0
         self._busy: set[str] = set()
+        self._resting: dict[str, None] = {}
+        """Topics that an attempt given up may still change, the oldest first."""
         self.topics: dict[str, TopicState] = {}
         """Topics that exist for certain, as they must look."""
         self.doubtful: set[str] = set()
@@ -96,7 +98,7 @@ class Changes:
 
     def draw(self) -> Change:
         """The next change; its topic is busy until ``settle``."""
-        free = sorted(self.topics.keys() - self._busy)
+        free = sorted(self.topics.keys() - self._busy - self._resting.keys())
         api = self.due_api()
         if not free or api == "CreateTopics":
             change = self._create()
@@ -112,12 +114,21 @@ class Changes:
 
     def due_api(self) -> str:
         """What a change that is due now is about; topics that are being created count as there."""
-        crowded = len(self.topics.keys() | self._busy) >= self._wanted
+        there = (self.topics.keys() | self._busy) - self._resting.keys()
+        crowded = len(there) >= self._wanted
         (api,) = self._rng.choices(tuple(_ANSWERS), _SHARES_CROWDED if crowded else _SHARES)
         return api
 
-    def settle(self, change: Change, *, done: bool) -> None:
-        """Note how a change ended."""
+    def settle(self, change: Change, *, done: bool, late: bool = False) -> None:
+        """Note how a change ended.
+
+        Args:
+            change: from ``draw``.
+            done: it was carried out.
+            late: an attempt of it had no answer, so a broker may still send it to a controller. As
+                it says the same as the one that was answered, it does harm only after another
+                change of the topic. As many topics as are wanted rest at most, the latest ones.
+        """
         self._busy.discard(change.topic)
         if not done:
             self.topics.pop(change.topic, None)
@@ -126,6 +137,10 @@ class Changes:
             self.topics.pop(change.topic, None)
         else:
             self.topics[change.topic] = change.after
+            if late:
+                self._resting[change.topic] = None
+                if len(self._resting) > self._wanted:
+                    del self._resting[next(iter(self._resting))]
 
     def withdraw(self, change: Change) -> None:
         """Take back a change that was never sent: its topic is as it was."""

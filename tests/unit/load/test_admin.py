@@ -105,6 +105,22 @@ async def test_a_change_carried_out_before_the_connection_broke_counts_as_done()
     assert found.retried["CreateTopics", "NETWORK_EXCEPTION"] >= 1
 
 
+async def test_a_topic_that_a_lost_attempt_may_still_change_is_left_alone() -> None:
+    """Its broker may send the attempt to a controller after all, when another change is done."""
+    met: set[str] = set()
+
+    async def answer(request: Any) -> Any:
+        name = request.topics[0].name
+        if name in met:
+            return result(request)
+        met.add(name)
+        raise Hangup
+
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 30, [])
+    assert found.done == {"CreateTopics": 30}
+
+
 async def test_a_change_of_a_controller_that_is_none_any_more_may_be_done_already() -> None:
     """Whoever waits for a commit is told NOT_CONTROLLER, and the next controller commits it."""
     gone: set[str] = set()

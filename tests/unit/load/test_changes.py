@@ -61,6 +61,26 @@ def test_the_book_follows_what_was_done() -> None:
     assert 10 < len(changes.topics) < 80
 
 
+def test_what_may_still_be_carried_out_late_is_not_changed_meanwhile() -> None:
+    """A deletion or an older value that arrives after another change would undo that one."""
+    changes = Changes(2, topics_wanted=10)
+    late = [changes.draw() for _ in range(9)]
+    for change in late:
+        changes.settle(change, done=True, late=True)
+    resting = {change.topic for change in late}
+    assert resting == changes.topics.keys()
+    for _ in range(200):
+        change = changes.draw()
+        assert change.topic not in resting
+        changes.settle(change, done=True)
+    assert len(changes.topics) < 9 + 20
+    for _ in range(2):
+        change = changes.draw()
+        changes.settle(change, done=True, late=True)
+    drawn = {changes.draw().topic for _ in range(40)}
+    assert len(drawn & resting) == 1, "the oldest may be changed again"
+
+
 @pytest.mark.parametrize("carried", [26, 20, 11, 3])
 def test_a_server_that_is_behind_is_not_asked_for_more_topics(carried: int) -> None:
     """25 changes/s are due for 60 s; half as many are under way as topics are wanted."""
