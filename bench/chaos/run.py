@@ -170,17 +170,15 @@ def _revive(stage: Stage, say: Say) -> None:
 
 
 def _create(stage: Stage) -> None:
-    """Create the topics of the records; what a slow machine refuses or leaves open is repeated."""
+    """Create the topics of the records; what a slow machine leaves open is asked again."""
     topics = [
         api.topic(name, count, 3, {"min.insync.replicas": "2"}) for name, count in RECORDS.items()
     ]
     address = stage.brokers[0].bootstrap
 
     def created() -> bool:
-        with contextlib.suppress(OSError, api.RefusedError):
-            ask(lambda: api.create_topics(address, topics))
         with contextlib.suppress(OSError):
-            return _shape(address).topics.keys() >= RECORDS.keys()
+            return bool(ask(lambda: api.created(address, topics)))
         return False
 
     wait_for("topics of the records", created, PATIENCE_S)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
 from bench.load import cluster_api as api
+from bench.rig.patience import patiently
 from bench.rig.waiting import PATIENCE_S, wait_for
 
 TOPICS: Final[dict[str, tuple[int, int, dict[str, str]]]] = {
@@ -56,30 +57,33 @@ def seed(stage: Stage, narrator: Narrator) -> None:
     narrator.say(f"ZooKeeper 3.9.5 answers at {stage.zk.hosts}")
     stage.cluster.start(PATIENCE_S).wait_ready(PATIENCE_S)
     narrator.say(f"three Kafka {stage.cluster.brokers[0].release} brokers run in ZooKeeper mode")
-    asyncio.run(_fill(stage))
+    _fill(stage)
     stage.clients.start(WRITTEN)
     narrator.say("producer (acks=all, idempotent) and consumer group run from here on")
     _wait_whole(stage)
     _check(stage, narrator)
 
 
-async def _fill(stage: Stage) -> None:
+def _fill(stage: Stage) -> None:
+    """Create topics and configs; a broker that is slow, or another controller, is asked again."""
     brokers = stage.cluster.brokers
     wanted = [
         api.topic(name, partitions, factor, configs)
         for name, (partitions, factor, configs) in TOPICS.items()
     ]
-    leaving = api.topic(LEAVING, LEAVING_PARTITIONS, len(brokers), {"retention.ms": "1000000"})
-    await api.create_topics(await find_controller(brokers[0].bootstrap), [*wanted, leaving])
+    wanted.append(api.topic(LEAVING, LEAVING_PARTITIONS, len(brokers), {"retention.ms": "1000000"}))
     one = brokers[_CONFIGURED]
-    await api.set_configs(one.bootstrap, api.BROKER, str(one.id), ONE_BROKER)
-    await api.set_configs(one.bootstrap, api.BROKER, "", CLUSTER_DEFAULT)
 
+    def made() -> bool:
+        return bool(ask(lambda: api.created(brokers[0].bootstrap, wanted)))
 
-async def find_controller(bootstrap: str) -> str:
-    """``host:port`` of the broker that is ZooKeeper's controller."""
-    seen = await api.shape(bootstrap)
-    return seen.brokers[seen.controller_id]
+    def configured() -> bool:
+        for name, configs in ((str(one.id), ONE_BROKER), ("", CLUSTER_DEFAULT)):
+            ask(lambda: api.set_configs(one.bootstrap, api.BROKER, name, configs))  # noqa: B023 - at once
+        return True
+
+    patiently("topics", made, brokers)
+    patiently("configs", configured, brokers)
 
 
 def unheard(seen: api.Shape) -> list[str]:

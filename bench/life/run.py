@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import subprocess
 import sys
@@ -220,16 +219,8 @@ def _prepare(life: Life) -> None:
     """Let the topics of the clients be there, and let the clients run."""
     stage = life.stage
     topics = [api.topic(name, count, BROKERS, {}) for name, count in RECORDS.items()]
-
-    def created() -> bool:
-        seen = stage.shape(stage.cluster.brokers[0])
-        missing = [one for one in topics if one.name not in seen.topics]
-        if missing and seen.controller_id in seen.brokers:
-            with contextlib.suppress(RefusedError):  # by one that is no controller any more
-                asyncio.run(api.create_topics(seen.brokers[seen.controller_id], missing))
-        return not missing
-
-    stage.wait("topics of the records", created)
+    broker = stage.cluster.brokers[0].bootstrap
+    stage.wait("topics of the records", lambda: asyncio.run(api.created(broker, topics)))
     stage.whole()
     life.clients.produce()
     life.clients.settle()

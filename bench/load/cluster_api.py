@@ -16,11 +16,15 @@ from wire.errors import ErrorCode
 
 TOPIC, BROKER = 2, 4
 _TIMEOUT_MS: Final = 20_000
+_OF_ANOTHER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.TOPIC_ALREADY_EXISTS})
+"""When the controller changes meanwhile: asked too late, or the one before had carried it out."""
 _ids = itertools.count(1)
 
 
 class RefusedError(RuntimeError):
     """The cluster refused a request; the message names it and the error."""
+
+    error: ErrorCode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,27 @@ async def create_topics(
             raise TimeoutError(f"topics not created within {PATIENCE_S:g} s: {', '.join(left)}")
 
 
+async def created(broker: str, topics: Sequence[m.CreateTopicsRequest.CreatableTopic]) -> bool:
+    """Have the controller create those that are missing, to be called until they are there.
+
+    Returns:
+        Whether this broker, ``host:port``, knew all of them before.
+
+    Raises:
+        RefusedError: one of them was refused, and not because the controller changed.
+        OSError: a broker does not answer.
+    """
+    seen = await shape(broker)
+    missing = [one for one in topics if one.name not in seen.topics]
+    if missing and seen.controller_id in seen.brokers:
+        try:
+            await create_topics(seen.brokers[seen.controller_id], missing)
+        except RefusedError as refusal:
+            if refusal.error not in _OF_ANOTHER:
+                raise
+    return not missing
+
+
 async def set_configs(broker: str, kind: int, name: str, configs: Mapping[str, str]) -> None:
     """Set dynamic configs of one resource; a broker's own go to that broker.
 
@@ -153,4 +178,6 @@ async def delete_topic(controller: str, name: str) -> ErrorCode:
 
 def _accept(what: str, code: int, message: str | None) -> None:
     if code != ErrorCode.NONE:
-        raise RefusedError(f"{what}: {ErrorCode(code).name} {message or ''}")
+        refusal = RefusedError(f"{what}: {ErrorCode(code).name} {message or ''}")
+        refusal.error = ErrorCode(code)
+        raise refusal

@@ -31,7 +31,7 @@ class Hangup(Exception):  # noqa: N818 - not an error, an instruction
 class FakeBroker:
     """``answer`` gets each administrative request; ``headers`` are those of what it was sent.
 
-    ``writers``: of all connections, for what is no answer.
+    ``writers``: of all connections, for what is no answer. ``topics`` are those of its metadata.
     """
 
     def __init__(self, answer: Answer) -> None:
@@ -39,7 +39,8 @@ class FakeBroker:
         self.headers: list[RequestHeader] = []
         self.writers: list[asyncio.StreamWriter] = []
         self.port = 0
-        self.controller: FakeBroker = self
+        self.controller: FakeBroker | None = self
+        self.topics: list[str] = []
 
     async def __aenter__(self) -> Self:
         self._serving = served(self._serve)
@@ -80,10 +81,13 @@ class FakeBroker:
             )
         if isinstance(request, m.MetadataRequest):
             kinds = m.MetadataResponse
+            topics = [kinds.MetadataResponseTopic(name=name) for name in self.topics]
+            if self.controller is None:
+                return kinds(controller_id=-1, topics=topics)
             broker = kinds.MetadataResponseBroker(
                 node_id=7, host="127.0.0.1", port=self.controller.port
             )
-            return kinds(brokers=[broker], controller_id=7)
+            return kinds(brokers=[broker], controller_id=7, topics=topics)
         self.headers.append(header)
         return await self.answer(request)
 
