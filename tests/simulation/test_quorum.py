@@ -30,9 +30,9 @@ def short(seed):
 
 
 @pytest.mark.requirement("P04")
-@pytest.mark.parametrize("first", rest_slow(range(0, 100, 10), 1))
+@pytest.mark.parametrize("first", rest_slow(range(0, 50, 5), 1))
 def test_a_quorum_of_three_keeps_what_it_has_acknowledged(simulate, first):
-    for seed in range(first, first + 10):
+    for seed in range(first, first + 5):
         report = simulate(seed, short(seed), kind="quorum")
         assert not report.failure, str(report)
 

@@ -5,7 +5,7 @@ import pytest
 from tests.kit.shares import rest_slow
 
 QUICK = range(0, 200, 25)
-LONG = range(0, 60, 10)
+LONG = range(0, 30, 5)
 
 
 @pytest.mark.requirement("G06", "W07", "Z02", "Z03")
@@ -22,7 +22,7 @@ def test_crashes_and_lost_replies_break_no_promise(simulate, first):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", LONG)
 def test_every_fault_in_one_run_breaks_no_promise(simulate, first):
-    for seed in range(first, first + 10):
+    for seed in range(first, first + 5):
         report = simulate(seed, kind="long")
         assert not report.failure, str(report)
 
