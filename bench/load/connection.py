@@ -169,9 +169,9 @@ class Connection(asyncio.Protocol):
                     answered.set_result(turn)
                 case Unanswered(ticket=answered) if not answered.done():
                     (end,) = (each for each in turns[number:] if isinstance(each, Broken))
-                    answered.set_exception(self._error(end))
+                    _fail(answered, self._error(end))
                 case Broken() if not self._opened.done():
-                    self._opened.set_exception(self._error(turn))
+                    _fail(self._opened, self._error(turn))
 
     def _error(self, end: Broken) -> OSError:
         if end.by is EndedBy.TIME:
@@ -208,6 +208,12 @@ class Connection(asyncio.Protocol):
         except (OSError, UnicodeError, OverflowError) as error:
             # The last one: a port beyond 65535, which a broker may name.
             self._event(Closed, f"cannot be reached: {_reason(error)}")
+
+
+def _fail(waited_for: asyncio.Future[Any], error: OSError) -> None:
+    """Let it raise; asyncio prints no traceback if a Ctrl-C came before anybody waited for it."""
+    waited_for.set_exception(error)
+    waited_for.exception()
 
 
 class Pool:
