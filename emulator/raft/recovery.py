@@ -160,6 +160,9 @@ def recover_log(
         effects.append(ReplaceFile(active.path, files[active.path][: active.size]))
     elif torn:
         effects.append(TruncateFile(log.segments[-1].path, log.segments[-1].size))
+    if snapshots and log.segments and log.segments[-1].base_offset < snapshots[-1].end_offset:
+        # It was to end with the newest snapshot, and the process ended before.
+        log.roll()
     return Recovered(log, effects, point)
 
 

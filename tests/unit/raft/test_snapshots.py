@@ -180,6 +180,21 @@ def test_the_log_is_kept_from_the_older_of_two_snapshots_on():
     assert again.raft.leader_epoch == 2
 
 
+def test_a_stop_between_a_snapshot_and_the_next_group_keeps_the_log_no_longer():
+    """The segment that was to begin then begins in the next life, and once."""
+    world = World().start()
+    world.append(no_op())
+    world.snapshot(2, [topic("a")])
+    assert segments_of(world) == [SEGMENT]
+    again = world.restarted().start()
+    assert segments_of(again) == [SEGMENT, segment_path(2)]
+    again.append(no_op())
+    third = again.restarted().start()
+    assert segments_of(third) == [SEGMENT, segment_path(2)]
+    third.snapshot(5, [topic("b")])
+    assert segments_of(third) == [segment_path(2)]
+
+
 def test_with_one_snapshot_retained_the_log_begins_at_it():
     world = World(snapshots_retained=1).start()
     world.append(no_op())
