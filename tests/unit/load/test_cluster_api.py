@@ -71,5 +71,4 @@ async def test_a_ctrl_c_before_anybody_waits_for_an_answer_prints_nothing_of_asy
         connection.close()
         del call
         gc.collect()
-        await asyncio.sleep(0)
     assert heard == []
