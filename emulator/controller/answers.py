@@ -10,7 +10,6 @@ Source: RequestHandlerHelper.handleError, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -161,11 +160,6 @@ class Answers:
         call = self._at_raft.pop(reply.ticket)
         with self.to(call):
             self.give(self.made(call, reply.message))
-
-    def answer_all(self, replies: Iterable[Reply]) -> None:
-        """Answer several such calls, in this order."""
-        for reply in replies:
-            self.answer(reply)
 
     def _encoded(self, header: RequestHeader, message: object) -> bytes:
         key = (header.api_key, header.api_version)

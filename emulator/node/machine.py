@@ -330,8 +330,6 @@ class Node:
             return []  # a new leader does not know it at first: what was committed is so once
         first = max(self._seen_high_watermark, 0)
         self._seen_high_watermark = high_watermark
-        # Observers hear of a change before its caller does, who may ask one of them at once.
-        self.controller.answers.answer_all(self.raft.take_replies())
         deltas = self.controller.committed(now_ms)
         if (logins := self.connections.logins) is not None:
             logins.taken_away(taken_away(deltas))
@@ -355,7 +353,8 @@ class Node:
             self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
             if self._tracing:
                 effects.append(Row(block_row(blocked, self._causes, self._stamp())))
-        self.controller.answers.answer_all(self.raft.take_replies())
+        for reply in self.raft.take_replies():
+            self.controller.answers.answer(reply)
         for answered in self.controller.take_replies():
             effects += self._answer(answered, now_ms)
         effects += [failure_line(one) for one in self.controller.answers.failures.take()]
