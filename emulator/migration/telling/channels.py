@@ -40,7 +40,7 @@ from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.merging import Later
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.replies import (
-    as_incremental,
+    StraySearch,
     cannot_look_for_strays,
     pause_after,
     told_errors,
@@ -69,7 +69,7 @@ QUESTION_TRIES: Final = 3
 """So often a broker is asked what it shows. The question goes ahead of the requests after it, and
 what it can repair matters less than they do."""
 REPLY_TIMEOUT_MS: Final = 30_000
-"""``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
+"""``request.timeout.ms``: as in Kafka it is sent again then, though the broker may be at it."""
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -102,6 +102,7 @@ class _Line(msgspec.Struct):
     """How often in a row the broker failed the request that was sent last, as a whole."""
     asked_in_vain: int = 0
     """How often a question had no answer, or none that can be read."""
+    strays: StraySearch = msgspec.field(default_factory=StraySearch)
 
     @property
     def outstanding(self) -> int:
@@ -234,10 +235,7 @@ class Channels:
     def put(self, broker_id: int, request: Told, now_ms: int) -> list[Effect]:
         """Queue a request; dropped when the broker has no channel, as in Kafka, or was cut off.
 
-        Args:
-            broker_id: the broker.
-            request: the request; what it names must not be changed any more.
-            now_ms: the time.
+        What it names must not be changed any more.
         """
         line = self._lines.get(broker_id)
         if line is None or line.cut:
@@ -335,12 +333,14 @@ class Channels:
                     assert not isinstance(request, Question)
                     errors = self.error_count
                     if cannot_look_for_strays(request, response):
-                        again.append(request)
                         self.error_count += 1
-                        said.append(as_incremental(line.peer.broker_id, request))
+                        repeated, log = line.strays.failed(line.peer.broker_id, request)
+                        again += repeated
+                        said.append(log)
                     else:
                         said += self._errors(line, request, response, now_ms)
                         again += self._failed(line, request, response, now_ms)
+                        again += line.strays.answered(request, response)
                     outcome = "error" if self.error_count > errors else "answered"
                     self.outcomes[api_of(request), outcome] += 1
                 case Unanswered(ticket=request):

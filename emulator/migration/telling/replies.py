@@ -3,7 +3,8 @@
 Two cases are not in Kafka. A broker that was killed while it created a partition has a log folder
 without a topic id, and then (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a FULL LeaderAndIsr
 as a whole. It is sent the same request again as INCREMENTAL, which does not search for stray
-replicas.
+replicas, but gives an id to the folders of all partitions that it names. Then it is sent as FULL
+once more: topics may have been deleted while the broker was away.
 
 Any other request that a broker failed as a whole is sent again after a pause, before what waits
 behind it. A broker that was stopped may have lost its ZooKeeper session; until it has another one
@@ -31,6 +32,10 @@ FAILED_MS: Final = 100
 FAILED_AGAIN: Final = 7
 """So often it is sent again, over 12.7 s: longer than a broker needs for another ZooKeeper session.
 What fails then fails for another reason."""
+_KEEPS_STRAYS: Final = (
+    "broker failed a FULL LeaderAndIsr once more; it may keep replicas of topics that were deleted "
+    "while it was away, until it registers again"
+)
 KINDS_TOLD_MAX: Final = 5
 """Maximum lines in the log about one answer."""
 
@@ -53,12 +58,38 @@ def cannot_look_for_strays(request: ControlRequest, response: object) -> bool:
     )
 
 
-def as_incremental(broker_id: int, request: ControlRequest) -> Log:
-    """Make a FULL LeaderAndIsr an INCREMENTAL one; returns the line for the log."""
-    assert isinstance(request, m.LeaderAndIsrRequest)
-    request.type = TYPE_INCREMENTAL
-    text = "broker failed a FULL LeaderAndIsr; it is sent again as INCREMENTAL"
-    return Log("warning", text, {"broker": broker_id})
+class StraySearch:
+    """How a broker that failed a FULL LeaderAndIsr is made to search for stray replicas.
+
+    The request itself is sent again, before what waits behind it, so that nothing newer is undone.
+    """
+
+    def __init__(self) -> None:
+        self._named: m.LeaderAndIsrRequest | None = None
+        """Sent as INCREMENTAL, and not answered without an error yet."""
+        self._again: m.LeaderAndIsrRequest | None = None
+        """Sent as FULL once more."""
+
+    def failed(self, broker_id: int, request: ControlRequest) -> tuple[list[ControlRequest], Log]:
+        """A FULL request was failed: what is sent again, and the line for the log."""
+        assert isinstance(request, m.LeaderAndIsrRequest)
+        about: dict[str, object] = {"broker": broker_id}
+        if request is self._again:
+            self._again = None
+            return [], Log("warning", _KEEPS_STRAYS, about)
+        self._named = request
+        request.type = TYPE_INCREMENTAL
+        text = "broker failed a FULL LeaderAndIsr; it is sent again as INCREMENTAL"
+        return [request], Log("warning", text, about)
+
+    def answered(self, request: ControlRequest, response: object) -> list[ControlRequest]:
+        """Any other answer, which has been looked at: what is sent as FULL once more."""
+        assert isinstance(response, ControlResponse), type(response)
+        if request is not self._named or response.error_code:
+            return []
+        self._again, self._named = self._named, None
+        self._again.type = TYPE_FULL
+        return [self._again]
 
 
 def pause_after(response: object, failed: int) -> int | None:

@@ -180,8 +180,8 @@ def test_an_error_is_counted_logged_and_not_repeated() -> None:
     }
 
 
-def test_a_broker_that_fails_a_full_leader_and_isr_gets_it_once_more_as_incremental() -> None:
-    broker = Broker()
+def fails_full(broker: Broker) -> m.LeaderAndIsrRequest:
+    """The broker fails a FULL LeaderAndIsr, behind which an UpdateMetadata with marker 7 waits."""
     broker.connect()
     kinds = m.LeaderAndIsrRequest
     state = kinds.LeaderAndIsrPartitionState(partition_index=3, leader=1, isr=(1,), replicas=(1,))
@@ -189,16 +189,58 @@ def test_a_broker_that_fails_a_full_leader_and_isr_gets_it_once_more_as_incremen
     request = kinds(controller_id=3000, type=TYPE_FULL, topic_states=[topic])
     broker.take(broker.channels.put(1, request, 0))
     broker.put(7)
-    failed = m.LeaderAndIsrResponse(error_code=-1)
-    broker.answer(failed, 4, 7)
-    again = broker.requests[-1][2]
-    assert isinstance(again, kinds)
-    assert again.type == TYPE_INCREMENTAL
-    assert again.topic_states == request.topic_states
+    broker.answer(m.LeaderAndIsrResponse(error_code=-1), 4, 7)
+    return request
+
+
+def sent_again(broker: Broker, request: m.LeaderAndIsrRequest) -> list[int]:
+    """The types with which the LeaderAndIsr was sent; it names the same each time."""
+    sent = [one for _, _, one in broker.requests if isinstance(one, m.LeaderAndIsrRequest)]
+    assert all(one.topic_states == request.topic_states for one in sent)
+    return [one.type for one in sent]
+
+
+def test_a_full_leader_and_isr_that_failed_is_sent_as_incremental_and_then_as_full_again() -> None:
+    """With what the INCREMENTAL one has mended the broker finds its stray replicas."""
+    broker = Broker()
+    request = fails_full(broker)
+    assert sent_again(broker, request) == [TYPE_FULL, TYPE_INCREMENTAL]
+    broker.answer(m.LeaderAndIsrResponse(), 4, 7)
+    assert sent_again(broker, request) == [TYPE_FULL, TYPE_INCREMENTAL, TYPE_FULL]
     broker.answer(m.LeaderAndIsrResponse(), 4, 7)
     assert broker.markers[-1] == 7
-    assert len(broker.requests) == 3
+    assert len(broker.requests) == 4
     assert broker.channels.error_count == 1
+
+
+def test_a_full_leader_and_isr_that_fails_once_more_is_given_up_with_the_reason() -> None:
+    broker = Broker()
+    request = fails_full(broker)
+    broker.answer(m.LeaderAndIsrResponse(), 4, 7)
+    broker.answer(m.LeaderAndIsrResponse(error_code=-1), 4, 7)
+    assert "may keep replicas of topics that were deleted" in broker.logs[-1].event
+    assert sent_again(broker, request) == [TYPE_FULL, TYPE_INCREMENTAL, TYPE_FULL]
+    assert broker.markers[-1] == 7
+    assert broker.channels.error_count == 2
+
+
+def test_a_broker_without_zookeeper_gets_the_full_one_when_it_has_done_the_incremental() -> None:
+    """It throws at first, whatever it is sent; connections may break meanwhile."""
+    broker = Broker()
+    request = fails_full(broker)
+    broker.answer(m.LeaderAndIsrResponse(error_code=-1), 4, 7)
+    broker.advance(FAILED_MS)
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "reset"), broker.now_ms))
+    broker.advance(RECONNECT_MS)
+    broker.connect()
+    assert sent_again(broker, request) == [TYPE_FULL, *[TYPE_INCREMENTAL] * 3]
+    broker.answer(m.LeaderAndIsrResponse(), 4, 7)
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "reset"), broker.now_ms))
+    broker.advance(RECONNECT_MS)
+    broker.connect()
+    assert sent_again(broker, request)[4:] == [TYPE_FULL, TYPE_FULL], "it was not answered"
+    broker.answer(m.LeaderAndIsrResponse(), 4, 7)
+    assert broker.markers[-1] == 7
 
 
 def test_a_request_that_a_broker_failed_as_a_whole_is_sent_again_before_those_behind_it() -> None:
