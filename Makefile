@@ -19,7 +19,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values sim endurance chaos mutants mutation bench matrix life compose requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws values sim endurance fuzz chaos mutants mutation bench matrix life compose requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -76,6 +76,9 @@ sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, of three
 endurance: $(ENV) ## HOURS (12) of one simulated cluster in mixed mode, then in KRaft mode (half an hour of a core); exit 1: a size grew
 	code=0; $(PY) -m tools.recorded endurance $(PY) -m emulator.simulation.endurance --hours $(HOURS) || code=1; \
 	  $(PY) -m tools.recorded kraft $(PY) -m emulator.simulation.endurance --hours $(HOURS) --kraft || code=1; exit $$code
+
+fuzz: $(ENV) ## FRAMES (1000000) of every API and version at real processes; exit 1 names the frame; goes on where it ended
+	$(PY) -m tools.recorded fuzz $(PY) -m tools.fuzz --frames $(or $(FRAMES),1000000) $(if $(SEED),--seed $(SEED))
 
 CHAOS = $(PY) -m bench.chaos --seconds 110
 chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, ZooKeeper, kill -9, SIGSTOP, TCP faults

@@ -41,6 +41,7 @@ PARTS = {
     "chaos": ("chaosone", "chaosthree", "chaoskafka", "chaoskafkas"),
     "sim": ("sim", "failover", "attempts"),
     "endurance": ("endurance", "kraft"),
+    "fuzz": ("fuzz",),
 }
 """Target of ``make`` -> the records that it leaves; a target counts with all of them."""
 # As tests/kit/kinds.py orders them, strongest first.

@@ -159,7 +159,7 @@ def test_other_runs_add_to_it(checkout, capsys):
     assert "runs that count: make test, make matrix" in printed
 
 
-@pytest.mark.parametrize("target", ["life", "matrix", "chaos", "sim", "endurance"])
+@pytest.mark.parametrize("target", ["life", "matrix", "chaos", "sim", "endurance", "fuzz"])
 def test_a_run_that_failed_takes_away_what_another_proves(checkout, capsys, target):
     """Every command that leaves a record ends with an error if a test in it failed."""
     checkout.run("test", GOOD | {"tests": [outcome("W01", "passed"), outcome("W02", "passed")]})

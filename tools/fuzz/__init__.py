@@ -1,0 +1,1 @@
+"""Frames of every API and version, drawn from a seed, at real processes of ours."""
