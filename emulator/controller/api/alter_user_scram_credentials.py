@@ -5,8 +5,8 @@ Kafka: ControllerApis.handleAlterUserScramCredentials, ScramControlManager (3.9)
 Per user, in order: UNSUPPORTED_VERSION below metadata.version 3.5-IV2; UNACCEPTABLE_CREDENTIAL for
 an empty name; UNSUPPORTED_SASL_MECHANISM; RESOURCE_NOT_FOUND for a deletion of a credential that
 does not exist, UNACCEPTABLE_CREDENTIAL for too few or too many iterations; DUPLICATE_RESOURCE for a
-user named twice, with any mechanisms; UNACCEPTABLE_CREDENTIAL if the user would not fit into its
-znode (``storable``). The valid users of a request are altered, all in one batch. Needs ALTER on
+user named twice, with any mechanisms; UNACCEPTABLE_CREDENTIAL for an empty salted password, and if
+the user would not fit into its znode (``storable``). The valid users of a request are altered, all in one batch. Needs ALTER on
 CLUSTER.
 """
 
@@ -107,8 +107,8 @@ def _change(asked: Deletion | Upsertion | ApiError) -> Change | ApiError:
     if isinstance(asked, Deletion):
         return r.RemoveUserScramCredentialRecord(name=asked.name, mechanism=asked.mechanism)
     if not asked.salted_password:
-        # Java's HMAC does not accept an empty key; Kafka then answers with this error.
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        # Java's HMAC does not accept an empty key.
+        return ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Empty salted password")
     return record_of((asked.name, asked.mechanism), credential(asked))
 
 

@@ -5,9 +5,9 @@ Kafka: ClusterControlManager.registerBroker (3.9; differences of older releases 
 In order: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION for the id of a controller (beyond
 Kafka) and while another incarnation has a live session; BROKER_ID_NOT_REGISTERED for a
 ZooKeeper-mode broker without migration, or for a KRaft-mode one before the copy;
-INVALID_REGISTRATION for listeners (UNKNOWN_SERVER_ERROR for an unknown security protocol; beyond
-Kafka, for a host that is not a valid address) and log directories; UNSUPPORTED_VERSION for a
-feature range that does not contain the finalised level. Needs CLUSTER_ACTION. The broker epoch is
+INVALID_REGISTRATION for listeners (beyond Kafka, also for an unknown security protocol and for a
+host that is not a valid address) and log directories; UNSUPPORTED_VERSION for a feature range that
+does not contain the finalised level. Needs CLUSTER_ACTION. The broker epoch is
 the offset of the broker's own record.
 """
 
@@ -132,7 +132,7 @@ def _check_listeners(request: m.BrokerRegistrationRequest, ctx: Context) -> ApiE
     for listener in request.listeners:
         if listener.security_protocol not in SECURITY_PROTOCOLS:
             text = f"Unknown security protocol {listener.security_protocol}"
-            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{text} in listener {listener.name}")
+            return ApiError(ErrorCode.INVALID_REGISTRATION, f"{text} in listener {listener.name}")
         fault = host_fault(listener.host)
         if fault is not None:
             return ApiError(

@@ -4,7 +4,7 @@ Kafka: ClusterControlManager.registerController (3.9).
 
 UNSUPPORTED_VERSION below metadata.version 3.7-IV0, which does not have the record;
 INCONSISTENT_VOTER_SET for a controller that is not in ``controller.quorum.voters`` (beyond Kafka,
-which registers any id); UNKNOWN_SERVER_ERROR for an unknown security protocol. Needs
+which registers any id); INVALID_REGISTRATION for an unknown security protocol. Needs
 CLUSTER_ACTION. Served before the copy: the migration waits for these registrations.
 """
 
@@ -50,7 +50,7 @@ def controller_registration(image: Image, request: Request, ctx: Context) -> Res
         if listener.security_protocol not in SECURITY_PROTOCOLS:
             text = f"Unknown security protocol {listener.security_protocol}"
             text = f"{text} in listener {listener.name}"
-            return Result(refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, shortened(text)))
+            return Result(refused(request, ErrorCode.INVALID_REGISTRATION, shortened(text)))
     record = r.RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

@@ -53,7 +53,7 @@ ORDER = [
     ({}, ErrorCode.INCONSISTENT_CLUSTER_ID),
     ({"cluster_id": "5L6g3nShT-eMCtK--X86sw"}, ErrorCode.DUPLICATE_BROKER_REGISTRATION),
     ({"incarnation_id": uuid(1)}, ErrorCode.BROKER_ID_NOT_REGISTERED),
-    ({"is_migrating_zk_broker": True}, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ({"is_migrating_zk_broker": True}, ErrorCode.INVALID_REGISTRATION),
     (
         {"listeners": [m.BrokerRegistrationRequest.Listener(name="OTHER", host="h", port=1)]},
         ErrorCode.INVALID_REGISTRATION,
@@ -83,6 +83,14 @@ def test_refusals_in_order_of_precedence() -> None:
         )
         error = check(image, request, ctx)
         assert (error.code if error else None) == expected, mended
+
+
+def test_an_unknown_security_protocol_is_named() -> None:
+    image = image_of()
+    request = registration(1, listeners=WRONG["listeners"])
+    error = check(image, request, context(image, request))
+    assert error is not None
+    assert error.message == "Unknown security protocol 4 in listener OTHER"
 
 
 DIRECTORIES = [

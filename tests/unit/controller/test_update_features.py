@@ -272,7 +272,7 @@ def test_a_controller_registers_from_3_7_iv0_on() -> None:
     world = World(metadata_version=15, voters=frozenset({3000, 3001}))
     request.listeners[0].security_protocol = 4
     refused = world.ask(request)
-    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert refused.error_code == ErrorCode.INVALID_REGISTRATION
     assert refused.error_message == "Unknown security protocol 4 in listener CONTROLLER"
     request.listeners[0].security_protocol = 3
     assert world.ask(request).error_code == 0
