@@ -22,7 +22,7 @@ STEP_MS: Final = 20.0
 MIB: Final = 1 << 20
 _SIGNS: Final = ("Traceback (most recent call last)", "internal error", "because of a bug")
 _RAISED: Final = re.compile(
-    r"""(?:why=["']?|before a login: )(?!ValueError|DecodeError)\w+Error\b"""
+    r"""(?:why=["']?|before a login: )(?!ValueError|DecodeError|TooMany|Trailing)\w+Error\b"""
 )
 """A connection closed because of an exception that nobody expects of a frame."""
 _FAILURES: Final = re.compile(r"^kraft_bridge_request_failures_total\{.*\} [1-9].*$", re.MULTILINE)

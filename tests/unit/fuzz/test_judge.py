@@ -99,6 +99,7 @@ def test_a_refused_frame_is_no_fault() -> None:
         "[warning] closing a connection that sent an invalid request why='Frame at byte 0: …'",
         "[warning] closing a connection why=\"ValueError('its request has no answer')\"",
         "why='not readable before a login: DecodeError'",
+        "why='not readable before a login: TooManyEntriesError'",
     ]
     assert not judge.of_log(lines)
 
