@@ -6,8 +6,8 @@ Per user, in order: UNSUPPORTED_VERSION below metadata.version 3.5-IV2; UNACCEPT
 an empty name; UNSUPPORTED_SASL_MECHANISM; RESOURCE_NOT_FOUND for a deletion of a credential that
 does not exist, UNACCEPTABLE_CREDENTIAL for too few or too many iterations; DUPLICATE_RESOURCE for a
 user named twice, with any mechanisms; UNACCEPTABLE_CREDENTIAL for an empty salted password, and if
-the user would not fit into its znode (``storable``). The valid users of a request are altered, all in one batch. Needs ALTER on
-CLUSTER.
+the user would not fit into its znode (``storable``). The valid users of a request are altered, all
+in one batch. Needs ALTER on CLUSTER.
 """
 
 from __future__ import annotations
