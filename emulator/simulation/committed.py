@@ -96,15 +96,6 @@ class CommittedLog:
             found += count if last_offset <= through else 0
         return found
 
-    def oldest_change(self, after: int, through: int) -> int | None:
-        """Last offset of the first group that changes anything, of those; None: there is none."""
-        oldest = None
-        for last_offset, _ in reversed(self._changes):
-            if last_offset <= after:
-                break
-            oldest = last_offset if last_offset <= through else None
-        return oldest
-
     # ---------------------------------------------------------------- what is held against it
     def holds(self, batch: Batch) -> bool:
         """Whether the last record of a batch is committed, in the same epoch."""

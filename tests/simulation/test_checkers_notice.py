@@ -94,14 +94,6 @@ def test_a_gauge_that_reads_zero(simulate, monkeypatch):
     assert broken(simulate, seeds=3) == "lag-gauge"
 
 
-def test_an_age_that_is_that_of_the_newest_change(simulate, monkeypatch):
-    def age_ms(self, now_ms):
-        return max(0, now_ms - self._changes[-1].commit_ms) if self._changes else 0
-
-    monkeypatch.setattr(Lag, "age_ms", age_ms)
-    assert broken(simulate, seeds=3) == "lag-gauge"
-
-
 def test_a_write_before_the_commit(simulate, monkeypatch):
     """What is appended counts as committed at once: ZooKeeper and observers get it too early."""
     real = History.advance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -143,10 +142,7 @@ def _waits(record: object) -> bool:
 
 
 class LagIsTrue(Checker):
-    """M06, M12: the gauges say what is missing in ZooKeeper, and never zero while it is.
-
-    W02, U04: how long the oldest of it is missing, which the bound of the age goes by.
-    """
+    """M06, M12: the gauges say what is missing in ZooKeeper, and never zero while it is."""
 
     name = "lag-gauge"
 
@@ -157,16 +153,12 @@ class LagIsTrue(Checker):
         self._said: tuple[str, int, int, int, int] | None = None
         self._seen: tuple[str | int, ...] = ()
         """What the gauges depend on, when they were looked at last."""
-        self._reached: tuple[str, list[int], list[int]] = "", [], []
-        """A process in dual write: the offsets that it has applied, and when, in ms."""
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
         """Hold the gauges against the log and what this host has brought to ZooKeeper."""
         del effects
         follows = self.world.voters is not None and process is not self.world.process
         if process.migration_state != "DUAL_WRITE" or follows:
-            if process.name == self._reached[0]:
-                self._reached = "", [], []
             return
         host = self.world.host_of(process.name)
         assert host is not None
@@ -191,26 +183,8 @@ class LagIsTrue(Checker):
         ensure(lag == applied - confirmed, self.name, f"{lag} of {applied - confirmed} records")
         changes = committed.changed_records(confirmed, applied)
         ensure(pending == changes, self.name, f"{pending} records pending, {changes} are")
-        self._judge_age(process.name, applied, confirmed, status.lag_ms)
         self.records_max = max(self.records_max, lag)
         self.pending_max = max(self.pending_max, pending)
-
-    def _judge_age(self, name: str, applied: int, confirmed: int, said_ms: int) -> None:
-        """It is that of the oldest change that is missing, or more: others reached it before."""
-        if name != self._reached[0]:
-            self._reached = name, [], []
-        _, offsets, times = self._reached
-        if not offsets or offsets[-1] < applied:
-            offsets.append(applied)
-            times.append(self.world.scheduler.now_ms)
-        known = bisect_right(offsets, confirmed)
-        del offsets[:known], times[:known]
-        oldest = self.world.committed.oldest_change(confirmed, applied)
-        if oldest is None:
-            ensure(not said_ms, self.name, f"nothing is missing, for {said_ms} ms")
-            return
-        age_ms = self.world.scheduler.now_ms - times[bisect_left(offsets, oldest)]
-        ensure(said_ms >= age_ms, self.name, f"{oldest} is missing for {age_ms} ms, not {said_ms}")
 
     def _as_gauges_say(self, process: Process, said: tuple[str, int, int, int, int]) -> None:
         """The gauges say the same as ``/status``; they are asked when that has changed."""
