@@ -204,6 +204,13 @@ def scram_questions(rng: random.Random, level: int) -> Iterator[Question]:
         yield line, unordered(result.response, result.records)
 
 
+EMPTY_PASSWORD = (
+    "error_code=93, error_message='Empty salted password'",
+    "error_code=-1, error_message=None",
+)
+"""Ours and Kafka's: Java's HMAC throws (docs/divergence.md)."""
+
+
 def test_scram_users_are_altered_as_by_kafka(oracle: Oracle) -> None:
     """Answers with their texts, and the records with the keys made of the salted password."""
     asked: list[Question] = []
@@ -214,7 +221,10 @@ def test_scram_users_are_altered_as_by_kafka(oracle: Oracle) -> None:
     codes: set[int] = set()
     for (question, ours), line in zip(asked, said, strict=True):
         if question != "new":
-            assert ours == understood(line, m.AlterUserScramCredentialsResponse, 0)
+            results, records = ours
+            as_kafkas = sorted(one.replace(*EMPTY_PASSWORD) for one in results)
+            theirs = understood(line, m.AlterUserScramCredentialsResponse, 0)
+            assert (as_kafkas, records) == theirs
             response = line.split(" ")[0]
             found = decode(m.AlterUserScramCredentialsResponse, 0, bytes.fromhex(response))
             codes |= {one.error_code for one in found.results}
