@@ -82,8 +82,6 @@ confirmed the claim.
 """
 ALOOF: Final = ("log_age_s", "snapshots", "files", "notifications", "sessions")
 """Those that do not depend on what clients decide; the others may grow as it does."""
-IN_FLIGHT: Final = 0.1
-"""Of an image: what metadata may hold beyond it for changes that are on their way at each look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +232,6 @@ def grown(rows: Sequence[HourRow]) -> list[str]:
     for one in fields(HourRow)[3:]:
         before, after = halves(one.name)
         may = max(GROWS * before, before + 8) * (1.0 if one.name in ALOOF else decided)
-        if one.name == "beyond_bytes":
-            may += IN_FLIGHT * halves("image_bytes")[0]
         if one.name not in SHOWN and after > may:
             found.append(f"{one.name}: {before} at most in the first half, then {after}")
     return found

@@ -15,7 +15,6 @@ from emulator.node.machine import Node
 from emulator.raft.replica import Replica
 from emulator.simulation import endurance
 from emulator.simulation.endurance import BROKERS, TO_KRAFT, Endurance, HourRow, grown
-from emulator.simulation.faults.voters import DOWN_MS
 
 HOURS = 7
 """The log is as long as it gets in the fourth, which is in the first half of those that count."""
@@ -28,8 +27,7 @@ class Enough(Exception):  # noqa: N818  # nothing is wrong
 @pytest.fixture(autouse=True)
 def short_hours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endurance, "HOUR_MS", 10_000)
-    # A machine that is down for as long as a fault has it writes its snapshot so much later.
-    monkeypatch.setattr(endurance, "LATE_MS", max(DOWN_MS) + 4_000)
+    monkeypatch.setattr(endurance, "LATE_MS", 5_000)
     monkeypatch.setattr(endurance, "CHANGE_EVERY_MS", 1_000)
     monkeypatch.setattr(endurance, "OTHERS_EVERY_MS", 1_500)
     monkeypatch.setattr(purge, "AGE_MS", 3_000)
@@ -104,7 +102,7 @@ def test_runs_that_are_kept_below_the_start_of_the_log_are_named(
     add = IdleOffsets.add
 
     def heavier(self, first, last):
-        self.__dict__.setdefault("kept", []).append(bytes(500))
+        self.__dict__.setdefault("kept", []).append(bytes(200))
         add(self, first, last)
 
     monkeypatch.setattr(IdleOffsets, "add", heavier)
