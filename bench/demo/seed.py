@@ -78,8 +78,8 @@ def _fill(stage: Stage) -> None:
         return bool(ask(lambda: api.created(brokers[0].bootstrap, wanted)))
 
     def configured() -> bool:
-        for name, configs in ((str(one.id), ONE_BROKER), ("", CLUSTER_DEFAULT)):
-            ask(lambda: api.set_configs(one.bootstrap, api.BROKER, name, configs))  # noqa: B023 - at once
+        ask(lambda: api.set_configs(one.bootstrap, api.BROKER, str(one.id), ONE_BROKER))
+        ask(lambda: api.set_configs(one.bootstrap, api.BROKER, "", CLUSTER_DEFAULT))
         return True
 
     patiently("topics", made, brokers)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bench.load.admin import RETRIABLE
 from bench.load.connection import CALL_TIMEOUT_S, Connection, address_of
 from bench.rig.waiting import PATIENCE_S
 from wire import messages as m
@@ -16,8 +17,11 @@ from wire.errors import ErrorCode
 
 TOPIC, BROKER = 2, 4
 _TIMEOUT_MS: Final = 20_000
-_OF_ANOTHER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.TOPIC_ALREADY_EXISTS})
-"""When the controller changes meanwhile: asked too late, or the one before had carried it out."""
+_FOR_NOW: Final = RETRIABLE | {
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+}
+"""Refusals that pass: the controller before had carried it out, or a broker is away or fenced."""
 _ids = itertools.count(1)
 
 
@@ -138,7 +142,7 @@ async def created(broker: str, topics: Sequence[m.CreateTopicsRequest.CreatableT
         Whether this broker, ``host:port``, knew all of them before.
 
     Raises:
-        RefusedError: one of them was refused, and not because the controller changed.
+        RefusedError: one of them was refused, and asking again would not help.
         OSError: a broker does not answer.
     """
     seen = await shape(broker)
@@ -147,7 +151,7 @@ async def created(broker: str, topics: Sequence[m.CreateTopicsRequest.CreatableT
         try:
             await create_topics(seen.brokers[seen.controller_id], missing)
         except RefusedError as refusal:
-            if refusal.error not in _OF_ANOTHER:
+            if refusal.error not in _FOR_NOW:
                 raise
     return not missing
 
