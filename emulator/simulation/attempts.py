@@ -179,7 +179,7 @@ class Operator:
         come: list[bool] = []
         if at := given or drawn:
             plan = planned(f"back@{at}", 0)
-            world.awaited.when(
+            world.awaited.beside(
                 plan.state, lambda: world.after_ms(plan.after_ms, lambda: come.append(True))
             )
             there = self._hands.wait(lambda: bool(come), INSTANT_MS)

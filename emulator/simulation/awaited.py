@@ -21,6 +21,7 @@ class Awaited:
     def __init__(self, *, one_by_one: bool) -> None:
         self._one_by_one = one_by_one
         self._waiting: dict[str, list[Callable[[], None]]] = {}
+        self._beside: dict[str, list[Callable[[], None]]] = {}
         self.state = ""
         """The last one that was reached."""
         self._elections = 0
@@ -28,6 +29,10 @@ class Awaited:
     def when(self, state: str, action: Callable[[], None]) -> None:
         """Begin something when a state is reached."""
         self._waiting.setdefault(state, []).append(action)
+
+    def beside(self, state: str, action: Callable[[], None]) -> None:
+        """Begin something that is no fault when a state is reached, whatever else waits for it."""
+        self._beside.setdefault(state, []).append(action)
 
     def reached(self, state: str) -> None:
         """The migration is in a state, as it was before or newly."""
@@ -37,7 +42,7 @@ class Awaited:
         waiting = self._waiting.pop(state, [])
         if self._one_by_one and waiting[1:]:
             waiting, self._waiting[state] = waiting[:1], waiting[1:]
-        for action in waiting:
+        for action in (*waiting, *self._beside.pop(state, [])):
             action()
 
     def elected(self) -> list[Callable[[], None]]:

@@ -29,6 +29,19 @@ def test_of_several_controllers_each_leader_that_comes_there_is_struck_once() ->
     assert awaited.state == "DUAL_WRITE"
 
 
+def test_what_is_no_fault_does_not_wait_for_another_leader() -> None:
+    begun: list[str] = []
+    awaited = Awaited(one_by_one=True)
+    for name in ("fault", "next fault"):
+        awaited.when("DUAL_WRITE", lambda name=name: begun.append(name))  # type: ignore[misc]  # a default binds the value of this turn
+    awaited.beside("DUAL_WRITE", lambda: begun.append("goes back"))
+    awaited.reached("DUAL_WRITE")
+    assert begun == ["fault", "goes back"]
+    awaited.reached("INACTIVE")
+    awaited.reached("DUAL_WRITE")
+    assert begun == ["fault", "goes back", "next fault"]
+
+
 def test_the_first_election_is_not_one_again() -> None:
     begun: list[str] = []
     awaited = Awaited(one_by_one=True)
