@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from kazoo.client import KazooClient
-
 from bench.judge.stores import (
     Entities,
     Records,
@@ -21,6 +19,7 @@ from bench.judge.stores import (
 )
 from bench.rig.patience import patiently
 from bench.rig.waiting import PATIENCE_S
+from bench.rig.warming import connected
 from bench.rig.zk_dump import dump
 
 _AGAIN_S: Final = 0.5
@@ -74,18 +73,13 @@ class Store:
 
     def offset(self) -> int:
         """The offset in ``/migration``: ZooKeeper has what the log has up to it."""
-        client = KazooClient(self._hosts)
-        client.start(timeout=PATIENCE_S)
-        try:
+        with connected(self._hosts) as client:
             data, _ = client.get("/migration")
             return int(json.loads(data)["kraft_metadata_offset"])
-        finally:
-            client.stop()
-            client.close()
 
     def tree(self) -> Entities:
         """Every entity, read one after the other."""
-        tree = from_dump(dump(self._hosts, with_secrets=True, timeout_s=PATIENCE_S))
+        tree = from_dump(dump(self._hosts, with_secrets=True))
         if self._kafkas:  # a controller of Kafka's compares no versions when it is elected
             tree.versions = None
         return tree

@@ -10,13 +10,12 @@ from bench.judge import matrix_stores as judge
 from bench.judge import stores as plain
 from bench.life.stage import Stage
 from bench.rig.bridge import Bridge
-from bench.rig.waiting import PATIENCE_S
 from bench.rig.zk_dump import UnreadableError, contents, dump, versions
 
 
 def tree(stage: Stage) -> judge.Stores:
     """ZooKeeper now."""
-    found = dump(stage.zk.hosts, with_secrets=True, timeout_s=PATIENCE_S)
+    found = dump(stage.zk.hosts, with_secrets=True)
     held = judge.read_tree(contents(found))
     held.plain.versions = versions(found)
     return held

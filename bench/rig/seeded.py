@@ -7,7 +7,7 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
-from bench.rig.waiting import PATIENCE_S
+from bench.rig.warming import connected
 
 PERSISTENT: Final = (
     "/admin",
@@ -54,11 +54,6 @@ def cluster_id(hosts: str) -> str:
     Args:
         hosts: of a ZooKeeper, ``host:port``.
     """
-    client = KazooClient(hosts, timeout=30)
-    client.start(timeout=PATIENCE_S)
-    try:
+    with connected(hosts) as client:
         data, _ = client.get("/cluster/id")
         return str(json.loads(data)["id"])
-    finally:
-        client.stop()
-        client.close()

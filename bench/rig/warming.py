@@ -8,6 +8,8 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
+from bench.rig.waiting import PATIENCE_S
+
 WARM_UP: Final = "/warm-up"
 """What warmed up the server lies below it."""
 _MULTIS: Final = 40
@@ -16,9 +18,9 @@ _MULTI_OPS: Final = 250
 
 @contextlib.contextmanager
 def connected(hosts: str) -> Iterator[KazooClient]:
-    """A client with a session of 60 s."""
+    """A client with a session of 60 s, which waits for a server that is slow."""
     client = KazooClient(hosts=hosts, timeout=60)
-    client.start()
+    client.start(timeout=PATIENCE_S)
     try:
         yield client
     finally:

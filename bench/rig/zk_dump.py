@@ -14,6 +14,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from bench.rig.waiting import PATIENCE_S
+
 
 class UnreadableError(Exception):
     """ZooKeeper does not answer, or not as it should; the text says which and why."""
@@ -148,7 +150,7 @@ def dump(
     *,
     with_secrets: bool = False,
     note: str | None = None,
-    timeout_s: float = 10,
+    timeout_s: float = PATIENCE_S,
     connect: Callable[..., KazooClient] = KazooClient,
     closed: list[str] | None = None,
 ) -> dict[str, Any]:
@@ -158,7 +160,7 @@ def dump(
         hosts: connect string; with a chroot, paths are below it.
         with_secrets: show SCRAM credentials, passwords and digests as they are.
         note: kept in the document.
-        timeout_s: to connect.
+        timeout_s: to connect; a verb waits less long than a run that knows its server.
         connect: makes a client that is not started yet; of a secured ensemble one that logs in.
         closed: takes the paths that may not be read, which are left out with what is below them;
             None: one of them is an error.

@@ -23,6 +23,7 @@ from bench.rig.cluster import Cluster
 from bench.rig.fault_proxy import FaultProxy, FrameProtocol
 from bench.rig.kafka import CONTROLLER_ID, Broker
 from bench.rig.waiting import wait_for
+from bench.rig.warming import connected
 from tests.integration.taps import Tap
 from wire import messages as m
 
@@ -81,10 +82,7 @@ class Foreign:
 
 def play(cluster: Cluster, folder: Path, stack: ExitStack) -> Foreign:
     """The whole of it; servers that are left end with ``stack``."""
-    look = KazooClient(cluster.zk)
-    look.start()
-    stack.callback(look.close)
-    stack.callback(look.stop)
+    look = stack.enter_context(connected(cluster.zk))
     bridge = Bridge(folder, cluster.zk, properties={"broker.session.timeout.ms": 6000})
     stack.callback(bridge.kill)
     run = Foreign(cluster, bridge, look)

@@ -29,6 +29,7 @@ from bench.rig.fault_proxy import FaultProxy, FrameProtocol, Kind
 from bench.rig.ports import free_port
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import wait_for
+from bench.rig.warming import connected
 from bench.rig.zk_dump import contents, dump
 from emulator.commands.zk.compare import compare
 from tests.integration import client_entities, elections
@@ -163,10 +164,7 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
             )
         controller_tap = tap(bridge.port, FrameProtocol.KAFKA)
         controller_tap.keep_answers(lambda frame: key_of(frame) in LIFE)
-        look = KazooClient(cluster.zk)
-        look.start()
-        stack.callback(look.close)
-        stack.callback(look.stop)
+        look = stack.enter_context(connected(cluster.zk))
         yield Story(
             cluster,
             bridge,

@@ -135,7 +135,7 @@ class Stage:
         self.seen: list[tuple[float, bytes]] = []
         """Requests to ZooKeeper, when and what, as the proxy saw them."""
         proxy.watch = lambda frame: self.seen.append((time.monotonic(), frame))
-        self.client = KazooClient(zookeeper.hosts, timeout=30)
+        self.client = KazooClient(zookeeper.hosts, timeout=60)
         self.loop = Loop()
         properties = {
             "kraftbridge.zk.write.behind.max.records": BOUND,
@@ -158,7 +158,7 @@ class Stage:
     # ------------------------------------------------------------- beginning and end
     def start(self) -> None:
         """Up to dual write."""
-        self.client.start()
+        self.client.start(timeout=PATIENCE_S)
         seed(self.client, CLUSTER_ID)
         _old_cluster(self.client)
         self.bridge.format(CLUSTER_ID)

@@ -32,6 +32,7 @@ from bench.rig.kafka import TOKEN_SECRET, authorizer
 from bench.rig.ports import HOST
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import wait_for
+from bench.rig.warming import connected
 from bench.rig.zk_dump import contents, dump
 from tests.integration.sasl_users import ACLS, CONFIGS, ELECTIONS, TOKENS, TOPICS, Users, confluent
 from tests.integration.taken_back import rollback
@@ -89,10 +90,7 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Secured]:
         bridge = Bridge(folder, zk_tap.proxy.hosts, properties=rights)
         stack.callback(bridge.kill)
         tap = Tap(stack.enter_context(FaultProxy(bridge.port, FrameProtocol.KAFKA)))
-        look = KazooClient(cluster.zk)
-        look.start()
-        stack.callback(look.close)
-        stack.callback(look.stop)
+        look = stack.enter_context(connected(cluster.zk))
         host = stack.enter_context(ToolHost(cluster.brokers[0].release))
         controller_tap = tap.keep(lambda frame: struct.unpack_from(">h", frame)[0] == 58)
         yield Secured(

@@ -75,7 +75,7 @@ class Ensemble:
         """A client of somebody else's making, logged in as ``user``."""
         return KazooClient(
             self.server.hosts,
-            timeout=30,
+            timeout=60,
             sasl_options={"mechanism": "DIGEST-MD5", "username": user, "password": USERS[user]},
             **options,
         )
@@ -84,7 +84,7 @@ class Ensemble:
     def client(self, user: str = "kafka") -> Iterator[KazooClient]:
         """The same, started, and ended in the end."""
         found = self.kazoo(user)
-        found.start()
+        found.start(timeout=PATIENCE_S)
         try:
             yield found
         finally:
@@ -95,8 +95,8 @@ class Ensemble:
     def root(self) -> Iterator[KazooClient]:
         """Whom no ACL stops: an operator that repairs one."""
         auth = ("digest", f"super:{self.server.secured.super_password}")  # type: ignore[union-attr]
-        found = KazooClient(self.server.hosts, timeout=30, auth_data=[auth])
-        found.start()
+        found = KazooClient(self.server.hosts, timeout=60, auth_data=[auth])
+        found.start(timeout=PATIENCE_S)
         try:
             yield found
         finally:

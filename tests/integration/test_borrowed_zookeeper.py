@@ -9,6 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from bench.rig import warming
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zookeeper import ZooKeeper
 from bench.runs.borrowed import borrowed, check
 from bench.runs.leftovers import NAME
@@ -55,8 +56,8 @@ def test_what_a_killed_bench_left_is_removed_and_a_running_one_keeps_its_own(
     monkeypatch.setattr(warming, "_MULTIS", MULTIS)
     with ZooKeeper(tmp_path_factory.mktemp("borrowed"), fsync=False) as zookeeper:
         hosts = zookeeper.hosts
-        client = KazooClient(hosts, timeout=30)
-        client.start()
+        client = KazooClient(hosts, timeout=60)
+        client.start(timeout=PATIENCE_S)
 
         def chroots() -> set[str]:
             return {name for name in client.get_children("/") if name.startswith(NAME)}

@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 
 from bench.rig.fault_proxy import FaultProxy, Kind
+from bench.rig.warming import connected
 from bench.rig.zookeeper import ZooKeeper
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.position import Claimer, Position
@@ -312,9 +313,8 @@ def test_a_killed_zookeeper_leaves_a_clean_prefix(
     make_zookeeper: Callable[..., ZooKeeper],
 ) -> None:
     server = make_zookeeper()
-    client = KazooClient(hosts=server.hosts)
-    client.start()
-    prepare(client)
+    with connected(server.hosts) as client:
+        prepare(client)
     wire = Wire(server.port, max_in_flight=200, session_timeout_ms=10_000)
     chain = claimed(wire)
     send(wire, chain, 0, 150)
@@ -326,10 +326,5 @@ def test_a_killed_zookeeper_leaves_a_clean_prefix(
     server.start().wait_started()
     applied = settled(wire, chain)
     wire.end()
-    client.stop()
-    client.close()
-    again = KazooClient(hosts=server.hosts)
-    again.start()
-    holds_exactly(again, acked + applied)
-    again.stop()
-    again.close()
+    with connected(server.hosts) as again:
+        holds_exactly(again, acked + applied)

@@ -15,7 +15,8 @@ from kazoo.exceptions import ConnectionLoss, NoNodeError
 from bench.rig.fault_proxy import Kind
 from bench.rig.ports import is_open
 from bench.rig.process import PortTakenError, Process
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
+from bench.rig.warming import connected
 from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import ZooKeeper
 
@@ -41,11 +42,8 @@ def create(client, *topics):
 
 def test_zookeeper_keeps_its_data_over_a_kill(make_zookeeper):
     zk = make_zookeeper()
-    client = KazooClient(zk.hosts)
-    client.start()
-    client.create("/a", b"1")
-    client.stop()
-    client.close()
+    with connected(zk.hosts) as client:
+        client.create("/a", b"1")
     zk.kill()
     zk.start().wait_started()
     assert contents(dump(zk.hosts)) == {"/a": b"1"}
@@ -65,8 +63,8 @@ def test_a_taken_port_is_told_and_other_ports_are_chosen(zookeeper, brokers, tmp
 def test_a_lost_reply_leaves_the_change_in_zookeeper(zookeeper, zk_client, zk_tree, fault_proxy):
     zk_client.create("/lost", b"before")
     proxy = fault_proxy(zookeeper.port)
-    victim = KazooClient(proxy.hosts)
-    victim.start()
+    victim = KazooClient(proxy.hosts, timeout=60)
+    victim.start(timeout=PATIENCE_S)
     fault = proxy.plan(Kind.LOSE_REPLY, code=SET_DATA)
     with pytest.raises(ConnectionLoss):
         victim.set("/lost", b"after")

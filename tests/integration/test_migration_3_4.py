@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from threading import Thread
 
 import pytest
-from kazoo.client import KazooClient
 from typer.testing import CliRunner
 
 from bench.judge.stores import differences, dump_log, from_log, from_tree
@@ -22,6 +21,7 @@ from bench.rig.bridge import Bridge
 from bench.rig.fault_proxy import FaultProxy, FrameProtocol
 from bench.rig.kafka import CONTROLLER_ID
 from bench.rig.waiting import wait_for
+from bench.rig.warming import connected
 from bench.rig.zk_dump import contents, dump
 from emulator.cli import app
 from tests.integration.looking import dual_writing, prepared
@@ -107,10 +107,7 @@ class Copy:
     """
 
     def __init__(self, cluster, bridge, taps):
-        self.look = KazooClient(cluster.zk)
-        self.look.start()
-        taps.stack.callback(self.look.close)
-        taps.stack.callback(self.look.stop)
+        self.look = taps.stack.enter_context(connected(cluster.zk))
         self.cluster, self.bridge, self.taps = cluster, bridge, taps
         self.tap = taps.kafka(bridge.port).keep(lambda frame: key_of(frame) != FETCH)
         self.tap.keep_answers(lambda frame: key_of(frame) in LIFE)
@@ -251,14 +248,11 @@ def internal_topics(first, second):
 
 def roll_back(cluster, shape, second):
     """The controller is gone: free /controller, start the brokers as they were before."""
-    client = KazooClient(cluster.zk)
-    client.start()
-    client.delete("/controller")
-    # Those who come after a rollback delete them too, or are refused.
-    client.delete("/migration")
-    client.delete("/kraft_bridge")
-    client.stop()
-    client.close()
+    with connected(cluster.zk) as client:
+        client.delete("/controller")
+        # Those who come after a rollback delete them too, or are refused.
+        client.delete("/migration")
+        client.delete("/kraft_bridge")
     for broker in cluster.brokers:
         broker.migration, broker.controller_port = False, None
         del broker.extra[SESSION]

@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 from typer.testing import CliRunner
 
+from bench.rig.waiting import PATIENCE_S
 from bench.rig.zookeeper import ZooKeeper
 from emulator.cli import app
 from tests import data
@@ -22,8 +23,8 @@ CHROOT = "/clusters/one"
 @pytest.fixture(scope="module")
 def filled(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
     """A recorded cluster's tree below a chroot."""
-    client = KazooClient(hosts=zookeeper.hosts)
-    client.start()
+    client = KazooClient(hosts=zookeeper.hosts, timeout=60)
+    client.start(timeout=PATIENCE_S)
     client.ensure_path(CHROOT)
     nodes = data.tree("3.9.2-full", "0-before")["nodes"]
     for path in sorted(nodes):

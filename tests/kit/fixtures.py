@@ -13,6 +13,7 @@ from bench.rig.cluster import Cluster
 from bench.rig.fault_proxy import FaultProxy, FrameProtocol
 from bench.rig.kafka import Broker
 from bench.rig.process import PortTakenError
+from bench.rig.warming import connected
 from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import ZooKeeper
 
@@ -151,13 +152,8 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 @pytest.fixture
 def zk_client(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
     """A connected KazooClient: the independent hand that sets up and looks."""
-    client = KazooClient(hosts=zookeeper.hosts)
-    client.start()
-    try:
+    with connected(zookeeper.hosts) as client:
         yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 @pytest.fixture

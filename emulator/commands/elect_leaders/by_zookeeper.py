@@ -22,7 +22,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from emulator.commands.admin_client import UnreachableError
 from emulator.commands.elect_leaders.by_brokers import ElectionError, Outcome, TopicPartition
-from emulator.commands.zk.client import check_reachable
+from emulator.commands.zk.client import CONNECT_TIMEOUT_S, check_reachable
 from emulator.migration.zk_tree import controller as controller_znode
 from emulator.migration.zk_tree import znode_json
 from emulator.migration.zk_tree.admin import PREFERRED_REPLICA_ELECTION as ELECTION
@@ -35,7 +35,6 @@ from emulator.migration.zk_tree.topics import (
     topic_path,
 )
 
-CONNECT_TIMEOUT_S: Final = 10.0
 PAUSE_S: Final = 0.1
 
 

@@ -140,7 +140,7 @@ def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey
     """The tree and the present files, with the login that the first of them names."""
     from bench.rig import zk_dump
     from emulator.commands.preflight import inputs
-    from emulator.commands.zk.client import Connector
+    from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
     from emulator.io.tls import TlsError
 
     connect: Connector | None = None
@@ -151,7 +151,13 @@ def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey
             survey = inputs.offline(dump, files)
         elif hosts:
             connect = Connector(security)
-            tree = zk_dump.dump(hosts, with_secrets=True, connect=connect, closed=closed)
+            tree = zk_dump.dump(
+                hosts,
+                with_secrets=True,
+                timeout_s=CONNECT_TIMEOUT_S,
+                connect=connect,
+                closed=closed,
+            )
             survey = inputs.live(hosts, tree, files, connect)
         else:
             raise _cannot("needs --zookeeper, --dump, or a -c file that says zookeeper.connect")

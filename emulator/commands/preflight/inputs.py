@@ -15,7 +15,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from emulator.commands.configuration import text_of
 from emulator.commands.input_file import whole
-from emulator.commands.zk.client import Connector, settings
+from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector, settings
 from emulator.config import properties as properties_text
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, connect_string
 from emulator.preflight import controller_folder
@@ -25,7 +25,6 @@ from emulator.preflight.survey import RoundTrips, Survey, of_dump
 from emulator.raft import layout
 
 ROUND_TRIPS = 20
-CONNECT_TIMEOUT_S = 10.0
 
 
 class PreflightError(Exception):

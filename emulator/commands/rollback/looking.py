@@ -17,7 +17,7 @@ from emulator.commands.preflight import inputs
 from emulator.commands.rollback import log_ends, processes
 from emulator.commands.rollback.addresses import ask, elsewhere, is_here
 from emulator.commands.status import SCHEMAS, OtherReleaseError, misread, status_of
-from emulator.commands.zk.client import Connector
+from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
 from emulator.config.listeners import HostPort
 from emulator.config.properties import parse
 from emulator.io.failures import sentence
@@ -107,7 +107,12 @@ class Looker:
             PreflightError: a file or folder cannot be read.
             UnreadableError: ZooKeeper cannot be read.
         """
-        dump = zk_dump.dump(self._given.hosts, with_secrets=True, connect=self._connect)
+        dump = zk_dump.dump(
+            self._given.hosts,
+            with_secrets=True,
+            timeout_s=CONNECT_TIMEOUT_S,
+            connect=self._connect,
+        )
         read = [inputs.read_folder(path) for path in self.paths.values()]
         survey = replace(of_dump(dump, self._given.properties), folders=read)
         nodes = self.controllers()

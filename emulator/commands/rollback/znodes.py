@@ -24,7 +24,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from emulator.commands.zk.client import Connector, value_of
+from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector, value_of
 from emulator.migration.zk_tree import controller
 from emulator.rollback import release
 from emulator.rollback.course import CourseError
@@ -39,7 +39,6 @@ from emulator.zookeeper.ops import (
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.02
 ELECTION_S: Final = 30.0
 """How long brokers may take: each watches ``/controller``."""

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -25,6 +25,9 @@ from emulator.io.tls import context, explain
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import NodeData, ReadFailed, Stat
 from emulator.zookeeper.sasl import MECHANISM
+
+CONNECT_TIMEOUT_S: Final = 10.0
+"""So long a verb waits for ZooKeeper to take its connection."""
 
 
 def settings(path: Path | None, overrides: Iterable[str]) -> tuple[str, ZooKeeperSecurity]:

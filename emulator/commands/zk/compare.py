@@ -16,6 +16,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from emulator.commands.folders import committed_image, open_log
 from emulator.commands.zk import client as zk_client
+from emulator.commands.zk.client import CONNECT_TIMEOUT_S
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.io.tls import TlsError
 from emulator.migration.tree_diff import Claim, Difference, differences
@@ -33,7 +34,6 @@ from emulator.zookeeper.ops import (
     ZkResult,
 )
 
-CONNECT_TIMEOUT_S = 10.0
 READINGS_MAX = 4
 _CLAIM = (migration.PATH, own.PATH)
 """Each write of a controller changes one of them."""

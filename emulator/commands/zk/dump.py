@@ -32,7 +32,12 @@ def dump(
     hosts, security = ensemble(zookeeper, config, overrides)
     connect = client.Connector(security)
     try:
-        tree = zk_dump.dump(hosts, with_secrets=with_secrets, connect=connect)
+        tree = zk_dump.dump(
+            hosts,
+            with_secrets=with_secrets,
+            timeout_s=client.CONNECT_TIMEOUT_S,
+            connect=connect,
+        )
     except (zk_dump.UnreadableError, TlsError) as error:
         because = f"ZooKeeper at {hosts}: {connect.why}" if connect.why else str(error)
         raise fail(because, ExitCode.UNREACHABLE) from error

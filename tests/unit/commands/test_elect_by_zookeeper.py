@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from kazoo.client import KazooClient
 
+from bench.rig.warming import connected
 from emulator.commands.elect_leaders import by_zookeeper
 from emulator.commands.exits import ExitCode
 from tests.kit.joined_zookeeper import ZooKeeperMachine
@@ -27,14 +27,11 @@ GOOD: Znodes = (CONTROLLER, TOPIC, STATE)
 def cluster(holder: bytes, topic: bytes, state: bytes) -> Iterator[str]:
     """A ZooKeeper with one topic of one partition; nobody acts on an election."""
     with on_a_socket(ZooKeeperMachine()) as hosts:
-        client = KazooClient(hosts)
-        client.start()
-        client.create("/admin")
-        client.create("/controller", holder)
-        client.create("/brokers/topics/t/partitions/0/state", state, makepath=True)
-        client.set("/brokers/topics/t", topic)
-        client.stop()
-        client.close()
+        with connected(hosts) as client:
+            client.create("/admin")
+            client.create("/controller", holder)
+            client.create("/brokers/topics/t/partitions/0/state", state, makepath=True)
+            client.set("/brokers/topics/t", topic)
         yield hosts
 
 

@@ -15,7 +15,8 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from bench.rig.waiting import wait_for
+from bench.rig.waiting import PATIENCE_S, wait_for
+from bench.rig.warming import connected
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import FOLDER, META_PROPERTIES
@@ -75,8 +76,8 @@ def served(quorum: MigratingQuorum) -> Iterator[tuple[str, Any]]:
 @contextmanager
 def a_broker(hosts: str) -> Iterator[None]:
     """Elected as soon as nobody holds ``/controller``."""
-    client = KazooClient(hosts)
-    client.start()
+    client = KazooClient(hosts, timeout=60)
+    client.start(timeout=PATIENCE_S)
 
     def elect(event: WatchedEvent) -> None:
         text = {"version": 2, "brokerid": 1, "timestamp": "1", "kraftControllerEpoch": -1}
@@ -208,12 +209,9 @@ def test_what_was_lost_when_controller_was_deleted_by_hand_is_counted(
         # As if the end of the copy had not been written.
         before = msgspec.structs.replace(said, kraft_metadata_offset=said.kraft_metadata_offset - 4)
         tree.get(migration.PATH).data = migration.encode(before)
-        client = KazooClient(hosts)
-        client.start()
-        client.delete(controller.PATH)
-        wait_for("elected broker", lambda: client.exists(controller.PATH))
-        client.stop()
-        client.close()
+        with connected(hosts) as client:
+            client.delete(controller.PATH)
+            wait_for("elected broker", lambda: client.exists(controller.PATH))
         code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
         found = json.loads(out)
         assert (code, found["phase"]["name"], found["did"]) == (1, "rolled back", [])
