@@ -107,7 +107,8 @@ def _stage(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             "/brokers/topics",
             "every topic is gone from ZooKeeper",
             "after going back brokers would delete or rename the folders of their partitions",
-            "restore ZooKeeper from a backup that has the topics, with everything stopped",
+            "restore ZooKeeper from a backup that has the topics, with everything stopped. If you "
+            "deleted the last topic yourselves, create one",
             "KAFKA-17146",
             _BLOCKER,
         )

@@ -63,16 +63,24 @@ class Load:
         facts: the newest that is committed, as the ledger has it.
         tell: takes a line of the story.
         partitions_max: what a topic is made with at most.
+        keeps_one: the last topic is not deleted. A ZooKeeper without topics is not gone back to:
+            ``rollback`` cannot tell it from one that was emptied (R03).
     """
 
     def __init__(
-        self, facts: Callable[[], Facts], tell: Callable[[str], None], partitions_max: int = 4
+        self,
+        facts: Callable[[], Facts],
+        tell: Callable[[str], None],
+        partitions_max: int = 4,
+        *,
+        keeps_one: bool = False,
     ) -> None:
         self.rng = Random(0)
         """Decides what is asked for; set anew before each request."""
         self._facts = facts
         self._tell = tell
         self._partitions_max = partitions_max
+        self._keeps_one = keeps_one
         self._topics: dict[str, _Thing] = {}
         self._configs: dict[str, _Thing] = {}
         self._blocks: list[tuple[int, int]] = []
@@ -130,7 +138,7 @@ class Load:
             )
             after = TopicState(count, retention if self.rng.random() < 0.5 else None)
             request = _create(name, after, self.rng.randint(1, min(2, alive)))
-        elif (kind := self.rng.random()) < 0.35:
+        elif (kind := self.rng.random()) < 0.35 and self._may_delete(name):
             after = TopicState()
             states = [m.DeleteTopicsRequest.DeleteTopicState(name=name)]
             request = m.DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
@@ -144,6 +152,12 @@ class Load:
             after = replace(thing.now, retention=str(self.rng.randint(1, 9_999)))
             request = _set(TOPIC, name, RETENTION, after.retention)
         self._change(broker, f"topic {name}", thing, after, request)
+
+    def _may_delete(self, name: str) -> bool:
+        others = (one for other, one in self._topics.items() if other != name)
+        return not self._keeps_one or any(
+            one.now.partitions and not one.busy and one.maybe is None for one in others
+        )
 
     def _broker_config(self, broker: SimulatedBroker) -> None:
         name = self.rng.choice(("", str(broker.id)))

@@ -61,7 +61,10 @@ class Traffic:
         self._scheduler = scheduler
         self.begun = False
         self.load = Load(
-            facts, lambda what: scheduler.tell("client", what), scenario.partitions_max
+            facts,
+            lambda what: scheduler.tell("client", what),
+            scenario.partitions_max,
+            keeps_one=scenario.attempts > 1 or bool(scenario.back_at),
         )
         self.moves = Moves(facts)
         self.client_changes = ClientChanges(facts)
