@@ -89,7 +89,7 @@ chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, Zoo
 	  $(PY) -m tools.recorded chaoskafkas $(CHAOS) --kafkas 2 || code=1; \
 	  exit $$code
 
-mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red (goes on where it ended)
+mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 	$(PY) -m tools.mutants
 
 mutation: $(ENV) ## N random mutants of the machines (150; SEED=…, REAL=1: survivors with real servers); goes on where it ended
