@@ -74,8 +74,8 @@ sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, of three
 	  $(PY) -m tools.recorded attempts $(PY) -m emulator.cli simulate --kind attempts --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
 
 endurance: $(ENV) ## HOURS (12) of one simulated cluster in mixed mode, then in KRaft mode (half an hour of a core); exit 1: a size grew
-	code=0; $(PY) -m tools.recorded endurance $(PY) -m emulator.simulation.endurance --hours $(HOURS) || code=1; \
-	  $(PY) -m tools.recorded kraft $(PY) -m emulator.simulation.endurance --hours $(HOURS) --kraft || code=1; exit $$code
+	code=0; $(PY) -m tools.recorded endurance $(PY) -m emulator.cli simulate --kind endurance --seed 0 --hours $(HOURS) || code=1; \
+	  $(PY) -m tools.recorded kraft $(PY) -m emulator.cli simulate --kind endurance-kraft --seed 0 --hours $(HOURS) || code=1; exit $$code
 
 fuzz: $(ENV) ## FRAMES (1000000) of every API and version at real processes; exit 1 names the frame; goes on where it ended
 	$(PY) -m tools.recorded fuzz $(PY) -m tools.fuzz --frames $(or $(FRAMES),1000000) $(if $(SEED),--seed $(SEED))

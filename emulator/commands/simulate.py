@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 5
 """Seeds a process takes at a time."""
-KINDS = ("quick", "long", "swarm", "aimed", "quorum", "failover", "attempts")
+OF_HOURS = ("endurance", "endurance-kraft")
+"""Kinds of one cluster for many virtual hours."""
+KINDS = ("quick", "long", "swarm", "aimed", "quorum", "failover", "attempts", *OF_HOURS)
 OF_THREE = ("quorum", "failover")
 """Kinds with three controllers: without a migration, and with one."""
 SEEDS_MIN = 1_000
@@ -37,7 +39,8 @@ def simulate(  # noqa: PLR0917  # one option each
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="Number of seeds, counted from the first.")] = 1,
     hours: Annotated[
-        float | None, typer.Option(min=0, help="Run seeds for this many hours; --count is ignored.")
+        float | None,
+        typer.Option(min=0, help="Run seeds for this many hours (endurance: one cluster's hours)."),
     ] = None,
     kind: Annotated[
         str,
@@ -68,6 +71,8 @@ def simulate(  # noqa: PLR0917  # one option each
         typer.echo(f"kraft-bridge: --record: {record} cannot be written", err=True)
         raise typer.Exit(2)
     first = int.from_bytes(os.urandom(5), "big") if seed is None else seed
+    if kind in OF_HOURS:
+        raise typer.Exit(_endure(kind, hours, first, record))
     began = time.monotonic()
     end = None if hours is None else began + hours * 3_600
     seeds = numbers(first) if hours is not None else iter(range(first, first + count))
@@ -79,11 +84,9 @@ def simulate(  # noqa: PLR0917  # one option each
             for report in reports:
                 done += 1
                 strikes.append(report.strikes)
-                if report.failure:
-                    failed.append(report)
-                    _show_failure(report, small=shrink)
-                elif story or (count == 1 and hours is None):
-                    typer.echo("\n".join(report.lines) if story else str(report))
+                failed += [report] * bool(report.failure)
+                if story or report.failure or (count == 1 and hours is None):
+                    _show(report, story=story, small=shrink)
     except KeyboardInterrupt:
         interrupted = True
     seconds = time.monotonic() - began
@@ -108,12 +111,21 @@ def _kind(kind: str, controllers: int, *, migration: bool) -> str:
     chosen = kind or ("swarm" if controllers == 1 else of_three)
     if chosen not in KINDS:
         raise _refused(f"--kind is one of {', '.join(KINDS)}, not {chosen}")
-    if controllers == 3 and chosen not in OF_THREE:
+    if controllers == 3 and chosen not in {*OF_THREE, *OF_HOURS}:
         drawn = "draw how many" if chosen == "attempts" else "have one controller"
         raise _refused(f"--controllers 3: clusters of kind {chosen} {drawn}")
     if migration and chosen == "quorum":
         raise _refused("--migration: clusters of kind quorum do not migrate; failover does")
     return chosen
+
+
+def _endure(kind: str, hours: float | None, seed: int, record: Path | None) -> int:
+    """Run one cluster for many virtual hours; returns the exit code."""
+    from emulator.simulation.endurance import run_hours
+
+    if not hours or hours % 1:
+        raise _refused(f"--kind {kind} takes --hours, 1 or more and no part of one")
+    return run_hours(int(hours), seed, record, kraft=kind == OF_HOURS[1])
 
 
 def _refused(why: str) -> typer.Exit:
@@ -172,10 +184,16 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _show_failure(report: Report, *, small: bool) -> None:
+def _show(report: Report, *, story: bool, small: bool) -> None:
     from emulator.simulation.shrink import as_test
     from emulator.simulation.shrink import shrink as make_small
 
+    if story:
+        typer.echo("\n".join(report.lines))
+    if not report.failure:
+        if not story:
+            typer.echo(str(report))
+        return
     if small:
         typer.echo(as_test(make_small(report)))
     else:

@@ -1,8 +1,8 @@
-"""One cluster for many virtual hours: ``python -m emulator.simulation.endurance --hours 24``.
+"""One cluster for many virtual hours: ``kraft-bridge simulate --kind endurance --hours 24``.
 
 Three controllers migrate four brokers, two of which go on in KRaft mode, so that the cluster is in
-mixed mode for the rest; with ``--kraft`` all four do, and the controllers go on writing both stores
-for them. Clients go on asking for changes, some of which undo others; now and then a
+mixed mode for the rest; of kind ``endurance-kraft`` all four do, and the controllers go on writing
+both stores for them. Clients go on asking for changes, some of which undo others; now and then a
 leader's machine goes down, or a connection breaks. All checkers look on. For each hour the sizes of
 disks, of ZooKeeper's tree and of the machines' memory are printed. Exit code 1 if an invariant is
 broken, if a size has grown from the first half of the hours to the second, by more than what
@@ -11,10 +11,8 @@ clients decide has, or if a folder keeps records for longer than snapshots expla
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -318,15 +316,15 @@ def _snapshots(host: Host) -> list[int]:
     return [len(data) for path, data in files if layout.snapshot_id(path) is not None]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print, and judge the sizes; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m emulator.simulation.endurance")
-    parser.add_argument("--hours", type=int, default=24, help="virtual hours after the copy")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kraft", action="store_true", help="every broker goes on in KRaft mode")
-    chosen = parser.parse_args(arguments)
-    if chosen.hours < 1:
-        parser.error("--hours is 1 or more")
+def run_hours(hours: int, seed: int, record: Path | None, *, kraft: bool) -> int:
+    """Run, print, and judge the sizes; returns the exit code.
+
+    Args:
+        hours: virtual ones after the copy.
+        seed: of all random choices.
+        record: a file for a JSON record of what was run and what came of it.
+        kraft: every broker goes on in KRaft mode.
+    """
 
     def show(*cells: object) -> None:
         sys.stdout.write("| " + " | ".join(map(str, cells)) + " |\n")
@@ -334,32 +332,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     show(*(one.name for one in fields(HourRow)))
     show(*("---:" for _ in fields(HourRow)))
-    to_kraft = range(BROKERS) if chosen.kraft else TO_KRAFT
-    found = Endurance(chosen.seed, chosen.hours, lambda row: show(*astuple(row)), to_kraft)
+    to_kraft = range(BROKERS) if kraft else TO_KRAFT
+    found = Endurance(seed, hours, lambda row: show(*astuple(row)), to_kraft)
     try:
         found.run()
         wrong = grown(found.rows)
     except Violated as violated:
         wrong = [str(violated)]
     sys.stdout.write("\n".join(wrong or ["no size has grown"]) + "\n")
-    _leave_record(chosen, wrong)
+    if record is not None:
+        proof = {
+            "test": f"{hours} simulated hours of seed {seed}{' --kraft' * kraft}",
+            "ids": ["F06" if kraft else "F03"],
+            "kind": "simulation",
+            "outcome": "failed" if wrong else "passed",
+        }
+        content = {"complete": hours >= HOURS_MIN, "tests": [proof], "wrong": wrong}
+        record.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 1 if wrong else 0
-
-
-def _leave_record(chosen: argparse.Namespace, wrong: list[str]) -> None:
-    """Write what was run and what came of it, if that is asked for."""
-    path = os.environ.get("KRAFT_BRIDGE_RECORD")
-    if not path:
-        return
-    proof = {
-        "test": f"{chosen.hours} simulated hours of seed {chosen.seed}{' --kraft' * chosen.kraft}",
-        "ids": ["F06" if chosen.kraft else "F03"],
-        "kind": "simulation",
-        "outcome": "failed" if wrong else "passed",
-    }
-    content = {"complete": chosen.hours >= HOURS_MIN, "tests": [proof], "wrong": wrong}
-    Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

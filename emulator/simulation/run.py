@@ -1,11 +1,8 @@
-"""Run seeds: ``simulate`` for programs, ``main`` for the command line."""
+"""Run seeds; ``kraft-bridge simulate`` runs many."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeVar
@@ -290,8 +287,7 @@ class Report:
     @property
     def command(self) -> str:
         """Repeats the run and shows its story."""
-        kind = "" if self.kind == "quick" else f" --kind {self.kind}"
-        return f"python -m emulator.simulation --seed {self.seed}{kind}"
+        return f"kraft-bridge simulate --kind {self.kind} --seed {self.seed} --story"
 
     def __str__(self) -> str:
         if not self.failure:
@@ -352,24 +348,3 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         strikes=tuple(world.aftermath.strikes),
         operations=(*traffic.operations(), *world.rolls.operations()),
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run seeds; 0 when every one held."""
-    parser = argparse.ArgumentParser(prog="python -m emulator.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds from there")
-    parser.add_argument("--kind", choices=sorted(KINDS), default="quick")
-    parser.add_argument("--story", action="store_true", help="show every line of a run that held")
-    chosen = parser.parse_args(arguments)
-    failed, began_s = 0, time.process_time()
-    for seed in range(chosen.seed, chosen.seed + chosen.count):
-        report = simulate(seed, kind=chosen.kind)
-        failed += bool(report.failure)
-        if chosen.story or (report.failure and chosen.count == 1):
-            sys.stdout.write("\n".join(report.lines) + "\n")
-        sys.stdout.write(f"{report}\n")
-    if chosen.count > 1:
-        each_s = (time.process_time() - began_s) / chosen.count
-        sys.stdout.write(f"{chosen.count} seeds, {failed} failed, {each_s:.2f} s of CPU each\n")
-    return 1 if failed else 0

@@ -4,14 +4,16 @@ import os
 import subprocess
 import sys
 
-from emulator.simulation.run import main
+from typer.testing import CliRunner
+
+from emulator.cli import app
 
 
 def test_a_seed_tells_one_story_whatever_the_hash_seed(simulate):
     digest = simulate(3).digest
     for hash_seed in ("0", "1", "77"):
         told = subprocess.run(
-            [sys.executable, "-m", "emulator.simulation", "--seed", "3"],
+            [sys.executable, "-m", "emulator.cli", "simulate", "--kind", "quick", "--seed", "3"],
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
@@ -24,9 +26,12 @@ def test_two_seeds_tell_two_stories(simulate):
     assert simulate(3).digest != simulate(4).digest
 
 
-def test_a_failure_names_what_broke_and_how_to_repeat_it(simulate, monkeypatch, capsys):
+def test_a_failure_names_what_broke_and_how_to_repeat_it(simulate, monkeypatch):
     monkeypatch.setattr("emulator.simulation.disk.SimulatedDisk.synced", lambda *_: None)
     broken = next(report for report in map(simulate, range(20)) if report.failure)
-    assert f"python -m emulator.simulation --seed {broken.seed}" in str(broken)
-    assert main(["--seed", str(broken.seed)]) == 1
-    assert broken.failure in capsys.readouterr().out
+    command = f"kraft-bridge simulate --kind quick --seed {broken.seed} --story"
+    assert command in str(broken)
+    done = CliRunner().invoke(app, command.split()[1:])
+    assert done.exit_code == 1
+    assert "\n".join((*broken.lines, "")) in done.output
+    assert broken.failure in done.output

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from emulator.cli import app
 from emulator.metadata.topics import Partition
 from emulator.simulation.endurance import (
     FAULTS,
@@ -18,7 +20,6 @@ from emulator.simulation.endurance import (
     _of_hour,
     endurance,
     grown,
-    main,
 )
 from emulator.simulation.product_size import product_bytes
 from emulator.simulation.scheduler import Scheduler
@@ -114,24 +115,22 @@ def test_faults_come_as_often_as_hours_and_clients_ask_all_the_time() -> None:
     assert (scenario.changes - 1) * scenario.change_every_ms == 10 * 3_600_000
 
 
-@pytest.mark.parametrize("more", [[], ["--kraft"]])
+@pytest.mark.parametrize(("kind", "row"), [("endurance", "F03"), ("endurance-kraft", "F06")])
 def test_the_command_prints_a_table_and_leaves_a_record(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    more: list[str],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, row: str
 ) -> None:
     record = tmp_path / "record.json"
-    monkeypatch.setenv("KRAFT_BRIDGE_RECORD", str(record))
     monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 1_000)
     monkeypatch.setattr("emulator.simulation.endurance.FAULTS", ("cut",))
-    assert main(["--hours", "1", "--seed", "2", *more]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    line = ["simulate", "--kind", kind, "--hours", "1", "--seed", "2"]
+    done = CliRunner().invoke(app, line, env={"KRAFT_BRIDGE_RECORD": str(record)})
+    assert done.exit_code == 0
+    lines = done.output.splitlines()
     assert lines[0].startswith("| hour | cpu_s | records |")
     assert lines[-1] == "no size has grown"
     left = json.loads(record.read_text())
     (proof,) = left["tests"]
-    assert (proof["ids"], proof["outcome"]) == (["F06" if more else "F03"], "passed")
+    assert (proof["ids"], proof["outcome"]) == ([row], "passed")
     assert not left["complete"], "one hour proves nothing of a duration"
 
 
@@ -139,20 +138,21 @@ def test_what_has_grown_makes_the_record_one_of_a_failure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     record = tmp_path / "record.json"
-    monkeypatch.setenv("KRAFT_BRIDGE_RECORD", str(record))
 
     def run(endurance: Endurance) -> None:
         endurance.rows += [replace(ROW, notifications=100 * hour) for hour in range(12)]
 
     monkeypatch.setattr(Endurance, "run", run)
-    assert main(["--hours", "12"]) == 1
+    line = ["simulate", "--kind", "endurance", "--hours", "12", "--record", str(record)]
+    assert CliRunner().invoke(app, line).exit_code == 1
     left = json.loads(record.read_text())
     assert left["complete"]
     assert left["tests"][0]["outcome"] == "failed"
     assert any(one.startswith("notifications: ") for one in left["wrong"])
 
 
-def test_no_hours_are_refused() -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--hours", "0"])
-    assert ended.value.code == 2
+@pytest.mark.parametrize("hours", [(), ("--hours", "0"), ("--hours", "1.5")])
+def test_hours_that_are_none_are_refused(hours: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, ["simulate", "--kind", "endurance", *hours])
+    assert done.exit_code == 2
+    assert "takes --hours" in done.output
