@@ -38,6 +38,9 @@ _POLL_S: Final = 0.1
 _OF_SPARK: Final = 3
 """Exit code of the child: not the analysis failed, but Spark."""
 _SPARK_ERRORS: Final = (SparkUnavailableError, JavaNotFoundError)
+_OF_WHO_RAISED: Final = (ConnectionError, EOFError, MemoryError)
+"""Whose these are is known from where they were raised."""
+_SPARKS: Final = frozenset({"py4j", "pyspark"})
 _SPARK_WORDS: Final = re.compile(
     r"OutOfMemoryError|No space left|Disk quota|SparkContext.* (stopped|shut down)|ExecutorLost"
 )
@@ -134,15 +137,23 @@ def fault(code: int | None, printed: str) -> ProcessError | None:
 
 def is_of_spark(error: BaseException) -> bool:
     """Whether Spark, its Java or the disk that it writes to ended an analysis, not the analysis."""
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
-        chain.append(cause)
-    return any(
-        isinstance(one, (*_SPARK_ERRORS, Py4JNetworkError, ConnectionError, EOFError, MemoryError))
-        or (isinstance(one, OSError) and one.errno in {errno.ENOSPC, errno.EDQUOT})
-        or (isinstance(one, Py4JError | PySparkException) and _SPARK_WORDS.search(str(one)))
-        for one in chain
-    )
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return True
+    if isinstance(error, (*_SPARK_ERRORS, Py4JNetworkError)):
+        return True
+    if isinstance(error, Py4JError | PySparkException):
+        told = _SPARK_WORDS.search(str(error)) is not None
+    else:
+        told = isinstance(error, _OF_WHO_RAISED) and _raised_in(error) in _SPARKS
+    return told or (cause is not None and is_of_spark(cause))
+
+
+def _raised_in(error: BaseException) -> str:
+    """The package of the innermost frame that is not of the standard library."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    packages = [str(each.f_globals.get("__name__")).partition(".")[0] for each in frames]
+    return next((one for one in reversed(packages) if one not in sys.stdlib_module_names), "")
 
 
 def processes(stage: Stage) -> tuple[str, ...]:

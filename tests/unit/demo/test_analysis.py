@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import shlex
+import socket
 import sys
 from types import SimpleNamespace
 
 import pytest
+from py4j.java_gateway import GatewayConnection, GatewayParameters
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import serializers, util
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 
 from bench.analysis.reach import SparkUnavailableError
 from bench.analysis.read import TraceError
 from bench.demo import analysis
+from bench.rig.java import JavaNotFoundError
 from bench.rig.process import ProcessError
 
 
@@ -31,9 +36,8 @@ def caused(error, cause):
         caused(
             TraceError("x"), PySparkRuntimeError("java.io.IOException: No space left on device")
         ),
-        caused(TraceError("x"), ConnectionRefusedError(111, "Connection refused")),
         OSError(28, "No space left on device"),
-        MemoryError(),
+        JavaNotFoundError("No Java 17 to 22 found"),
     ],
 )
 def test_what_spark_did_not_do(error):
@@ -48,10 +52,59 @@ def test_what_spark_did_not_do(error):
         caused(TraceError("x"), AnalysisException("cannot resolve column lag")),
         caused(TraceError("x"), Py4JError("java.lang.ArithmeticException: / by zero")),
         FileNotFoundError(2, "No such file or directory", "report"),
+        ConnectionRefusedError(111, "Connection refused"),
     ],
 )
 def test_what_the_analysis_did_wrong(error):
     assert not analysis.is_of_spark(error)
+
+
+def raised(work):
+    """What it raises, as somebody catches it who knows more."""
+    try:
+        try:
+            work()
+        except Exception as error:
+            raise TraceError("x") from error
+    except TraceError as told:
+        return told
+
+
+def without_java():
+    """py4j has lost its Java."""
+    with socket.socket() as nobody:  # bound, and listens to nobody
+        nobody.bind(("127.0.0.1", 0))
+        made = GatewayConnection(GatewayParameters(port=nobody.getsockname()[1]))
+        with made.socket:
+            made.start()
+
+
+def planted(kind):
+    def reader(*_):
+        raise kind("of a reader of our own")
+
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("work", "of_spark"),
+    [
+        (without_java, True),
+        (lambda: serializers.read_int(io.BytesIO()), True),
+        (planted(EOFError), False),
+        (planted(MemoryError), False),
+        (planted(ConnectionResetError), False),
+        (lambda: socket.create_connection(("127.0.0.1", 0)), False),
+        # Called back by Spark, as by a stream.
+        (util.fail_on_stopiteration(planted(EOFError)), False),
+    ],
+)
+def test_whose_an_error_is_that_anybody_may_raise(work, of_spark):
+    assert analysis.is_of_spark(raised(work)) is of_spark
+    assert not analysis.is_of_spark(KeyError("after it was dealt with"))
+    hidden = raised(work)
+    hidden.__cause__ = None
+    assert not analysis.is_of_spark(hidden), "raised from None"
 
 
 @pytest.mark.parametrize(
