@@ -11,7 +11,7 @@ from bench.chaos.level import Store, differing, whole_logs
 from bench.chaos.refusals import Period, unfounded
 from bench.chaos.stage import Controller, Stage
 from bench.demo.controllers import IDS
-from bench.demo.verdict import refused, undeleted, unlike
+from bench.demo.verdict import never_there, refused, undeleted, unlike
 from bench.judge.stores import Entities, differences, dump_log, end_of, from_log
 from bench.load.admin import AdminResult
 from bench.load.records import ConsumeResult, ProduceResult, Verdict
@@ -139,6 +139,6 @@ def stores(admin: AdminResult, logs: Mapping[int, Entities]) -> list[str]:
     """Changes that were acknowledged and are not in a log."""
     lines = []
     for node_id, log in logs.items():
-        found = [*unlike(admin.topics, log), *undeleted(admin, log)]
+        found = [*unlike(admin.topics, log), *undeleted(admin, log), *never_there(admin, log)]
         lines += [f"controller {node_id}: {line}" for line in found[:_SHOWN]]
     return lines

@@ -27,7 +27,7 @@ from bench.rig.bridge import Bridge
 from bench.rig.cluster import Cluster
 from bench.rig.kafka import Broker, authorizer, tokens
 from bench.rig.patience import patiently
-from bench.rig.process import Process, ProcessError, kill_all
+from bench.rig.process import ORDERLY, Process, ProcessError, kill_all
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.zookeeper import ZooKeeper
@@ -48,8 +48,6 @@ UNSECURED: Final = "3.4.1"
 """Its brokers do not start with migration on and an authorizer, nor is SCRAM in its log."""
 HELD: Final = "3.9.2"
 """In its life the end waits for an operator, in the other one it does not."""
-_ORDERLY: Final = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
-"""Exit codes after SIGTERM: ours, and Java's."""
 _RULING: Final = frozenset({"MIGRATION", "POST_MIGRATION"})
 
 
@@ -274,7 +272,7 @@ class Stage:
             }
         self._look_no_more()
         self.zk.stop()
-        return [f"{name} ended with {code}" for name, code in codes.items() if code not in _ORDERLY]
+        return [f"{name} ended with {code}" for name, code in codes.items() if code not in ORDERLY]
 
     def in_mode(self, mode: Mode) -> list[int]:
         """Ids of the brokers that are to run in a mode."""

@@ -40,8 +40,8 @@ _ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROK
 _IN_DOUBT: Final = frozenset(
     {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER}
 )
-"""After these a change may have been carried out all the same. The last one too: a controller that
-is one no longer answers so whoever waits for a commit, and the next one may commit what it has
+"""After these a change that was sent may have been carried out. After the last one too: who is no
+controller any longer answers so whoever waits for a commit, and the next one may commit what it has
 appended (QuorumController.renounce; ``emulator/controller/machine.py``, ``suspend``)."""
 _BACKOFF_S: Final = 0.1
 SLOW_S: Final = 20.0
@@ -81,6 +81,8 @@ class AdminResult:
     """Topics left, as they must look."""
     doubtful: set[str] = field(default_factory=set)
     """Topics of failed changes."""
+    deleted: set[str] = field(default_factory=set)
+    """Topics that were made, and deleted."""
     given_up: dict[str, GivenUp] = field(default_factory=dict)
     """Topic -> its change that failed."""
     slow: list[str] = field(default_factory=list)
@@ -114,6 +116,7 @@ class AdminResult:
         self.not_now += other.not_now
         self.topics |= other.topics
         self.doubtful |= other.doubtful
+        self.deleted |= other.deleted
         self.given_up |= other.given_up
         self.slow += other.slow
         self.elapsed_s = max(self.elapsed_s, other.elapsed_s)
@@ -248,6 +251,7 @@ class AdminLoad:
         self._result.schedule_s = self._result.intended * self._between_s
         self._result.topics = dict(self._changes.topics)
         self._result.doubtful = set(self._changes.doubtful)
+        self._result.deleted = set(self._changes.deleted)
         return self._result
 
     def progress(self) -> str:
@@ -309,7 +313,7 @@ class AdminLoad:
             if done or late or not (not_now or self._may_repeat(change, attempts)):
                 self._note(change, intended_ns, attempts, done=done)
                 return
-            in_doubt |= error in _IN_DOUBT
+            in_doubt |= bool(attempt.broker) and error in _IN_DOUBT
             self._result.retried[change.api, error.name] += 1
             await asyncio.sleep(_BACKOFF_S)
 
@@ -373,12 +377,9 @@ class AdminLoad:
         else:
             self._result.failed[change.api, last.error.name] += 1
             first = _first_as_last(attempts)
+            wanted = None if change.after is None else change.after.partitions
             self._result.given_up[change.topic] = GivenUp(
-                change.api,
-                last.error.name,
-                None if change.after is None else change.after.partitions,
-                first.sent_ns,
-                first.answered_ns,
+                change.api, last.error.name, wanted, first.sent_ns, first.answered_ns
             )
         self._row(change.api, last, intended_ns, done=done)
 

@@ -95,6 +95,7 @@ class Changes:
         """Topics that exist for certain, as they must look."""
         self.doubtful: set[str] = set()
         """Topics whose last change failed: their state is unknown."""
+        self.deleted: set[str] = set()
 
     def draw(self) -> Change:
         """The next change; its topic is busy until ``settle``."""
@@ -135,6 +136,7 @@ class Changes:
             self.doubtful.add(change.topic)
         elif change.after is None:
             self.topics.pop(change.topic, None)
+            self.deleted.add(change.topic)
         else:
             self.topics[change.topic] = change.after
             if late:

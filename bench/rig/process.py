@@ -15,10 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Self
+from typing import Final, Self
 
 from bench.rig.waiting import PATIENCE_S
 
+ORDERLY: Final = frozenset({0, 128 + signal.SIGTERM, -signal.SIGTERM})
+"""Exit codes after SIGTERM: ours, and Java's."""
 _POLL_S = 0.02
 _AGAIN_S = 5.0
 _TAIL_LINES = 12

@@ -114,8 +114,9 @@ def test_two_leaders_of_one_epoch_are_found() -> None:
         (told(topics={"load-1": TopicState(2, {"k": "v"})}), "has 1 partitions"),
         (told(topics={"load-1": TopicState(1, {"k": "w"})}), "has configs"),
         (told(topics={}), "though its deletion was answered"),
+        (told(deleted={"load-3"}), "load-3 was deleted, as was answered, and the log"),
     ],
-    ids=["creation", "partitions", "config", "deletion"],
+    ids=["creation", "partitions", "config", "deletion", "creation before a deletion"],
 )
 def test_an_acknowledged_change_that_is_not_in_a_log_is_found(
     admin: AdminResult, told_of: str

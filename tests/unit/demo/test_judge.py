@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from bench.demo.narrator import Narrator
 from bench.demo.strain import unled
-from bench.demo.verdict import elected_ns, undeleted, unlike
+from bench.demo.verdict import elected_ns, never_there, stop, undeleted, unlike
 from bench.judge.stores import at_one_offset, differences, from_log, from_tree, read_dump
 from bench.load.admin import AdminResult
 from bench.load.changes import TopicState
@@ -127,6 +129,37 @@ def test_a_deletion_that_was_answered_and_not_done_is_named():
     assert undeleted(result, held) == ["topic load-7 is there, though its deletion was answered"]
     assert undeleted(AdminResult(topics={"load-7": TopicState(1)}), held) == []
     assert undeleted(AdminResult(doubtful={"load-7"}), held) == []
+
+
+def test_a_topic_that_was_lost_before_it_was_to_be_deleted_is_named():
+    """The deletion was in doubt, and met no topic: no store says that there ever was one."""
+    result = AdminResult(deleted={"t"})
+    [line] = never_there(result, log())
+    assert line == "topic t was deleted, as was answered, and the log says nothing of it"
+    assert never_there(result, log(record("REMOVE_TOPIC_RECORD", topicId=ID))) == []
+
+
+@pytest.mark.parametrize(
+    ("brokers", "controllers", "held"),
+    [
+        ([143, 143, 143], [0, 0, 0], True),
+        ([143, -9, 143], [0, 0, 0], False),  # it had to be killed
+        ([143, 1, 143], [0, 0, 0], False),  # it had ended by itself
+        ([143, None, 143], [0, 0, 0], False),
+        ([143, 143, 143], [0, -9, 0], False),
+        ([143, 143, 143], [0, 0, 143], False),
+    ],
+)
+def test_a_server_that_ended_by_itself_has_not_stopped_in_order(brokers, controllers, held):
+    stage = SimpleNamespace(
+        cluster=SimpleNamespace(
+            stop=lambda _: None, brokers=[SimpleNamespace(exit_code=code) for code in brokers]
+        ),
+        controllers=SimpleNamespace(wait_level=lambda: None, stop=lambda _: controllers),
+    )
+    narrator = Narrator()
+    stop(stage, narrator)
+    assert [(one.what, one.held) for one in narrator.checks] == [("stopped in order", held)]
 
 
 def test_topics_are_not_as_they_were_left():

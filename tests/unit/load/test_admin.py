@@ -6,12 +6,14 @@ import asyncio
 import re
 import time
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bench.load import admin
 from bench.load.admin import AdminLoad
+from bench.load.changes import Changes
 from emulator.trace.rows import RequestRow, Row
 from tests.kit.served import served
 from tests.unit.load.fake_broker import FakeBroker, Hangup, result
@@ -139,6 +141,31 @@ async def test_a_change_of_a_controller_that_is_none_any_more_may_be_done_alread
     assert gone
     assert found.failed == {}
     assert found.done["DeleteTopics"] == len(gone)
+    assert found.deleted == gone
+
+
+async def test_what_no_broker_was_sent_is_not_in_doubt() -> None:
+    """A topic that is gone then was lost by somebody: it was not this deletion."""
+
+    async def answer(request: Any) -> Any:
+        if isinstance(request, m.DeleteTopicsRequest):
+            return result(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return result(request)
+
+    deletion = Changes(0)
+    while not isinstance((change := deletion.draw()).request, m.DeleteTopicsRequest):
+        deletion.settle(change, done=True)
+    async with FakeBroker(answer) as broker:
+        broker.controller = None
+        asyncio.get_running_loop().call_later(0.3, setattr, broker, "controller", broker)
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 100, 0.01, give_up_s=2.0)
+        load._changes = SimpleNamespace(  # type: ignore[assignment]
+            draw=lambda: change, settle=lambda *_, **__: None, topics={}, doubtful=(), deleted=()
+        )
+        found = await load.run()
+    assert found.retried["DeleteTopics", "NETWORK_EXCEPTION"] > 0
+    assert found.done.total() == 0
+    assert found.failed == {("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION"): 1}
 
 
 async def test_of_a_change_that_was_given_up_it_is_told_which_errors_came_in_which_order() -> None:
