@@ -6,6 +6,7 @@ import json
 import sys
 import urllib.request
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,13 +118,16 @@ class Bridge(Process):
             with urllib.request.urlopen(self.url + path, timeout=_ASK_S) as answer:  # noqa: S310 - http on this machine
                 text: str = answer.read().decode()
                 return text
-        except (OSError, ValueError):
+        except (OSError, ValueError, HTTPException):  # the last one: it was killed half-way
             return None
 
     def status(self) -> dict[str, Any] | None:
-        """What ``/status`` says; None while it does not answer."""
-        body = self.page("/status")
-        return None if body is None else dict(json.loads(body))
+        """What ``/status`` says; None while it does not answer, or another program has its port."""
+        try:
+            found = json.loads(self.page("/status") or "null")
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
 
     def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
         """Wait until it answers.
