@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -22,10 +23,12 @@ QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 FULL_SPEED = ("-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
 """Flags that take `QUICK_START` back, for a server whose speed is measured."""
 
+_ANSWER_S = 60.0
+
 VECTOR_MODULE = "jdk.incubator.vector"
 
 _SHIM = """#!/bin/sh
-# Spark's launcher asks for a module that this Java runtime lacks and Spark can do without.
+# Spark's launcher asks for a module that this Java runtime may lack and Spark can do without.
 n=$#
 while [ $n -gt 0 ]; do
   a=$1; shift; n=$((n-1))
@@ -68,11 +71,28 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _version(executable: Path) -> int | None:
-    """Feature version that ``java -version`` prints, or None if it prints none."""
-    shown = subprocess.run(
-        [executable, "-version"], capture_output=True, text=True, timeout=60, check=False
-    ).stderr
-    match = re.search(r'version "(?:1\.)?(\d+)', shown)
+    """Feature version that ``java -version`` prints, or None if it prints none.
+
+    Raises:
+        OSError: it cannot be run.
+        TimeoutError: it does not end; by now it has, with all that it started.
+    """
+    with subprocess.Popen(
+        [executable, "-version"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as asked:
+        try:
+            shown = asked.communicate(timeout=_ANSWER_S)[1]
+        except BaseException as error:
+            os.killpg(asked.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                late = f"{executable} does not say its version within {_ANSWER_S:g} s"
+                raise TimeoutError(late) from error
+            raise
+    match = re.search(rb'version "(?:1\.)?(\d+)', shown)
     return int(match[1]) if match else None
 
 
@@ -87,7 +107,7 @@ def find_java() -> Java:
     for source, executable in _candidates():
         try:
             version = _version(executable)
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except OSError as error:
             seen.append(f"{source}: {error}")
             continue
         if version is not None and OLDEST <= version <= NEWEST:
@@ -118,13 +138,14 @@ def spark_java_home(java: Java, cache: Path) -> Path:
         cache: directory in which a shell shim may be left.
 
     Returns:
-        ``java.home`` where it has every module that Spark asks for, else a directory whose
-        ``bin/java`` drops the request for the missing one.
+        ``java.home`` where it is one, and has every module that Spark asks for, else a directory
+        whose ``bin/java`` drops the request for the missing one.
     """
     modules = subprocess.run(
         [java.executable, "--list-modules"], capture_output=True, text=True, check=True
     ).stdout
-    if VECTOR_MODULE in modules:
+    # On PATH may be a script of whoever chooses among several: its folder is no home.
+    if VECTOR_MODULE in modules and (java.home / "bin" / "java").exists():
         return java.home
     home = cache.absolute() / "java-shim"
     shim = home / "bin" / "java"

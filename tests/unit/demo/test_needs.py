@@ -14,7 +14,9 @@ import pytest
 
 from bench.demo import needs, stage
 from bench.rig import java
+from bench.rig.waiting import wait_for
 from tests.unit.commands.running import run
+from tests.unit.rig.test_process import gone
 
 ENDED = (os.getpid(), signal.SIGTERM)
 
@@ -70,6 +72,53 @@ def test_a_java_of_another_version_is_named(only, tmp_path: Path, version: str, 
 def test_the_first_java_that_fits_is_taken(only) -> None:
     only("24.0.1", "1.8.0_402", "21.0.8", "17.0.1")
     assert (java.find_java().version, java.find_java().source) == (21, "place 2")
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Let a script be the only Java."""
+
+    def be(*lines: str) -> Path:
+        program = tmp_path / "shims" / "java"
+        program.parent.mkdir()
+        program.write_text("\n".join(("#!/bin/sh", *lines)))
+        program.chmod(0o755)
+        monkeypatch.setattr(java, "_candidates", lambda: iter([("PATH", program)]))
+        return program
+
+    return be
+
+
+def test_a_java_that_prints_nonsense_is_none(script, tmp_path: Path) -> None:
+    script(r"printf 'version \377\376' >&2")
+    assert "PATH: Java of unknown version" in refused(tmp_path / "out")
+
+
+def test_a_java_that_hangs_is_ended_with_all_that_it_started(
+    script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = tmp_path / "pid"
+
+    def late(_asked: object, timeout: float) -> None:
+        wait_for("what it starts", lambda: told.exists() and told.read_text().endswith("\n"))
+        raise subprocess.TimeoutExpired("java", timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", late)
+    script(f"sleep 1000 & echo $! > '{told}'", "wait")
+    assert "does not say its version within 60 s" in refused(tmp_path / "out")
+    monkeypatch.undo()
+    pid = int(told.read_text())
+    wait_for("its end", lambda: gone(pid))
+
+
+def test_spark_s_java_home_is_one_that_has_a_java(script, tmp_path: Path) -> None:
+    """A tool that chooses among several Javas puts a script of its own on PATH."""
+    script(f'[ "$1" = --list-modules ] && echo {java.VECTOR_MODULE}', "echo 'version \"17\"' >&2")
+    home = java.spark_java_home(java.find_java(), tmp_path)
+    done = subprocess.run(
+        [home / "bin" / "java", "-version"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == 'version "17"\n'
 
 
 def test_elsewhere_the_container_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
