@@ -25,8 +25,12 @@ def process_cpu_s(pid: int) -> float:
     Raises:
         FileNotFoundError: there is no such process.
     """
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) * _TICK_S
+    return sum(map(int, _fields(Path(f"/proc/{pid}/stat"))[11:15])) * _TICK_S
+
+
+def _fields(stat: Path) -> list[bytes]:
+    """Of a process, from its state on; before it stands its name, which may be any bytes."""
+    return stat.read_bytes().rpartition(b")")[2].split()
 
 
 def machine_cpu_s() -> float:
@@ -35,9 +39,11 @@ def machine_cpu_s() -> float:
         name: values
         for name, *values in map(str.split, Path("/proc/stat").read_text().splitlines())
     }
+    # In a container the cores may be shown by numbers of its own; then it is shown no others.
+    mine = [f"cpu{number}" for number in os.sched_getaffinity(0)]
     ticks = 0
-    for number in os.sched_getaffinity(0):
-        user, nice, system, _, _, irq, softirq, steal = map(int, lines[f"cpu{number}"][:8])
+    for name in mine if lines.keys() >= {*mine} else ["cpu"]:
+        user, nice, system, _, _, irq, softirq, steal = map(int, lines[name][:8])
         ticks += user + nice + system + irq + softirq + steal
     return ticks * _TICK_S
 
@@ -51,8 +57,8 @@ def tree_cpu_s() -> float:
     """Seconds of CPU of this process and of all below it, the ended ones included."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        with contextlib.suppress(OSError):  # it has ended, or is not shown
+            parent = int(_fields(stat)[1])
             children.setdefault(parent, []).append(int(stat.parent.name))
     left, total = [os.getpid()], 0.0
     while left:

@@ -13,6 +13,7 @@ from bench.beside.machine import (
     Sharing,
     machine_cpu_s,
     process_cpu_s,
+    tree_cpu_s,
     wait_quiet,
 )
 
@@ -53,6 +54,24 @@ def test_time_used_only_grows():
     burn(0.05)
     assert process_cpu_s(os.getpid()) > before[0]
     assert machine_cpu_s() > before[1]
+
+
+def test_a_process_may_have_any_name():
+    """The kernel cuts names off after 15 bytes, also in the middle of a letter."""
+    program = "open('/proc/self/comm', 'wb').write(b'gr\\xc3) \\xff'); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        child.stdout.readline()
+        assert tree_cpu_s() >= process_cpu_s(child.pid) > 0
+        child.stdin.write(b"\n")
+
+
+def test_cores_that_are_shown_by_other_numbers_than_those_that_may_be_used(monkeypatch):
+    """As lxcfs shows them in a container: its own, from 0 on."""
+    whole = machine_cpu_s()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {100_000, 100_001})
+    assert machine_cpu_s() >= whole
 
 
 def test_without_patience_nobody_waits():
