@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from bench.rig.jars import kafka_jars
-from bench.rig.java import find_java
+from bench.rig.java import QUICK_START, find_java
 from bench.rig.zk_dump import UnreadableError, contents, versions
 
 T = TypeVar("T")
@@ -70,13 +70,14 @@ def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
     Raises:
         subprocess.CalledProcessError: the tool failed, for instance on a malformed record.
     """
-    with tempfile.TemporaryDirectory() as scratch:
+    # Not below the system's temporary folder, which may be full, or too small for a log.
+    with tempfile.TemporaryDirectory(dir=log_dir.parent) as scratch:
         found = sorted((log_dir / "__cluster_metadata-0").glob("*.log"))
         segments = [str(shutil.copy(segment, scratch)) for segment in found]
         command = [
             str(find_java().executable),
             "-Xmx256m",
-            "-XX:TieredStopAtLevel=1",
+            *QUICK_START,
             "-cp",
             ":".join(str(jar) for jar in kafka_jars(release)),
             "kafka.tools.DumpLogSegments",

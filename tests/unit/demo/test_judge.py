@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from bench.demo.narrator import Narrator
 from bench.demo.strain import unled
 from bench.demo.verdict import elected_ns, never_there, stop, undeleted, unlike
+from bench.judge import stores
 from bench.judge.stores import at_one_offset, differences, from_log, from_tree, read_dump
 from bench.load.admin import AdminResult
 from bench.load.changes import TopicState
@@ -208,6 +210,24 @@ baseOffset: 3 lastOffset: 3 count: 1 partitionLeaderEpoch: 4 isControl: true Cre
 baseOffset: 4 lastOffset: 4 count: 1 partitionLeaderEpoch: 4 isControl: false CreateTime: 900
 | offset: 4 payload: {"type":"NO_OP_RECORD","version":0,"data":{}}
 """
+
+
+def test_a_log_is_copied_beside_it_as_the_temporary_folder_may_be_full(tmp_path, monkeypatch):
+    (tmp_path / "data" / "__cluster_metadata-0").mkdir(parents=True)
+    (tmp_path / "data" / "__cluster_metadata-0" / "0.log").write_bytes(b"x")
+
+    def run(command, **_):
+        copied = Path(command[-1])
+        assert copied.read_bytes() == b"x"
+        assert copied.parent.parent == tmp_path
+        return SimpleNamespace(stdout=DUMPED)
+
+    monkeypatch.setattr(stores, "find_java", lambda: SimpleNamespace(executable="java"))
+    monkeypatch.setattr(stores, "kafka_jars", lambda _: [])
+    monkeypatch.setattr(stores.subprocess, "run", run)
+    monkeypatch.setattr(stores.tempfile, "tempdir", "/not/there")
+    assert len(stores.dump_log(tmp_path / "data")) == 3
+    assert [one.name for one in tmp_path.iterdir()] == ["data"]
 
 
 def test_the_log_tells_when_each_controller_came_to_lead():
