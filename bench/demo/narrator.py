@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -56,12 +57,17 @@ class Narrator:
     def step(self, number: int, title: str) -> None:
         """Open one of the five steps."""
         self._step = number
-        self.err.print(Text(f"\n{number}. {title}", style="bold"))
+        self._tell(Text(f"\n{number}. {title}", style="bold"))
 
     def say(self, text: str) -> None:
         """One line of progress, with the time since the start."""
         line = Text(f"{self.elapsed_s:7.1f} s  ", style="dim")
-        self.err.print(line.append(text, style="default"), soft_wrap=True)
+        self._tell(line.append(text, style="default"))
+
+    def _tell(self, line: Text) -> None:
+        # A full standard error changes nothing about what is judged, nor about the exit code.
+        with contextlib.suppress(OSError):
+            self.err.print(line, soft_wrap=True)
 
     def check(self, what: str, held: bool, figures: str = "") -> bool:
         """Note and print whether something of safety held; returns ``held``."""
@@ -90,7 +96,10 @@ class Narrator:
         line.append(check.what, style="default")
         if check.figures:
             line.append(f": {check.figures}", style="default")
-        self.out.print(line, soft_wrap=True)
+        try:
+            self.out.print(line, soft_wrap=True)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from error
 
     @property
     def failed(self) -> list[Check]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import shutil
 
 import pytest
@@ -124,6 +126,25 @@ def test_a_disk_that_was_full_is_the_reason_also_once_there_is_room_again(
     )
     assert ends(KeyboardInterrupt()) == 1
     assert "the step came to its end: the disk was full" in capsys.readouterr().out
+
+
+class Full(io.StringIO):
+    """A stream onto a disk without room."""
+
+    def write(self, _text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_standard_output_is_named_and_a_full_standard_error_ends_nothing(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Full())
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    narrator = Narrator()
+    narrator.step(1, "A step")
+    narrator.say("going on")
+    assert narrator.check("it held", held=True)
+    monkeypatch.setattr("sys.stdout", Full())
+    with pytest.raises(OSError, match="standard output"):
+        narrator.check("it held", held=True)
 
 
 def test_figures_go_to_stdout_progress_to_stderr_without_colour(capsys, monkeypatch):
