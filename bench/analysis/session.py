@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from bench.analysis.class_archive import archive_flags
 from bench.analysis.reach import SparkUnavailableError, check_master, check_remote
 from bench.rig.java import QUICK_START, find_java, spark_java_home
 from bench.rig.own_folder import private_folder
@@ -51,7 +50,6 @@ def session(
     master: str | None = None,
     remote: str | None = None,
     app: str = "kraft-bridge analyze",
-    java_flags: Sequence[str] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start or join a Spark session.
@@ -61,7 +59,6 @@ def session(
             or ``SPARK_REMOTE`` says, else ``local[*]``.
         remote: a Connect server, ``sc://host:15002``; ``local[2]`` starts one of our own.
         app: the name Spark shows.
-        java_flags: more flags of a local driver; by default the class archive, if it was made.
         settings: more of Spark's own.
 
     Raises:
@@ -87,7 +84,6 @@ def session(
         f"-Dlog4j2.configurationFile=file:{logging}",
         *QUICK_START,
     ]
-    flags += archive_flags() if java_flags is None else java_flags
     builder = builder.config("spark.driver.extraJavaOptions", " ".join(flags))
     builder = builder.config(map=dict(_QUIET))
     if remote is not None:

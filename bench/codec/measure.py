@@ -20,7 +20,6 @@ from wire.schema import layout
 
 ROUNDS: Final = 5
 ROUND_NS: Final = 40_000_000
-LARGE_BYTES: Final = 10_000
 
 
 @dataclass(slots=True)

@@ -41,8 +41,6 @@ katakana latin thai
 )
 """Properties and common scripts, behind ``Is``."""
 _NAMES: Final = frozenset({*_CATEGORIES, *_POSIX, *(f"java{one}" for one in _OF_JAVA)})
-_HEX: Final = frozenset("0123456789abcdefABCDEF")
-_OCTAL: Final = frozenset("01234567")
 _DIGITS: Final = frozenset("0123456789")
 _FLAGS: Final = re.compile(r"[dimsuU]*(?:-[dimsuU]*)?([:)])")
 _GROUP_NAME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9]*)>")

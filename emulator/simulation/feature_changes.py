@@ -12,8 +12,6 @@ from emulator.simulation.violation import ensure
 from wire import messages as m
 
 VERSION: Final = 1
-LOCKED_SINCE: Final = 9
-"""From 3.5-IV0 on the level stays as it is while the migration runs."""
 
 
 class FeatureChanges:

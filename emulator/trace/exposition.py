@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
 from emulator.trace.distribution import Distribution
 from emulator.trace.metric import Metric, MetricKind
-
-CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 Value: TypeAlias = float | Distribution
 Values: TypeAlias = Mapping[Metric, Value | Mapping[tuple[str, ...], Value]]

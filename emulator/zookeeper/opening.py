@@ -12,7 +12,6 @@ KafkaZkClient.createZkClient (chroot).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.zookeeper import acl
@@ -32,9 +31,6 @@ from emulator.zookeeper.ops import (
 )
 from emulator.zookeeper.sasl import DigestMd5, SaslError
 from emulator.zookeeper.states import Step
-
-SESSION_ENDED: Final = (ZkCode.AUTH_FAILED, ZkCode.SESSION_CLOSED_REQUIRE_AUTH)
-"""Codes of a refused login, without and with enforced authentication."""
 
 
 class AuthError(JuteError):

@@ -55,22 +55,3 @@ def test_deletions_that_are_pending() -> None:
     assert admin.pending_deletions(tree) == []
     tree.lists["/admin/delete_topics"] = ("b", "a")
     assert admin.pending_deletions(tree) == ["a", "b"]
-
-
-@pytest.mark.parametrize("path", [admin.REASSIGN_PARTITIONS, admin.PREFERRED_REPLICA_ELECTION])
-def test_requests_of_old_tools(path: str) -> None:
-    tree = _tree()
-    assert admin.pending_requests(tree, path) == []
-    tree.nodes[path] = TreeNode(b"")
-    assert admin.pending_requests(tree, path) == []
-    tree.nodes[path] = TreeNode(
-        b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]},'
-        b'{"topic":"u","partition":7}]}'
-    )
-    assert admin.pending_requests(tree, path) == [
-        admin.PartitionJson("t", 0, (1, 2)),
-        admin.PartitionJson("u", 7, ()),
-    ]
-    tree.nodes[path] = TreeNode(b"{}")
-    with pytest.raises(ZnodeError, match=path):
-        admin.pending_requests(tree, path)

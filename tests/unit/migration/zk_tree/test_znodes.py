@@ -12,7 +12,6 @@ from emulator.metadata.pmap import PMap
 from emulator.metadata.producer_ids import ProducerIds
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.zk_tree import (
-    admin,
     brokers,
     configs,
     controller,
@@ -333,16 +332,6 @@ def test_a_broker_of_every_version_is_read() -> None:
 def test_a_malformed_broker_is_named(data: bytes) -> None:
     with pytest.raises(ZnodeError, match="/brokers/ids/7"):
         brokers.read(tree_with(**{"/brokers/ids/7": data}))
-
-
-def test_requests_of_old_tools_are_read() -> None:
-    data = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
-    tree = tree_with(**{admin.REASSIGN_PARTITIONS: data, "/admin/delete_topics/gone": None})
-    assert admin.pending_requests(tree, admin.REASSIGN_PARTITIONS) == [
-        admin.PartitionJson("t", 0, (1, 2))
-    ]
-    assert admin.pending_requests(tree, admin.PREFERRED_REPLICA_ELECTION) == []
-    assert admin.pending_deletions(tree) == ["gone"]
 
 
 # sameness
