@@ -58,7 +58,13 @@ def test_time_used_only_grows():
 
 def test_a_process_may_have_any_name():
     """The kernel cuts names off after 15 bytes, also in the middle of a letter."""
-    program = "open('/proc/self/comm', 'wb').write(b'gr\\xc3) \\xff'); print(flush=True); input()"
+    program = """
+import time
+open('/proc/self/comm', 'wb').write(b'gr\\xc3) \\xff')
+while time.process_time() < 0.1: pass
+print(flush=True)
+input()
+"""
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
