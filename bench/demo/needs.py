@@ -42,7 +42,8 @@ def look(options: Options) -> None:
         options: its folder need not be there yet.
 
     Raises:
-        NotHereError: no Linux; a folder whose name is unfit, or whose disk has too little room.
+        NotHereError: no Linux; a folder whose name is unfit, that is none, or whose disk has too
+            little room.
         JavaNotFoundError: no Java that the servers run with.
         JarsMissingError: their jars were not fetched.
     """
@@ -50,6 +51,7 @@ def look(options: Options) -> None:
     problem = (
         not_linux(platform.system())
         or unfit(folder)
+        or no_folder(folder)
         or too_little(folder, free_mb(folder), needed_mb(options.seconds, options.rate))
     )
     if problem:
@@ -75,6 +77,12 @@ def unfit(folder: Path) -> str:
     return f"{folder} has {shown} in its name, which Kafka or Spark misreads: give another --out"
 
 
+def no_folder(folder: Path) -> str:
+    """What to do where something else has the name of a folder; empty if nothing has."""
+    there = _there(folder)
+    return "" if there.is_dir() else f"{there} is not a folder: give another --out"
+
+
 def needed_mb(seconds: float, rate: float) -> float:
     """Room that a run needs, in MB, from the length of its load and its changes per second."""
     return _WITHOUT_LOAD_MB + seconds * (_MB_PER_S + rate * _MB_PER_CHANGE)
@@ -82,8 +90,11 @@ def needed_mb(seconds: float, rate: float) -> float:
 
 def free_mb(folder: Path) -> float:
     """Room on the disk of a folder, which need not be there yet, in MB."""
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    return shutil.disk_usage(there).free / _MB
+    return shutil.disk_usage(_there(folder)).free / _MB
+
+
+def _there(folder: Path) -> Path:
+    return next(each for each in (folder, *folder.parents) if each.exists())
 
 
 def too_little(folder: Path, free: float, needed: float) -> str:
