@@ -6,19 +6,25 @@ import asyncio
 import contextlib
 import gc
 import json
+import platform
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from prometheus_client import ProcessCollector
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric as Family
+
 from emulator.config.listeners import HostPort, Listener
 from emulator.faults.script import FaultScript
-from emulator.io import http, log_output, process_metrics
+from emulator.io import http, log_output
 from emulator.io.disk import FolderLockedError
 from emulator.io.failures import sentence
 from emulator.io.faults_route import FaultsRoute
@@ -33,6 +39,8 @@ BIND_AGAIN_S: Final = 5.0
 SWITCH_S: Final = 0.0005
 """How long the thread that syncs files waits for a busy event loop, before and after each sync; it
 only hands a call over (default: 5 ms, several times as long as a sync)."""
+BUILD_INFO: Final = "kraft_bridge_build_info"
+LOG_LINES_LOST: Final = "kraft_bridge_log_lines_lost"
 
 
 class BindError(Exception):
@@ -85,7 +93,7 @@ def pages(
         return http.Page(503 if why else 200, "text/plain", (why or "ready").encode() + b"\n")
 
     def measured() -> http.Page:
-        text = metrics() + process_metrics.text()
+        text = metrics() + _process_text()
         return http.Page(200, "text/plain; version=0.0.4", text.encode())
 
     def shown() -> http.Page:
@@ -288,3 +296,31 @@ def exit_code_of(
         return 1
     log(Log("info" if halt.exit_code == 0 else "error", "stopped", {"why": halt.why}))
     return halt.exit_code
+
+
+def _process_text() -> str:
+    """Memory, CPU time, descriptors and start of this process, and what it is; text format."""
+    return generate_latest(_OfProcess()).decode()
+
+
+class _OfProcess:
+    """The registry interface that ``generate_latest`` needs."""
+
+    def collect(self) -> Iterable[Family]:
+        yield from _collector().collect()
+        family = Family(BUILD_INFO, "1, with the versions of this program and of Python.", "gauge")
+        family.add_sample(BUILD_INFO, _build(), 1)
+        yield family
+        lost = Family(LOG_LINES_LOST, "Log lines that could not be written.", "counter")
+        lost.add_sample(f"{LOG_LINES_LOST}_total", {}, log_output.lines_lost())
+        yield lost
+
+
+@cache
+def _collector() -> ProcessCollector:
+    return ProcessCollector(registry=None)
+
+
+@cache
+def _build() -> dict[str, str]:
+    return {"version": metadata.version("kraft-bridge"), "python": platform.python_version()}

@@ -15,14 +15,14 @@ import secrets
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from emulator.config.extras import install
 from emulator.config.tls import Store, TlsSettings
-from emulator.io.certificate import not_after
+from emulator.net.distinguished_name import der_values
 from emulator.zookeeper.client import TLS
 
 _VERSIONS: Final = {
@@ -37,6 +37,9 @@ _CLIENT_AUTH: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 _SUITE: Final = re.compile(r"TLS_(?:(?P<keys>\w+?)_)?WITH_(?P<cipher>\w+)$")
+_END_OF_PEM: Final = "-----END CERTIFICATE-----"
+_UTC_TIME: Final = 0x17
+_VERSION_FIELD: Final = 0xA0
 _ALERT: Final = re.compile(r"alert ([a-z ]+?)(?: \(_ssl|$)")
 
 
@@ -204,3 +207,25 @@ def _pkcs12(store: Store) -> Any:
         raise TlsError(
             f"{store.location}: convert it to PEM, or install what PKCS12 needs, {install('tls')}"
         ) from error
+
+
+def not_after(pem: str) -> datetime:
+    """When the first certificate of a PEM text ends, which OpenSSL's errors do not say.
+
+    Raises:
+        ValueError: there is none, or it is damaged.
+    """
+    begin = pem.find("-----BEGIN CERTIFICATE-----")
+    end = pem.find(_END_OF_PEM, begin)
+    if begin < 0 or end < 0:
+        raise ValueError("no certificate in it")
+    der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(_END_OF_PEM)])
+    try:
+        (_, certificate), *_ = der_values(der)
+        (_, signed), *_ = der_values(certificate)
+        fields = [value for kind, value in der_values(signed) if kind != _VERSION_FIELD]
+        _, (kind, when) = der_values(fields[3])  # after serial number, algorithm and issuer
+        form = "%y%m%d%H%M%SZ" if kind == _UTC_TIME else "%Y%m%d%H%M%SZ"
+        return datetime.strptime(when.decode(), form).replace(tzinfo=UTC)
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"a damaged certificate: {error}") from error

@@ -8,8 +8,7 @@ import pytest
 
 from emulator.controller.index import TipIndex
 from emulator.controller.periodic import LOOKS_PER_TICK, PAUSE_MS, Periodic, Sweep
-from emulator.controller.preferred_leaders import PREFERRED_LEADERS
-from emulator.controller.unclean_leaders import UNCLEAN_LEADERS
+from emulator.controller.sweeps import PREFERRED_LEADERS, UNCLEAN_LEADERS
 from emulator.metadata.image import EMPTY
 from tests.unit.controller.world import (
     World,

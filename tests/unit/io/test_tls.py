@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator.config.tls import Store, TlsSettings
-from emulator.io.certificate import not_after
-from emulator.io.tls import TlsError, context, explain
+from emulator.io.tls import TlsError, context, explain, not_after
 from tests.kit.certificates import PASSWORD, Authority
 
 

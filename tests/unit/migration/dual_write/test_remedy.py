@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.migration.dual_write.remedy import SKIP, TRIES, TRIES_SKIPPED, remedy
+from emulator.migration.dual_write.poison import SKIP, TRIES, TRIES_SKIPPED, remedy
 
 
 @pytest.mark.parametrize(
