@@ -210,15 +210,14 @@ _ANSWERS: Final = {
 
 
 def error_of(api: str, response: Any) -> ErrorCode:
-    """The error of an answer about one topic.
-
-    UNKNOWN_SERVER_ERROR stands for a number that no release has, and for an answer that is not
-    about one topic.
-    """
+    """The error of an answer about one topic; UNKNOWN_SERVER_ERROR if it is about none, or more."""
     results = getattr(response, _ANSWERS[api])
-    if len(results) != 1:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    try:
-        return ErrorCode(results[0].error_code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return known(results[0].error_code) if len(results) == 1 else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def known(number: int) -> ErrorCode:
+    """The error of a number; UNKNOWN_SERVER_ERROR if no release has it."""
+    return ErrorCode(number) if number in _NUMBERS else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+_NUMBERS: Final = frozenset(map(int, ErrorCode))

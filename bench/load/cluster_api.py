@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bench.load.admin import RETRIABLE
+from bench.load.changes import known
 from bench.load.connection import CALL_TIMEOUT_S, Connection, address_of
 from bench.rig.waiting import PATIENCE_S
 from wire import messages as m
@@ -177,11 +178,11 @@ async def delete_topic(controller: str, name: str) -> ErrorCode:
     kinds = m.DeleteTopicsRequest
     request = kinds(topics=[kinds.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=0)
     answer = await call(controller, request)
-    return ErrorCode(answer.responses[0].error_code)
+    return known(answer.responses[0].error_code)
 
 
 def _accept(what: str, code: int, message: str | None) -> None:
     if code != ErrorCode.NONE:
-        refusal = RefusedError(f"{what}: {ErrorCode(code).name} {message or ''}")
-        refusal.error = ErrorCode(code)
+        refusal = RefusedError(f"{what}: {known(code).name} {message or ''}")
+        refusal.error = known(code)
         raise refusal

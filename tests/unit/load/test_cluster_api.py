@@ -44,12 +44,16 @@ async def test_a_controller_that_is_none_any_more_is_asked_for_the_next_one() ->
     assert next(errors, None) is None
 
 
-async def test_what_no_controller_would_make_is_an_error_at_once() -> None:
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(ErrorCode.POLICY_VIOLATION, "POLICY_VIOLATION"), (12_345, "UNKNOWN_SERVER_ERROR")],
+)
+async def test_what_no_controller_would_make_is_an_error_at_once(number: int, name: str) -> None:
     async def answer(request: Any) -> Any:
-        return result(request, ErrorCode.POLICY_VIOLATION)
+        return result(request, number)
 
     async with FakeBroker(answer) as broker:
-        with pytest.raises(RefusedError, match="orders: POLICY_VIOLATION"):
+        with pytest.raises(RefusedError, match=f"orders: {name}"):
             await created(f"127.0.0.1:{broker.port}", [ORDERS])
 
 
