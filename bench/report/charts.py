@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+from bench.rig.own_folder import private_folder
+
+# Else it writes to the user's home, and complains where that cannot be.
+os.environ.setdefault("MPLCONFIGDIR", str(private_folder(os.getpid()) / "matplotlib"))
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
