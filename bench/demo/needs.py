@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,8 @@ _WITHOUT_LOAD_MB: Final = 150.0
 _MB_PER_S: Final = 0.5
 _MB_PER_CHANGE: Final = 0.04
 _FULL_MB: Final = 10.0
+_LIMITS: Final = {"-n": ("open files", 1_024), "-u": ("processes and threads", 1_024)}
+"""Option of ulimit -> what it is of, and how many are needed."""
 _LOOK_S: Final = 1.0
 _UNFIT: Final = frozenset(',\\"#%?*[]{}:\n\r\t')
 """Kafka separates folders by commas; the rest means something in a file or URL, or is a pattern."""
@@ -43,7 +46,7 @@ def look(options: Options) -> None:
 
     Raises:
         NotHereError: no Linux; a folder whose name is unfit, that is none, or whose disk has too
-            little room.
+            little room; too few open files or threads are allowed.
         JavaNotFoundError: no Java that the servers run with.
         JarsMissingError: their jars were not fetched.
     """
@@ -53,6 +56,7 @@ def look(options: Options) -> None:
         or unfit(folder)
         or no_folder(folder)
         or too_little(folder, free_mb(folder), needed_mb(options.seconds, options.rate))
+        or too_few(allowed())
     )
     if problem:
         raise NotHereError(problem)
@@ -105,6 +109,29 @@ def too_little(folder: Path, free: float, needed: float) -> str:
         f"The disk of {folder} has {free:.0f} MB free and the demonstration needs {needed:.0f} MB: "
         "free some, or give a folder of another disk by --out"
     )
+
+
+def allowed() -> dict[str, int]:
+    """What this process and its children may have, by the option of ``ulimit``.
+
+    Java raises its limit of open files to the hard one; of threads root has no limit.
+    """
+    found = {"-n": resource.getrlimit(resource.RLIMIT_NOFILE)[1]}
+    if os.geteuid():
+        found["-u"] = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    return found
+
+
+def too_few(limits: Mapping[str, int]) -> str:
+    """What to do if less than a demonstration needs is allowed; empty if it is enough."""
+    for option, most in limits.items():
+        what, needed = _LIMITS[option]
+        if most != resource.RLIM_INFINITY and most < needed:
+            return (
+                f"{most} {what} are allowed here and the demonstration needs {needed}: raise the "
+                f"limit by 'ulimit {option} {needed}'"
+            )
+    return ""
 
 
 def full(folder: Path) -> str:

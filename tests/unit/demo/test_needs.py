@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -156,6 +157,34 @@ def test_too_little_room_says_how_much_there_is_and_how_much_is_needed(
     )
     monkeypatch.setattr(needs, "free_mb", lambda _: 9.0)
     assert "is full (9 MB free)" in needs.full(tmp_path)
+
+
+@pytest.mark.parametrize(("option", "what"), [("-n", "open files"), ("-u", "threads")])
+def test_limits_of_a_shell_that_servers_would_hang_at_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str, what: str
+) -> None:
+    monkeypatch.setattr(needs, "allowed", lambda: {option: 256})
+    complaint = refused(tmp_path / "out")
+    assert f"{what} are allowed here" in complaint
+    assert f"'ulimit {option} " in complaint
+    assert needs.too_few({option: -1}) == needs.too_few({option: 1_000_000}) == ""
+
+
+def test_what_is_allowed_is_what_servers_may_raise_it_to() -> None:
+    asked = "from bench.demo.needs import allowed; print(allowed()['-n'])"
+    shown = subprocess.run(
+        [
+            "sh",
+            "-c",
+            'ulimit -S -n 256; ulimit -H -n 512; exec "$0" -c "$1"',
+            sys.executable,
+            asked,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == "512\n"
 
 
 def test_a_disk_that_gets_full_ends_the_work(
