@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import shlex
 import shutil
@@ -44,6 +45,8 @@ _SPARKS: Final = frozenset({"py4j", "pyspark"})
 _SPARK_WORDS: Final = re.compile(
     r"OutOfMemoryError|No space left|Disk quota|SparkContext.* (stopped|shut down)|ExecutorLost"
 )
+_ANOTHERS: Final = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_")
+"""So begin variables that name another Spark than the one that comes with pyspark, or its files."""
 _SUMMARY: Final = "summary.json"
 _CHECKS: Final = "checks.json"
 _FROM_OUTSIDE: Final = ("http://", "https://", "src=", "@import", "<link")
@@ -93,6 +96,7 @@ def _run(trace: Path, out: Path, checks: Path) -> None:
     scratch = out.with_name("spark-scratch")
     scratch.mkdir()
     kept = {
+        **dict.fromkeys(name for name in os.environ if name.startswith(_ANOTHERS)),
         "SPARK_LOCAL_DIRS": str(scratch),
         "TMPDIR": str(scratch),
         # Read as a shell does.

@@ -138,13 +138,13 @@ class Process:
     def launch(
         self,
         command: Sequence[str | os.PathLike[str]],
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str | None] | None = None,
     ) -> Self:
         """Start it; does not wait for anything.
 
         Args:
             command: program and arguments.
-            environment: variables to add to ours.
+            environment: variables to add to ours; None: it is not to have that one.
 
         Raises:
             ProcessError: it is running already.
@@ -152,6 +152,7 @@ class Process:
         """
         if self.alive:
             raise ProcessError(f"{self.name} is running already (pid {self.pid})")
+        variables = {**os.environ, **(environment or {})}
         self.folder.mkdir(parents=True, exist_ok=True)
         self._since = self.log.stat().st_size if self.log.exists() else 0
         if self.log != self.out:
@@ -162,7 +163,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={name: value for name, value in variables.items() if value is not None},
                 start_new_session=True,
             )
             _alive.add(self)

@@ -62,7 +62,7 @@ class _Ours(Bridge):
     def launch(
         self,
         command: Sequence[str | os.PathLike[str]],
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str | None] | None = None,
     ) -> Self:
         return super().launch(command, {**(environment or {}), MARKER: "1"})
 

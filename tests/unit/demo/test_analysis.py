@@ -176,6 +176,17 @@ def test_the_command_that_analyses_is_printed_and_no_scratch_is_left(
     ]
 
 
+def test_another_spark_of_this_machine_is_not_used(child, monkeypatch):
+    for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "HADOOP_CONF_DIR"):
+        monkeypatch.setenv(name, "/opt/another")
+    program = (
+        "import os; raise SystemExit([n for n in os.environ if 'SPARK' in n or 'HADOOP' in n])"
+    )
+    with pytest.raises(ProcessError) as raised:
+        child(program)
+    assert "failed: ['SPARK_LOCAL_DIRS', 'SPARK_SUBMIT_OPTS'] (all" in str(raised.value)
+
+
 def test_an_interrupt_leaves_no_child_and_no_scratch(child, tmp_path, monkeypatch):
     def interrupted(_seconds):
         raise KeyboardInterrupt
