@@ -176,7 +176,7 @@ def chosen(trace: Path, folder: Path, begins: tuple[str, ...]) -> Path:
         if file.name.startswith(begins):
             place = folder / file.relative_to(trace)
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.hardlink_to(file)
+            shutil.copyfile(file, place)  # not each file system has links
     return folder
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from bench.demo.analysis import chosen
@@ -54,7 +57,11 @@ def test_each_has_its_own_id_port_and_folder_and_all_the_same_voters(tmp_path):
     assert {one["a"] for one in properties} == {"b"}
 
 
-def test_the_trace_of_one_life_of_one_process_is_chosen(tmp_path):
+def test_the_trace_of_one_life_of_one_process_is_chosen(tmp_path, monkeypatch):
+    def link(*_args, **_more):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)  # as of a file system that has none
     names = ["controller-3001-7-1-0", "controller-3001-77-1-0", "controller-3000-7-1-0", "load-9-1"]
     for name in names:
         place = tmp_path / "all" / "requests" / "run_id=x" / f"{name}.parquet"
