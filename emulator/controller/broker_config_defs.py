@@ -1,22 +1,34 @@
 """Dynamic broker configs that the controller validates.
 
-Source: DynamicBrokerConfig, KafkaConfig, Kafka 3.9.
+Source: DynamicBrokerConfig, KafkaConfig, BrokerConfigHandler, Kafka 3.9.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
+from typing import Final
 
+from emulator.config.java_text import split, trim, whole
 from emulator.controller.config_types import (
     BOOLEAN,
     DOUBLE,
     INT,
+    LIST,
     LONG,
+    SHORT,
     STRING,
     ConfigRefusedError,
     ConfigType,
+    Validator,
+    any_of,
+    between,
+    level_or_default,
+    valid_list,
 )
+from emulator.controller.server_configs import ONLY_DYNAMIC, RELEASES, Type, server_configs
 
 BROKER_LISTS: Mapping[str, str] = MappingProxyType(
     {
@@ -30,76 +42,115 @@ BROKER_LISTS: Mapping[str, str] = MappingProxyType(
         "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
     }
 )
+_KINDS: Final = {
+    Type.BOOLEAN: BOOLEAN,
+    Type.STRING: STRING,
+    Type.INT: INT,
+    Type.SHORT: SHORT,
+    Type.LONG: LONG,
+    Type.DOUBLE: DOUBLE,
+    Type.LIST: LIST,
+}
+_LEAST: Final = {
+    -2: "log.local.retention.bytes log.local.retention.ms",
+    0: """
+        follower.replication.throttled.rate leader.replication.throttled.rate
+        log.cleaner.backoff.ms log.cleaner.delete.retention.ms log.cleaner.io.buffer.size
+        log.cleaner.min.compaction.lag.ms log.index.interval.bytes
+        log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
+        log.cleaner.threads log.message.timestamp.difference.max.ms log.segment.delete.delay.ms
+        max.connection.creation.rate max.connections max.connections.per.ip message.max.bytes
+        replica.alter.log.dirs.io.max.bytes.per.second
+        """,
+    1: """
+        background.threads log.cleaner.max.compaction.lag.ms log.flush.interval.messages
+        min.insync.replicas num.io.threads num.network.threads num.recovery.threads.per.data.dir
+        producer.id.expiration.ms
+        remote.fetch.max.wait.ms remote.log.index.file.cache.total.size.bytes
+        remote.log.manager.copy.max.bytes.per.second remote.log.manager.fetch.max.bytes.per.second
+        """,
+    4: "log.index.size.max.bytes",
+    14: "log.segment.bytes",
+}
+"""Smallest value -> configs."""
+_OVERRIDE: Final = re.compile(r"([0-9a-zA-Z\-%._:]*):(.*)", re.DOTALL)
 
-BROKER_KINDS: Mapping[str, ConfigType] = MappingProxyType(
+
+def _retention(name: str, value: object) -> None:
+    if value == 0:
+        raise ConfigRefusedError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+
+
+def _overrides(name: str, value: object) -> None:
+    """``address:count`` entries."""
+    for part in split(str(value), ",") if value else ():
+        found = _OVERRIDE.fullmatch(trim(part))
+        try:
+            INT.parse(found[2] if found else "")
+        except ValueError:
+            text = f"Invalid value {value} for configuration {name}: not address:count"
+            raise ConfigRefusedError(text) from None
+
+
+_VALID: Final[Mapping[str, Validator]] = MappingProxyType(
     {
-        "background.threads": INT,
-        "compression.type": STRING,
-        "connection.creation.rate": INT,
-        "follower.replication.throttled.rate": LONG,
-        "leader.replication.throttled.rate": LONG,
-        "log.cleaner.backoff.ms": LONG,
-        "log.cleaner.dedupe.buffer.size": LONG,
-        "log.cleaner.delete.retention.ms": LONG,
-        "log.cleaner.io.buffer.load.factor": DOUBLE,
-        "log.cleaner.io.buffer.size": INT,
-        "log.cleaner.io.max.bytes.per.second": DOUBLE,
-        "log.cleaner.max.compaction.lag.ms": LONG,
-        "log.cleaner.min.cleanable.ratio": DOUBLE,
-        "log.cleaner.min.compaction.lag.ms": LONG,
-        "log.cleaner.threads": INT,
-        "log.flush.interval.messages": LONG,
-        "log.flush.interval.ms": LONG,
-        "log.index.interval.bytes": INT,
-        "log.index.size.max.bytes": INT,
-        "log.local.retention.bytes": LONG,
-        "log.local.retention.ms": LONG,
-        "log.message.downconversion.enable": BOOLEAN,
-        "log.message.timestamp.after.max.ms": LONG,
-        "log.message.timestamp.before.max.ms": LONG,
-        "log.message.timestamp.difference.max.ms": LONG,
-        "log.preallocate": BOOLEAN,
-        "log.retention.bytes": LONG,
-        "log.retention.ms": LONG,
-        "log.roll.jitter.ms": LONG,
-        "log.roll.ms": LONG,
-        "log.segment.bytes": INT,
-        "log.segment.delete.delay.ms": LONG,
-        "max.connection.creation.rate": INT,
-        "max.connections": INT,
-        "max.connections.per.ip": INT,
-        "message.max.bytes": INT,
-        "min.insync.replicas": INT,
-        "num.io.threads": INT,
-        "num.network.threads": INT,
-        "num.recovery.threads.per.data.dir": INT,
-        "num.replica.fetchers": INT,
-        "producer.id.expiration.ms": INT,
-        "replica.alter.log.dirs.io.max.bytes.per.second": LONG,
-        "transaction.partition.verification.enable": BOOLEAN,
-        "unclean.leader.election.enable": BOOLEAN,
+        **{name: between(low) for low, names in _LEAST.items() for name in names.split()},
+        "compression.gzip.level": level_or_default(1, 9, -1),
+        "compression.lz4.level": between(1, 17),
+        "compression.type": any_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        "compression.zstd.level": between(-131_072, 22),
+        "log.cleaner.min.cleanable.ratio": between(0, 1),
+        "log.cleanup.policy": valid_list("compact", "delete"),
+        "log.message.timestamp.type": any_of("CreateTime", "LogAppendTime"),
+        "ssl.client.auth": any_of("required", "requested", "none"),
     }
 )
-"""Types of the dynamic broker configs that have one. A name missing here is accepted without a
-check: listener prefixes, plugins' keys and passwords can only be validated by the broker.
-"""
+_OF_SERVER: Final[Mapping[str, Validator]] = MappingProxyType(
+    {
+        "log.cleaner.dedupe.buffer.size": between(2**20 + 1),
+        "log.cleaner.threads": between(1),
+        "log.retention.ms": _retention,
+        "log.roll.jitter.ms": between(0),
+        "log.roll.ms": between(1),
+        "max.connections.per.ip.overrides": _overrides,
+    }
+)
+"""What KafkaConfig requires beyond its definitions; not of a value for one listener."""
+_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.")
+
+
+@cache
+def _kinds() -> Mapping[str, ConfigType]:
+    known = server_configs(RELEASES[-1])
+    kinds = {one.name: _KINDS.get(one.type, STRING) for one in known.values() if one.dynamic}
+    return MappingProxyType(kinds | dict.fromkeys(ONLY_DYNAMIC, LONG))
 
 
 def validate_broker_configs(values: Mapping[str, str]) -> None:
-    """Validate the dynamic configs of a broker or of all brokers.
+    """Validate dynamic configs of a broker or of all brokers, each by itself.
 
     Brokers have validated what they forward; this catches requests sent directly to a controller.
+    Of an entity that has a value which they refuse, brokers apply nothing. A name that is not known
+    here is accepted: plugins' keys can only be validated by the broker; so can classes, passwords
+    and listeners.
 
     Raises:
-        ConfigError: a value that is not of its type.
+        ConfigError: a value that is not of its type, or out of range.
     """
     for name, value in values.items():
-        kind = BROKER_KINDS.get(name)
+        found = _LISTENER.match(name)
+        base = name[found.end() :] if found else name
+        kind = _kinds().get(base)
         if kind is None:
             continue
         try:
-            kind.parse(value)
+            # The handler of the rates parses their raw texts, and a ZooKeeper-mode broker for which
+            # it throws does not start.
+            typed = whole(value) if name in ONLY_DYNAMIC else kind.parse(value)
         except ValueError:
             raise ConfigRefusedError(
                 f"Invalid value {value} for configuration {name}: {kind.complaint}"
             ) from None
+        for valid in (_VALID.get(base), _OF_SERVER.get(name)):
+            if valid is not None:
+                valid(name, typed)

@@ -209,7 +209,9 @@ def _values_error(
             if name and int(name) not in controllers and int(name) not in image.brokers:
                 text = f"No node with id {int(name)} found."
                 return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
-            validate_broker_configs(wanted)
+            # Not what is there already: it may come from ZooKeeper.
+            new = {key: value for key, value in changes.items() if value is not None}
+            validate_broker_configs(new)
             _check_passwords(changes, ctx)
     except ConfigRefusedError as refusal:
         return ApiError(ErrorCode.INVALID_CONFIG, str(refusal))

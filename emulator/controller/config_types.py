@@ -40,6 +40,9 @@ def _int(text: str) -> int:
 
 
 INT = ConfigType("int", _int, "Not a number of type INT")
+SHORT = ConfigType(
+    "short", lambda text: whole(trim(text), -(2**15), 2**15 - 1), "Not a number of type SHORT"
+)
 LONG = ConfigType("long", lambda text: whole(trim(text)), "Not a number of type LONG")
 DOUBLE = ConfigType("double", double, "Not a number of type DOUBLE")
 BOOLEAN = ConfigType(

@@ -82,7 +82,7 @@ _OF_A_MECHANISM: Final = (
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
 )
-_ONLY_DYNAMIC: Final[Mapping[str, Type]] = MappingProxyType(
+ONLY_DYNAMIC: Final[Mapping[str, Type]] = MappingProxyType(
     {
         "leader.replication.throttled.rate": Type.LONG,
         "follower.replication.throttled.rate": Type.LONG,
@@ -126,8 +126,8 @@ def type_of(name: str, release: str) -> Type:
     for one in (name, *synonyms_of(name)):
         if one in known:
             return known[one].type
-        if one in _ONLY_DYNAMIC:
-            return _ONLY_DYNAMIC[one]
+        if one in ONLY_DYNAMIC:
+            return ONLY_DYNAMIC[one]
     return Type.UNKNOWN
 
 

@@ -18,15 +18,20 @@ import javax.security.auth.login.AppConfigurationEntry;
 import javax.security.auth.login.Configuration;
 
 
+import kafka.server.BrokerConfigHandler;
 import kafka.server.ControllerConfigurationValidator;
 import kafka.server.KafkaConfig;
 import kafka.server.KafkaRaftServer;
+import kafka.server.QuotaFactory;
+import kafka.server.QuotaFactory$;
 import kafka.server.TopicConfigHandler;
 import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.metadata.ConfigRecord;
+import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.security.JaasContext;
+import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.metrics.ClientMetricsConfigs;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import scala.Option;
@@ -41,6 +46,8 @@ final class ValueOracle {
     private static final String THROTTLED = ".replication.throttled.replicas";
     private final ControllerConfigurationValidator validator;
     private final TopicConfigHandler handler;
+    private final KafkaConfig broker;
+    private final QuotaFactory.QuotaManagers quotas;
     private final Path file;
 
     ValueOracle() throws Exception {
@@ -53,6 +60,15 @@ final class ValueOracle {
         KafkaConfig config = KafkaConfig.fromProps(properties, false);
         validator = new ControllerConfigurationValidator(config);
         handler = new TopicConfigHandler(null, config, null, Option.empty());
+        Properties ofBroker = new Properties();
+        ofBroker.put("broker.id", "1");
+        ofBroker.put("zookeeper.connect", "localhost:1");
+        // So that one value alone is judged, not its relation to another.
+        ofBroker.put("log.cleaner.dedupe.buffer.size", "" + Long.MAX_VALUE);
+        ofBroker.put("max.connections.per.ip.overrides", "1.1.1.1:1");
+        broker = KafkaConfig.fromProps(ofBroker, false);
+        broker.dynamicConfig().initialize(Option.empty(), Option.empty());
+        quotas = QuotaFactory$.MODULE$.instantiate(broker, new Metrics(), Time.SYSTEM, "");
         file = Files.createTempFile("value-oracle", ".jaas");
         file.toFile().deleteOnExit();
     }
@@ -69,6 +85,8 @@ final class ValueOracle {
             case "metrics":
                 return tried(() -> validate(ConfigResource.Type.CLIENT_METRICS, "s", texts)) + " "
                     + tried(() -> loadMetrics(texts));
+            case "dynamic":
+                return tried(() -> loadBroker(texts));
             case "broker":
                 return tried(() -> validate(ConfigResource.Type.BROKER, texts[0]));
             case "pattern":
@@ -156,6 +174,15 @@ final class ValueOracle {
                 }
             }
         }
+    }
+
+    /** As a broker does with its own configs, and in ZooKeeper mode already at its start. */
+    private void loadBroker(String[] texts) {
+        Properties properties = new Properties();
+        properties.putAll(pairs(texts));
+        broker.dynamicConfig().updateBrokerConfig(1, new Properties(), false);
+        broker.dynamicConfig().validate(properties, true);
+        new BrokerConfigHandler(broker, quotas).processConfigChanges("1", properties);
     }
 
     /** As ClientMetricsManager does when a subscription changes. */

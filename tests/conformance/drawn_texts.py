@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 
 from emulator.controller.config_defs import topic_configs
+from emulator.controller.server_configs import ONLY_DYNAMIC, Type, server_configs
 
 Texts = tuple[str, ...]
 
@@ -364,6 +365,32 @@ VALUES = (
     *("\u0663:1", "0:\u0663", "-1:2", "+1:2", "0:1,*", "* ,"),
 )
 
+EDGES = (
+    *("-3", "-2", "-1", "0", "1", "3", "4", "13", "14", "22", "23", "9", "10", "17", "18", "1.01"),
+    *("-131072", "-131073", "1048576", "1048577", "32767", "32768", "-32768", "-32769", "none"),
+    *(
+        "required",
+        "Required",
+        "a:1",
+        "a:1,b:2",
+        "a:1, b:-2 ",
+        "a:",
+        ":5",
+        "a:1,,",
+        "::1:5",
+        "a/b:1",
+    ),
+)
+DYNAMIC = sorted(
+    name
+    for name, known in server_configs("3.9").items()
+    # The others are of one listener, a class, or listeners.
+    if known.dynamic
+    and known.type not in {Type.CLASS, Type.PASSWORD}
+    and not name.startswith(("ssl.keystore", "ssl.truststore"))
+    and name not in {"listeners", "advertised.listeners", "listener.security.protocol.map"}
+) + sorted(ONLY_DYNAMIC)
+
 
 def spoilt(rng: random.Random, text: str) -> str:
     """Often as it is; else with one or two odd characters somewhere, mostly at an end."""
@@ -413,6 +440,14 @@ def topic_values(rng: random.Random) -> Texts:
             value = rng.choice(VERSIONS)
         found += (name, spoilt(rng, value))
     return tuple(found)
+
+
+def dynamic_config(rng: random.Random) -> Texts:
+    """A config of a broker that its metadata may set, for one listener now and then."""
+    name = rng.choice(DYNAMIC)
+    prefix = "listener.name.x." if rng.random() < 0.1 else ""
+    value = rng.choice(VALUES if rng.random() < 0.6 else EDGES)
+    return prefix + name, spoilt(rng, value)
 
 
 def subscription(rng: random.Random) -> Texts:

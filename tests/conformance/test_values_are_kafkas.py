@@ -23,6 +23,7 @@ from bench.rig.java_tools import java
 from emulator.config import jaas, java_pattern, java_text, properties
 from emulator.controller import client_metrics
 from emulator.controller.api.incremental_alter_configs import ConfigOperation, edited
+from emulator.controller.broker_config_defs import validate_broker_configs
 from emulator.controller.config_changes import broker_name_error
 from emulator.controller.config_defs import validate_topic_configs
 from emulator.controller.config_types import ConfigRefusedError
@@ -37,6 +38,7 @@ from tests.conformance.drawn_texts import (
     a_number,
     a_pattern,
     an_edit,
+    dynamic_config,
     either,
     made_of,
     one_of,
@@ -195,9 +197,18 @@ def takes_topic(*texts: str) -> bool:
     return True
 
 
+def takes_dynamic(*texts: str) -> bool:
+    try:
+        validate_broker_configs(_pairs(texts))
+    except ConfigRefusedError:
+        return False
+    return True
+
+
 CONFIG = config()
 JUDGED: Mapping[str, tuple[Callable[[random.Random], Texts], Callable[..., bool]]] = {
     "topic": (topic_values, takes_topic),
+    "dynamic": (dynamic_config, takes_dynamic),
     "metrics": (subscription, lambda *texts: client_metrics.error("s", _pairs(texts)) is None),
     "pattern": (lambda rng: (a_pattern(rng, rng.choice((3, 6, 12))),), takes_pattern),
     "broker": (either(one_of(NUMBERS), a_number), lambda name: broker_name_error(name) is None),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.controller import config_defs
+from emulator.controller.broker_config_defs import validate_broker_configs
 from emulator.controller.config_defs import (
     effective_topic_configs,
     topic_configs,
@@ -105,6 +106,54 @@ GOOD = [
 @pytest.mark.parametrize(("name", "value"), GOOD)
 def test_good_values(name: str, value: str) -> None:
     validate_topic_configs(config(), {name: value})
+
+
+BAD_OF_BROKERS = [
+    ("leader.replication.throttled.rate", "5 ", "Not a number of type LONG"),
+    ("follower.replication.throttled.rate", "\t5", "Not a number of type LONG"),
+    ("replica.alter.log.dirs.io.max.bytes.per.second", "-1", "at least 0"),
+    ("listener.name.a.max.connections", "5\u00a0", "Not a number of type INT"),
+    ("sasl.login.refresh.buffer.seconds", "32768", "Not a number of type SHORT"),
+    ("num.io.threads", "0", "at least 1"),
+    ("log.cleaner.threads", "0", "at least 1"),
+    ("log.retention.ms", "0", "must be unlimited"),
+    ("log.cleanup.policy", "compact\u00a0", "one of: compact, delete"),
+    ("compression.type", "rar", "one of: uncompressed"),
+    ("compression.gzip.level", "0", "between 1 and 9"),
+    ("ssl.client.auth", "Required", "one of: required"),
+    ("max.connections.per.ip.overrides", "a:1,b", "not address:count"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "why"), BAD_OF_BROKERS)
+def test_values_that_brokers_do_not_load(name: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigRefusedError) as refusal:
+        validate_broker_configs({name: value})
+    assert why in str(refusal.value)
+
+
+def test_values_that_brokers_load() -> None:
+    validate_broker_configs(
+        {
+            "leader.replication.throttled.rate": "+05",
+            "log.retention.ms": " -1 ",
+            "listener.name.a.max.connections": " 5",
+            "listener.name.a.plain.sasl.jaas.config": "x",
+            "max.connections.per.ip.overrides": "",
+            "listener.name.a.max.connections.per.ip.overrides": "x",
+            "of.a.plugin": "x",
+        }
+    )
+
+
+def test_a_value_that_is_there_stops_no_other_change() -> None:
+    """It may come from ZooKeeper."""
+    before = image_of(broker(1), set_to(BROKER, "1", "num.io.threads", "0"))
+    change = Incremental.AlterableConfig(name="background.threads", value="7")
+    resource = Incremental.AlterConfigsResource(4, "1", [change])
+    request = Incremental(resources=[resource])
+    (answer,) = handle(before, request).response.responses
+    assert answer.error_code == ErrorCode.NONE
 
 
 def test_values_that_contradict_each_other() -> None:
