@@ -35,9 +35,9 @@ def migrate(stage: Stage, narrator: Narrator) -> None:
             broker.migrate(controllers.port)
             broker.extra["controller.quorum.voters"] = controllers.voters
             broker.start().wait_started(PATIENCE_S)
-            watch.doing(f"broker {broker.id} is back; its replicas catch up")
+            watch.doing(f"broker {broker.id} is back; waiting until its replicas are in sync")
             _wait_in_sync(stage, broker)
-        watch.doing("all brokers are back")
+        watch.doing("all brokers are back; waiting until both stores are written")
         controllers.wait_dual_write()
         controllers.wait_drained()
         watch.doing("both stores are written")
