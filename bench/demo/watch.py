@@ -117,7 +117,7 @@ class Watch:
         table.add_row("copied", f"{migration['records_copied']} records")
         lag = migration["lag"]
         now = "unknown" if lag["records"] is None else f"{lag['records']} records, {lag['ms']} ms"
-        table.add_row("lag", f"{now} (longest {self.lag_max})")
+        table.add_row("lag", f"{now} (longest seen {self.lag_max})")
         table.add_row(
             "offsets",
             f"committed {migration['committed_offset']}, "
