@@ -32,6 +32,7 @@ _P50_MAX_MS: Final = 500.0
 _SLOW_MS: Final = 500.0
 _HEARD_S: Final = 300.0
 """So long a broker may take to hear of new leaders, behind the requests that wait for it."""
+_KILLED: Final = "a controller and a broker were killed meanwhile"
 _SHOWN: Final = 5
 """Changes that are named, at most."""
 
@@ -86,7 +87,7 @@ def strain(stage: Stage, narrator: Narrator) -> AdminResult:
         "producer and consumer group without a non-retriable error",
         not produced.failed and not consumed.failed and consumed.consumed > 0 and not unread,
         f"{len(produced.acknowledged)} records acknowledged, {consumed.consumed} consumed; longest "
-        f"wait {produced.longest_ms / 1000:.1f} s{_listed(produced.failed)}"
+        f"wait {produced.longest_ms / 1000:.1f} s ({_KILLED}){_listed(produced.failed)}"
         f"{_listed(consumed.failed)}"
         + (f"; not read to the end: {len(unread)} partitions" if unread else ""),
     )
@@ -201,8 +202,8 @@ def _check_speed(stage: Stage, narrator: Narrator, done: AdminResult, sharing: S
     narrator.check_speed(
         f"half of the changes were answered within {_P50_MAX_MS:g} ms",
         half_ms <= _P50_MAX_MS,
-        f"{half_ms:.0f} ms; {slow} of {len(waits)} took more than {_SLOW_MS:g} ms, the longest "
-        f"{waits[-1] / 1000 if waits else math.inf:.1f} s",
+        f"half within {half_ms:.0f} ms; {slow} of {len(waits)} took more than {_SLOW_MS:g} ms, the "
+        f"longest {waits[-1] / 1000 if waits else math.inf:.1f} s ({_KILLED})",
         busy,
     )
 
