@@ -185,11 +185,7 @@ def _check_admin(stage: Stage, narrator: Narrator, done: AdminResult) -> None:
 
 def _check_speed(stage: Stage, narrator: Narrator, done: AdminResult, sharing: Sharing) -> None:
     rate, carried = stage.options.rate, done.achieved_per_s
-    busy = (
-        f"this machine carried {carried:.1f} of {rate:g} changes a second, {sharing}"
-        if sharing.busy
-        else None
-    )
+    busy = f"this machine was busy: {sharing}" if sharing.busy else None
     narrator.check_speed(
         f"at least {_RATE_MIN * rate:g} of {rate:g} changes/s",
         carried >= _RATE_MIN * rate,
