@@ -15,7 +15,7 @@ from bench.rig.ports import HOST, free_ports
 from bench.rig.waiting import PATIENCE_S, wait_for
 
 IDS: Final = (3000, 3001, 3002)
-_FOLLOWS: Final = frozenset({"UNINITIALIZED", "INACTIVE"})
+FOLLOWS: Final = frozenset({"UNINITIALIZED", "INACTIVE"})
 """States of the migration driver of a controller that does not lead."""
 Status = dict[str, Any]
 
@@ -87,7 +87,7 @@ class Controllers:
         found: Status | None = None
         for each in (self._leader, *others):
             said = self.nodes[each].status() if self.nodes[each].alive else None
-            if said is not None and said["migration"]["driver_state"] not in _FOLLOWS:
+            if said is not None and said["migration"]["driver_state"] not in FOLLOWS:
                 self._leader = each
                 return said
             found = found or said

@@ -111,7 +111,7 @@ def _check(stage: Stage, narrator: Narrator, watch: Watch, epoch_before: int) ->
         first = f"a broker finished it before the claim (zxid {finished} < {claim.czxid})"
         narrator.check_speed(what, False, first, "run it again to see it")
     else:
-        found = "it was still held back at the claim" + "".join(
+        found = "it was still pending when the controller claimed /controller" + "".join(
             f"; {path} is left" for path in left
         )
         narrator.check(what, not left, found)
@@ -119,5 +119,5 @@ def _check(stage: Stage, narrator: Narrator, watch: Watch, epoch_before: int) ->
     narrator.check(
         "dual write",
         state == "DUAL_WRITE" and watch.copied > 0,
-        f"{watch.copied} records copied; the driver went through {' > '.join(watch.states)}",
+        f"{watch.copied} records copied; states seen of the driver: {' > '.join(watch.states)}",
     )

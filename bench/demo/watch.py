@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from rich.live import Live
 from rich.table import Table
 
-from bench.demo.controllers import Controllers
+from bench.demo.controllers import FOLLOWS, Controllers
 from bench.demo.narrator import Narrator
 
 _POLL_S: Final = 0.2
@@ -87,9 +87,12 @@ class Watch:
         self.copied = max(self.copied, migration["records_copied"])
         self.lag_max = max(self.lag_max, migration["lag"]["records"] or 0)
         if self._live is None:
-            self._tell("driver", f"driver: {state}")
+            whose = " (no leader answers)" if state in FOLLOWS else ""
+            self._tell("driver", f"migration driver: {state}{whose}")
             for one in migration["waiting"]:
-                self._tell(f"{one['why']} {one['subject']}", f"missing: {one['text']}", once=True)
+                self._tell(
+                    f"{one['why']} {one['subject']}", f"/status says: {one['text']}", once=True
+                )
             if migration["records_copied"]:
                 self._tell("copied", f"copied: {migration['records_copied']} records")
             for broker in self._brokers:
@@ -113,7 +116,7 @@ class Watch:
         table.add_row("driver", " > ".join(self.states[-4:]))
         for broker in self._brokers:
             table.add_row(f"broker {broker}", standing(status, broker))
-        table.add_row("still missing", "\n".join(missing(status)) or "nothing")
+        table.add_row("waiting", "\n".join(missing(status)) or "nothing")
         table.add_row("copied", f"{migration['records_copied']} records")
         lag = migration["lag"]
         now = "unknown" if lag["records"] is None else f"{lag['records']} records, {lag['ms']} ms"
