@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections import Counter
 from typing import Final
 
 from aiokafka.errors import KafkaError
@@ -24,6 +25,7 @@ from bench.rig.java import JavaNotFoundError
 from bench.rig.process import ProcessError, end_undisturbed, interrupt_on_terminate, running
 
 INTERRUPTED: Final = 130
+_NEXT: Final = "docs/runbook.md is for a cluster of your own"
 
 # Their messages say enough; anything else is shown with its traceback.
 _EXPECTED: Final = (
@@ -96,15 +98,20 @@ def _verdict(narrator: Narrator, options: Options) -> int:
     """Print the last line; the exit code follows from the checks of safety alone."""
     safety = [each for each in narrator.checks if not each.of_speed]
     held = len(safety) - len(narrator.failed)
-    counts = {
-        "not judged": sum(each.held is None for each in narrator.checks),
-        "of speed FAILED": sum(each.held is False and each.of_speed for each in narrator.checks),
-    }
-    also = "".join(f"; {count} {what}" for what, count in counts.items() if count)
-    text = f"{held} of {len(safety)} checks held{also}; {narrator.elapsed_s:.0f} s in all"
+    others = Counter(each.held for each in narrator.checks if each.of_speed)
+    counts = {"held": True, "not judged": None, "FAILED": False}
+    also = ", ".join(f"{others[how]} {what}" for what, how in counts.items() if others[how])
+    text = (
+        f"{held} of {len(safety)} checks of safety held"
+        + (f"; of {others.total()} others: {also}" if also else "")
+        + f"; {narrator.elapsed_s:.0f} s in all"
+    )
     if narrator.failed:
         narrator.out.print(f"demo FAILED: {text}; logs in {options.out}", soft_wrap=True)
         return 1
     narrator.out.print(f"demo OK: {text}", soft_wrap=True)
+    report = options.out / "report" / "report.html"
+    look = "open the report in a browser; " if report.exists() else ""
+    narrator.out.print(f"next: {look}{_NEXT}; logs in {options.out}", soft_wrap=True)
     sys.stdout.flush()
     return 0
