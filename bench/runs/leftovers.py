@@ -130,7 +130,7 @@ def _runs(maker: Maker, here: Maker) -> bool:
 def _maker(value: bytes | None) -> Maker | None:
     try:
         return msgspec.json.decode(value or b"", type=Maker)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

@@ -107,7 +107,7 @@ class Survey:
         """A znode's JSON object; empty if it is absent or unreadable."""
         try:
             found = msgspec.json.decode(self.data(path) or b"{}")
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

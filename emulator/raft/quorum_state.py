@@ -27,6 +27,8 @@ _WAY_OUT: Final = (
     "records to every new voter, and remove this file from each copy and from the original"
 )
 
+_EPOCH_MAX: Final = 2**31 - 1
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ALONE: Final = "if this is the only voter, remove it, the log has the last epoch too"
 
 
@@ -114,11 +116,11 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
 
     Raises:
         RecoveryError: not such a file, one of a dynamic quorum (data_version 1, kraft.version 1),
-            an impossible epoch, or one written for other voters.
+            an impossible epoch, leader or vote, or one written for other voters.
     """
     try:
         file = msgspec.json.decode(data, type=_QuorumStateFile)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise RecoveryError(
             QUORUM_STATE, None, f"not an election state: {error}", _ALONE
         ) from error
@@ -129,9 +131,12 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
     if written and written != voters:
         why = f"written for voters {sorted(written)}, configured are {sorted(voters)}; {_WAY_OUT}"
         raise RecoveryError(QUORUM_STATE, None, why)
-    if file.leader_epoch < 0:
-        why = f"leaderEpoch {file.leader_epoch} is negative"
+    if not 0 <= file.leader_epoch <= _EPOCH_MAX:
+        why = f"leaderEpoch {file.leader_epoch} is no epoch"
         raise RecoveryError(QUORUM_STATE, None, why, _ALONE)
+    for what, node_id in (("leaderId", file.leader_id), ("votedId", file.voted_id)):
+        if node_id != NONE and node_id not in voters:
+            raise RecoveryError(QUORUM_STATE, None, f"{what} {node_id} is no voter", _ALONE)
     return ElectionState(file.leader_epoch, file.leader_id, file.voted_id)
 
 
@@ -139,7 +144,7 @@ def voters_in(data: bytes) -> AbstractSet[int]:
     """Ids of the voters that a ``quorum-state`` was written for; none if it cannot be read."""
     try:
         file = msgspec.json.decode(data, type=_QuorumStateFile)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         return frozenset()
     return frozenset(voter.voter_id for voter in file.current_voters)
 

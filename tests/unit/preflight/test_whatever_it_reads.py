@@ -13,12 +13,27 @@ from emulator.preflight.report import run
 from emulator.preflight.survey import DumpedZnode, Survey
 from tests.unit.preflight.clean import CLEAN, clean
 
-STRANGE = (None, 1, -1, "x", "", [1], {"0": 1}, {"0": ["a", {}, None]}, [{}], True, 1.5, 2**70)
+STRANGE = (
+    None,
+    1,
+    -1,
+    "x",
+    "",
+    [1],
+    {"0": 1},
+    {"0": ["a", {}, None]},
+    [{}],
+    True,
+    1.5,
+    2**70,
+    "\x9b",
+)
 RAW = (
     None,
     b"",
     b"x",
     b"\xff\xfe",
+    b'{"x":"\xff"}',
     b"[]",
     b"{}",
     b"null",

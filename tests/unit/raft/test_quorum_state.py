@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from emulator.raft import RecoveryError
-from emulator.raft.quorum_state import NEXT, ElectionState, QuorumState, VoterState, parse, render
+from emulator.raft.quorum_state import (
+    NEXT,
+    ElectionState,
+    QuorumState,
+    VoterState,
+    parse,
+    render,
+    voters_in,
+)
 
 
 def test_every_state_has_a_way_on_and_none_leads_without_standing():
@@ -42,7 +50,12 @@ def test_the_file_is_read_as_it_was_written():
     [
         (b"", "not an election state"),
         (b'{"leaderId":1}', "not an election state"),
-        (render(ElectionState(-1), {3000}), "leaderEpoch -1 is negative"),
+        (render(ElectionState(-1), {3000}), "leaderEpoch -1 is no epoch"),
+        (render(ElectionState(2**31), {3000}), "leaderEpoch 2147483648 is no epoch"),
+        (render(ElectionState(1, 9), {3000}), "leaderId 9 is no voter"),
+        (render(ElectionState(1, -1, -7), {3000}), "votedId -7 is no voter"),
+        (render(ElectionState(1), {3000}).replace(b'""', b'"\xff"'), "not an election state"),
+        (b'{"x":' + b"[" * 100_000, "not an election state"),
         (render(ElectionState(1), {3000, 3001}), r"written for voters \[3000, 3001\]"),
         (render(ElectionState(1), {3000}).replace(b'version":0', b'version":1'), "dynamic quorum"),
     ],
@@ -50,3 +63,4 @@ def test_the_file_is_read_as_it_was_written():
 def test_a_file_that_cannot_be_ours_stops_the_node(data, why):
     with pytest.raises(RecoveryError, match=why):
         parse(data, {3000})
+    assert voters_in(data) <= {3000, 3001}
