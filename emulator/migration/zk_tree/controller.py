@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from emulator.config.java_text import whole
 from emulator.migration.zk_tree import znode_json
 from emulator.migration.zk_tree.errors import ZnodeError
 
@@ -44,7 +45,7 @@ def parse(data: bytes | None) -> ControllerZnode:
     """
     found = znode_json.decode(PATH, data, _ControllerJson)
     try:
-        timestamp_ms = int(found.timestamp)
+        timestamp_ms = whole(found.timestamp)
     except ValueError as error:
         raise ZnodeError(PATH, str(error)) from error
     return ControllerZnode(found.brokerid, found.kraftControllerEpoch, timestamp_ms)
@@ -75,7 +76,7 @@ def parse_epoch(data: bytes | None) -> int:
         ZnodeError: anything else.
     """
     try:
-        epoch = int((data or b"").decode("ascii"))
+        epoch = whole((data or b"").decode("ascii"))
     except ValueError as error:
         raise ZnodeError(EPOCH_PATH, f"{data!r} is no epoch") from error
     if epoch >= EPOCH_MAX:

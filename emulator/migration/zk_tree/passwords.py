@@ -21,6 +21,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
+from emulator.config.java_text import INT_MAX, INT_MIN, trim, whole
 from emulator.config.passwords import CIPHERS, ITERATIONS_MIN, KEY_FACTORIES, PasswordSettings
 
 CBC, GCM = CIPHERS
@@ -189,6 +190,10 @@ def _java_length(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
+def _int(text: str) -> int:
+    return whole(text, INT_MIN, INT_MAX)
+
+
 def _parameters(text: str) -> _Parameters:
     """Parse an encoded password.
 
@@ -197,24 +202,24 @@ def _parameters(text: str) -> _Parameters:
     """
     pairs = {}
     for part in text.split(","):
-        name, colon, value = part.strip().rpartition(":")
+        name, colon, value = trim(part).rpartition(":")
         if not colon:
             raise ValueError("is a password that is not encoded")
-        pairs[name.strip()] = value.strip()
+        pairs[trim(name)] = trim(value)
     try:
         cipher, key_factory = pairs["cipherAlgorithm"], pairs["keyFactoryAlgorithm"]
         found = _Parameters(
             key_factory=key_factory,
             cipher=cipher,
-            key_bits=int(pairs["keyLength"]),
-            iterations=int(pairs["iterations"]),
+            key_bits=_int(pairs["keyLength"]),
+            iterations=_int(pairs["iterations"]),
             salt=base64.b64decode(pairs["salt"], validate=True),
             iv=base64.b64decode(pairs["initializationVector"], validate=True),
             encrypted=base64.b64decode(pairs["encryptedPassword"], validate=True),
-            length=int(pairs["passwordLength"]),
-            tag_bits=int(pairs.get("authenticationTagLength", TAG_BITS)),
+            length=_int(pairs["passwordLength"]),
+            tag_bits=_int(pairs.get("authenticationTagLength", str(TAG_BITS))),
         )
-        iterations, key_bits = int(pairs["iterations"]), int(pairs["keyLength"])
+        iterations, key_bits = _int(pairs["iterations"]), _int(pairs["keyLength"])
     except KeyError as error:
         raise ValueError(f"is encoded without {error.args[0]}") from None
     except ValueError:

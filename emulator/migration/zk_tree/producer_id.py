@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from emulator.config.java_text import whole
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import MetadataVersion
@@ -58,7 +59,7 @@ def parse(data: bytes | None) -> Block | None:
     if found.version != 1:
         raise ZnodeError(PATH, f"version {found.version} is unknown")
     try:
-        block = Block(found.broker, int(found.block_start), int(found.block_end))
+        block = Block(found.broker, whole(found.block_start), whole(found.block_end))
     except ValueError as error:
         raise ZnodeError(PATH, str(error)) from error
     if not 0 <= block.block_start <= block.block_end < 2**63 - 1:

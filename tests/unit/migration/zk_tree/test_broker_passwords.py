@@ -258,6 +258,8 @@ def test_of_what_a_password_was_encoded_with_nothing_may_be_missing(name: str) -
         (("salt", "initializationVector", "encryptedPassword"), "!{}", MALFORMED),
         (("salt", "initializationVector", "encryptedPassword"), "{}=", MALFORMED),
         (("keyLength", "iterations", "passwordLength"), "{}x", MALFORMED),
+        (("keyLength", "iterations", "passwordLength"), "0_{}", MALFORMED),
+        (("keyLength", "iterations", "passwordLength"), "{}\u00a0", MALFORMED),
         (
             ("keyLength", "iterations", "cipherAlgorithm", "keyFactoryAlgorithm"),
             "{}9",

@@ -28,6 +28,14 @@ def test_a_controller_epoch_that_leaves_none(epoch: int) -> None:
         controller.parse_epoch(controller.encode_epoch(epoch))
 
 
+@pytest.mark.parametrize(
+    "data", [b"1_0", b" 7", b"7\n", b"0x7", b"9" * 5_000, b"\xd9\xa3", b"", None]
+)
+def test_a_controller_epoch_that_kafka_reads_as_none(data: bytes | None) -> None:
+    with pytest.raises(ZnodeError, match="is no epoch"):
+        controller.parse_epoch(data)
+
+
 def test_a_controller_without_a_timestamp_has_none() -> None:
     assert controller.parse(b'{"brokerid":7}') == controller.ControllerZnode(7, -1, 0)
     bad = b'{"brokerid":7,"timestamp":"x"}'

@@ -45,6 +45,13 @@ def test_bounds_that_are_none(start: int, end: int) -> None:
     assert refusal.path == PATH
 
 
+@pytest.mark.parametrize("start", ["1_0", " 7", "7\u00a0", "", "7.0"])
+def test_bounds_that_kafka_reads_as_none(start: str) -> None:
+    data = _block(0, 999).replace(b'"0"', f'"{start}"'.encode())
+    with pytest.raises(ZnodeError, match="not a whole number"):
+        producer_id.parse(data)
+
+
 @pytest.mark.parametrize(
     ("following", "start", "end"), [(1, 0, 0), (999, 0, 998), (1_000, 0, 999), (1_001, 1, 1_000)]
 )
