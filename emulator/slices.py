@@ -7,10 +7,11 @@ equal events always give equal steps.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
+ItemT = TypeVar("ItemT")
 
 Slices: TypeAlias = Generator[None, None, T]
 """Yields between slices, and returns what was made."""
@@ -37,3 +38,54 @@ def whole(slices: Slices[T]) -> T:
         except StopIteration as end:
             made: T = end.value
             return made
+
+
+def goes_on(slices: Slices[None]) -> bool:
+    """Do the next slice; whether there are more."""
+    try:
+        next(slices)
+    except StopIteration:
+        return False
+    return True
+
+
+def listed(
+    make: Callable[[ItemT], T], items: Iterable[ItemT], most: int = ENTRIES_PER_SLICE
+) -> Slices[list[T]]:
+    """What is made of each item, in slices of at most ``most`` items.
+
+    >>> whole(listed(abs, [1, -2]))
+    [1, 2]
+    """
+    made: list[T] = []
+    for number, item in enumerate(items, 1):
+        made.append(make(item))
+        if number % most == 0:
+            yield
+    return made
+
+
+class Pace:
+    """Says where a slice ends, for work that is more than one loop.
+
+    Args:
+        most: what one slice takes, in entries.
+    """
+
+    __slots__ = ("_left", "_most")
+
+    def __init__(self, most: int = ENTRIES_PER_SLICE) -> None:
+        self._most = self._left = most
+
+    def over(self, weight: int = 1) -> bool:
+        """Count an entry, or what weighs as much as so many; whether the slice is over.
+
+        >>> pace = Pace(2)
+        >>> [pace.over() for _ in range(4)]
+        [False, True, False, True]
+        """
+        self._left -= weight
+        if self._left > 0:
+            return False
+        self._left = self._most
+        return True

@@ -8,7 +8,7 @@ back before encoding, by the functions that their module registers with ``normal
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
 from wire import diagnose
@@ -23,6 +23,8 @@ T = TypeVar("T")
 _DECODERS: dict[tuple[type, int], Callable[[bytes], Any]] = {}
 _BOUNDED: dict[tuple[type, int], Callable[[bytes, int], Any]] = {}
 _ENCODERS: dict[tuple[type, int], Callable[[Any], bytes]] = {}
+_SLICED_DECODERS: dict[tuple[type, int], Callable[[bytes, int], Generator[None, None, Any]]] = {}
+_SLICED_ENCODERS: dict[tuple[type, int], Callable[[Any], Generator[None, None, bytes]]] = {}
 _AFTER_DECODE: dict[type, Callable[[Any, int], Any]] = {}
 _BEFORE_ENCODE: dict[type, Callable[[Any, int], Any]] = {}
 
@@ -81,8 +83,7 @@ def raw_decode(cls: type[T], version: int, data: bytes, entries_max: int | None 
             decoder = _DECODERS[cls, version] = make_decoder(layout(cls, version))
         message: T = decoder(data)
     except TooManyError:
-        why = f"over {entries_max} entries in one message"
-        raise TooManyEntriesError(layout(cls, version).name, version, "", 0, why) from None
+        raise _too_many(cls, version, entries_max) from None
     except _DECODE_FAILURES as failure:
         raise diagnose.decode_failure(layout(cls, version), data, failure) from None
     return message
@@ -146,3 +147,50 @@ def encode(message: object, version: int) -> bytes:
     """
     restore = _BEFORE_ENCODE.get(type(message))
     return raw_encode(message if restore is None else restore(message, version), version)
+
+
+def decoding(cls: type[T], version: int, data: bytes, entries_max: int) -> Generator[None, None, T]:
+    """As :func:`decode`, in slices: a generator that returns the message.
+
+    Raises:
+        DecodeError: as of :func:`decode`.
+        DeclarationError: no release has that version.
+    """
+    decoder = _SLICED_DECODERS.get((cls, version))
+    if decoder is None:
+        decoder = make_decoder(layout(cls, version), bounded=True, sliced=True)
+        _SLICED_DECODERS[cls, version] = decoder
+    message: T
+    try:
+        message = yield from decoder(data, entries_max)
+    except TooManyError:
+        raise _too_many(cls, version, entries_max) from None
+    except _DECODE_FAILURES as failure:
+        raise diagnose.decode_failure(layout(cls, version), data, failure) from None
+    normalise = _AFTER_DECODE.get(cls)
+    return message if normalise is None else normalise(message, version)
+
+
+def encoding(message: object, version: int) -> Generator[None, None, bytes]:
+    """As :func:`encode`, in slices: a generator that returns the bytes.
+
+    Raises:
+        EncodeError: as of :func:`encode`.
+        DeclarationError: no release has that version.
+    """
+    restore = _BEFORE_ENCODE.get(type(message))
+    shaped = message if restore is None else restore(message, version)
+    cls = type(shaped)
+    encoder = _SLICED_ENCODERS.get((cls, version))
+    if encoder is None:
+        encoder = make_encoder(layout(cls, version), sliced=True)
+        _SLICED_ENCODERS[cls, version] = encoder
+    try:
+        return (yield from encoder(shaped))
+    except _ENCODE_FAILURES as failure:
+        raise diagnose.encode_failure(layout(cls, version), shaped, failure) from None
+
+
+def _too_many(cls: type, version: int, most: int | None) -> TooManyEntriesError:
+    why = f"over {most} entries in one message"
+    return TooManyEntriesError(layout(cls, version).name, version, "", 0, why)

@@ -10,6 +10,8 @@ Source: ApiMessageType.requestHeaderVersion and responseHeaderVersion, NetworkRe
 from __future__ import annotations
 
 import struct
+import sys
+from collections.abc import Generator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,9 +27,11 @@ __all__ = [
     "decode_body",
     "decode_request",
     "decode_response",
+    "decoding_body",
     "encode_head",
     "encode_request",
     "encode_response",
+    "encoding_response",
     "framed",
     "request_header_version",
     "response_header_version",
@@ -38,6 +42,8 @@ __all__ = [
 FRAME_BYTES_MAX: Final = 104_857_600
 """Kafka's default of ``socket.request.max.bytes``."""
 
+SLICED_BYTES: Final = 16_384
+"""A body of so many bytes is read in slices, by who can wait."""
 HEADER_TAGS_MAX: Final = 100
 """Kafka's clients send none."""
 _API_VERSIONS: Final = 18
@@ -272,6 +278,23 @@ def decode_body(
         return codec.decode(cls, header.api_version, body[: error.offset], entries_max)
 
 
+def decoding_body(
+    header: RequestHeader, body: bytes, *, trailing: bool = False, entries_max: int | None = None
+) -> Generator[None, None, Any]:
+    """As :func:`decode_body`; of a long body in slices: a generator that returns the message."""
+    if len(body) < SLICED_BYTES:
+        return decode_body(header, body, trailing=trailing, entries_max=entries_max)
+    cls = _body("request", header.api_key, header.api_version)
+    most = sys.maxsize if entries_max is None else entries_max
+    try:
+        return (yield from codec.decoding(cls, header.api_version, body, most))
+    except TrailingBytesError as error:
+        if not trailing:
+            raise
+        whole = body[: error.offset]
+        return (yield from codec.decoding(cls, header.api_version, whole, most))
+
+
 def encode_request(header: RequestHeader, message: object) -> bytes:
     """Write header and body, without the length.
 
@@ -313,9 +336,20 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, message
     Raises:
         EncodeError: the version cannot carry the message.
     """
-    tail = codec.encode(message, api_version)
+    return _response_head(api_key, api_version, correlation_id) + codec.encode(message, api_version)
+
+
+def encoding_response(
+    api_key: int, api_version: int, correlation_id: int, message: object
+) -> Generator[None, None, bytes]:
+    """As :func:`encode_response`, in slices: a generator that returns the bytes."""
+    tail = yield from codec.encoding(message, api_version)
+    return _response_head(api_key, api_version, correlation_id) + tail
+
+
+def _response_head(api_key: int, api_version: int, correlation_id: int) -> bytes:
     head = correlation_id.to_bytes(4, "big", signed=True)
-    return head + (b"\0" if response_header_version(api_key, api_version) else b"") + tail
+    return head + b"\0" if response_header_version(api_key, api_version) else head
 
 
 def decode_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, Any]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from emulator.controller.forwarding import says
+from emulator.controller.error_codes import says
 from emulator.deadlines import earliest
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.login import LoginError

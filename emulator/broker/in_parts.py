@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from emulator.net.reply import Request
-from wire.codec import encode
+from emulator.slices import Slices
+from wire.codec import encode, encoding
 from wire.codegen.runtime import write_varint
 from wire.codegen.source import width
 from wire.frame import response_header_version
@@ -89,13 +90,13 @@ class DividedAnswer:
         """The request of the next part."""
         return self._left.popleft()
 
-    def add(self, response: Any) -> None:
-        """Take the answer to a part; it is not changed in the end."""
+    def add(self, response: Any) -> Slices[None]:
+        """Encode the answer to a part, in slices; it is not changed in the end."""
         version = self.request.ticket.header.api_version
         form = layout(type(response), version)
         self._compact = form.flexible
         entries = getattr(response, self._entries)
-        data = encode(response, version)
+        data = yield from encoding(response, version)
         setattr(response, self._entries, [])
         empty = encode(response, version)
         setattr(response, self._entries, entries)

@@ -9,12 +9,11 @@ Source: BrokerServer, KafkaApis, Kafka 3.9; KIP-590.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from emulator.broker.clients import ClientSoftware
 from emulator.broker.controller_channel import ControllerChannel
@@ -35,10 +34,11 @@ from emulator.broker.registry import (
     refused,
     served,
 )
-from emulator.broker.shared_answers import payload_of
+from emulator.broker.shared_answers import sharing
 from emulator.broker.shared_control import SharedControl
 from emulator.broker.side import BrokerSide
 from emulator.broker.strict_versions import for_the_controller_alone
+from emulator.broker.under_way import UnderWay
 from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.java_text import INT_MAX
@@ -49,14 +49,17 @@ from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
 from emulator.net.control import ControlRequest
 from emulator.net.population import Population
-from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded
+from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded, encoding
 from emulator.seam import Accepted, Close, Closed, Connected, Effect, Event, Halt, Log, Received
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import UNEXPECTED, ErrorCode
-from wire.frame import encode_request
+from wire.frame import SLICED_BYTES, encode_request
 from wire.releases import forwardable
 
 TIMED_OUT: Final = "The controller did not answer in time."
+Work: TypeAlias = list[Effect] | Slices[list[Effect]]
+"""What is to be done for a request, done at once or in slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +110,9 @@ class BrokerNode:
                 lambda: side.cluster.image, config.tokens.secret, lambda: side.knows_users
             ),
         )
-        self.connections.entries_max = entries_max(self.advertised)
+        self.connections.bodies.entries_max = entries_max(self.advertised)
         if around.shared is not None:
-            self.connections.decoder = around.shared.decode
+            self.connections.bodies.decoder = around.shared.decode
         self.forwarding = Forwarding(
             ControllerChannel(
                 side.controller,
@@ -130,8 +133,8 @@ class BrokerNode:
             config.node_id, lambda: side.broker_epoch, self.forwarding.ask
         )
         self._outcomes: list[tuple[Request, Forwarded, PassOn | None]] = []
-        self._divided: deque[tuple[ServedApi, DividedAnswer]] = deque()
-        """Answers that are made a part in each step, one after the other's part."""
+        self._under_way = UnderWay(self.connections)
+        self._now_ms = 0
         self._stopping = False
         self._halted = False
 
@@ -140,7 +143,7 @@ class BrokerNode:
         """When ``step`` is due even if nothing happens."""
         times = [part.deadline_ms for part in self._parts]
         times.append(self.connections.deadline_ms)
-        if self._outcomes or self._divided:
+        if self._outcomes or self._under_way:
             times.append(0)
         return earliest(times)
 
@@ -154,7 +157,8 @@ class BrokerNode:
         """Take events, do what is due, return the effects in order."""
         if self._halted:
             return []
-        effects = self._next_part(now_ms)
+        self._now_ms = now_ms
+        effects = self._under_way.go_on(self._guarded)
         for conn in self.connections.behind:
             effects += self._requests(conn, b"", now_ms)
         for event in events:
@@ -207,15 +211,15 @@ class BrokerNode:
         requests, closing = self.connections.received(conn, data, now_ms)
         effects: list[Effect] = []
         for request in requests:
-            effects += self._guarded(request, partial(self._request, request, now_ms), now_ms)
+            effects += self._guarded(request, partial(self._request, request, now_ms))
         if not self.connections.owns(conn):
             self.clients.left(conn)
         return effects + closing
 
-    def _request(self, request: Request, now_ms: int) -> list[Effect]:
+    def _request(self, request: Request, now_ms: int) -> Work:
         header, message = request.ticket.header, request.message
         if isinstance(message, ControlRequest):
-            return self._reply(request, self.side.told(message, now_ms), now_ms)
+            return self._reply(request, self.side.told(message, now_ms))
         if isinstance(message, m.ApiVersionsRequest):
             self.clients.named(request.ticket.conn, message, header.api_version)
         api = served().get(header.api_key)
@@ -223,15 +227,23 @@ class BrokerNode:
             if header.api_key in self._forwardable:
                 return self._to_controller(request, request.frame, None, now_ms)
             code = ErrorCode.UNSUPPORTED_VERSION
-            return self._reply(request, refused(header.api_key, message, code, None), now_ms)
+            return self._refuse(request, code, None)
         if api.division is not None:
             pieces = api.division.pieces(message, header.api_version)
             if pieces:
-                divided = DividedAnswer(request, pieces, api.division.entries)
-                self._divided.append((api, divided))
-                self.connections.pause(request.ticket.conn)
-                return []
+                return self._divided(api, DividedAnswer(request, pieces, api.division.entries))
         answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
+        if isinstance(answer, Generator):
+            return self._made(request, answer)
+        return self._answered(request, answer, now_ms)
+
+    def _made(self, request: Request, slices: Slices[Any]) -> Slices[list[Effect]]:
+        answer = yield from slices
+        work = self._answered(request, answer, self._now_ms, long=True)
+        return (yield from work) if isinstance(work, Generator) else work
+
+    def _answered(self, request: Request, answer: Any, now_ms: int, *, long: bool = False) -> Work:
+        header, message = request.ticket.header, request.message
         match answer:
             case PassOn():
                 own = answer.message is message
@@ -240,37 +252,26 @@ class BrokerNode:
             case NoAnswer():
                 return self._close(request.ticket.conn)
             case Answer(shared=True, response=response):
-                return self._send(request.ticket, payload_of(header, response), now_ms)
+                return self._sending(request, sharing(header, response))
             case Answer():
                 self._create(request, answer, now_ms)
-                return self._reply(request, answer.response, now_ms)
+                return self._reply(request, answer.response, long=long)
             case _:
-                return self._reply(request, answer, now_ms)
+                return self._reply(request, answer, long=long)
 
-    def _next_part(self, now_ms: int) -> list[Effect]:
-        """Make the next part of one answer; those whose client has gone are left out."""
-        while self._divided:
-            api, divided = self._divided.popleft()
-            request, conn = divided.request, divided.request.ticket.conn
-            if self.connections.owns(conn):
-                part = partial(self._part, api, divided, now_ms)
-                effects = self._guarded(request, part, now_ms)
-                if all(other.request.ticket.conn != conn for _, other in self._divided):
-                    self.connections.resume(conn)
-                return effects
-        return []
-
-    def _part(self, api: ServedApi, divided: DividedAnswer, now_ms: int) -> list[Effect]:
-        request, piece = divided.request, divided.next_piece()
-        answer = api.function(self.side.cluster, piece, self._asked(request, now_ms))
-        if isinstance(answer, Answer):
-            self._create(request, answer, now_ms)
-            answer = answer.response
-        divided.add(answer)
-        if not divided.whole:
-            self._divided.append((api, divided))
-            return []
-        return self._send(request.ticket, divided.payload(), now_ms)
+    def _divided(self, api: ServedApi, divided: DividedAnswer) -> Slices[list[Effect]]:
+        request = divided.request
+        while not divided.whole:
+            yield
+            asked = self._asked(request, self._now_ms)
+            answer = api.function(self.side.cluster, divided.next_piece(), asked)
+            if isinstance(answer, Generator):
+                answer = yield from answer
+            if isinstance(answer, Answer):
+                self._create(request, answer, self._now_ms)
+                answer = answer.response
+            yield from divided.add(answer)
+        return self._send(request.ticket, divided.payload(), self._now_ms)
 
     def _asked(self, request: Request, now_ms: int) -> Asked:
         return Asked(
@@ -289,13 +290,13 @@ class BrokerNode:
 
     def _to_controller(
         self, request: Request, data: bytes, passed_on: PassOn | None, now_ms: int
-    ) -> list[Effect]:
+    ) -> Work:
         header = request.ticket.header
         key = header.api_key
         if self.config.strict_versions and for_the_controller_alone(header, self.side):
-            return self._reply(request, refused(key, request.message, *NOT_CONTROLLER), now_ms)
+            return self._refuse(request, *NOT_CONTROLLER)
         if not self.side.forwards:
-            return self._reply(request, refused(key, request.message, *unforwarded(key)), now_ms)
+            return self._refuse(request, *unforwarded(key))
         self.forwarding.forward(
             data,
             header,
@@ -320,44 +321,55 @@ class BrokerNode:
         outcomes, self._outcomes = self._outcomes, []
         for request, outcome, passed_on in outcomes:
             answer = partial(self._answer, request, outcome, passed_on, now_ms)
-            effects += self._guarded(request, answer, now_ms)
+            effects += self._guarded(request, answer)
         effects += [failure_line(one) for one in self.failures.take()]
         return effects
 
     def _answer(
         self, request: Request, outcome: Forwarded, passed_on: PassOn | None, now_ms: int
-    ) -> list[Effect]:
+    ) -> Work:
         ticket = request.ticket
         if outcome.error is not None:
             text = TIMED_OUT if outcome.error is ErrorCode.REQUEST_TIMED_OUT else UNEXPECTED
-            response = refused(ticket.header.api_key, request.message, outcome.error, text)
-            return self._reply(request, response, now_ms)
+            return self._refuse(request, outcome.error, text)
         if outcome.payload is None:
             return self._close(ticket.conn)
         if passed_on is not None:
-            return self._reply(request, passed_on.join(outcome.message), now_ms)
+            return self._reply(request, passed_on.join(outcome.message))
         return self._send(ticket, outcome.payload, now_ms)
 
-    def _guarded(
-        self, request: Request, work: Callable[[], list[Effect]], now_ms: int
-    ) -> list[Effect]:
+    def _guarded(self, request: Request, work: Callable[[], Work]) -> list[Effect]:
         """Do the work; what fails is this caller's answer: no request ends the broker."""
         key = request.ticket.header.api_key
         try:
-            return work()
+            made = work()
+            return self._under_way.begin(request, made) if isinstance(made, Generator) else made
         except Exception as error:  # noqa: BLE001 - whatever it is
             self.failures.note(key, error)
         try:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            return self._reply(request, refused(key, request.message, code, UNEXPECTED), now_ms)
+            return self._at_once(request, refused(key, request.message, code, UNEXPECTED))
         except Exception as error:  # noqa: BLE001 - not even an error can be said
             self.failures.note(key, error)
-            return self._send(request.ticket, None, now_ms)
+            return self._send(request.ticket, None, self._now_ms)
 
-    def _reply(self, request: Request, message: Any, now_ms: int) -> list[Effect]:
+    def _refuse(self, request: Request, code: ErrorCode, text: str | None) -> Work:
+        key = request.ticket.header.api_key
+        return self._reply(request, refused(key, request.message, code, text))
+
+    def _reply(self, request: Request, message: Any, *, long: bool = False) -> Work:
+        """Answer it; ``long``: the answer may be long, though the request is not."""
+        if long or request.ticket.bytes >= SLICED_BYTES:
+            return self._sending(request, encoding(request.ticket.header, message))
+        return self._at_once(request, message)
+
+    def _at_once(self, request: Request, message: Any) -> list[Effect]:
         newest = self.advertised[API_VERSIONS][1]
         payload = encoded(request.ticket.header, message, newest)
-        return self._send(request.ticket, payload, now_ms)
+        return self._send(request.ticket, payload, self._now_ms)
+
+    def _sending(self, request: Request, payload: Slices[bytes]) -> Slices[list[Effect]]:
+        return self._send(request.ticket, (yield from payload), self._now_ms)
 
     def _send(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
         effects = self.connections.reply(ticket, payload, now_ms)

@@ -6,11 +6,13 @@ the same but for the controller that it names.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
-from wire.frame import RequestHeader, encode_response
+from emulator.slices import Slices
+from wire.frame import RequestHeader, encoding_response
 
+T = TypeVar("T")
 KEPT_MAX: Final = 8
 """Answers of this kind that are kept, in a process."""
 
@@ -30,8 +32,30 @@ class Same:
         return id(self.of)
 
 
-def payload_of(header: RequestHeader, response: Any) -> bytes:
-    """Header and body of a response that is kept; it must not be changed any more.
+class Kept:
+    """What was made last, by what it is made of."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, Any] = {}
+
+    def made(self, key: Any, make: Callable[[], Slices[T]]) -> Slices[T]:
+        """The value of a key, made in slices if it is not kept."""
+        found: T | None = self._kept.pop(key, None)
+        if found is None:
+            found = yield from make()
+        self._kept.pop(key, None)
+        self._kept[key] = found
+        # Those that were asked for least recently come first.
+        for old in [*self._kept][:-KEPT_MAX]:
+            del self._kept[old]
+        return found
+
+
+_ENCODED: Final = Kept()
+
+
+def sharing(header: RequestHeader, response: Any) -> Slices[bytes]:
+    """Header and body of a response that is kept, in slices; it must not be changed any more.
 
     Args:
         header: of the request.
@@ -40,11 +64,8 @@ def payload_of(header: RequestHeader, response: Any) -> bytes:
     Raises:
         EncodeError: the version cannot carry it.
     """
-    encoded = _encoded(Same(response), header.api_key, header.api_version)
-    return header.correlation_id.to_bytes(4, "big", signed=True) + encoded
-
-
-@lru_cache(maxsize=KEPT_MAX)
-def _encoded(response: Same, api_key: int, api_version: int) -> bytes:
-    """What follows the correlation id."""
-    return encode_response(api_key, api_version, 0, response.of)[4:]
+    key, version = header.api_key, header.api_version
+    encoded: bytes = yield from _ENCODED.made(
+        (Same(response), key, version), lambda: encoding_response(key, version, 0, response)
+    )
+    return header.correlation_id.to_bytes(4, "big", signed=True) + encoded[4:]

@@ -12,7 +12,8 @@ from typing import Final, Protocol
 
 from emulator.controller.authorizer import not_authorized
 from emulator.controller.context import CLUSTER_NAME, Authorizer, Call
-from emulator.controller.registry import handlers, refused
+from emulator.controller.registry import handlers
+from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.raft.requests import RAFT_REQUESTS
@@ -35,8 +36,8 @@ class Committed(Protocol):
         """Whether the image holds everything that was committed before this node started."""
 
 
-def refusal(call: Call, metadata: Committed, authorizer: Authorizer | None) -> object | None:
-    """The response for a caller who is not authorized to make this call; None if the caller is.
+def refusal(call: Call, metadata: Committed, authorizer: Authorizer | None) -> ApiError | None:
+    """The error for a caller who is not authorized to make this call; None if the caller is.
 
     The listener opens before the ACLs are loaded (``early.start.listeners`` has it by default).
     Until then only super users are served. All other callers get UNKNOWN_SERVER_ERROR, the code
@@ -50,17 +51,12 @@ def refusal(call: Call, metadata: Committed, authorizer: Authorizer | None) -> o
     if authorizer is None or isinstance(call.message, m.ApiVersionsRequest):
         return None
     if not metadata.loaded and not authorizer.is_super_user(call.principal):
-        return refused(call.header.api_key, call.message, ErrorCode.UNKNOWN_SERVER_ERROR, NOT_READY)
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, NOT_READY)
     needs = needed(call.message)
     cluster = ResourceType.CLUSTER
     if needs is None or authorizer.allows(metadata.stable, call, needs, cluster, CLUSTER_NAME):
         return None
-    return refused(
-        call.header.api_key,
-        call.message,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        not_authorized(call),
-    )
+    return ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, not_authorized(call))
 
 
 def needed(message: object) -> Operation | None:

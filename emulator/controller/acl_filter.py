@@ -6,10 +6,11 @@ Kafka 3.9; KIP-290 (MATCH).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from emulator.controller.authorizer import guards
 from emulator.metadata.acls import (
     WILDCARD,
     Acl,
@@ -65,20 +66,25 @@ class AclFilter:
         everyone = self.principal is None and self.host is None
         everyone = everyone and self.operation == Operation.ANY
         everyone = everyone and self.permission == Permission.ANY
-        for resource, acls in self._candidates(image):
+        for resource, acls in self.candidates(image):
             if not self._covers(resource):
                 continue
             entries = [entry for entry in acls.items() if everyone or self._fits(entry[1])]
             if entries:
                 yield resource, entries
 
-    def _candidates(self, image: Image) -> Iterable[tuple[Resource, ResourceAcls]]:
-        """Resources that may match: some if the filter names them, else all."""
-        if self.name is None or self.pattern_type == PatternType.MATCH:
+    def candidates(self, image: Image) -> Collection[tuple[Resource, ResourceAcls]]:
+        """Resources that may match: some if the filter has a name, else all."""
+        if self.name is None:
             return image.acls_by_resource.items()
         kinds = [self.resource_type] if self.resource_type != ResourceType.ANY else _STORED_TYPES
+        if self.pattern_type == PatternType.MATCH:
+            acls = image.acls_by_resource
+            return sorted(
+                (one for kind in kinds for one in guards(acls, kind, self.name)), key=_key
+            )
         keys = (Resource(kind, pattern, self.name) for kind in kinds for pattern in _STORED)
-        return ((key, image.resource_acls(key)) for key in keys)
+        return [(key, image.resource_acls(key)) for key in keys]
 
     def _covers(self, resource: Resource) -> bool:
         if self.resource_type not in {ResourceType.ANY, resource.resource_type}:
@@ -106,6 +112,10 @@ class AclFilter:
 def by_resource_and_id(entry: Entry) -> tuple[Resource, bytes]:
     """The key by which entries are sorted."""
     return entry[1].resource, entry[0]
+
+
+def _key(found: tuple[Resource, ResourceAcls]) -> Resource:
+    return found[0]
 
 
 def _known(kind: _Kind, number: int) -> bool:

@@ -17,12 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.controller.context import Call
+from emulator.controller.error_codes import ENTRIES_PER_SLICE, finding
 from emulator.controller.failures import RequestFailures
-from emulator.controller.forwarding import sealed
+from emulator.controller.forwarding import sealing
 from emulator.controller.journal import DivergedError
-from emulator.controller.registry import advertised, handlers, refused
+from emulator.controller.long_answers import LongAnswers
+from emulator.controller.registry import advertised, handlers, refusing
 from emulator.controller.urgency import Urgency
-from emulator.net.reply import API_VERSIONS, Reply, Ticket, encoded
+from emulator.net.reply import API_VERSIONS, Reply, Ticket, encoded, encoding
+from emulator.slices import Pace, Slices, goes_on, whole
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader
 
@@ -40,13 +43,14 @@ class EncodedReply(msgspec.Struct, frozen=True, gc=False):
     ``call`` is the inner call, if it came in an Envelope; ``answer`` is its response. ``message``
     is sent under the ticket: ``answer``, or the EnvelopeResponse around it. ``payload`` is
     ``message`` encoded with its header, without the length; None if no response can be encoded and
-    the connection must be closed.
+    the connection must be closed. ``error``: the first error code in it, the Envelope's first.
     """
 
     call: Call
     answer: object
     message: object
     payload: bytes | None
+    error: int = 0
 
     @property
     def ticket(self) -> Ticket:
@@ -66,6 +70,7 @@ class Answers:
         self._ready: list[EncodedReply] = []
         self._forwarded: list[Call] = []
         self._at_raft: dict[Ticket, Call] = {}
+        self.long = LongAnswers()
 
     def take(self) -> list[EncodedReply]:
         """Responses that became ready since the last call, in that order."""
@@ -78,11 +83,17 @@ class Answers:
         Raises:
             EncodeError: its version cannot carry it.
         """
-        payload = self._encoded(call.header, message)
+        return whole(self.making(call, message))
+
+    def making(self, call: Call, message: object) -> Slices[EncodedReply]:
+        """The same, in slices."""
+        payload = yield from self._encoding(call.header, message)
+        error = yield from finding(message, None, Pace(ENTRIES_PER_SLICE))
         if call.outer is None:
-            return EncodedReply(call, message, message, payload)
-        envelope = sealed(call.header, message, payload)
-        return EncodedReply(call, message, envelope, self._encoded(call.outer.header, envelope))
+            return EncodedReply(call, message, message, payload, error)
+        envelope = yield from sealing(call.header, message, payload)
+        outside = encoded(call.outer.header, envelope, self._api_versions_max)
+        return EncodedReply(call, message, envelope, outside, envelope.error_code or error)
 
     def give(self, answered: EncodedReply) -> None:
         """Mark a response as ready to send."""
@@ -90,10 +101,32 @@ class Answers:
 
     def refuse(self, call: Call, code: ErrorCode, text: str | None) -> None:
         """Answer a call with one error for everything it asked."""
-        try:
-            self.give(self.made(call, refused(call.header.api_key, call.message, code, text)))
-        except Exception as error:  # noqa: BLE001 - as whatever else cannot be answered
-            self.fail(call, error)
+        with self.to(call):
+            self.begin(call, self._refusing(call, code, text))
+
+    def _refusing(self, call: Call, code: ErrorCode, text: str | None) -> Slices[None]:
+        refusal = yield from refusing(call.header.api_key, call.message, code, text)
+        yield from self.giving(call, refusal)
+
+    def giving(self, call: Call, message: object) -> Slices[None]:
+        """Send the response to a call, once it is encoded, in slices."""
+        self.give((yield from self.making(call, message)))
+
+    def begin(self, call: Call, slices: Slices[None]) -> None:
+        """Do the first slice of what answers a call; :meth:`go_on` does the others.
+
+        Raises:
+            Exception: of the slice.
+        """
+        if goes_on(slices):
+            self.long.put(call, slices)
+
+    def go_on(self) -> None:
+        """Do the next slice of one of the long answers, if there are any."""
+        if self.long:
+            call, slices = self.long.next()
+            with self.to(call):
+                self.begin(call, slices)
 
     def refuse_blocked(self, call: Call, retry_ms: int) -> None:
         """Answer REQUEST_TIMED_OUT to a call that waited for ZooKeeper until its deadline.
@@ -105,11 +138,15 @@ class Answers:
         """
         code, api_key = ErrorCode.REQUEST_TIMED_OUT, call.header.api_key
         ordinary = handlers()[api_key].urgency is Urgency.ORDINARY
-        with self.to(call):
-            refusal = refused(api_key, call.message, code, BLOCKED)
+
+        def blocked() -> Slices[None]:
+            refusal = yield from refusing(api_key, call.message, code, BLOCKED)
             if ordinary and isinstance(refusal, Struct) and hasattr(refusal, "throttle_time_ms"):
                 refusal = replace(refusal, throttle_time_ms=retry_ms)
-            self.give(self.made(call, refusal))
+            yield from self.giving(call, refusal)
+
+        with self.to(call):
+            self.begin(call, blocked())
 
     def fail(self, call: Call, error: Exception) -> None:
         """Answer UNKNOWN_SERVER_ERROR and record the failure; never raises.
@@ -120,7 +157,7 @@ class Answers:
         self.failures.note(call.header.api_key, error)
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         try:
-            refusal = refused(call.header.api_key, call.message, code, UNEXPECTED)
+            refusal = whole(refusing(call.header.api_key, call.message, code, UNEXPECTED))
             answered = self.made(call, refusal)
         except Exception as again:  # noqa: BLE001 - the last place that can answer
             if call.outer is not None:
@@ -161,10 +198,10 @@ class Answers:
         with self.to(call):
             self.give(self.made(call, reply.message))
 
-    def _encoded(self, header: RequestHeader, message: object) -> bytes:
+    def _encoding(self, header: RequestHeader, message: object) -> Slices[bytes]:
         key = (header.api_key, header.api_version)
         if header.api_key not in _ALIKE:
-            return encoded(header, message, self._api_versions_max)
+            return (yield from encoding(header, message))
         # The offer is the same until a feature changes, and observers that stand at one offset are
         # given one message: only the correlation id before it differs.
         known = self._alike.get(key)

@@ -80,7 +80,7 @@ class StandardAuthorizer:
         principals = {call.principal, ANYBODY}
         hosts = {host_address(call.client_address), WILDCARD}
         guarded = allowed = False
-        for group in guards(image.acls_by_resource, resource_type, name):
+        for _, group in guards(image.acls_by_resource, resource_type, name):
             guarded = True
             for acl in group.values():
                 if acl.principal not in principals or acl.host not in hosts:
@@ -93,8 +93,10 @@ class StandardAuthorizer:
         return allowed if guarded else self.allow_everyone_if_no_acl_found
 
 
-def guards(acls: AclsByResource, resource_type: int, name: str) -> Iterator[ResourceAcls]:
-    """The entries of every resource pattern that covers a name.
+def guards(
+    acls: AclsByResource, resource_type: int, name: str
+) -> Iterator[tuple[Resource, ResourceAcls]]:
+    """Every resource pattern that covers a name, and its entries.
 
     Prefixes are found by binary search in the sorted keys: the greatest key not above the name is
     either a prefix of it, or gives an upper limit for the length of all remaining prefixes. So the
@@ -102,16 +104,17 @@ def guards(acls: AclsByResource, resource_type: int, name: str) -> Iterator[Reso
     """
     kind = int(resource_type)
     for literal in dict.fromkeys((name, WILDCARD)):
-        group = acls.get(Resource(kind, int(PatternType.LITERAL), literal))
+        resource = Resource(kind, int(PatternType.LITERAL), literal)
+        group = acls.get(resource)
         if group is not None:
-            yield group
+            yield resource, group
     rest = name
     while rest:
         below = acls.floor(Resource(kind, int(PatternType.PREFIXED), rest))
         if below is None or below[:2] != (kind, PatternType.PREFIXED):
             return
         if rest.startswith(below.name):
-            yield acls[below]
+            yield below, acls[below]
             rest = below.name[:-1]
         else:
             rest = rest[: _shared(rest, below.name)]

@@ -16,6 +16,7 @@ import msgspec
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
+from emulator.controller.moving import MovingTopics
 from emulator.controller.mutation_quota import UNLIMITED, MutationQuota
 from emulator.controller.token_index import TokenIndex
 from emulator.metadata.acls import Operation, ResourceType
@@ -197,6 +198,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     mutation_quota: MutationQuota = UNLIMITED
     tokens: TokenIndex | None = None
     """Tokens by HMAC, of any image; None: to be made."""
+    moving: MovingTopics = msgspec.field(default_factory=MovingTopics)
+    """Topics whose partitions are being moved, of any image."""
 
     def allowed(
         self, image: Image, operation: Operation, resource_type: ResourceType, name: str

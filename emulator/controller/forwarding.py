@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from emulator.controller.context import Call
+from emulator.controller.error_codes import ENTRIES_PER_SLICE, finding
 from emulator.controller.registry import advertised, entries_max
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.codec import decode
 from wire.errors import DecodeError, ErrorCode, TooManyEntriesError
-from wire.frame import RequestHeader, decode_body, split_request
+from wire.frame import RequestHeader, decoding_body, split_request
 from wire.releases import forwardable
 from wire.schema import spec
 
@@ -29,8 +31,8 @@ class Principal(NamedTuple):
     token_authenticated: bool
 
 
-def opened(call: Call, release: str) -> Call | ErrorCode:
-    """The request inside an Envelope, or the Envelope's error.
+def opening(call: Call, release: str) -> Slices[Call | ErrorCode]:
+    """The request inside an Envelope, or the Envelope's error; read in slices.
 
     PRINCIPAL_DESERIALIZATION_FAILURE, then INVALID_REQUEST for the address, UNSUPPORTED_VERSION for
     a header or body that cannot be decoded or an unsupported API, INVALID_REQUEST for an API that
@@ -58,7 +60,7 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
         return ErrorCode.UNSUPPORTED_VERSION
     try:
         most = entries_max(release).get(header.api_key)
-        message = decode_body(header, body, trailing=True, entries_max=most)
+        message = yield from decoding_body(header, body, trailing=True, entries_max=most)
     except TooManyEntriesError:
         return ErrorCode.INVALID_REQUEST
     except DecodeError:
@@ -78,8 +80,8 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
     )
 
 
-def sealed(header: RequestHeader, message: object, payload: bytes) -> m.EnvelopeResponse:
-    """The Envelope around the answer to the request inside.
+def sealing(header: RequestHeader, message: object, payload: bytes) -> Slices[m.EnvelopeResponse]:
+    """The Envelope around the answer to the request inside; it is looked through in slices.
 
     A response with NOT_CONTROLLER in any field (NOT_LEADER_OR_FOLLOWER for DescribeQuorum) is not
     passed on: the EnvelopeResponse carries that error instead, and the broker looks for the
@@ -93,25 +95,9 @@ def sealed(header: RequestHeader, message: object, payload: bytes) -> m.Envelope
     moved = ErrorCode.NOT_CONTROLLER
     if header.api_key == _DESCRIBE_QUORUM:
         moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if says(message, moved):
+    if (yield from finding(message, moved, Pace(ENTRIES_PER_SLICE))):
         return m.EnvelopeResponse(response_data=None, error_code=ErrorCode.NOT_CONTROLLER)
     return m.EnvelopeResponse(response_data=payload, error_code=ErrorCode.NONE)
-
-
-def says(message: object, code: ErrorCode) -> bool:
-    """Whether any ``error_code`` in a response has this value.
-
-    >>> says(m.DeleteTopicsResponse(), ErrorCode.NOT_CONTROLLER)
-    False
-    """
-    for name in getattr(type(message), "__struct_fields__", ()):
-        value = getattr(message, name)
-        if name == "error_code":
-            if value == code:
-                return True
-        elif isinstance(value, list) and any(says(entry, code) for entry in value):
-            return True
-    return False
 
 
 def decode_principal(data: bytes | None) -> Principal | None:

@@ -16,7 +16,7 @@ from typing import Final
 from emulator.controller import access, promises
 from emulator.controller.activation import activation, registration
 from emulator.controller.answers import Answers, EncodedReply
-from emulator.controller.context import Call, Context, ControllerConfig
+from emulator.controller.context import Call, ControllerConfig
 from emulator.controller.gate import NO_OTHERS, Gate, OtherLimits
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.idle_pace import IdlePace
@@ -37,6 +37,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.net.reply import Ticket
 from emulator.raft.requests import RAFT_REQUESTS
+from emulator.slices import Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -65,12 +66,14 @@ class Controller:
         self._idle_pace = IdlePace(config.metadata_max_idle_interval_ms)
         self.surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
         self.answers = Answers(config.release)
+        self._refuse = self.answers.refuse
         self._writes = Writes(
             self._journal, self.answers, self.surroundings, self.heartbeats, self._too_early
         )
         self._purgatory, self._turns = self._writes.purgatory, self._writes.turns
         self._sessions = SessionTimer(config, self._journal, self.heartbeats, self._writes.work)
         self._ending = False
+        self._now_ms = 0
 
     # State that other machines read.
 
@@ -118,9 +121,8 @@ class Controller:
             ActivationRefusedError: log and configuration contradict each other; nothing is
                 appended.
         """
-        before = self._journal.before_transaction
         began = activation(
-            before,
+            self._journal.before_transaction,
             self.config,
             empty=self._journal.empty,
             in_transaction=self._journal.in_transaction,
@@ -129,8 +131,7 @@ class Controller:
         self._journal.reindex()
         for batch in began.batches:
             self.append(batch, now_ms)
-        own = registration(self.tip, self.config)
-        if own is not None:
+        if (own := registration(self.tip, self.config)) is not None:
             self._journal.append((own,), now_ms)
         self._writes.begin_term()
         self.resume(now_ms)
@@ -177,10 +178,9 @@ class Controller:
             self._request(call, now_ms)
 
     def _request(self, call: Call, now_ms: int) -> None:
-        refusal = access.refusal(call, self._journal, self.config.authorizer)
-        if refusal is not None:
+        if refusal := access.refusal(call, self._journal, self.config.authorizer):
             self.surroundings.denied(call, refusal, now_ms)
-            self.answers.give(self.answers.made(call, refusal))
+            self.answers.refuse(call, refusal.code, refusal.message)
             return
         if call.header.api_key in RAFT_REQUESTS:
             self.answers.forward(call)
@@ -199,13 +199,12 @@ class Controller:
         """Whether the call was refused because it needs the metadata of ZooKeeper."""
         if handler.pre_migration or not self._in_pre_migration:
             return False
-        text = "The controller is in pre-migration mode."
-        self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
+        self._refuse(call, ErrorCode.NOT_CONTROLLER, "The controller is in pre-migration mode.")
         return True
 
     def left(self, gone: Callable[[Ticket], bool], now_ms: int) -> None:
         """Connections with these tickets are closed: drop their calls that have to wait."""
-        for call in self._writes.drop(gone, now_ms):
+        for call in (*self._writes.drop(gone, now_ms), *self.answers.long.drop(gone)):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 
     def kept_from(self, offset: int | None) -> None:
@@ -232,15 +231,19 @@ class Controller:
     @property
     def busy(self) -> bool:
         """Whether :meth:`go_on` has something to do at once: a long call, or calls behind it."""
-        return self._turns.busy
+        return self._turns.busy or bool(self.answers.long)
 
     @property
     def busy_conns(self) -> set[int]:
         """Connections whose calls are under way or wait for a long one."""
-        return self._turns.conns
+        return self._turns.conns | self.answers.long.conns
 
     def go_on(self, now_ms: int) -> None:
-        """Do a slice of a long call; after its last one take those that waited for it, in order."""
+        """Do a slice of a long answer, and of a long call; then take those that waited for it."""
+        self._now_ms = now_ms
+        self.answers.go_on()
+        if not self.active or not self._turns.busy:
+            return
         self._writes.go_on(now_ms)
         # Before the next one: as long as long calls wait, one is under way at each tick.
         self._own_work(now_ms)
@@ -299,11 +302,11 @@ class Controller:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``tick`` has something to do next; None while not active."""
+        """When ``tick`` has something to do next; None while not active, without long answers."""
+        if self.busy:
+            return 0
         if not self.active:
             return None
-        if self._turns.busy:
-            return 0
         deadlines = [self._purgatory.deadline_ms, self.gate.deadline_ms]
         if not self._ending:
             deadlines += [self._sessions.deadline_ms, self._sweep_ms, self._no_op_ms]
@@ -316,10 +319,10 @@ class Controller:
         are due. This runs before the metadata copy too: a broker that dies before it must not count
         as ready. Partitions that the copy shows to be led by such a broker get other leaders.
         """
+        if self.busy:
+            self.go_on(now_ms)
         if not self.active:
             return
-        if self._turns.busy:
-            self.go_on(now_ms)
         for call in self._purgatory.expired(now_ms):
             self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, TIMED_OUT)
         for call in self.gate.expired(now_ms):
@@ -339,8 +342,7 @@ class Controller:
         if self._turns.under_way:
             return  # the end of a session goes on
         self._sweep(now_ms)
-        no_op_ms = self._no_op_ms
-        if no_op_ms is not None and no_op_ms <= now_ms:
+        if (due_ms := self._no_op_ms) is not None and due_ms <= now_ms:
             self._journal.append((r.NoOpRecord(),), now_ms)
 
     @property
@@ -357,11 +359,10 @@ class Controller:
         return self._periodic.deadline_ms(at.tip, at.index, at.last_append_ms, self.gate.room)
 
     def _sweep(self, now_ms: int) -> None:
-        due_ms = self._sweep_ms
-        if due_ms is None or due_ms > now_ms:
+        if (due_ms := self._sweep_ms) is None or due_ms > now_ms:
             return
-        journal = self._journal
-        records = self._periodic.next(journal.tip, journal.index, now_ms, self.gate.room)
+        at = self._journal
+        records = self._periodic.next(at.tip, at.index, now_ms, self.gate.room)
         if records:
             self._writes.admit(records, now_ms, atomic=True)
 
@@ -369,27 +370,27 @@ class Controller:
     def _in_pre_migration(self) -> bool:
         return self.tip.migration_state is MigrationState.PRE_MIGRATION
 
-    def _context(self, call: Call, now_ms: int) -> Context:
-        return self.surroundings.of(call, now_ms, self.leader_id)
-
     def _read(self, handler: Handler, call: Call, now_ms: int) -> None:
-        result = handler.function(self.stable, call.message, self._context(call, now_ms))
-        assert isinstance(result, Result), "a read is one step"
+        self._now_ms = now_ms
+        context = self.surroundings.of(call, now_ms, self.leader_id)
+        result = handler.function(self.stable, call.message, context)
+        self.answers.begin(call, self._reading(call, result))
+
+    def _reading(self, call: Call, result: Result[object] | Slices[Result[object]]) -> Slices[None]:
+        if not isinstance(result, Result):
+            result = yield from result
         assert not result.records, "a read appends nothing"
         inner = result.response
         if isinstance(inner, Call):
-            self.request(inner, now_ms)
+            self.request(inner, self._now_ms)
         else:
-            self.answers.give(self.answers.made(call, inner))
+            yield from self.answers.giving(call, inner)
 
     def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
         if isinstance(call.message, m.BrokerRegistrationRequest) and not self._turns.waits(call):
             # Its session may have ended before the timer ran: fence it first.
             self._sessions.fence_if_lapsed(call.message.broker_id, now_ms)
         self._writes.take(handler, call, self.leader_id, now_ms)
-
-    def _refuse(self, call: Call, code: ErrorCode, message: str) -> None:
-        self.answers.refuse(call, code, message)
 
     def _who_leads(self) -> str:
         if self.leader_id < 0:

@@ -42,9 +42,10 @@ FunctionT = TypeVar("FunctionT", bound=HandlerFunction)
 class Handler:
     """One API of the controller.
 
-    ``function`` may be a generator, if it does not read: it yields after some hundred entries, and
-    the image, the index and the log stay as they are until it has returned.
-    ``refused(request, code, message)`` builds the answer that carries one error for everything.
+    ``function`` may be a generator: it yields after some hundred entries, and the image, and of
+    one that may append the index and the log, stay as they are until it has returned.
+    ``refused(request, code, message)`` builds the answer that carries one error for everything; it
+    may be a generator too.
     ``pre_migration``: served before the metadata copy is complete, and answered as soon as its
     records are committed, even inside an open metadata transaction. ``urgency``: at which bound on
     unwritten changes its records have to wait. ``read``: sees the committed image, appends nothing,
@@ -142,7 +143,13 @@ def refused(key: int, request: object, code: ErrorCode, text: str | None) -> obj
         code: not NONE.
         text: error message for the caller; most APIs of the Raft machine have no field for it.
     """
+    return whole(refusing(key, request, code, text))
+
+
+def refusing(key: int, request: object, code: ErrorCode, text: str | None) -> Slices[object]:
+    """As :func:`refused`, in slices."""
     raft = RAFT_REQUESTS.get(key)
     if raft is not None:
         return raft.refused(request, code)
-    return handlers()[key].refused(request, code, text)
+    made = handlers()[key].refused(request, code, text)
+    return (yield from made) if isinstance(made, Generator) else made

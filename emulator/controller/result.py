@@ -18,6 +18,8 @@ Record: TypeAlias = object
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 
+TEXTS_MAX: Final = 1_000_000
+"""Maximum characters of the error texts of one answer, and one text more."""
 TEXT_MAX: Final = 2_000
 """Maximum characters of a text that quotes a caller: at most 8 kB; strings may have 32 kB."""
 
@@ -38,6 +40,27 @@ def shortened(text: str, longest: int = TEXT_MAX) -> str:
         return text
     kept = (longest - 26) // 2
     return f"{text[:kept]}... ({len(text) - 2 * kept} left out) ...{text[-kept:]}"
+
+
+class Texts:
+    """The error texts of one answer: once they are ``TEXTS_MAX`` characters, the rest have none.
+
+    A partition takes four bytes of a request, and the text for it may quote a long name.
+    """
+
+    def __init__(self) -> None:
+        self._left = TEXTS_MAX
+
+    def take(self, text: str | None) -> str | None:
+        """The text of the next error, or None.
+
+        >>> Texts().take("short")
+        'short'
+        """
+        if text is None or self._left <= 0:
+            return None
+        self._left -= len(text)
+        return text
 
 
 @dataclass(frozen=True, slots=True)

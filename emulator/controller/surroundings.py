@@ -8,6 +8,7 @@ from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
 from emulator.controller.journal import Journal
+from emulator.controller.moving import MovingTopics
 from emulator.controller.mutation_quota import MutationQuotas
 from emulator.controller.refused_broker import attempt
 from emulator.controller.registrations import Registrations
@@ -36,6 +37,7 @@ class Surroundings:
         self._quotas = MutationQuotas(config.mutation_quota)
         self.registrations = Registrations()
         self.tokens = TokenIndex(config.tokens.secret)
+        self._moving = MovingTopics()
         self.queue_ms = Distribution()
         """How long each call that may append waited for those before it."""
 
@@ -61,20 +63,17 @@ class Surroundings:
                 tip.client_quotas, call.principal, call.header.client_id, now_ms
             ),
             tokens=self.tokens,
+            moving=self._moving,
         )
 
-    def denied(self, call: Call, answer: object, now_ms: int) -> None:
+    def denied(self, call: Call, error: ApiError, now_ms: int) -> None:
         """A caller may not make this call; of a broker that would register, it is remembered."""
         request, code = call.message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if (
-            isinstance(request, m.BrokerRegistrationRequest)
-            and isinstance(answer, m.BrokerRegistrationResponse)
-            and answer.error_code == code
-        ):
+        if isinstance(request, m.BrokerRegistrationRequest) and error.code is code:
             told = attempt(self._journal.tip, call, self._config, code, now_ms)
             text = f"{call.principal} may not register brokers: it lacks ClusterAction"
-            error = ApiError(code, text)
-            self.registrations.tried(Registering(request.broker_id, error, told))
+            told_of = Registering(request.broker_id, ApiError(code, text), told)
+            self.registrations.tried(told_of)
 
     def performed(self, result: Result[object]) -> None:
         """Store what a call leaves behind besides its records, once it is performed."""

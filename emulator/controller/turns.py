@@ -18,7 +18,7 @@ from typing import Final
 from emulator.controller.answers import Answers
 from emulator.controller.context import Call
 from emulator.net.reply import Ticket
-from emulator.slices import Slices
+from emulator.slices import Slices, goes_on
 
 CALLS_PER_STEP: Final = 32
 """Calls that waited for a long one and are taken in one step after it; most take 0.1 ms each."""
@@ -78,7 +78,7 @@ class Turns:
         Raises:
             Exception: of the slice; the call has ended.
         """
-        if _goes_on(slices):
+        if goes_on(slices):
             assert self._current is None, "one call after the other"
             self._current = call, slices
 
@@ -89,10 +89,10 @@ class Turns:
             return
         call, slices = current
         if call is None:
-            self._current = current if _goes_on(slices) else None
+            self._current = current if goes_on(slices) else None
             return
         with self._answers.to(call):
-            if _goes_on(slices):
+            if goes_on(slices):
                 self._current = current
 
     def finish(self) -> None:
@@ -139,12 +139,3 @@ class Turns:
         call, slices = current
         slices.close()
         return [] if call is None else [call]
-
-
-def _goes_on(slices: Slices[None]) -> bool:
-    """Do the next slice; whether there are more."""
-    try:
-        next(slices)
-    except StopIteration:
-        return False
-    return True

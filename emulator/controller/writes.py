@@ -181,7 +181,7 @@ class Writes:
     ) -> Slices[None]:
         if len(result.records) > RECORDS_PER_SLICE:
             yield
-        reply = self._answers.made(call, result.response)
+        reply = yield from self._answers.making(call, result.response)
         if len(result.records) > RECORDS_PER_SLICE:
             yield
         offset: int | None = None

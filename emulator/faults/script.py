@@ -13,10 +13,12 @@ from typing import Any
 
 import msgspec
 
-from emulator.controller.forwarding import says, sealed
+from emulator.controller.error_codes import says
+from emulator.controller.forwarding import sealing
 from emulator.faults.entities import Aim, Divided, divide
 from emulator.faults.fault import EVERY_TOPIC, FAULTS_MAX, TEXT_MAX, Fault, ScriptError
 from emulator.net.reply import Request, encoded
+from emulator.slices import whole
 from wire import messages as m
 from wire.errors import DecodeError, ErrorCode
 from wire.frame import (
@@ -224,7 +226,7 @@ def _answer(
         raise NoPlaceError(f"{fault.api} v{header.api_version} has no place for {fault.error}")
     if not asked.forwarded:
         return payload
-    envelope = sealed(header, message, payload)
+    envelope = whole(sealing(header, message, payload))
     return encoded(request.ticket.header, envelope, api_versions_max)
 
 
@@ -255,4 +257,4 @@ def _merged(
     _, answer = decode_response(inner.api_key, inner.api_version, envelope.response_data)
     message = merge(answer)
     payload = encoded(inner, message, api_versions_max)
-    return encoded(outer, sealed(inner, message, payload), api_versions_max)
+    return encoded(outer, whole(sealing(inner, message, payload)), api_versions_max)

@@ -186,6 +186,18 @@ class PMap(Mapping[K, V]):
                 return found
         return None
 
+    def since(self, key: K) -> Iterator[K]:
+        """Keys that are not below ``key``, ascending.
+
+        >>> list(PMap({"b": 1, "d": 2}).since("c"))
+        ['d']
+        """
+        at = self._at(key)
+        first: list[Any] = sorted(one for one in cast("Any", self._chunks[at]) if not one < key)
+        yield from first
+        for chunk in self._chunks[at + 1 :]:
+            yield from sorted(cast("Iterable[Any]", chunk))
+
     def items(self) -> ItemsView[K, V]:
         """Entries by ascending key."""
         return _Items(self)

@@ -15,15 +15,15 @@ from typing import Final
 
 from emulator.config.connections import ConnectionSettings
 from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication
+from emulator.net.bodies import Bodies
 from emulator.net.inbound import Inbound
 from emulator.net.logins import FailedLogin, Logins
 from emulator.net.population import Population
 from emulator.net.principal import PeerPrincipal
 from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded
 from emulator.seam import Accepted, Close, Effect, Log, Send
-from wire import messages as m
 from wire.errors import DecodeError
-from wire.frame import FrameReader, decode_body, framed, split_request
+from wire.frame import SLICED_BYTES, FrameReader, framed, split_request
 
 WHY_MAX: Final = 300
 """Maximum characters of a close reason in the log; it may quote the peer."""
@@ -45,10 +45,7 @@ class Connections:
 
     ``requests_total`` (by API key), ``accepted_total`` (by listener), ``refused_total`` (closed for
     what cannot be read), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being
-    idle) are for the metrics. ``entries_max``: API key -> most entries of all arrays in one
-    request, set by the owner; without one, any number. ``decoder``: reads bodies as
-    :func:`decode_body` does, which is used without one. ``logins``: of listeners with SASL; None:
-    there are none.
+    idle) are for the metrics. ``logins``: of listeners with SASL; None: there are none.
     """
 
     def __init__(
@@ -69,8 +66,7 @@ class Connections:
         self._behind: dict[int, None] = {}
         self._paused: set[int] = set()
         self._next_request_id = 0
-        self.entries_max: Mapping[int, int] = {}
-        self.decoder: Callable[..., object] | None = None
+        self.bodies = Bodies(advertised)
         self.requests_total: dict[int, int] = {}
         self.accepted_total: dict[str, int] = {}
         self.refused_total = 0
@@ -180,27 +176,42 @@ class Connections:
             if data:
                 self._population.active(conn, now_ms)
                 frames = inbound.reader.feed(data)
-                free = not inbound.frames and conn not in self._paused
-                if len(frames) == 1 and free and inbound.session is None:
+                free = not (inbound.frames or inbound.reading or conn in self._paused)
+                short = len(frames) == 1 and len(frames[0]) < SLICED_BYTES
+                if short and free and inbound.session is None:
                     self._hold(inbound, len(frames[0]))
                     return [self._request(conn, inbound, frames[0], self._stamp())], []
                 self._fed(inbound, frames)
             taken_bytes = 0
             most = 0 if conn in self._paused else TAKEN_MAX
+            if most and inbound.reading:
+                most = self._read_on(conn, inbound, requests, most)
             while inbound.frames and len(requests) < most and taken_bytes < TAKEN_BYTES_MAX:
                 if (login := self._again(conn, inbound, now_ms)) is not None:
                     more, effects = self._before_login(conn, inbound, login, b"", now_ms)
                     return [*requests, *more], effects
                 frame, came_ns = inbound.frames.popleft()
                 taken_bytes += len(frame)
+                if (slices := self.bodies.reading(frame)) is not None:
+                    inbound.reading = (frame, came_ns, slices)
+                    most = self._read_on(conn, inbound, requests, most)
+                    continue
                 requests.append(self._request(conn, inbound, frame, came_ns))
         except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
             return requests, self._refuse(conn, error)
-        if inbound.frames:
+        if inbound.frames or inbound.reading:
             self._behind[conn] = None
         else:
             self._behind.pop(conn, None)
         return requests, []
+
+    def _read_on(self, conn: int, inbound: Inbound, requests: list[Request], most: int) -> int:
+        """Decode the next slice of a long request; how many requests may be taken then."""
+        read = inbound.read_on()
+        if read is None:
+            return 0
+        requests.append(self._request(conn, inbound, *read))
+        return most
 
     def reply(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
         """Answer one request; all responses that are now in order are sent.
@@ -259,30 +270,17 @@ class Connections:
         why = f"unanswered requests and the answers that wait for them have over {most} bytes"
         return DecodeError("request", -1, "header", 0, why)
 
-    def _request(self, conn: int, inbound: Inbound, frame: bytes, came_ns: int) -> Request:
+    def _request(
+        self, conn: int, inbound: Inbound, frame: bytes, came_ns: int, message: object = None
+    ) -> Request:
         header, body = split_request(frame)
         if len(inbound.slots) >= UNANSWERED_MAX:
             why = f"{UNANSWERED_MAX} requests of this connection have no answer yet"
             raise DecodeError(f"request {header.api_key}", header.api_version, "header", 0, why)
-        api_key = header.api_key
-        low, high = self._advertised.get(api_key, (0, -1))
-        message: object
-        if low <= header.api_version <= high:
-            most = self.entries_max.get(api_key)
-            decode = self.decoder or decode_body
-            message = decode(header, body, trailing=True, entries_max=most)
-        elif api_key == API_VERSIONS:
-            message = m.ApiVersionsRequest()
-        else:
-            raise DecodeError(
-                f"request {api_key}",
-                header.api_version,
-                "header",
-                0,
-                "this listener does not offer this API and version",
-            )
+        if message is None:
+            message = self.bodies.read(header, body)
         self._next_request_id += 1
-        self.requests_total[api_key] = self.requests_total.get(api_key, 0) + 1
+        self.requests_total[header.api_key] = self.requests_total.get(header.api_key, 0) + 1
         ticket = Ticket(conn, self._next_request_id, header, came_ns, bytes=len(frame))
         inbound.slots.append(ticket)
         return Request(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from emulator.net.authentication import Authentication, LoginSession
 from emulator.net.principal import NOBODY, PeerPrincipal
 from emulator.net.reply import Ticket
+from emulator.slices import Slices
 from wire.frame import FrameReader
 
 
@@ -21,9 +22,26 @@ class Inbound:
     slots: deque[Ticket] = field(default_factory=deque)
     frames: deque[tuple[bytes, int]] = field(default_factory=deque)
     """Requests not taken yet, and when they came (ns)."""
+    reading: tuple[bytes, int, Slices[object]] | None = None
+    """A long request that is being decoded, and when it came (ns)."""
     held_bytes: int = 0
     principal: PeerPrincipal = NOBODY
     login: Authentication | None = None
     """None: the client has logged in, or need not."""
     session: LoginSession | None = None
     """That of a client which has to log in again; None: nobody, or its session has no end."""
+
+    def read_on(self) -> tuple[bytes, int, object] | None:
+        """Decode the next slice of the long request; at its end the frame, when it came, and it.
+
+        Raises:
+            DecodeError: it cannot be read.
+        """
+        assert self.reading is not None
+        frame, came_ns, slices = self.reading
+        try:
+            next(slices)
+        except StopIteration as end:
+            self.reading = None
+            return frame, came_ns, end.value
+        return None

@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 
 from emulator.net.principal import NOBODY, PeerPrincipal
-from wire.frame import RequestHeader, encode_response
+from emulator.slices import Slices
+from wire.frame import RequestHeader, encode_response, encoding_response
 
 API_VERSIONS: Final = 18
 
@@ -68,3 +69,13 @@ def encoded(header: RequestHeader, message: object, api_versions_max: int) -> by
     if header.api_key == API_VERSIONS and not 0 <= version <= api_versions_max:
         version = 0
     return encode_response(header.api_key, version, header.correlation_id, message)
+
+
+def encoding(header: RequestHeader, message: object) -> Slices[bytes]:
+    """As :func:`encoded`, in slices, of an API other than ApiVersions.
+
+    Raises:
+        EncodeError: the version cannot carry the message.
+    """
+    version = header.api_version
+    return (yield from encoding_response(header.api_key, version, header.correlation_id, message))

@@ -96,7 +96,7 @@ def accepted_connections(
         sasl=config.sasl,
         store=store,
     )
-    made.entries_max = entries_max(config.release)
+    made.bodies.entries_max = entries_max(config.release)
     return made
 
 

@@ -38,7 +38,6 @@ from emulator.node.tracing import (
     Causes,
     NodeCounters,
     block_row,
-    error_of,
     request_row,
 )
 from emulator.raft.format import MetaProperties
@@ -366,7 +365,7 @@ class Node:
         effects = self.connections.reply(reply.ticket, reply.payload, now_ms)
         if effects and not self.connections.owns(reply.ticket.conn):
             self._left.add(reply.ticket.conn)
-        error = error_of(reply)
+        error = reply.error
         answered_ns = self._stamp()
         self.counters.note_answer(reply, error, answered_ns)
         if self._tracing:

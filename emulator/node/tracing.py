@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
-
-import msgspec
 
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
@@ -115,12 +112,6 @@ def request_row(reply: EncodedReply, error: int, answered_ns: int) -> RequestRow
     )
 
 
-def error_of(reply: EncodedReply) -> int:
-    """The error of a response; the Envelope's own error first."""
-    error = first_error(reply.message)
-    return error if error or reply.answer is reply.message else first_error(reply.answer)
-
-
 def _inner(call: Call) -> RequestHeader | None:
     """The header inside an Envelope, also of one that was not opened; None if there is none."""
     if call.outer is not None:
@@ -131,52 +122,3 @@ def _inner(call: Call) -> RequestHeader | None:
         return split_request(call.message.request_data)[0]
     except DecodeError:
         return None
-
-
-def first_error(message: object) -> int:
-    """The first error code in an answer that is not 0, outer levels first.
-
-    >>> first_error(m.BrokerHeartbeatResponse(error_code=77))
-    77
-    """
-    code = getattr(message, "error_code", 0)
-    if code:
-        return int(code)
-    for name in _lists_with_errors(type(message)):
-        for element in getattr(message, name) or ():
-            found = first_error(element)
-            if found:
-                return found
-    return 0
-
-
-_LISTS: Final[dict[type, tuple[str, ...]]] = {}
-
-
-def _lists_with_errors(kind: type) -> tuple[str, ...]:
-    found = _LISTS.get(kind)
-    if found is None:
-        fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
-        found = tuple(field.name for field in fields if _holds_structs(field.type))
-        _LISTS[kind] = found
-    return found
-
-
-def _holds_structs(hint: object) -> bool:
-    """Whether values of a field hold structs with an error code, at any depth.
-
-    What holds none, such as the configs of a created topic, is not looked through.
-    """
-    return any(
-        isinstance(part, type)
-        and issubclass(part, msgspec.Struct)
-        and part is not hint
-        and ("error_code" in part.__struct_fields__ or bool(_lists_with_errors(part)))
-        for part in _parts(hint)
-    )
-
-
-def _parts(hint: object) -> Iterator[object]:
-    yield hint
-    for part in getattr(hint, "__args__", ()):
-        yield from _parts(part)

@@ -1,4 +1,4 @@
-"""Writes ``decode(b) -> object`` for one layout.
+"""Writes ``decode(b) -> object`` for one layout, or the same as a generator that works in slices.
 
 Neighbouring fixed-width fields, and the first byte of a compact length after them, are read by one
 ``unpack_from``. Slices past the end are short without an exception, so the position is checked at
@@ -13,28 +13,33 @@ from typing import Any
 
 from wire.codegen.runtime import Unpackers
 from wire.codegen.shapes import shape_reader
-from wire.codegen.source import Source, fits_shape, scalar_array, width
+from wire.codegen.source import NUMBERS, SLICE, Source, fits_shape, scalar_array, width
 from wire.schema import FORMATS, Field, Layout
 
 
-def make_decoder(layout: Layout, *, bounded: bool = False) -> Callable[..., Any]:
+def make_decoder(
+    layout: Layout, *, bounded: bool = False, sliced: bool = False
+) -> Callable[..., Any]:
     """Compile the decoder of one (message, version).
 
     Args:
         layout: of the message.
         bounded: the decoder takes a second argument: the most structs, texts and tagged fields
             that all arrays together may have; more raise ``TooManyError``.
+        sliced: make a generator, which yields after each ``SLICE`` elements.
     """
-    writer = _Decoder(layout, bounded)
-    kind = "bounded decode" if bounded else "decode"
+    writer = _Decoder(layout, bounded, sliced)
+    kind = f"{'sliced ' if sliced else ''}{'bounded ' if bounded else ''}decode"
     return writer.source.compile(f"<wire {kind} {layout.name} v{layout.version}>", "decode")
 
 
 class _Decoder:
-    def __init__(self, layout: Layout, bounded: bool) -> None:
+    def __init__(self, layout: Layout, bounded: bool, sliced: bool) -> None:
         self.source = Source("def decode(b, most):" if bounded else "def decode(b):")
         self.line = self.source.line
-        self.bounded = bounded
+        self.bounded, self.sliced = bounded, sliced
+        if sliced:
+            self.source.begin_slices(1)
         self.line(1, "e = len(b)")
         self.line(1, "p = 0")
         value = self.struct(layout, 1)
@@ -143,6 +148,9 @@ class _Decoder:
             unpackers = self.source.let("unpackers_" + code.replace("?", "Z"), Unpackers(code))
             self.line(depth, f"q = p + {count}{f' * {size}' if size > 1 else ''}")
             self.line(depth, "if q > e: raise Malformed")
+            if self.sliced:
+                self.numbers(target, count, unpackers, size, depth)
+                return
             self.line(depth, f"{target} = {unpackers}[{count}](b, p); p = q")
         elif field.kind == "uuid":
             self.line(depth, f"q = p + {count} * 16")
@@ -156,6 +164,8 @@ class _Decoder:
                 self.alike(field.group, target, count, depth)
                 return
             self.line(depth, f"for _ in range({count}):")
+            if self.sliced:
+                self.source.next_slice(depth + 1)
             element = Field(
                 field.name, field.kind, False, False, field.compact, None, None, False, field.group
             )
@@ -164,6 +174,15 @@ class _Decoder:
             self.line(depth + 1, f"{target}_append({inner})")
             if field.kind != "struct":
                 self.line(depth, f"{target} = tuple({target})")
+
+    def numbers(self, target: str, count: str, unpackers: str, size: int, depth: int) -> None:
+        """Read an array of numbers, many of them at a time."""
+        read = f"{unpackers}[{NUMBERS}](b, p); p += {NUMBERS * size}; {count} -= {NUMBERS}; yield"
+        self.line(depth, f"{target} = []")
+        self.line(depth, f"while {count} > {NUMBERS}: {target} += {read}")
+        self.line(
+            depth, f"{target} += {unpackers}[{count}](b, p); {target} = tuple({target}); p = q"
+        )
 
     def alike(self, group: Layout, target: str, count: str, depth: int) -> None:
         """Read one struct normally, then assume that the next ones have the same shape."""
@@ -174,7 +193,14 @@ class _Decoder:
         self.line(depth + 1, f"{target}_append({inner}); {count} -= 1")
         key = ", ".join(lengths) + ","
         self.line(depth + 1, f"if {count} > 1:")
-        self.line(depth + 2, f"p, {count} = {reader}[{key}](b, p, e, {count}, {target}_append)")
+        if not self.sliced:
+            self.line(depth + 2, f"p, {count} = {reader}[{key}](b, p, e, {count}, {target}_append)")
+            return
+        some, rest = self.source.name("some"), self.source.name("rest")
+        self.line(depth + 2, f"{some} = min({count}, {SLICE})")
+        self.line(depth + 2, f"p, {rest} = {reader}[{key}](b, p, e, {some}, {target}_append)")
+        self.line(depth + 2, f"{count} -= {some} - {rest}")
+        self.source.next_slice(depth + 2, f"{some} - {rest}")
 
     def struct(self, layout: Layout, depth: int, lengths: list[str] | None = None) -> str:
         """Read one struct; ``lengths`` collects names that keep its arrays' raw lengths."""
@@ -231,6 +257,8 @@ class _Decoder:
             found[field.name] = self.source.name("v")
             self.line(depth, f"{found[field.name]} = {self.source.default(field)}")
         self.line(depth, f"for _ in range({count}):")
+        if self.sliced:
+            self.source.next_slice(depth + 1)
         for name in (tag, end):
             self.line(depth + 1, f"{name} = b[p]; p += 1")
             self.line(depth + 1, f"if {name} > 127: {name}, p = read_varint(b, p, {name})")

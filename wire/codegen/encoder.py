@@ -1,4 +1,4 @@
-"""Writes ``encode(o) -> bytes`` for one layout.
+"""Writes ``encode(o) -> bytes`` for one layout, or the same as a generator that works in slices.
 
 Neighbouring fixed-width fields, a zero for "no tagged fields" included, are written by one
 ``pack``. A value that has no field at this version raises unless it is the default or the field is
@@ -19,16 +19,25 @@ _NULL = {"struct": b"\xff", "string": b"\xff\xff"}
 _NULL_WIDE = b"\xff\xff\xff\xff"
 
 
-def make_encoder(layout: Layout) -> Callable[[Any], bytes]:
-    """Compile the encoder of one (message, version)."""
-    writer = _Encoder(layout)
-    return writer.source.compile(f"<wire encode {layout.name} v{layout.version}>", "encode")
+def make_encoder(layout: Layout, *, sliced: bool = False) -> Callable[[Any], Any]:
+    """Compile the encoder of one (message, version).
+
+    Args:
+        layout: of the message.
+        sliced: make a generator, which yields after each ``SLICE`` elements.
+    """
+    writer = _Encoder(layout, sliced)
+    kind = "sliced encode" if sliced else "encode"
+    return writer.source.compile(f"<wire {kind} {layout.name} v{layout.version}>", "encode")
 
 
 class _Encoder:
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, sliced: bool) -> None:
         self.source = Source("def encode(o):")
         self.line = self.source.line
+        self.sliced = sliced
+        if sliced:
+            self.source.begin_slices(1)
         self.line(1, "w = bytearray()")
         self.struct(layout, "o", 1)
         self.line(1, "return bytes(w)")
@@ -181,6 +190,8 @@ class _Encoder:
             return
         item = self.source.name("i")
         self.line(depth, f"for {item} in {name}:")
+        if self.sliced:
+            self.source.next_slice(depth + 1)
         if field.group is None:
             element = Field(
                 field.name, field.kind, False, False, field.compact, None, None, False, None

@@ -5,10 +5,15 @@ from __future__ import annotations
 import linecache
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from wire.codegen import runtime
 from wire.schema import EMPTY, FORMATS, ZERO_UUID, Field, Layout
+
+SLICE: Final = 1_000
+"""Elements after which a sliced codec yields: one or two milliseconds."""
+NUMBERS: Final = 100_000
+"""Numbers of one array that it reads at once: about a millisecond."""
 
 
 class Source:
@@ -37,6 +42,16 @@ class Source:
         """A name not used so far."""
         self._count += 1
         return f"{stem}{self._count}"
+
+    def begin_slices(self, depth: int) -> None:
+        """Count what the slice may still take; a function without an array yields nowhere."""
+        self.line(depth, f"left = {SLICE}")
+        self.line(depth, "if 0: yield")
+
+    def next_slice(self, depth: int, count: str = "1") -> None:
+        """Yield after so many more elements, if the slice is over."""
+        self.line(depth, f"left -= {count}")
+        self.line(depth, f"if left < 0: left = {SLICE}; yield")
 
     def let(self, name: str, value: object) -> str:
         """Bind a global name of the generated code, once per distinct name."""

@@ -11,6 +11,7 @@ from emulator.broker.registry import Asked, serves
 from emulator.controller.api import describe_acls as shared
 from emulator.controller.authorizer import not_authorized
 from emulator.metadata.acls import Operation
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -18,10 +19,11 @@ from wire.errors import ErrorCode
 @serves(m.DescribeAclsRequest, refused=shared.refused)
 def describe_acls(
     cluster: KnownCluster, request: m.DescribeAclsRequest, asked: Asked
-) -> m.DescribeAclsResponse:
+) -> Slices[m.DescribeAclsResponse]:
     """List the matching entries, grouped by resource."""
     caller = reading(cluster, request, asked)
     if not caller.may_on_cluster(Operation.DESCRIBE):
         text = not_authorized(caller.call)
         return shared.refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
-    return shared.describe_acls(caller.image, request, caller).response
+    result = yield from shared.describe_acls(caller.image, request, caller)
+    return result.response

@@ -9,15 +9,18 @@ does, and ip together with another type; UNSUPPORTED_VERSION for an unknown type
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.controller.quota_index import QuotaIndex
 from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation
-from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity
+from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity, EntityPart, Quotas
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -44,7 +47,7 @@ def refused(
 @serves(m.DescribeClientQuotasRequest, refused=refused)
 def describe_client_quotas(
     cluster: KnownCluster, request: m.DescribeClientQuotasRequest, asked: Asked
-) -> m.DescribeClientQuotasResponse:
+) -> Slices[m.DescribeClientQuotasResponse]:
     """List every entity that the filter selects, with its limits."""
     caller = reading(cluster, request, asked)
     if not caller.may_on_cluster(Operation.DESCRIBE_CONFIGS):
@@ -52,19 +55,36 @@ def describe_client_quotas(
     error = problem(request)
     if error is not None:
         return refused(request, error.code, error.message)
-    return Response(
-        error_message=None,
-        entries=[
-            Response.EntryData(
-                entity=[
-                    Response.EntityData(entity_type=one.type, entity_name=one.name_or_none)
-                    for one in entity
-                ],
-                values=[Response.ValueData(key=key, value=limit) for key, limit in quotas.items()],
-            )
-            for entity, quotas in cluster.image.client_quotas.items()
-            if _selected(entity, request)
+    quotas, wanted = cluster.image.client_quotas, request.components
+    candidates: Iterable[Entity] = quotas
+    if wanted:
+        index = yield from QuotaIndex.of(quotas)
+        candidates = index.with_all(map(_key, wanted))
+    elif request.strict:
+        candidates = ()  # no entity is without parts
+    entries, pace = [], Pace()
+    for entity in candidates:
+        if pace.over():
+            yield
+        if _selected(entity, request):
+            entries.append(_told(entity, quotas[entity]))
+    return Response(error_message=None, entries=entries)
+
+
+def _key(wanted: m.DescribeClientQuotasRequest.ComponentData) -> EntityPart | str:
+    kind = wanted.entity_type
+    if wanted.match_type == MatchType.SPECIFIED:
+        return kind
+    return EntityPart.of(kind, wanted.match)
+
+
+def _told(entity: Entity, quotas: Quotas) -> m.DescribeClientQuotasResponse.EntryData:
+    return Response.EntryData(
+        entity=[
+            Response.EntityData(entity_type=one.type, entity_name=one.name_or_none)
+            for one in entity
         ],
+        values=[Response.ValueData(key=key, value=limit) for key, limit in quotas.items()],
     )
 
 

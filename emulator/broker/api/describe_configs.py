@@ -13,6 +13,7 @@ from emulator.broker.in_parts import Division, runs
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.controller.api import describe_configs as shared
+from emulator.slices import Slices
 from wire import messages as m
 from wire.schema import replace
 
@@ -35,7 +36,8 @@ def _name(resource: m.DescribeConfigsRequest.DescribeConfigsResource) -> str:
 @serves(m.DescribeConfigsRequest, refused=shared.refused, division=Division(_pieces, "results"))
 def describe_configs(
     cluster: KnownCluster, request: m.DescribeConfigsRequest, asked: Asked
-) -> m.DescribeConfigsResponse:
+) -> Slices[m.DescribeConfigsResponse]:
     """List the configs of each resource, or those of the requested keys."""
     caller = reading(cluster, request, asked)
-    return shared.describe_configs(caller.image, request, caller).response
+    result = yield from shared.describe_configs(caller.image, request, caller)
+    return result.response

@@ -16,6 +16,7 @@ from emulator.controller.api.create_delegation_token import REQUESTER_SINCE
 from emulator.controller.delegation_tokens import may_renew, token_hmac
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -29,7 +30,9 @@ def refused(_request: Request, code: ErrorCode, _text: str | None) -> Response:
 
 
 @serves(m.DescribeDelegationTokenRequest, refused=refused)
-def describe_delegation_token(cluster: KnownCluster, request: Request, asked: Asked) -> Response:
+def describe_delegation_token(
+    cluster: KnownCluster, request: Request, asked: Asked
+) -> Slices[Response]:
     """List them, or refuse."""
     if not may_ask_for_tokens(asked):
         return refused(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None)
@@ -46,19 +49,23 @@ def describe_delegation_token(cluster: KnownCluster, request: Request, asked: As
         }
     )
     caller = reading(cluster, request, asked)
-    tokens = cluster.image.delegation_tokens.values()
-    seen = [token for token in tokens if _may_see(caller, token, wanted)]
-    described = [_described(token, secret) for token in seen]
-    if asked.api_version >= REQUESTER_SINCE:
-        for shown, token in zip(described, seen, strict=True):
+    response, pace = Response(), Pace()
+    for token in cluster.image.delegation_tokens.values() if wanted != set() else ():
+        if pace.over():
+            yield
+        if not _may_see(caller, token, wanted):
+            continue
+        shown = _described(token, secret)
+        response.tokens.append(shown)
+        if asked.api_version >= REQUESTER_SINCE:
             kind, _, name = token.requester.partition(":")
             shown.token_requester_principal_type = kind
             shown.token_requester_principal_name = name
-    return Response(tokens=described)
+    return response
 
 
 def _may_see(caller: BrokerReading, token: DelegationToken, wanted: set[str] | None) -> bool:
-    if wanted is not None and not any(may_renew(token, owner) for owner in wanted):
+    if wanted is not None and token.owner not in wanted and wanted.isdisjoint(token.renewers):
         return False
     return (
         may_renew(token, caller.call.principal)

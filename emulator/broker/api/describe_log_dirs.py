@@ -13,6 +13,7 @@ from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.metadata.acls import Operation
+from emulator.slices import RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -31,7 +32,7 @@ def refused(
 @serves(m.DescribeLogDirsRequest, refused=refused)
 def describe_log_dirs(
     cluster: KnownCluster, request: m.DescribeLogDirsRequest, asked: Asked
-) -> m.DescribeLogDirsResponse:
+) -> Slices[m.DescribeLogDirsResponse]:
     """List the replicas of this broker by folder."""
     if not reading(cluster, request, asked).may_on_cluster(Operation.DESCRIBE):
         return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
@@ -41,9 +42,10 @@ def describe_log_dirs(
         for topic in request.topics:
             wanted.setdefault(topic.topic, set()).update(topic.partitions)
     first, *others = asked.config.log_dirs
+    hosted = yield from _replicas(cluster, wanted, asked.config.node_id)
     return Response(
         results=[
-            Folder(log_dir=first, topics=_replicas(cluster, wanted, asked.config.node_id)),
+            Folder(log_dir=first, topics=hosted),
             *(Folder(log_dir=folder) for folder in others),
         ]
     )
@@ -51,19 +53,23 @@ def describe_log_dirs(
 
 def _replicas(
     cluster: KnownCluster, wanted: dict[str, set[int]] | None, broker_id: int
-) -> list[Topic]:
+) -> Slices[list[Topic]]:
     found = []
-    named = cluster.topics() if wanted is None else map(cluster.topic, wanted)
-    for topic in named:
+    kind = Response.DescribeLogDirsPartition
+    pace = Pace(RECORDS_PER_SLICE)
+    for topic in [*cluster.topics()] if wanted is None else map(cluster.topic, wanted):
+        if pace.over():
+            yield
         if topic is None:
             continue
-        indexes = [
-            index
-            for index, partition in topic.partitions.items()
-            if broker_id in partition.replicas and (wanted is None or index in wanted[topic.name])
-        ]
-        if indexes:
-            kind = Response.DescribeLogDirsPartition
-            partitions = [kind(partition_index=index) for index in indexes]
+        asked = topic.partitions if wanted is None else sorted(wanted[topic.name])
+        partitions = []
+        for index in asked:
+            if pace.over():
+                yield
+            partition = topic.partitions.get(index)
+            if partition is not None and broker_id in partition.replicas:
+                partitions.append(kind(partition_index=index))
+        if partitions:
             found.append(Topic(name=topic.name, partitions=partitions))
     return found

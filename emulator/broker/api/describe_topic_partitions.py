@@ -11,6 +11,7 @@ name; the next request goes on at the cursor.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from emulator.broker.api.metadata import INTERNAL
@@ -19,6 +20,7 @@ from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
 from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -40,26 +42,27 @@ def refused(
 @serves(m.DescribeTopicPartitionsRequest, refused=refused)
 def describe_topic_partitions(
     cluster: KnownCluster, request: m.DescribeTopicPartitionsRequest, asked: Asked
-) -> m.DescribeTopicPartitionsResponse:
+) -> Slices[m.DescribeTopicPartitionsResponse]:
     """Describe partitions up to the limit, and say where to go on."""
     cursor = request.cursor
     begin = "" if cursor is None else cursor.topic_name
     everything = not request.topics
-    names = {topic.name for topic in (cluster.topics() if everything else request.topics)}
-    wanted = sorted(name for name in names if name >= begin)
+    names = {topic.name for topic in request.topics}
     if cursor is not None and (
         cursor.partition_index < 0 or (not everything and begin not in names)
     ):
         return refused(request, ErrorCode.INVALID_REQUEST, None)
     caller = reading(cluster, request, asked)
-    may = {name: caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in wanted}
-    seen = [name for name in wanted if may[name]]
     limit = min(_limit(asked), request.response_partition_limit)
     first = {} if cursor is None else {begin: cursor.partition_index}
-    response = _paged(cluster, seen, first, max(limit, 1), caller, everything=everything)
+    wanted: Iterable[str] = sorted(name for name in names if name >= begin)
+    if everything:
+        wanted = cluster.image.topic_ids.since(begin)
+    response, hidden = yield from _paged(
+        cluster, wanted, first, max(limit, 1), caller, everything=everything
+    )
     if not everything:
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        hidden = (name for name in wanted if not may[name])
         response.topics += [Topic(error_code=denied, name=name) for name in hidden]
     return response
 
@@ -71,18 +74,29 @@ def _limit(asked: Asked) -> int:
 
 def _paged(
     cluster: KnownCluster,
-    names: list[str],
+    names: Iterable[str],
     first: dict[str, int],
     limit: int,
     caller: BrokerReading,
     *,
     everything: bool,
-) -> m.DescribeTopicPartitionsResponse:
-    response = Response(next_cursor=None)
+) -> Slices[tuple[m.DescribeTopicPartitionsResponse, list[str]]]:
+    """The topics up to the limit, and the names of all that the caller may not see."""
+    response, pace = Response(next_cursor=None), Pace()
+    hidden = []
     for name in names:
+        if pace.over():
+            yield
+        if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            hidden.append(name)
+            continue
+        if response.next_cursor is not None:
+            continue  # only who is hidden is of interest
         if limit == 0:
             response.next_cursor = Response.Cursor(topic_name=name, partition_index=0)
-            break
+            if everything:
+                break
+            continue
         topic = cluster.topic(name)
         if topic is None:
             if not everything:
@@ -90,11 +104,14 @@ def _paged(
             continue
         begin = first.get(name, 0)
         end = min(len(topic.partitions), begin + limit)
-        partitions = [
-            _described(cluster, index, topic.partitions[index], caller.call.listener)
-            for index in range(begin, end)
-            if index in topic.partitions
-        ]
+        partitions = []
+        for index in range(begin, end):
+            if pace.over():
+                yield
+            partition = topic.partitions.get(index)
+            if partition is not None:
+                listener = caller.call.listener
+                partitions.append(_described(cluster, index, partition, listener))
         response.topics.append(
             Topic(
                 name=name,
@@ -106,9 +123,11 @@ def _paged(
         )
         if end < len(topic.partitions):
             response.next_cursor = Response.Cursor(topic_name=name, partition_index=end)
-            break
+            if everything:
+                break
+            continue
         limit -= len(partitions)
-    return response
+    return response, hidden
 
 
 def _unknown(name: str, caller: BrokerReading) -> Topic:

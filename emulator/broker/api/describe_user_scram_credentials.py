@@ -10,6 +10,8 @@ null: all that have one.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from operator import itemgetter
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
@@ -18,6 +20,7 @@ from emulator.controller.result import shortened
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.scram import Mechanism
+from emulator.slices import RECORDS_PER_SLICE, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -37,17 +40,19 @@ def refused(
 @serves(m.DescribeUserScramCredentialsRequest, refused=refused)
 def describe_user_scram_credentials(
     cluster: KnownCluster, request: m.DescribeUserScramCredentialsRequest, asked: Asked
-) -> m.DescribeUserScramCredentialsResponse:
+) -> Slices[m.DescribeUserScramCredentialsResponse]:
     """List what is known of each user; never a salt or a key."""
     caller = reading(cluster, request, asked)
     if not caller.may_on_cluster(Operation.DESCRIBE):
         return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     image = cluster.image
+    named: Mapping[str, int]
     if request.users:
         named = Counter(user.name for user in request.users)
     else:
-        named = Counter(dict.fromkeys((user for user, _ in image.scram_credentials), 1))
-    results = [_described(image, user, times) for user, times in named.items()]
+        users = yield from listed(itemgetter(0), image.scram_credentials, RECORDS_PER_SLICE)
+        named = dict.fromkeys(users, 1)
+    results = yield from listed(lambda one: _described(image, *one), named.items())
     return Response(error_message=None, results=results)
 
 

@@ -11,6 +11,7 @@ from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.metadata.acls import Operation
 from emulator.metadata.configs import CLIENT_METRICS
+from emulator.slices import Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -27,14 +28,11 @@ def refused(
 @serves(m.ListClientMetricsResourcesRequest, refused=refused)
 def list_client_metrics_resources(
     cluster: KnownCluster, request: m.ListClientMetricsResourcesRequest, asked: Asked
-) -> m.ListClientMetricsResourcesResponse:
+) -> Slices[m.ListClientMetricsResourcesResponse]:
     """List the names."""
     if not reading(cluster, request, asked).may_on_cluster(Operation.DESCRIBE_CONFIGS):
         return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
-    return Response(
-        client_metrics_resources=[
-            Response.ClientMetricsResource(name=name)
-            for kind, name in cluster.image.configs
-            if kind == CLIENT_METRICS
-        ]
-    )
+    # No other kind of resource has a higher number.
+    named = cluster.image.configs.since((CLIENT_METRICS, ""))
+    found = yield from listed(lambda one: Response.ClientMetricsResource(name=one[1]), named)
+    return Response(client_metrics_resources=found)

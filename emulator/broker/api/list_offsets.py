@@ -21,6 +21,7 @@ from emulator.broker.cluster import KnownCluster, KnownPartition
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.metadata.acls import Operation, ResourceType
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -39,16 +40,21 @@ _EPOCHS_SINCE: Final = 4
 @serves(m.ListOffsetsRequest, refused=offsets_refused)
 def list_offsets(
     cluster: KnownCluster, request: m.ListOffsetsRequest, asked: Asked
-) -> m.ListOffsetsResponse:
+) -> Slices[m.ListOffsetsResponse]:
     """Say where the empty logs begin and end."""
     caller = reading(cluster, request, asked)
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
+    pace = Pace()
     for topic in request.topics:
+        if pace.over():
+            yield
         allowed = caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         known = cluster.topic(topic.name)
         parts = []
         for wanted in topic.partitions:
+            if pace.over():
+                yield
             index = wanted.partition_index
             partition = None if known is None else known.partitions.get(index)
             if named[topic.name, index] > 1:

@@ -14,18 +14,18 @@ DefaultAutoTopicCreationManager, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from emulator.broker.cluster import ImageCluster, KnownCluster, KnownPartition, KnownTopic
 from emulator.broker.in_parts import Division, runs
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
-from emulator.broker.shared_answers import KEPT_MAX, Same
+from emulator.broker.shared_answers import Kept, Same
 from emulator.config.broker import BrokerConfig, InternalTopicSettings
 from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.schema import ZERO_UUID, replace
@@ -37,6 +37,8 @@ INTERNAL: Final = frozenset({OFFSETS, TRANSACTIONS})
 _WITHOUT_OPERATIONS: Final = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID}
 _ALL_IF_EMPTY: Final = 0
 TOPICS_IN_PART: Final = 100
+OPERATIONS_PER_SLICE: Final = 50
+"""Topics whose operations one slice finds out: eight questions to the authorizer for each."""
 _IDS_SINCE: Final = 12
 _LISTENER_ERROR_SINCE: Final = 6
 
@@ -79,7 +81,7 @@ def _is_invalid(wanted: Iterable[m.MetadataRequest.MetadataRequestTopic], versio
 @serves(m.MetadataRequest, refused=refused, division=Division(_pieces, "topics"))
 def metadata(
     cluster: KnownCluster, request: m.MetadataRequest, asked: Asked
-) -> Answer | m.MetadataResponse:
+) -> Slices[Answer | m.MetadataResponse]:
     """Describe the cluster and the topics asked for."""
     version = asked.api_version
     wanted = request.topics
@@ -87,21 +89,22 @@ def metadata(
     create: list[m.CreateTopicsRequest.CreatableTopic] = []
     if wanted is None or (not wanted and version == _ALL_IF_EMPTY):
         if _is_for_everybody(cluster, request, asked):
-            return _answer_for_everybody(cluster, asked)
-        seen = (topic for topic in cluster.topics() if _may_see(caller, topic.name))
+            return (yield from _answer_for_everybody(cluster, asked))
         shown = _Shown(cluster, asked.listener, asked.api_version)
-        found = [shown.topic(topic) for topic in seen]
+        found = yield from shown.all(lambda topic: _may_see(caller, topic.name))
     else:
         if _is_invalid(wanted, version):
             return refused(request, ErrorCode.INVALID_REQUEST, None)
         ids = {one.topic_id for one in wanted} - {ZERO_UUID}
         if ids:
-            found = _by_id(cluster, sorted(ids), asked, caller)
+            found = yield from _by_id(cluster, sorted(ids), asked, caller)
         else:
             names = dict.fromkeys(one.name for one in wanted if one.name is not None)
-            found, create = _by_name(cluster, names, request, asked, caller)
+            found, create = yield from _by_name(cluster, names, request, asked, caller)
     if request.include_topic_authorized_operations:
-        for topic in found:
+        for number, topic in enumerate(found, 1):
+            if number % OPERATIONS_PER_SLICE == 0:
+                yield
             # Also of one that does not exist: only what may not be seen has none.
             if topic.name is not None and topic.error_code not in _WITHOUT_OPERATIONS:
                 topic.topic_authorized_operations = caller.operations_on_topic(topic.name)
@@ -122,24 +125,23 @@ def _is_for_everybody(cluster: KnownCluster, request: m.MetadataRequest, asked: 
     )
 
 
-def _answer_for_everybody(cluster: KnownCluster, asked: Asked) -> Answer:
+def _answer_for_everybody(cluster: KnownCluster, asked: Asked) -> Slices[Answer]:
     controller_id = cluster.controller_id(asked.rng)
     # Versions differ in what they show of a partition at 0 and from 6 on.
     version = 0 if asked.api_version == 0 else min(asked.api_version, _LISTENER_ERROR_SINCE)
-    of = Same(cluster.image)
-    response = _all_topics(of, cluster.cluster_id, asked.listener, version, controller_id)
-    return Answer(response, shared=True)
+    image, listener = cluster.image, asked.listener
+    key = (Same(image), cluster.cluster_id, listener, version, controller_id)
+    then = ImageCluster(cluster.cluster_id, image)
+
+    def all_topics() -> Slices[m.MetadataResponse]:
+        topics = yield from _Shown(then, listener, version).all(lambda _: True)
+        return _response(then, topics, listener, controller_id)
+
+    return Answer((yield from _ALL_TOPICS.made(key, all_topics)), shared=True)
 
 
-@lru_cache(maxsize=KEPT_MAX)
-def _all_topics(
-    image: Same, cluster_id: str, listener: str, version: int, controller_id: int
-) -> m.MetadataResponse:
-    """All topics of an image; the response must not be changed any more."""
-    cluster = ImageCluster(cluster_id, image.of)
-    shown = _Shown(cluster, listener, version)
-    topics = [shown.topic(topic) for topic in cluster.topics()]
-    return _response(cluster, topics, listener, controller_id)
+_ALL_TOPICS: Final = Kept()
+"""All topics of an image; these responses must not be changed any more."""
 
 
 def _may_see(caller: BrokerReading, name: str) -> bool:
@@ -152,7 +154,7 @@ def _by_name(
     request: m.MetadataRequest,
     asked: Asked,
     caller: BrokerReading,
-) -> tuple[list[Topic], list[m.CreateTopicsRequest.CreatableTopic]]:
+) -> Slices[tuple[list[Topic], list[m.CreateTopicsRequest.CreatableTopic]]]:
     may_create = request.allow_auto_topic_creation and asked.config.auto_create_topics
     may_create_any = may_create and caller.may_on_cluster(Operation.CREATE)
     found: list[Topic] = []
@@ -166,7 +168,7 @@ def _by_name(
             continue
         topic = cluster.topic(name)
         if topic is not None:
-            found.append(shown.topic(topic))
+            found.append((yield from shown.topic(topic)))
             continue
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if may_create and not (
@@ -213,7 +215,7 @@ def _internal_configs(internal: InternalTopicSettings) -> Iterable[tuple[str, st
 
 def _by_id(
     cluster: KnownCluster, ids: Sequence[bytes], asked: Asked, caller: BrokerReading
-) -> list[Topic]:
+) -> Slices[list[Topic]]:
     found = []
     shown = _Shown(cluster, asked.listener, asked.api_version)
     for topic_id in ids:
@@ -225,7 +227,7 @@ def _by_id(
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             found.append(Topic(error_code=code, name=None, topic_id=topic_id))
         else:
-            found.append(shown.topic(topic))
+            found.append((yield from shown.topic(topic)))
     return found
 
 
@@ -244,15 +246,26 @@ class _Shown:
         self._version = version
         self._reached: dict[int, bool] = {}
         self._offline: dict[tuple[int, ...], list[int]] = {}
+        self._pace = Pace()
 
-    def topic(self, topic: KnownTopic) -> Topic:
+    def all(self, may_see: Callable[[KnownTopic], bool]) -> Slices[list[Topic]]:
+        """All topics that may be seen."""
+        found = []
+        for topic in [*self._cluster.topics()]:
+            if self._pace.over():
+                yield
+            if may_see(topic):
+                found.append((yield from self.topic(topic)))
+        return found
+
+    def topic(self, topic: KnownTopic) -> Slices[Topic]:
         """A topic with all its partitions."""
-        return Topic(
-            name=topic.name,
-            topic_id=topic.id,
-            is_internal=topic.name in INTERNAL,
-            partitions=[self._partition(index, one) for index, one in topic.partitions.items()],
-        )
+        shown = Topic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL)
+        for index, one in topic.partitions.items():
+            if self._pace.over():
+                yield
+            shown.partitions.append(self._partition(index, one))
+        return shown
 
     def _partition(
         self, index: int, one: KnownPartition

@@ -7,7 +7,7 @@ count as an error that passes (docs/divergence.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -25,9 +25,31 @@ def _texted(response: Callable[..., Any]) -> Refuse:
     return lambda _request, code, text: response(error_code=code, error_message=text)
 
 
-def _each(entries: Iterable[Any], kind: Callable[..., Any], name: str, **same: Any) -> list[Any]:
-    """One entry per name, with the same values."""
-    return [kind(**{name: entry}, **same) for entry in entries]
+class _Each(Sequence[Any]):
+    """One entry per name, with the same values; made as it is encoded: there may be millions."""
+
+    def __init__(
+        self, names: Sequence[Any], kind: Callable[..., Any], name: str, same: Any
+    ) -> None:
+        self._names = names
+        self._kind, self._name, self._same = kind, name, same
+
+    def _made(self, name: Any) -> Any:
+        return self._kind(**{self._name: name}, **self._same)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._made(self._names[at])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._made, self._names)
+
+
+def _each(names: Sequence[Any], kind: Callable[..., Any], name: str, **same: Any) -> Any:
+    """See _Each."""
+    return _Each(names, kind, name, same)
 
 
 def _produce(request: m.ProduceRequest, code: ErrorCode, text: str | None) -> m.ProduceResponse:
@@ -87,7 +109,7 @@ def _offset_fetch(
             for topic in request.topics or []
         ],
         groups=_each(
-            (group.group_id for group in request.groups),
+            [group.group_id for group in request.groups],
             kind.OffsetFetchResponseGroup,
             "group_id",
             error_code=code,
@@ -205,7 +227,7 @@ def _parts(
                 topic(
                     **{name: getattr(one, name)},
                     partitions=_each(
-                        (getattr(asked, index) for asked in one.partitions),
+                        [getattr(asked, index) for asked in one.partitions],
                         part,
                         index,
                         error_code=code,

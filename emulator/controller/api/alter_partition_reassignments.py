@@ -22,7 +22,7 @@ from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import Context
 from emulator.controller.leader_election import Election
 from emulator.controller.registry import handles
-from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.result import ApiError, Record, Result, Texts
 from emulator.controller.storable import Room
 from emulator.controller.topics import replica_list_error
 from emulator.metadata.acls import Operation
@@ -51,6 +51,7 @@ def refused(
     request: m.AlterPartitionReassignmentsRequest, code: ErrorCode, message: str | None
 ) -> Response:
     """The response with the error, for the request and for every partition."""
+    texts = Texts()
     return Response(
         error_code=code,
         error_message=message,
@@ -59,7 +60,9 @@ def refused(
                 name=topic.name,
                 partitions=[
                     Answer(
-                        partition_index=one.partition_index, error_code=code, error_message=message
+                        partition_index=one.partition_index,
+                        error_code=code,
+                        error_message=texts.take(message),
                     )
                     for one in topic.partitions
                 ],
@@ -77,6 +80,7 @@ def alter_partition_reassignments(
     records: list[Record] = []
     changed = Changed(Room(image, ctx))
     response = Response(error_message=None)
+    texts = Texts()
     count = 0
     for topic in request.topics:
         answers = []
@@ -87,7 +91,7 @@ def alter_partition_reassignments(
             found = _alter(image, ctx, topic.name, wanted, changed)
             answer = Answer(partition_index=wanted.partition_index, error_message=None)
             if isinstance(found, ApiError):
-                answer.error_code, answer.error_message = found.code, found.message
+                answer.error_code, answer.error_message = found.code, texts.take(found.message)
             elif found is not None:
                 records.append(found)
             answers.append(answer)

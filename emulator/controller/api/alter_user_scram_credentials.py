@@ -26,6 +26,7 @@ from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.scram import Credential, Mechanism, record_of
+from emulator.slices import Pace, Slices, listed
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -44,6 +45,7 @@ HASHES: Final[Mapping[int, str]] = MappingProxyType(
 DUPLICATE: Final = ApiError(
     ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
 )
+NO_ERROR: Final = ApiError(ErrorCode.NONE)
 UNSUPPORTED: Final = ApiError(
     ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM"
 )
@@ -60,21 +62,29 @@ def refused(
 @handles(m.AlterUserScramCredentialsRequest, refused=refused, needs=Operation.ALTER)
 def alter_user_scram_credentials(
     image: Image, request: m.AlterUserScramCredentialsRequest, ctx: Context
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """Alter each user once; a user named twice is not altered."""
     # The first error of a user is reported.
     judged: dict[str, Deletion | Upsertion | ApiError] = {}
+    pace = Pace()
     for asked in _asked(request):
+        if pace.over():
+            yield
         before = judged.get(asked.name)
         if before is None:
             judged[asked.name] = _error(image, asked) or asked
         elif not isinstance(before, ApiError):
             judged[asked.name] = DUPLICATE
     room = Room(image, ctx)
-    outcomes = {name: _stored(_change(one), room) for name, one in judged.items()}
+    outcomes: dict[str, Change | ApiError] = {}
+    for name, one in judged.items():
+        if pace.over():
+            yield
+        outcomes[name] = _stored(_change(one), room)
     done = {name: one for name, one in outcomes.items() if not isinstance(one, ApiError)}
-    results = [_answer(name, ApiError(ErrorCode.NONE)) for name in done]
-    results += [_answer(name, one) for name, one in outcomes.items() if isinstance(one, ApiError)]
+    results = yield from listed(lambda name: _answer(name, NO_ERROR), done)
+    wrong = [(name, one) for name, one in outcomes.items() if isinstance(one, ApiError)]
+    results += yield from listed(lambda one: _answer(*one), wrong)
     return Result(Response(results=results), tuple(done.values()))
 
 

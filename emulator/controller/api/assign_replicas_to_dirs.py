@@ -20,6 +20,7 @@ from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.topics import Partition, changed_partition
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -33,7 +34,9 @@ def refused(_request: Request, code: ErrorCode, _message: str | None) -> Respons
 
 
 @handles(Request, refused=refused, needs=Operation.CLUSTER_ACTION)
-def assign_replicas_to_dirs(image: Image, request: Request, ctx: Context) -> Result[Response]:
+def assign_replicas_to_dirs(
+    image: Image, request: Request, ctx: Context
+) -> Slices[Result[Response]]:
     """Check each partition separately."""
     if not image.metadata_version.supports(Feature.DIRECTORIES):
         return Result(refused(request, ErrorCode.UNSUPPORTED_VERSION, None))
@@ -43,12 +46,15 @@ def assign_replicas_to_dirs(image: Image, request: Request, ctx: Context) -> Res
     records: list[Record] = []
     changed: dict[PartitionKey, Partition] = {}
     response = Response()
+    pace = Pace()
     for directory in request.directories:
         answer = Response.DirectoryData(id=directory.id)
         without = -1 if is_online(broker, directory.id) else broker.id
         for topic in directory.topics:
             topic_answer = Response.TopicData(topic_id=topic.topic_id)
             for asked in topic.partitions:
+                if pace.over():
+                    yield
                 key = (topic.topic_id, asked.partition_index)
                 code = _error(image, broker.id, key)
                 if code is ErrorCode.NONE:

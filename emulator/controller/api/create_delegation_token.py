@@ -27,6 +27,7 @@ from emulator.controller.storable import Room
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken, record_of
 from emulator.metadata.image import Image
+from emulator.slices import Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.text import uuid_text
@@ -47,7 +48,9 @@ def refused(_request: Request, code: ErrorCode, _message: str | None) -> Respons
 
 
 @handles(Request, refused=refused)
-def create_delegation_token(image: Image, request: Request, ctx: Context) -> Result[Response]:
+def create_delegation_token(
+    image: Image, request: Request, ctx: Context
+) -> Slices[Result[Response]]:
     """Make a token for the caller, or for the owner that the caller names."""
     requester = ctx.call.principal
     owner = requester
@@ -61,7 +64,7 @@ def create_delegation_token(image: Image, request: Request, ctx: Context) -> Res
         return Result(_response(code, owner, ctx, timestamp_ms=NO_TIMESTAMP))
     settings = ctx.config.tokens
     code = feature_error(image, settings)
-    renewers = tuple(f"{one.principal_type}:{one.principal_name}" for one in request.renewers)
+    renewers = tuple((yield from listed(_principal, request.renewers)))
     if code is ErrorCode.NONE:
         code = _principals_error(request, owner, requester, *renewers)
     if settings.secret is None or code is not ErrorCode.NONE:
@@ -89,6 +92,10 @@ def create_delegation_token(image: Image, request: Request, ctx: Context) -> Res
     response.token_id = token.id
     response.hmac = token_hmac(settings.secret, token.id)
     return Result(response, (record,))
+
+
+def _principal(renewer: Request.CreatableRenewers) -> str:
+    return f"{renewer.principal_type}:{renewer.principal_name}"
 
 
 def _principals_error(request: Request, *principals: str) -> ErrorCode:

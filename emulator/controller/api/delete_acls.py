@@ -10,9 +10,7 @@ entry that two filters match is listed twice and removed once; all in one batch.
 
 from __future__ import annotations
 
-from typing import Final
-
-from emulator.controller.acl_filter import AclFilter, Entry
+from emulator.controller.acl_filter import AclFilter
 from emulator.controller.acl_index import AclIndex
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.context import Context
@@ -25,8 +23,6 @@ from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 
-FILTERS_ALONE_MAX: Final = 4
-"""Filters that are compared with the entries one by one; an index costs about as much."""
 Response = m.DeleteAclsResponse
 Answer = m.DeleteAclsResponse.DeleteAclsFilterResult
 
@@ -50,7 +46,7 @@ def delete_acls(
     answers: list[Answer] = []
     removed: dict[bytes, Record] = {}
     named = 0
-    index = AclIndex(image) if len(request.filters) > FILTERS_ALONE_MAX else None
+    index = AclIndex.of(image)
     for number, one in enumerate(request.filters, 1):
         if number % ENTRIES_PER_SLICE == 0:
             yield
@@ -68,7 +64,7 @@ def delete_acls(
             code = ErrorCode.INVALID_REQUEST
             answers.append(Answer(error_code=code, error_message=shortened(problem)))
             continue
-        entries = (yield from _find(wanted, image)) if index is None else index.find(wanted)
+        entries = yield from index.find(wanted)
         found = dict(entries[: BATCH_RECORDS_MAX + 1 - named])
         named += len(found)
         if named > BATCH_RECORDS_MAX:
@@ -82,19 +78,6 @@ def delete_acls(
             matching.append(_told(acl))
         answers.append(Answer(error_message=None, matching_acls=matching))
     return Result(Response(filter_results=answers), tuple(removed.values()))
-
-
-def _find(wanted: AclFilter, image: Image) -> Slices[list[Entry]]:
-    """As ``AclFilter.find``."""
-    found: list[Entry] = []
-    seen = 0
-    for _, entries in wanted.by_resource(image):
-        found += entries
-        seen += len(entries)
-        if seen >= ENTRIES_PER_SLICE:
-            seen = 0
-            yield
-    return found
 
 
 def _told(acl: Acl) -> Response.DeleteAclsMatchingAcl:

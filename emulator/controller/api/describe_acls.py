@@ -10,12 +10,16 @@ standby.
 
 from __future__ import annotations
 
-from emulator.controller.acl_filter import AclFilter
+from itertools import groupby
+
+from emulator.controller.acl_filter import AclFilter, Entry
+from emulator.controller.acl_index import AclIndex
 from emulator.controller.context import ReadContext
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
-from emulator.metadata.acls import Operation
+from emulator.metadata.acls import Operation, Resource
 from emulator.metadata.image import Image
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -36,7 +40,7 @@ def refused(_request: m.DescribeAclsRequest, code: ErrorCode, message: str | Non
 )
 def describe_acls(
     image: Image, request: m.DescribeAclsRequest, ctx: ReadContext
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """List the matching entries, grouped by resource."""
     if ctx.config.authorizer is None:
         text = "No Authorizer is configured on the broker"
@@ -53,21 +57,27 @@ def describe_acls(
     problem = wanted.problem()
     if problem is not None:
         return Result(refused(request, ErrorCode.INVALID_REQUEST, problem))
-    resources = [
-        Response.DescribeAclsResource(
+    found = yield from AclIndex.of(image).find(wanted)
+    response, pace = Response(), Pace()
+    for resource, entries in groupby(found, _resource):
+        told = Response.DescribeAclsResource(
             resource_type=resource.resource_type,
             resource_name=resource.name,
             pattern_type=resource.pattern_type,
-            acls=[
-                Response.AclDescription(
-                    principal=acl.principal,
-                    host=acl.host,
-                    operation=acl.operation,
-                    permission_type=acl.permission,
-                )
-                for _, acl in entries
-            ],
         )
-        for resource, entries in wanted.by_resource(image)
-    ]
-    return Result(Response(resources=resources))
+        response.resources.append(told)
+        for _, acl in entries:
+            if pace.over():
+                yield
+            description = Response.AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            told.acls.append(description)
+    return Result(response)
+
+
+def _resource(entry: Entry) -> Resource:
+    return entry[1].resource

@@ -42,6 +42,7 @@ from emulator.controller.topics import TOPIC_DENIED, name_error
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -51,6 +52,8 @@ Entry = m.DescribeConfigsResponse.DescribeConfigsResourceResult
 Resource = m.DescribeConfigsRequest.DescribeConfigsResource
 
 CLIENT_METRICS_SOURCE: Final = 7
+RESOURCES_PER_SLICE: Final = 20
+"""A topic has three dozen configs, a node hundreds."""
 MALFORMED: Final = (
     "This most likely occurs because of a request being malformed by the client library or the "
     "message was sent to an incompatible broker. See the broker logs for more details."
@@ -70,14 +73,16 @@ def refused(request: m.DescribeConfigsRequest, code: ErrorCode, message: str | N
 @handles(m.DescribeConfigsRequest, refused=refused, pre_migration=True, read=True)
 def describe_configs(
     image: Image, request: m.DescribeConfigsRequest, ctx: ReadContext
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """List the configs of each resource, or those of the requested keys."""
     known = {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS}
     if any(one.resource_type not in known for one in request.resources):
         return Result(refused(request, ErrorCode.INVALID_REQUEST, MALFORMED))
     results = []
     told_of: set[tuple[int, str]] = set()
-    for resource in request.resources:
+    for number, resource in enumerate(request.resources, 1):
+        if number % RESOURCES_PER_SLICE == 0:
+            yield
         which = identity(resource)
         if which in told_of:
             continue

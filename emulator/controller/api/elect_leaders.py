@@ -26,12 +26,12 @@ from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
 from emulator.controller.leader_election import Election
 from emulator.controller.registry import PARTITIONS_MAX, handles
-from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.result import ApiError, Record, Result, Texts
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import NO_LEADER, Topic
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.slices import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -55,26 +55,27 @@ NOBODY: Final = {
 }
 
 
-def refused(request: m.ElectLeadersRequest, code: ErrorCode, message: str | None) -> Response:
+def refused(
+    request: m.ElectLeadersRequest, code: ErrorCode, message: str | None
+) -> Slices[Response]:
     """The response with the error, for the request (v1+) and for every partition.
 
     Of more than ``PARTITIONS_MAX`` only the first of each topic has it: any caller may name
     millions, and in v0 a response without partitions tells no error.
     """
     most = 1 if _too_many(request) else None
-    return Response(
-        error_code=code,
-        replica_election_results=[
-            TopicAnswer(
-                topic=topic.topic,
-                partition_result=[
-                    Answer(partition_id=index, error_code=code, error_message=message)
-                    for index in topic.partitions[:most]
-                ],
+    response, texts = Response(error_code=code), Texts()
+    pace = Pace(RECORDS_PER_SLICE)
+    for topic in request.topic_partitions or ():
+        answer = TopicAnswer(topic=topic.topic)
+        response.replica_election_results.append(answer)
+        for index in topic.partitions[:most]:
+            if pace.over():
+                yield
+            answer.partition_result.append(
+                Answer(partition_id=index, error_code=code, error_message=texts.take(message))
             )
-            for topic in request.topic_partitions or ()
-        ],
-    )
+    return response
 
 
 @handles(m.ElectLeadersRequest, refused=refused, urgency=Urgency.VITAL, needs=Operation.ALTER)
@@ -85,12 +86,14 @@ def elect_leaders(
     election = ELECTIONS.get(request.election_type)
     if election is None:
         text = f"Unknown election type {request.election_type}"
-        return Result(refused(request, ErrorCode.INVALID_REQUEST, text))
+        return Result((yield from refused(request, ErrorCode.INVALID_REQUEST, text)))
     if _too_many(request):
-        return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
+        code = ErrorCode.POLICY_VIOLATION
+        return Result((yield from refused(request, code, TOO_MANY_PARTITIONS)))
     everything = request.topic_partitions is None
     response = Response()
     records: list[Record] = []
+    texts = Texts()
     count = 0
     for name, indexes in _wanted(image, request, ctx, election):
         topic, answers = image.topic(name), []
@@ -103,11 +106,13 @@ def elect_leaders(
                 records.append(found)
                 answers.append(Answer(partition_id=index, error_message=None))
             elif not everything or found.code != ErrorCode.ELECTION_NOT_NEEDED:
+                told = texts.take(found.message)
                 answers.append(
-                    Answer(partition_id=index, error_code=found.code, error_message=found.message)
+                    Answer(partition_id=index, error_code=found.code, error_message=told)
                 )
             if len(records) > BATCH_RECORDS_MAX:
-                return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
+                code = ErrorCode.POLICY_VIOLATION
+                return Result((yield from refused(request, code, TOO_LARGE)))
         response.replica_election_results.append(TopicAnswer(topic=name, partition_result=answers))
     return Result(response, tuple(records), atomic=False)
 

@@ -12,11 +12,12 @@ inner request is authorized by the principal and the address in the Envelope.
 from __future__ import annotations
 
 from emulator.controller.context import Call, Context
-from emulator.controller.forwarding import opened
+from emulator.controller.forwarding import opening
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -37,9 +38,9 @@ def refused(
 )
 def envelope(
     _image: Image, request: m.EnvelopeRequest, ctx: Context
-) -> Result[m.EnvelopeResponse | Call]:
+) -> Slices[Result[m.EnvelopeResponse | Call]]:
     """Open the Envelope; returns the inner Call, which the machine then answers."""
-    inner = opened(ctx.call, ctx.config.release)
+    inner = yield from opening(ctx.call, ctx.config.release)
     if isinstance(inner, Call):
         return Result(inner)
     return Result(refused(request, inner, None))

@@ -19,10 +19,10 @@ from emulator.controller.result import Result
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
+from emulator.slices import RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
-Asked = m.ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
 Response = m.ListPartitionReassignmentsResponse
 TopicAnswer = Response.OngoingTopicReassignment
 Answer = Response.OngoingPartitionReassignment
@@ -30,22 +30,20 @@ Answer = Response.OngoingPartitionReassignment
 
 def refused(
     request: m.ListPartitionReassignmentsRequest, code: ErrorCode, message: str | None
-) -> Response:
+) -> Slices[Response]:
     """The response with one error; it lists the requested partitions without their replicas.
 
     More than ``PARTITIONS_MAX`` are not listed: any caller may name millions.
     """
-    return Response(
-        error_code=code,
-        error_message=message,
-        topics=[
-            TopicAnswer(
-                name=topic.name,
-                partitions=[Answer(partition_index=index) for index in topic.partition_indexes],
-            )
-            for topic in (() if _too_many(request) else request.topics or ())
-        ],
-    )
+    response, pace = Response(error_code=code, error_message=message), Pace(RECORDS_PER_SLICE)
+    for topic in () if _too_many(request) else request.topics or ():
+        answer = TopicAnswer(name=topic.name)
+        response.topics.append(answer)
+        for index in topic.partition_indexes:
+            if pace.over():
+                yield
+            answer.partitions.append(Answer(partition_index=index))
+    return response
 
 
 def _too_many(request: m.ListPartitionReassignmentsRequest) -> bool:
@@ -60,38 +58,39 @@ def _too_many(request: m.ListPartitionReassignmentsRequest) -> bool:
     needs=Operation.DESCRIBE,
 )
 def list_partition_reassignments(
-    image: Image, request: m.ListPartitionReassignmentsRequest, _ctx: Context
-) -> Result[Response]:
+    image: Image, request: m.ListPartitionReassignmentsRequest, ctx: Context
+) -> Slices[Result[Response]]:
     """List the reassignments of the requested partitions, or of all."""
     if _too_many(request):
-        return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
-    wanted: Iterable[tuple[str, Iterable[tuple[int, Partition | None]]]]
+        code = ErrorCode.POLICY_VIOLATION
+        return Result((yield from refused(request, code, TOO_MANY_PARTITIONS)))
+    wanted: Iterable[tuple[str, Topic | None, Iterable[int]]]
     if request.topics is None:
-        wanted = ((topic.name, topic.partitions.items()) for topic in image.topics.values())
+        moving = yield from ctx.moving.find(image.topics)
+        wanted = ((topic.name, topic, topic.partitions) for topic in moving)
     else:
-        wanted = ((one.name, _named(image.topic(one.name), one)) for one in request.topics)
-    response = Response(error_message=None)
-    for name, partitions in wanted:
-        moving = _moving(partitions)
-        if moving:
-            response.topics.append(TopicAnswer(name=name, partitions=moving))
+        asked = request.topics
+        wanted = ((one.name, image.topic(one.name), one.partition_indexes) for one in asked)
+    response, pace = Response(error_message=None), Pace(RECORDS_PER_SLICE)
+    for name, topic, indexes in wanted:
+        answers: list[Answer] = []
+        if pace.over():
+            yield
+        for index in indexes:
+            if pace.over():
+                yield
+            partition = None if topic is None else topic.partitions.get(index)
+            if partition is not None and reassignment.in_progress(partition):
+                answers.append(_answer(index, partition))
+        if answers:
+            response.topics.append(TopicAnswer(name=name, partitions=answers))
     return Result(response)
 
 
-def _named(topic: Topic | None, asked: Asked) -> Iterable[tuple[int, Partition | None]]:
-    if topic is None:
-        return ()
-    return ((index, topic.partitions.get(index)) for index in asked.partition_indexes)
-
-
-def _moving(partitions: Iterable[tuple[int, Partition | None]]) -> list[Answer]:
-    return [
-        Answer(
-            partition_index=index,
-            replicas=partition.replicas,
-            adding_replicas=partition.adding_replicas,
-            removing_replicas=partition.removing_replicas,
-        )
-        for index, partition in partitions
-        if partition is not None and reassignment.in_progress(partition)
-    ]
+def _answer(index: int, partition: Partition) -> Answer:
+    return Answer(
+        partition_index=index,
+        replicas=partition.replicas,
+        adding_replicas=partition.adding_replicas,
+        removing_replicas=partition.removing_replicas,
+    )

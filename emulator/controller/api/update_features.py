@@ -22,6 +22,7 @@ from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.supported import KRAFT_VERSION, supported_features
 from emulator.metadata.acls import Operation
+from emulator.metadata.brokers import Brokers
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import (
     FEATURE_NAME,
@@ -30,6 +31,7 @@ from emulator.metadata.metadata_version import (
     MetadataVersion,
 )
 from emulator.metadata.migration_state import MigrationState
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -52,13 +54,15 @@ def refused(_request: m.UpdateFeaturesRequest, code: ErrorCode, message: str | N
 @handles(m.UpdateFeaturesRequest, refused=refused, pre_migration=True, needs=Operation.ALTER)
 def update_features(
     image: Image, request: m.UpdateFeaturesRequest, ctx: Context
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """Check each feature separately and finalise the valid ones, all in one batch."""
     # Of a feature named twice the last entry counts.
     updates = {update.feature: update for update in request.feature_updates}
     results: list[Response.UpdatableFeatureResult] = []
     records: list[Record] = []
-    for name, update in sorted(updates.items()):
+    for number, (name, update) in enumerate(sorted(updates.items()), 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         # Since KIP-778 v0's allowDowngrade has no meaning: v0 requests can only upgrade.
         kind = update.upgrade_type if ctx.api_version else UPGRADE
         error = check(image, name, update.max_version_level, kind, ctx)
@@ -123,7 +127,9 @@ def _why_unsupported(image: Image, name: str, level: int, ctx: Context) -> str |
     why = _outside(f"Local controller {config.node_id}", level, ranges.get(name, _DISABLED))
     if why is not None:
         return why
-    for broker in image.brokers.values():
+    # A feature that nobody lists has level 0 everywhere, and the controller supports no other one.
+    asked = name in ranges or config.release in _BEFORE_3_7 or name in _listed_by(image.brokers)
+    for broker in image.brokers.values() if asked else ():
         if config.release in _BEFORE_3_7:
             why = _outside_before_3_7(f"Broker {broker.id}", level, broker.features.get(name))
         else:
@@ -141,6 +147,19 @@ def _why_unsupported(image: Image, name: str, level: int, ctx: Context) -> str |
     if missing is None:
         return None
     return f"controller {missing} has not registered, and may not support this feature"
+
+
+_LISTED: Final[list[tuple[Brokers, frozenset[str]]]] = []
+"""The brokers that were asked for last, and the features that they list."""
+
+
+def _listed_by(brokers: Brokers) -> frozenset[str]:
+    """The features that brokers list: a request may name thousands of others."""
+    known = _LISTED[0] if _LISTED else None
+    if known is None or known[0] is not brokers:
+        known = (brokers, frozenset(name for one in brokers.values() for name in one.features))
+        _LISTED[:] = [known]
+    return known[1]
 
 
 def _outside(who: str, level: int, supported: Range) -> str | None:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from emulator.controller.error_codes import first_error
 from emulator.io.clock import Clock
-from emulator.node.tracing import first_error
 from emulator.seam import Close, Closed, Connect, Effect, Event, Halt, Log, Machine, Received, Send
 from wire.errors import DecodeError
 from wire.frame import FrameReader, decode_response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ from emulator.broker.cluster import ImageCluster
 from emulator.broker.registry import Answer, Asked, PassOn, served
 from emulator.config.broker import load_broker
 from emulator.metadata.image import Image
+from emulator.slices import whole
 from tests.unit.controller.world import header
 from wire.codec import decode, encode
 from wire.releases import broker_ranges
@@ -54,6 +56,8 @@ def ask(
         **fields,
     }
     told = served()[key].function(ImageCluster("a-cluster", image), request, Asked(**values))
+    if isinstance(told, Generator):
+        told = whole(told)
     response = told.response if isinstance(told, Answer) else told
     if not isinstance(response, PassOn):
         # What cannot be written in the version of the request is no answer.

@@ -16,7 +16,7 @@ from emulator.controller import broker_changes
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.batches import record_version
 from emulator.controller.context import Call, Context
-from emulator.controller.forwarding import opened
+from emulator.controller.forwarding import opening
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
 from emulator.controller.registry import handlers
@@ -201,7 +201,7 @@ def test_producer_id_blocks_are_those_recorded() -> None:
 
 def inner(exchange: Exchange) -> tuple[Call, Any]:
     """The request inside a recorded Envelope, and Kafka's inner answer."""
-    found = opened(Call(ticket=1, header=exchange.header, message=exchange.request), "3.9")
+    found = whole(opening(Call(ticket=1, header=exchange.header, message=exchange.request), "3.9"))
     assert isinstance(found, Call), found
     data = exchange.response.response_data
     _, response = decode_response(found.header.api_key, found.header.api_version, data)

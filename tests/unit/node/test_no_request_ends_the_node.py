@@ -162,18 +162,23 @@ class Peers:
 
     def perform(self, effects: list[Effect]) -> None:
         while effects:
-            events: list[Event] = []
-            for effect in effects:
-                assert not isinstance(effect, Halt), effect
-                if isinstance(effect, Log):
-                    self.logs.append(effect)
-                elif isinstance(effect, SyncFile):
-                    events.append(Synced(effect.token))
-                elif isinstance(effect, WriteFile):
-                    events.append(FileWritten(effect.path))
-                elif isinstance(effect, Send | Close):
-                    self.sent.setdefault(effect.conn, []).append(effect)
+            events = self.events_of(effects)
             effects = self.node.step(events, self.now_ms) if events else []
+
+    def events_of(self, effects: list[Effect]) -> list[Event]:
+        """What the disk answers; what is sent and logged is kept."""
+        events: list[Event] = []
+        for effect in effects:
+            assert not isinstance(effect, Halt), effect
+            if isinstance(effect, Log):
+                self.logs.append(effect)
+            elif isinstance(effect, SyncFile):
+                events.append(Synced(effect.token))
+            elif isinstance(effect, WriteFile):
+                events.append(FileWritten(effect.path))
+            elif isinstance(effect, Send | Close):
+                self.sent.setdefault(effect.conn, []).append(effect)
+        return events
 
     def advance(self, milliseconds: int) -> None:
         end_ms = self.now_ms + milliseconds

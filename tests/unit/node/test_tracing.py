@@ -6,12 +6,14 @@ import pytest
 
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
+from emulator.controller.error_codes import finding, first_error
 from emulator.controller.failures import api_name
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.net.reply import Ticket
 from emulator.node import tracing
-from emulator.node.tracing import Causes, block_row, error_of, first_error
+from emulator.node.tracing import Causes, block_row
+from emulator.slices import Pace
 from emulator.trace.rows import BlockCause, BlockEnd, RequestRow
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request
@@ -27,7 +29,9 @@ def header(key: int, version: int, correlation_id: int, client_id: str) -> Reque
 
 
 def request_row(reply: EncodedReply, answered_ns: int) -> RequestRow:
-    return tracing.request_row(reply, error_of(reply), answered_ns)
+    # As the answers are made: an Envelope's own error first.
+    error = first_error(reply.message) or first_error(reply.answer)
+    return tracing.request_row(reply, error, answered_ns)
 
 
 def ticket(key: int, version: int) -> Ticket:
@@ -70,22 +74,12 @@ def test_an_error_two_levels_down_is_found() -> None:
     assert first_error(kinds(topics=[kinds.TopicData(partitions=partitions)])) == 6
 
 
-def test_an_answer_is_looked_through_once_and_only_where_errors_can_be(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looked: list[object] = []
-    search = tracing.first_error
-
-    def counting(message: object) -> int:
-        looked.append(message)
-        return search(message)
-
-    monkeypatch.setattr(tracing, "first_error", counting)
+def test_an_answer_is_looked_through_only_where_errors_can_be() -> None:
     kind = m.CreateTopicsResponse
     configs = [kind.CreatableTopicConfigs(name=f"c{number}") for number in range(37)]
     topic = kind.CreatableTopicResult(name="t", configs=configs)
-    assert error_of(plain(ticket(CREATE_TOPICS, 7), kind(topics=[topic]))) == 0
-    assert looked == [kind(topics=[topic]), topic]
+    found = finding(kind(topics=[topic] * 4), None, Pace(4))
+    assert sum(1 for _ in found) == 1, "the four topics are one slice, and their configs nothing"
 
 
 def test_a_plain_request_is_a_row() -> None:

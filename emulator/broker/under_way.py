@@ -1,0 +1,56 @@
+"""Answers of a broker that take longer than a slice: in each step a slice of one, in turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from emulator.net.accepted import Connections
+from emulator.net.reply import Request
+from emulator.seam import Effect
+from emulator.slices import Slices
+
+
+class UnderWay:
+    """The requests that are under way. Their connections are paused: what comes behind them waits.
+
+    Args:
+        connections: of the broker.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._left: deque[tuple[Request, Slices[list[Effect]]]] = deque()
+        self._connections = connections
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def begin(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
+        """Do the next slice of a request; if there are more, it is under way."""
+        try:
+            next(slices)
+        except StopIteration as end:
+            effects: list[Effect] = end.value
+            return effects
+        self._left.append((request, slices))
+        self._connections.pause(request.ticket.conn)
+        return []
+
+    def go_on(
+        self, guarded: Callable[[Request, Callable[[], list[Effect]]], list[Effect]]
+    ) -> list[Effect]:
+        """Do the next slice of one; those whose client has gone are left out.
+
+        Args:
+            guarded: does the work of a request, and answers for what it raises.
+        """
+        while self._left:
+            request, slices = self._left.popleft()
+            conn = request.ticket.conn
+            if self._connections.owns(conn):
+                effects = guarded(request, partial(self.begin, request, slices))
+                if all(other.ticket.conn != conn for other, _ in self._left):
+                    self._connections.resume(conn)
+                return effects
+        return []
