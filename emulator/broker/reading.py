@@ -114,9 +114,12 @@ class BrokerReading:
 
     def operations_on_topic(self, name: str) -> int:
         """One bit per operation that the caller may do on a topic (KIP-430)."""
-        if self.config.authorizer is None:
+        authorizer = self.config.authorizer
+        if authorizer is None:
             return EVERYTHING_ON_TOPIC  # a request may ask for thousands of topics
-        return sum(1 << one for one in ON_TOPIC if self.may(one, ResourceType.TOPIC, name))
+        topic = ResourceType.TOPIC
+        allowed = authorizer.allowed(self.image, self.call, ON_TOPIC, topic, name)
+        return sum(1 << one for one in allowed)
 
     def may_to_any(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether there is at least one resource of the type that the caller may do this to."""

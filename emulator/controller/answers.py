@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.controller.context import Call
-from emulator.controller.error_codes import ENTRIES_PER_SLICE, finding
+from emulator.controller.error_codes import ENTRIES_PER_SLICE, finding, first_error
 from emulator.controller.failures import RequestFailures
 from emulator.controller.forwarding import sealing
 from emulator.controller.journal import DivergedError
@@ -83,11 +83,18 @@ class Answers:
         Raises:
             EncodeError: its version cannot carry it.
         """
-        return whole(self.making(call, message))
+        if call.outer is not None:
+            return whole(self.making(call, message))
+        # Most answers: there is nothing to do in slices.
+        payload = self._encoded(call.header, message)
+        return EncodedReply(call, message, message, payload, first_error(message))
 
     def making(self, call: Call, message: object) -> Slices[EncodedReply]:
         """The same, in slices."""
-        payload = yield from self._encoding(call.header, message)
+        if call.header.api_key in _ALIKE:
+            payload = self._encoded(call.header, message)
+        else:
+            payload = yield from encoding(call.header, message)
         error = yield from finding(message, None, Pace(ENTRIES_PER_SLICE))
         if call.outer is None:
             return EncodedReply(call, message, message, payload, error)
@@ -196,12 +203,12 @@ class Answers:
         """Answer a call that was handed over; inside an Envelope if the request came in one."""
         call = self._at_raft.pop(reply.ticket)
         with self.to(call):
-            self.give(self.made(call, reply.message))
+            self.begin(call, self.giving(call, reply.message))
 
-    def _encoding(self, header: RequestHeader, message: object) -> Slices[bytes]:
+    def _encoded(self, header: RequestHeader, message: object) -> bytes:
         key = (header.api_key, header.api_version)
         if header.api_key not in _ALIKE:
-            return (yield from encoding(header, message))
+            return encoded(header, message, self._api_versions_max)
         # The offer is the same until a feature changes, and observers that stand at one offset are
         # given one message: only the correlation id before it differs.
         known = self._alike.get(key)

@@ -9,7 +9,7 @@ Source: StandardAuthorizer, StandardAuthorizerData, Kafka 3.9; KIP-11, KIP-290, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from types import MappingProxyType
@@ -75,22 +75,36 @@ class StandardAuthorizer:
         name: str,
     ) -> bool:
         """Whether the caller may do this operation on that resource, from the caller's address."""
+        return bool(self.allowed(image, call, (operation,), resource_type, name))
+
+    def allowed(
+        self,
+        image: Image,
+        call: Call,
+        operations: Sequence[Operation],
+        resource_type: ResourceType,
+        name: str,
+    ) -> list[Operation]:
+        """Those of these operations that the caller may do; its guards are found once."""
         if call.principal in self.super_users:
-            return True
+            return [*operations]
         principals = {call.principal, ANYBODY}
         hosts = {host_address(call.client_address), WILDCARD}
-        guarded = allowed = False
+        guarded = False
+        denied, given = set[int](), set[int]()
         for _, group in guards(image.acls_by_resource, resource_type, name):
             guarded = True
             for acl in group.values():
-                if acl.principal not in principals or acl.host not in hosts:
-                    continue
-                if acl.permission == Permission.DENY:
-                    if acl.operation in {operation, Operation.ALL}:
-                        return False
-                elif acl.operation in IMPLIED.get(operation, {operation}) | {Operation.ALL}:
-                    allowed = True
-        return allowed if guarded else self.allow_everyone_if_no_acl_found
+                if acl.principal in principals and acl.host in hosts:
+                    (denied if acl.permission == Permission.DENY else given).add(acl.operation)
+        if not guarded:
+            return [*operations] if self.allow_everyone_if_no_acl_found else []
+        return [
+            one
+            for one in operations
+            if denied.isdisjoint((one, Operation.ALL))
+            and (Operation.ALL in given or not given.isdisjoint(IMPLIED.get(one, (one,))))
+        ]
 
 
 def guards(

@@ -6,7 +6,7 @@ All values are read-only for handlers; the machine fills them in for each call.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -119,6 +119,16 @@ class Authorizer(Protocol):
         name: str,
     ) -> bool:
         """Whether the caller may do this operation on that resource, from its address."""
+
+    def allowed(
+        self,
+        image: Image,
+        call: Call,
+        operations: Sequence[Operation],
+        resource_type: ResourceType,
+        name: str,
+    ) -> list[Operation]:
+        """Those of these operations that the caller may do on that resource."""
 
 
 class ZnodeKey(NamedTuple):

@@ -39,8 +39,11 @@ class LongAnswers:
 
     def drop(self, gone: Callable[[Ticket], bool]) -> list[Call]:
         """Remove the calls of these tickets; returns them."""
-        dropped = [call for call, _ in self._under_way if gone(call.ticket)]
-        if dropped:
-            kept = (one for one in self._under_way if not gone(one[0].ticket))
-            self._under_way = deque(kept)
+        dropped: list[Call] = []
+        for _ in range(len(self._under_way)):
+            call, slices = self._under_way.popleft()
+            if gone(call.ticket):
+                dropped.append(call)
+            else:
+                self._under_way.append((call, slices))
         return dropped

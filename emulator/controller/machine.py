@@ -374,17 +374,19 @@ class Controller:
         self._now_ms = now_ms
         context = self.surroundings.of(call, now_ms, self.leader_id)
         result = handler.function(self.stable, call.message, context)
-        self.answers.begin(call, self._reading(call, result))
+        if isinstance(result, Result) and not isinstance(result.response, Call):
+            self.answers.give(self.answers.made(call, result.response))
+        else:
+            self.answers.begin(call, self._reading(call, result))
 
     def _reading(self, call: Call, result: Result[object] | Slices[Result[object]]) -> Slices[None]:
         if not isinstance(result, Result):
             result = yield from result
         assert not result.records, "a read appends nothing"
-        inner = result.response
-        if isinstance(inner, Call):
-            self.request(inner, self._now_ms)
+        if isinstance(result.response, Call):
+            self.request(result.response, self._now_ms)
         else:
-            yield from self.answers.giving(call, inner)
+            yield from self.answers.giving(call, result.response)
 
     def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
         if isinstance(call.message, m.BrokerRegistrationRequest) and not self._turns.waits(call):

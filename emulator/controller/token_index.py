@@ -11,11 +11,13 @@ Source: DelegationTokenCache.tokenForHmac, Kafka 3.9.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
 from emulator.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from emulator.metadata.pmap import PMap
+from emulator.slices import RECORDS_PER_SLICE, Slices
 
 PER_STEP: Final = 500
 """HMACs that one step computes."""
@@ -80,3 +82,35 @@ class TokenIndex:
             del self._missing[token_id]
             computed = hmac_of(secret, token_id)
             self._ids[computed], self._hmacs[token_id] = token_id, computed
+
+
+class TokensByPrincipal:
+    """Tokens of one image by their owners and renewers; kept until a token changes."""
+
+    def __init__(self, tokens: DelegationTokens, ids: dict[str, list[str]]) -> None:
+        self.tokens = tokens
+        self._ids = ids
+
+    @classmethod
+    def of(cls, tokens: DelegationTokens) -> Slices[TokensByPrincipal]:
+        """The one of the last request, as long as no token has changed; made in slices."""
+        kept = _KEPT[0] if _KEPT else None
+        if kept is not None and kept.tokens is tokens:
+            return kept
+        ids: dict[str, list[str]] = {}
+        for number, token in enumerate(tokens.values(), 1):
+            if number % RECORDS_PER_SLICE == 0:
+                yield
+            for principal in {token.owner, *token.renewers}:
+                ids.setdefault(principal, []).append(token.id)
+        made = cls(tokens, ids)
+        _KEPT[:] = [made]
+        return made
+
+    def of_principal(self, principal: str) -> Sequence[str]:
+        """The ids of the tokens that a principal owns or may renew."""
+        return self._ids.get(principal, ())
+
+
+_KEPT: Final[list[TokensByPrincipal]] = []
+"""That of the last request, if there was one."""

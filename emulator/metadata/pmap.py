@@ -178,11 +178,10 @@ class PMap(Mapping[K, V]):
         'b'
         """
         for at in range(self._at(key), -1, -1):
-            chunk: dict[Any, V] = self._chunks[at]
-            if key in chunk:
-                return key
-            found: K | None = max((one for one in chunk if one < key), default=None)
-            if found is not None:
+            keys = _ascending(self._chunks[at])
+            below = _bisect_right(keys, key, 0)
+            if below:
+                found: K = keys[below - 1]
                 return found
         return None
 
@@ -193,8 +192,8 @@ class PMap(Mapping[K, V]):
         ['d']
         """
         at = self._at(key)
-        first: list[Any] = sorted(one for one in cast("Any", self._chunks[at]) if not one < key)
-        yield from first
+        first = _ascending(self._chunks[at])
+        yield from first[bisect.bisect_left(first, key) :]
         for chunk in self._chunks[at + 1 :]:
             yield from sorted(cast("Iterable[Any]", chunk))
 
@@ -259,6 +258,22 @@ class PMap(Mapping[K, V]):
 
     def __repr__(self) -> str:
         return f"PMap({dict(self.items())!r})"
+
+
+_ORDERS: Final[dict[int, tuple[dict[Any, Any], list[Any]]]] = {}
+"""Chunks that were searched, by their identity, and their keys in order."""
+_ORDERS_MAX: Final = 4_096
+
+
+def _ascending(chunk: dict[Any, Any]) -> list[Any]:
+    """The keys of a chunk in order. Authorizers search the same ones again and again."""
+    known = _ORDERS.get(id(chunk))
+    if known is None:
+        if len(_ORDERS) >= _ORDERS_MAX:
+            _ORDERS.clear()
+        # A chunk is not changed once its map is made; kept here, it keeps its identity.
+        known = _ORDERS[id(chunk)] = (chunk, sorted(chunk))
+    return known[1]
 
 
 class _Items(ItemsView[K, V]):

@@ -8,12 +8,15 @@ Kafka: KafkaApis.handleDescribeTokensRequest, DelegationTokenManager.filterToken
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
 from emulator.broker.token_requests import may_ask_for_tokens
 from emulator.controller.api.create_delegation_token import REQUESTER_SINCE
 from emulator.controller.delegation_tokens import may_renew, token_hmac
+from emulator.controller.token_index import TokensByPrincipal
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.slices import Pace, Slices
@@ -50,10 +53,16 @@ def describe_delegation_token(
     )
     caller = reading(cluster, request, asked)
     response, pace = Response(), Pace()
-    for token in cluster.image.delegation_tokens.values() if wanted != set() else ():
+    tokens = cluster.image.delegation_tokens
+    asked_for: Iterable[str] = tokens
+    if wanted is not None:
+        index = yield from TokensByPrincipal.of(tokens)
+        asked_for = sorted({one for owner in wanted for one in index.of_principal(owner)})
+    for token_id in asked_for:
         if pace.over():
             yield
-        if not _may_see(caller, token, wanted):
+        token = tokens[token_id]
+        if not _may_see(caller, token):
             continue
         shown = _described(token, secret)
         response.tokens.append(shown)
@@ -64,9 +73,7 @@ def describe_delegation_token(
     return response
 
 
-def _may_see(caller: BrokerReading, token: DelegationToken, wanted: set[str] | None) -> bool:
-    if wanted is not None and token.owner not in wanted and wanted.isdisjoint(token.renewers):
-        return False
+def _may_see(caller: BrokerReading, token: DelegationToken) -> bool:
     return (
         may_renew(token, caller.call.principal)
         or caller.may(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id)

@@ -35,7 +35,7 @@ from emulator.metadata.client_quotas import (
     record_of,
 )
 from emulator.metadata.image import Image
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.slices import ENTRIES_PER_SLICE, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -75,8 +75,8 @@ def alter_client_quotas(
     image: Image, request: m.AlterClientQuotasRequest, ctx: Context
 ) -> Slices[Result[Response]]:
     """Alter each entity as a whole or not at all."""
-    entities = [_parts(entry) for entry in request.entries]
-    times = Counter(tuple(sorted(parts)) for parts in entities)
+    entities = yield from listed(_parts, request.entries)
+    times = Counter((yield from listed(_in_order, entities)))
     response = Response()
     records: list[Record] = []
     room = Room(image, ctx)
@@ -102,6 +102,10 @@ def alter_client_quotas(
             response.entries.append(_answer(parts, ApiError(ErrorCode.NONE)))
             records.extend(outcome)
     return Result(response, () if request.validate_only else tuple(records))
+
+
+def _in_order(parts: Entity) -> Entity:
+    return tuple(sorted(parts))
 
 
 def _parts(entry: Entry) -> Entity:

@@ -26,7 +26,7 @@ from emulator.controller.topics import NewPartitions
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic, first_gap
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.slices import ENTRIES_PER_SLICE, Slices, listed
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -52,7 +52,8 @@ def create_partitions(
     image: Image, request: m.CreatePartitionsRequest, ctx: Context
 ) -> Slices[Result[Response]]:
     """Add partitions to the valid topics; with validate_only only check."""
-    if sum(_added(image, topic) for topic in request.topics) > BATCH_RECORDS_MAX:
+    added = yield from listed(lambda topic: _added(image, topic), request.topics)
+    if sum(added) > BATCH_RECORDS_MAX:
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     times = Counter(topic.name for topic in request.topics)
     answers = [
@@ -65,11 +66,11 @@ def create_partitions(
     records: list[Record] = []
     room = Room(image, ctx)
     entries = 0
-    for wanted in request.topics:
+    for wanted, more in zip(request.topics, added, strict=True):
         if entries >= ENTRIES_PER_SLICE:
             entries = 0
             yield
-        entries += 1 + _added(image, wanted)
+        entries += 1 + more
         if times[wanted.name] > 1:
             continue
         if not ctx.allowed(image, Operation.ALTER, ResourceType.TOPIC, wanted.name):

@@ -153,14 +153,14 @@ def test_of_one_connection_few_large_requests_are_taken_at_a_time() -> None:
     broker: Any = stage.parties[1].machine
     client = stage.client(1)
     most = 0
-    add = broker._next_part
+    go_on = broker._under_way.go_on
 
-    def watched(now_ms: int) -> Any:
+    def watched(guarded: Any) -> Any:
         nonlocal most
-        most = max(most, len(broker._divided))
-        return add(now_ms)
+        most = max(most, len(broker._under_way._left))
+        return go_on(guarded)
 
-    broker._next_part = watched
+    broker._under_way.go_on = watched
     for _ in range(30):
         client.send(keys(9_000), 4)
     client.send(m.ApiVersionsRequest(), 0)

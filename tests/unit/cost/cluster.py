@@ -178,11 +178,11 @@ class Server:
             effects = self.machine.step(events, self.now_ms)
         self.perform(effects, cost, counted=counted)
 
-    def ask(self, frame: bytes, *, counted: bool = True) -> Cost:
+    def ask(self, frame: bytes, *, counted: bool = True, principal: str = "") -> Cost:
         cost, data = Cost(), framed(frame)
         cost.asked = len(data)
         self._conn += 1
-        opened = Accepted(self._conn, self.listener, b"\x7f\0\0\1")
+        opened = Accepted(self._conn, self.listener, b"\x7f\0\0\1", principal=principal)
         self.step([opened], cost, counted=False)
         self.step([Received(self._conn, data)], cost, counted=counted)
         while (due := self.machine.deadline_ms) is not None and due <= self.now_ms:

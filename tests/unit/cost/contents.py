@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.unit.cost.cluster import WIDE, topic_id
 from wire import messages as m
-from wire.schema import Field, Layout, layout
+from wire.schema import Field, Layout
 
 MANY = 2_000
 LONG = "x" * 20_000
@@ -93,8 +93,7 @@ class Filler:
         return self._one(entry, depth, number, form)
 
     def _numbers(self, depth: int, number: int) -> Iterator[int]:
-        inner = self.style == "inner"
-        if (depth > 0) != inner:
+        if depth != (self.style == "inner"):
             yield number
             return
         count = self.many // 50 if self.style == "long" else self.many
@@ -142,7 +141,7 @@ class Filler:
         return f"User:{text}" if user else text
 
 
-def special(version_of: Any) -> Iterator[tuple[str, Any]]:
+def special() -> Iterator[tuple[str, Any]]:
     """What no form tells: filters, expressions, and names that are found by a search."""
     filters = m.DeleteAclsRequest.DeleteAclsFilter
     wide = {
@@ -196,9 +195,7 @@ def special(version_of: Any) -> Iterator[tuple[str, Any]]:
         ("policies", 2, "cleanup.policy", ",".join(["compact"] * 2_000)),
         ("a number", 2, "retention.ms", "9" * 20_000),
     ):
-        config = alter.AlterConfigsResource.AlterableConfig(
-            name=key, config_operation=0, value=value
-        )
+        config = alter.AlterableConfig(name=key, config_operation=0, value=value)
         resource = alter.AlterConfigsResource(
             resource_type=kind, resource_name="t1", configs=[config]
         )
@@ -211,7 +208,3 @@ def special(version_of: Any) -> Iterator[tuple[str, Any]]:
         "a long name",
         elect(topic_partitions=[elect.TopicPartitions(topic=LONG, partitions=tuple(range(MANY)))]),
     )
-
-
-def newest(cls: type, version: int) -> Layout:
-    return layout(cls, version)
