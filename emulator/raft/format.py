@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from emulator.config import properties
 from emulator.config.java_text import trim, whole
 from emulator.raft import layout, snapshots
 from emulator.raft.errors import RecoveryError
@@ -61,12 +62,9 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
         RecoveryError: another version (0 belongs to ZooKeeper-mode brokers), a missing key, or an
             invalid value.
     """
-    found: dict[str, str] = {}
-    for line in data.decode("latin-1").splitlines():
-        name, equals, value = trim(line).partition("=")
-        if equals and not name.startswith(("#", "!")):
-            found[trim(name)] = trim(value).replace("\\", "")
     try:
+        text = properties.decoded(data)
+        found = {name: trim(value) for name, value in properties.parse(text).items()}
         if found["version"] != "1":
             why = f"version {found['version']}, a controller's folder has version 1"
             raise RecoveryError(layout.META_PROPERTIES, None, why)

@@ -37,11 +37,19 @@ def test_meta_properties_as_kafka_writes_them():
     assert render_meta_properties(found).splitlines()[1:] == text.splitlines()[2:]
 
 
+def test_meta_properties_are_read_as_any_properties_file():
+    text = b"# a\x85node.id=1\nversion: 1\n! node.id=2\nnode.id\t3000\r\n"
+    text += b"cluster.id \\u0041b\\=\\\n  c\n"
+    assert parse_meta_properties(text) == MetaProperties("Ab=c", 3000, None)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         (b"version=0\nbroker.id=0\n", "version 0"),
         (b"", "version is missing"),
+        (b"version=1\ncluster.id=\\u00\nnode.id=1\n", "escape"),
+        (b"version=1\0", "NUL"),
         (b"version=1\nnode.id=1\n", "cluster.id is missing"),
         (b"version=1\ncluster.id=x\nnode.id=one\n", "not a whole number"),
         (b"version=1\ncluster.id=x\nnode.id=1\ndirectory.id=?\n", "no uuid"),
