@@ -231,6 +231,7 @@ def _module(r: PropertyReader, listener: str, mechanism: str) -> jaas.LoginModul
             r.problems.append(why)
         return None
     try:
+        text.encode()  # half of a character, as \ud800 in a file, can be in no login
         module = jaas.one_module(text)
     except ValueError:
         # What the parser says may be a part of a password that is not in quotation marks.

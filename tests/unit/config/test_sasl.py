@@ -229,6 +229,7 @@ def test_brokers_and_a_voter_alone_may_log_in_by_scram() -> None:
         PASSWORD,
         f"{PLAIN} user_node={PASSWORD} and more;",
         f'{PLAIN} user_node="{PASSWORD}"',
+        f'{PLAIN} user_node="{PASSWORD}\ud800";',
         f'{PLAIN} user_node="{PASSWORD};',
         f'{PLAIN} user_node="{PASSWORD}"; {PLAIN} user_x="{PASSWORD}";',
         f'{SCRAM} user_node="{PASSWORD}";',
