@@ -50,17 +50,18 @@ def goes_on(slices: Slices[None]) -> bool:
 
 
 def listed(
-    make: Callable[[ItemT], T], items: Iterable[ItemT], most: int = ENTRIES_PER_SLICE
+    make: Callable[[ItemT], T], items: Iterable[ItemT], most: int | None = None
 ) -> Slices[list[T]]:
-    """What is made of each item, in slices of at most ``most`` items.
+    """What is made of each item, in slices of at most ``most`` items (``ENTRIES_PER_SLICE``).
 
     >>> whole(listed(abs, [1, -2]))
     [1, 2]
     """
     made: list[T] = []
-    for number, item in enumerate(items, 1):
+    pace = Pace(most)
+    for item in items:
         made.append(make(item))
-        if number % most == 0:
+        if pace.over():
             yield
     return made
 
@@ -69,13 +70,13 @@ class Pace:
     """Says where a slice ends, for work that is more than one loop.
 
     Args:
-        most: what one slice takes, in entries.
+        most: what one slice takes, in entries; ``ENTRIES_PER_SLICE`` if left out.
     """
 
     __slots__ = ("_left", "_most")
 
-    def __init__(self, most: int = ENTRIES_PER_SLICE) -> None:
-        self._most = self._left = most
+    def __init__(self, most: int | None = None) -> None:
+        self._most = self._left = most or ENTRIES_PER_SLICE
 
     def over(self, weight: int = 1) -> bool:
         """Count an entry, or what weighs as much as so many; whether the slice is over.

@@ -17,7 +17,7 @@ from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.metadata.image import Image
-from emulator.slices import Slices
+from emulator.slices import Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -38,7 +38,7 @@ def alter_configs(
 ) -> Slices[Result[Response]]:
     """Set the listed configs and remove all others."""
     answers, records = yield from altered(image, request.resources, ctx, _replace)
-    response = Response(responses=[_answer(resource, error) for resource, error in answers])
+    response = Response(responses=(yield from listed(lambda one: _answer(*one), answers)))
     return Result(response, () if request.validate_only else tuple(records))
 
 

@@ -10,6 +10,8 @@ entry that two filters match is listed twice and removed once; all in one batch.
 
 from __future__ import annotations
 
+from typing import Final
+
 from emulator.controller.acl_filter import AclFilter
 from emulator.controller.acl_index import AclIndex
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
@@ -23,6 +25,8 @@ from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 
+FILTERS_PER_SLICE: Final = 50
+"""Filters that one slice looks up: what guards a name is looked for in each type of resource."""
 Response = m.DeleteAclsResponse
 Answer = m.DeleteAclsResponse.DeleteAclsFilterResult
 
@@ -48,7 +52,7 @@ def delete_acls(
     named = 0
     index = AclIndex.of(image)
     for number, one in enumerate(request.filters, 1):
-        if number % ENTRIES_PER_SLICE == 0:
+        if number % FILTERS_PER_SLICE == 0:
             yield
         wanted = AclFilter(
             one.resource_type_filter,

@@ -21,7 +21,7 @@ from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.metadata.image import Image
-from emulator.slices import Slices
+from emulator.slices import Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -53,7 +53,7 @@ def incremental_alter_configs(
 ) -> Slices[Result[Response]]:
     """Apply each resource's operations as a whole or not at all."""
     answers, records = yield from altered(image, request.resources, ctx, _apply)
-    response = Response(responses=[_answer(resource, error) for resource, error in answers])
+    response = Response(responses=(yield from listed(lambda one: _answer(*one), answers)))
     return Result(response, () if request.validate_only else tuple(records))
 
 

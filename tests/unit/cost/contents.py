@@ -10,7 +10,7 @@ from tests.unit.cost.cluster import WIDE, topic_id
 from wire import messages as m
 from wire.schema import Field, Layout
 
-MANY = 2_000
+MANY = 800
 LONG = "x" * 20_000
 STYLES: Final = ("known", "unknown", "equal", "inner", "long")
 """Many entries that exist, that do not, and one many times; one with many inside; few long ones."""
@@ -60,7 +60,7 @@ _NUMBERS: Final = {
     "replicas": 1,
     "broker_ids": 1,
 }
-_NEW: Final = frozenset({"CreateTopicsRequest", "BrokerRegistrationRequest"})
+NEW: Final = frozenset({"CreateTopicsRequest", "BrokerRegistrationRequest"})
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Filler:
     new: bool = False
 
     def message(self, form: Layout) -> Any:
-        self.new = form.cls.__name__ in _NEW
+        self.new = form.cls.__name__ in NEW
         return self._struct(form, 0, self.first)
 
     def _struct(self, form: Layout, depth: int, number: int) -> Any:
