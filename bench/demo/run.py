@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -26,6 +27,9 @@ from bench.rig.process import ProcessError, end_undisturbed, interrupt_on_termin
 
 INTERRUPTED: Final = 130
 _NEXT: Final = "docs/runbook.md is for a cluster of your own"
+_ASCII: Final = frozenset({"C", "POSIX"})
+"""With these as LC_ALL Java finds no folder whose name has other letters; as LANG, Python tells its
+children better."""
 
 # Their messages say enough; anything else is shown with its traceback.
 _EXPECTED: Final = (
@@ -48,6 +52,8 @@ def run(options: Options) -> int:
         Ctrl-C.
     """
     interrupt_on_terminate(signal.SIGINT)
+    if os.environ.get("LC_ALL") in _ASCII:
+        os.environ["LC_ALL"] = "C.UTF-8"
     options.out.mkdir(parents=True, exist_ok=True)
     narrator = Narrator()
     narrator.say(f"everything of this run lies in {options.out}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import os
 import shutil
 
 import pytest
@@ -97,6 +98,13 @@ def test_a_report_that_spark_cannot_make_is_not_judged(ends, capsys, monkeypatch
 def test_a_fault_of_ours_shows_where(ends, capsys):
     assert ends(KeyError("surprise")) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_servers_may_be_told_folders_of_any_name(ends, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "POSIX")
+    seen = []
+    assert ends(None, lambda _: seen.append(os.environ["LC_ALL"])) == 0
+    assert seen == ["C.UTF-8"]
 
 
 def test_ctrl_c(ends, capsys):
