@@ -120,7 +120,6 @@ jars: $(JARS) ## fetch the Kafka jars, by checksum
 $(ENV): requirements.lock tools/bootstrap.py
 	$(if $(PYTHON),,$(error No python3 on PATH: install Python 3.11 or newer))
 	$(PYTHON) tools/bootstrap.py $(VENV) requirements.lock
-	@touch $@
 
 $(JARS): $(ENV) jars/ivy.xml jars/jars.sha256 jars/settings.xml
 	$(PY) -m tools.jars

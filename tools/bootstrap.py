@@ -4,6 +4,8 @@ It runs before anything is installed, with any Python, so it only uses the stand
 reports in one sentence what is missing.
 """
 
+import contextlib
+import fcntl
 import importlib.util
 import os
 import re
@@ -11,12 +13,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 
 OLDEST = (3, 11)
 # pyspark comes as source: these two build it, so they are installed first, and nothing unpinned is
 # fetched.
 LOG = os.path.join(".cache", "pip.log")
+LOCK = os.path.join(".cache", "bootstrap.lock")
 BUILDERS = ("setuptools", "wheel", "hatchling", "editables")
 # Measured: the environment takes 1.4 GB and the jars 0.3 GB; pip's own files 2.5 GB at most, as it
 # builds pyspark.
@@ -63,7 +67,6 @@ def install(pip, *arguments):
     command = [*pip, "install", "-q", "--disable-pip-version-check", "--no-build-isolation"]
     done = subprocess.run([*command, *arguments], stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
-        os.makedirs(os.path.dirname(LOG), exist_ok=True)
         with open(LOG, "w") as log:
             log.write(done.stderr)
         lines = [line.strip() for line in done.stderr.splitlines()]
@@ -86,6 +89,30 @@ def main():
         found = ".".join(map(str, sys.version_info[:3]))
         sys.exit(f"Python 3.11 or newer is needed, this is {found}: set PYTHON=/path/to/python3.11")
     target, lock = sys.argv[1:3]
+    done, begun = os.path.join(target, ".installed"), time.time()
+    with alone():
+        if os.path.exists(done) and os.stat(done).st_mtime >= begun:
+            return  # by whoever was waited for
+        make(target, lock)
+        with open(done, "w"):
+            pass
+
+
+@contextlib.contextmanager
+def alone():
+    """Inside, no other make of this checkout makes the environment: two would spoil it."""
+    os.makedirs(os.path.dirname(LOCK), exist_ok=True)
+    with open(LOCK, "w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write("Another make sets up the Python packages: this one waits for it\n")
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def make(target, lock):
+    """Make the environment as `main` says."""
     if not os.path.exists(target):
         problem = too_little(os.path.dirname(os.path.abspath(target)), tempfile.gettempdir())
         if problem:

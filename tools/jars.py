@@ -7,6 +7,7 @@ No host is named here: Ivy's default applies, or the mirror in ``KRAFT_BRIDGE_MA
 """
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -184,6 +185,8 @@ def main() -> str | None:
     jars = cache / "jars"
     jars.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
+    held = (cache / "jars.lock").open("w")  # until the end of this process
+    fcntl.flock(held, fcntl.LOCK_EX)  # two would fetch the same files into the same places
     if not (missing := wrong(jars, wanted)):
         return None
     for path in missing:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
 
+from bench.rig.waiting import wait_for
 from tools import bootstrap
 
 
@@ -41,3 +44,51 @@ def test_temporary_files_need_room_too_on_the_same_disk_or_on_another(disks):
     assert bootstrap.too_little("here", "there") is None
     disks({"here": (1, 3e9), "there": (2, 1e9)})
     assert "The disk of there has 1.0 GB free" in bootstrap.too_little("here", "there")
+
+
+@pytest.fixture
+def checkout(monkeypatch, tmp_path):
+    """An empty one, with what was made in it, and what was said."""
+    (tmp_path / "venv").mkdir()
+    made, said = [], io.StringIO()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        bootstrap,
+        "sys",
+        SimpleNamespace(
+            argv=["bootstrap.py", "venv", "lock"], stderr=said, version_info=sys.version_info
+        ),
+    )
+    monkeypatch.setattr(bootstrap, "make", lambda *given: made.append(given))
+    return SimpleNamespace(made=made, said=said, installed=tmp_path / "venv" / ".installed")
+
+
+def test_what_was_made_is_marked(checkout):
+    bootstrap.main()
+    assert checkout.made == [("venv", "lock")]
+    first = checkout.installed.stat().st_mtime_ns
+    bootstrap.main()
+    assert len(checkout.made) == 2, "the lock file is newer"
+    assert checkout.installed.stat().st_mtime_ns > first
+    assert checkout.said.getvalue() == ""
+
+
+def test_a_second_make_waits_for_the_first_and_makes_nothing(checkout):
+    with bootstrap.alone():
+        second = threading.Thread(target=bootstrap.main)
+        second.start()
+        wait_for("its sentence", lambda: "waits for it" in checkout.said.getvalue())
+        assert second.is_alive()
+        checkout.installed.touch()
+    second.join()
+    assert checkout.made == []
+
+
+def test_a_second_make_makes_what_the_first_one_could_not(checkout):
+    with bootstrap.alone():
+        second = threading.Thread(target=bootstrap.main)
+        second.start()
+        wait_for("its sentence", lambda: "waits for it" in checkout.said.getvalue())
+    second.join()
+    assert checkout.made == [("venv", "lock")]
+    assert checkout.installed.exists()
