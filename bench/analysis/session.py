@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -84,7 +85,7 @@ def session(
         f"-Dlog4j2.configurationFile=file:{logging}",
         *QUICK_START,
     ]
-    builder = builder.config("spark.driver.extraJavaOptions", " ".join(flags))
+    builder = builder.config("spark.driver.extraJavaOptions", shlex.join(flags))
     builder = builder.config(map=dict(_QUIET))
     if remote is not None:
         with warnings.catch_warnings():
