@@ -15,7 +15,7 @@ from typing import Final
 
 from emulator.config.connections import ConnectionSettings
 from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication
-from emulator.net.bodies import Bodies
+from emulator.net.bodies import RequestBodies
 from emulator.net.inbound import Inbound
 from emulator.net.logins import FailedLogin, Logins
 from emulator.net.population import Population
@@ -66,7 +66,7 @@ class Connections:
         self._behind: dict[int, None] = {}
         self._paused: set[int] = set()
         self._next_request_id = 0
-        self.bodies = Bodies(advertised)
+        self.bodies = RequestBodies(advertised)
         self.requests_total: dict[int, int] = {}
         self.accepted_total: dict[str, int] = {}
         self.refused_total = 0

@@ -12,7 +12,7 @@ from wire.errors import DecodeError
 from wire.frame import SLICED_BYTES, RequestHeader, decode_body, decoding_body, split_request
 
 
-class Bodies:
+class RequestBodies:
     """See the module's docstring.
 
     ``entries_max``: API key -> most entries of all arrays in one request, set by the owner; without
