@@ -30,6 +30,8 @@ from emulator.simulation.world import MIGRATION, World
 from emulator.simulation.zookeeper_mode import new_topic
 
 NAME: Final = "goes-back-whole"
+_DELETIONS: Final = "/admin/delete_topics/"
+_OF_TOPICS: Final = ("/brokers/topics/", "/config/topics/")
 INSTANT_MS: Final = 600_000
 """Within this time the migration comes to where the operator goes back."""
 TRIES: Final = 40
@@ -279,7 +281,7 @@ class Operator:
         ensure(holder.get("kraftControllerEpoch") == -1, NAME, f"/controller says {holder}")
         epoch = self._epoch_now
         ensure(epoch >= self._epoch, NAME, f"/controller_epoch is {epoch} after {self._epoch}")
-        foreign = frozenset(world.foreign)
+        foreign = frozenset(world.foreign) | self._to_be_deleted()
         if world.facts.migration_state == MIGRATION:
             world.traffic.load.compare()
             log = world.committed
@@ -289,6 +291,16 @@ class Operator:
             self._tell(f"ZooKeeper has all of the log, through {log.facts.offset}")
         else:
             self._judge_untouched()
+
+    def _to_be_deleted(self) -> set[str]:
+        """Znodes of topics whose deletion was pending: no copy has them, and they may still exist.
+
+        Brokers finish the deletion when one of them is the controller again.
+        """
+        nodes = self._world.tree.nodes
+        pending = {path[len(_DELETIONS) :] for path in nodes if path.startswith(_DELETIONS)}
+        roots = [f"{at}{topic}" for at in _OF_TOPICS for topic in pending]
+        return {path for path in nodes for at in roots if path == at or path.startswith(f"{at}/")}
 
     def _judge_untouched(self) -> None:
         """Nothing was copied: every znode is as it was, and none is new."""
