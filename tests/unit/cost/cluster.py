@@ -154,7 +154,7 @@ class Cost:
         return self.asked + len(self.answer or b"") + self.appended
 
 
-class Server:
+class CountedServer:
     """A machine of the seam, asked one request at a time; each step is counted."""
 
     def __init__(self, machine: Any, listener: str) -> None:
@@ -191,7 +191,7 @@ class Server:
         return cost
 
 
-class Controller(Server):
+class OurController(CountedServer):
     """A node that leads, on a metadata image of this size."""
 
     def __init__(self, count: int) -> None:
@@ -244,7 +244,7 @@ class Standing:
         pass
 
 
-class OurBroker(Server):
+class OurBroker(CountedServer):
     """An emulated broker that knows a cluster of this size."""
 
     def __init__(self, count: int) -> None:

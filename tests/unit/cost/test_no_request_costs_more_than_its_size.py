@@ -29,7 +29,7 @@ from emulator.broker.api import describe_delegation_token
 from emulator.broker.registry import entries_max, offered
 from emulator.controller.registry import ENTRIES_MAX, advertised
 from tests.unit.controller.envelopes import enveloped
-from tests.unit.cost.cluster import ME, Controller, Cost, OurBroker, Server
+from tests.unit.cost.cluster import ME, Cost, CountedServer, OurBroker, OurController
 from tests.unit.cost.contents import MANY, NEW, STYLES, Filler, special
 from wire import codec
 from wire.errors import EncodeError
@@ -84,8 +84,8 @@ PER_ACL: Final = 80
 
 
 @cache
-def server(which: str, count: int) -> Server:
-    return Controller(count) if which == "controller" else OurBroker(count)
+def server(which: str, count: int) -> CountedServer:
+    return OurController(count) if which == "controller" else OurBroker(count)
 
 
 def ranges(which: str) -> dict[int, tuple[int, int]]:
