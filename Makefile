@@ -19,7 +19,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values sim endurance fuzz chaos mutants mutation bench matrix life compose requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench matrix life compose requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -66,6 +66,9 @@ laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 
 values: $(ENV) $(JARS) ## VALUES (100000) texts of each kind, read by us and by Kafka's own classes
 	VALUES=$(or $(VALUES),100000) $(PY) -m pytest --timeout 7200 tests/conformance/test_values_are_kafkas.py
+
+cost: $(ENV) ## what a request costs by its size, every API with hostile contents and 100,000 entities (half an hour of a core)
+	COST=1 $(PYTEST) --timeout 7200 tests/unit/cost
 
 sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, of three, and that migrate again; exit 1 names the seed
 	code=0; $(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS) || code=1; \
