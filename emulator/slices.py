@@ -8,7 +8,7 @@ equal events always give equal steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 ItemT = TypeVar("ItemT")
@@ -90,3 +90,48 @@ class Pace:
             return False
         self._left = self._most
         return True
+
+
+class Same:
+    """A value that is compared as the object that it is, not by its content."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.of is other.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+
+class Kept(Generic[T]):
+    """What was made last, by what it is made of; nodes of one process may be in several threads.
+
+    Args:
+        most: values that are kept.
+    """
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+        self._kept: dict[Any, T] = {}
+
+    def find(self, key: Any) -> T | None:
+        """The value of a key; None if it is not kept."""
+        found = self._kept.get(key)
+        return None if found is None else self.keep(key, found)
+
+    def keep(self, key: Any, value: T) -> T:
+        """Keep a value; those that were asked for least recently go."""
+        self._kept.pop(key, None)
+        self._kept[key] = value
+        for old in [*self._kept][: -self._most]:
+            self._kept.pop(old, None)
+        return value
+
+    def made(self, key: Any, make: Callable[[], Slices[T]]) -> Slices[T]:
+        """The value of a key, made in slices if it is not kept."""
+        found = self.find(key)
+        return self.keep(key, (yield from make())) if found is None else found

@@ -22,7 +22,7 @@ from emulator.metadata.acls import (
     PatternType,
 )
 from emulator.metadata.image import Image
-from emulator.slices import RECORDS_PER_SLICE, Pace, Slices, listed
+from emulator.slices import RECORDS_PER_SLICE, Kept, Pace, Same, Slices, listed
 
 Numbers: TypeAlias = tuple[int, ...]
 """Resource type, pattern type, operation, permission; 1 (ANY) for those that are not given."""
@@ -55,12 +55,8 @@ class AclIndex:
     @classmethod
     def of(cls, image: Image) -> AclIndex:
         """The one of the last request, as long as no entry has changed."""
-        # Nodes of one process may be in several threads: what was looked at is returned.
-        kept = _KEPT[0] if _KEPT else None
-        if kept is None or kept.image.acls is not image.acls:
-            kept = cls(image)
-            _KEPT[:] = [kept]
-        return kept
+        key = Same(image.acls)
+        return _KEPT.find(key) or _KEPT.keep(key, cls(image))
 
     def find(self, wanted: AclFilter) -> Slices[list[Entry]]:
         """Entries that match, with their ids, by resource and id."""
@@ -138,8 +134,7 @@ class AclIndex:
         ]
 
 
-_KEPT: Final[list[AclIndex]] = []
-"""That of the last request, if there was one."""
+_KEPT: Final = Kept[AclIndex]()
 
 
 def _itself(entry: Entry) -> Entry:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from emulator.metadata.client_quotas import ClientQuotas, Entity, EntityPart
-from emulator.slices import RECORDS_PER_SLICE, Pace, Slices
+from emulator.slices import RECORDS_PER_SLICE, Kept, Pace, Same, Slices
 
 Key: TypeAlias = EntityPart | str
 """A part of an entity, or the type of one."""
@@ -18,16 +18,16 @@ Key: TypeAlias = EntityPart | str
 class QuotaIndex:
     """The entities of one image, by their parts and by the types of these."""
 
-    def __init__(self, quotas: ClientQuotas, by_key: dict[Key, list[Entity]]) -> None:
-        self.quotas = quotas
+    def __init__(self, by_key: dict[Key, list[Entity]]) -> None:
         self._by_key = by_key
 
     @classmethod
     def of(cls, quotas: ClientQuotas) -> Slices[QuotaIndex]:
         """The one of the last request, as long as no quota has changed."""
-        kept = _KEPT[0] if _KEPT else None
-        if kept is not None and kept.quotas is quotas:
-            return kept
+        return (yield from _KEPT.made(Same(quotas), lambda: cls._made(quotas)))
+
+    @classmethod
+    def _made(cls, quotas: ClientQuotas) -> Slices[QuotaIndex]:
         by_key: dict[Key, list[Entity]] = {}
         pace = Pace(RECORDS_PER_SLICE)
         for entity in quotas:
@@ -36,14 +36,11 @@ class QuotaIndex:
             for part in entity:
                 by_key.setdefault(part, []).append(entity)
                 by_key.setdefault(part.type, []).append(entity)
-        made = cls(quotas, by_key)
-        _KEPT[:] = [made]
-        return made
+        return cls(by_key)
 
     def with_all(self, keys: Iterable[Key]) -> Sequence[Entity]:
         """At least the entities that have all of these, ascending: those of the rarest."""
         return min((self._by_key.get(key, ()) for key in keys), key=len)
 
 
-_KEPT: Final[list[QuotaIndex]] = []
-"""That of the last request, if there was one."""
+_KEPT: Final = Kept[QuotaIndex]()

@@ -22,6 +22,15 @@ UNCLEAN_INTERVAL_MS: Final = 300_000
 """Default of Kafka's internal unclean.leader.election.interval.ms."""
 
 
+def _elect(
+    image: Image, config: ControllerConfig, key: PartitionKey, how: Election
+) -> Sequence[Record]:
+    change = partition_change(image, config, key)
+    change.election = how
+    record = change.build()
+    return () if record is None else (record,)
+
+
 def _preferred_ms(config: ControllerConfig) -> int | None:
     if not config.auto_leader_rebalance_enable:
         return None
@@ -33,10 +42,7 @@ def _elect_preferred(
 ) -> Sequence[Record]:
     if image.partition(*key) is None:
         return ()
-    change = partition_change(image, config, key)
-    change.election = Election.PREFERRED
-    record = change.build()
-    return () if record is None else (record,)
+    return _elect(image, config, key, Election.PREFERRED)
 
 
 PREFERRED_LEADERS = Sweep(
@@ -67,10 +73,7 @@ def _elect_unclean(
         return ()
     if not unclean_election_allowed(image, config, image.topics[key[0]].name):
         return ()
-    change = partition_change(image, config, key)
-    change.election = Election.UNCLEAN
-    record = change.build()
-    return () if record is None else (record,)
+    return _elect(image, config, key, Election.UNCLEAN)
 
 
 UNCLEAN_LEADERS = Sweep(

@@ -17,7 +17,7 @@ from typing import Final
 
 from emulator.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from emulator.metadata.pmap import PMap
-from emulator.slices import RECORDS_PER_SLICE, Slices
+from emulator.slices import RECORDS_PER_SLICE, Kept, Pace, Same, Slices
 
 PER_STEP: Final = 500
 """HMACs that one step computes."""
@@ -87,30 +87,28 @@ class TokenIndex:
 class TokensByPrincipal:
     """Tokens of one image by their owners and renewers; kept until a token changes."""
 
-    def __init__(self, tokens: DelegationTokens, ids: dict[str, list[str]]) -> None:
-        self.tokens = tokens
+    def __init__(self, ids: dict[str, list[str]]) -> None:
         self._ids = ids
 
     @classmethod
     def of(cls, tokens: DelegationTokens) -> Slices[TokensByPrincipal]:
         """The one of the last request, as long as no token has changed; made in slices."""
-        kept = _KEPT[0] if _KEPT else None
-        if kept is not None and kept.tokens is tokens:
-            return kept
+        return (yield from _KEPT.made(Same(tokens), lambda: cls._made(tokens)))
+
+    @classmethod
+    def _made(cls, tokens: DelegationTokens) -> Slices[TokensByPrincipal]:
         ids: dict[str, list[str]] = {}
-        for number, token in enumerate(tokens.values(), 1):
-            if number % RECORDS_PER_SLICE == 0:
+        pace = Pace(RECORDS_PER_SLICE)
+        for token in tokens.values():
+            if pace.over():
                 yield
             for principal in {token.owner, *token.renewers}:
                 ids.setdefault(principal, []).append(token.id)
-        made = cls(tokens, ids)
-        _KEPT[:] = [made]
-        return made
+        return cls(ids)
 
     def of_principal(self, principal: str) -> Sequence[str]:
         """The ids of the tokens that a principal owns or may renew."""
         return self._ids.get(principal, ())
 
 
-_KEPT: Final[list[TokensByPrincipal]] = []
-"""That of the last request, if there was one."""
+_KEPT: Final = Kept[TokensByPrincipal]()

@@ -21,11 +21,11 @@ from emulator.broker.cluster import ImageCluster, KnownCluster, KnownPartition, 
 from emulator.broker.in_parts import Division, runs
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
-from emulator.broker.shared_answers import Kept, Same
+from emulator.broker.shared_answers import KEPT_MAX
 from emulator.config.broker import BrokerConfig, InternalTopicSettings
 from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.slices import Pace, Slices
+from emulator.slices import Kept, Pace, Same, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.schema import ZERO_UUID, replace
@@ -140,7 +140,7 @@ def _answer_for_everybody(cluster: KnownCluster, asked: Asked) -> Slices[Answer]
     return Answer((yield from _ALL_TOPICS.made(key, all_topics)), shared=True)
 
 
-_ALL_TOPICS: Final = Kept()
+_ALL_TOPICS: Final = Kept[m.MetadataResponse](KEPT_MAX)
 """All topics of an image; these responses must not be changed any more."""
 
 

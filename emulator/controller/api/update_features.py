@@ -31,7 +31,7 @@ from emulator.metadata.metadata_version import (
     MetadataVersion,
 )
 from emulator.metadata.migration_state import MigrationState
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.slices import ENTRIES_PER_SLICE, Kept, Same, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -149,17 +149,16 @@ def _why_unsupported(image: Image, name: str, level: int, ctx: Context) -> str |
     return f"controller {missing} has not registered, and may not support this feature"
 
 
-_LISTED: Final[list[tuple[Brokers, frozenset[str]]]] = []
-"""The brokers that were asked for last, and the features that they list."""
+_LISTED: Final = Kept[frozenset[str]]()
 
 
 def _listed_by(brokers: Brokers) -> frozenset[str]:
     """The features that brokers list: a request may name thousands of others."""
-    known = _LISTED[0] if _LISTED else None
-    if known is None or known[0] is not brokers:
-        known = (brokers, frozenset(name for one in brokers.values() for name in one.features))
-        _LISTED[:] = [known]
-    return known[1]
+    known = _LISTED.find(Same(brokers))
+    if known is None:
+        listed = frozenset(name for one in brokers.values() for name in one.features)
+        known = _LISTED.keep(Same(brokers), listed)
+    return known
 
 
 def _outside(who: str, level: int, supported: Range) -> str | None:
