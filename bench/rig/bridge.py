@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Self
@@ -121,6 +121,21 @@ class Bridge(Process):
         except (OSError, ValueError, HTTPException):  # the last one: it was killed half-way
             return None
 
+    def wait_page(self, path: str) -> str:
+        """The page of `page`, as soon as it answers: on a busy machine that may take a while.
+
+        Raises:
+            ProcessError: it ended, or the time is over.
+        """
+        found: list[str] = []
+
+        def answered() -> bool:
+            found.extend(filter(None, [self.page(path)]))
+            return bool(found)
+
+        self.wait_until(f"an answer to {path}", answered)
+        return found[-1]
+
     def status(self) -> dict[str, Any] | None:
         """What ``/status`` says; None while it does not answer, or another program has its port."""
         try:
@@ -168,6 +183,21 @@ class Bridge(Process):
             lambda status: bool(status["migration"]["driver_state"] == "DUAL_WRITE"),
             timeout_s,
         )
+
+    def wait_unfenced(self, brokers: Iterable[int]) -> dict[str, Any]:
+        """Wait until these brokers are registered and unfenced; returns the status.
+
+        Brokers show each other before that (`Cluster.wait_ready`), and DUAL_WRITE begins before it.
+
+        Raises:
+            ProcessError: it ended, or the time is over.
+        """
+        wanted = frozenset(brokers)
+
+        def ready(status: dict[str, Any]) -> bool:
+            return wanted <= {one["id"] for one in status["brokers"] if not one["fenced"]}
+
+        return self.wait_status(f"brokers {sorted(wanted)} unfenced", ready)
 
     def wait_drained(self, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """Wait until ZooKeeper holds every committed record; returns the status.

@@ -116,7 +116,7 @@ def _row(
         calls.percentile_ms(0.99),
         calls.percentile_ms(1.0),
         round((process_cpu_s(pid) - cpu_s) / took_s, 2),
-        longest_step_ms(server.page("/metrics") or "") if isinstance(server, Bridge) else None,
+        longest_step_ms(server.wait_page("/metrics")) if isinstance(server, Bridge) else None,
     )
 
 

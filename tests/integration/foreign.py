@@ -135,7 +135,7 @@ def _blocked(run: Foreign) -> None:
     run.look.create(f"/brokers/ids/{IDLE}", b"{}", ephemeral=True)
     seen["waiting"] = run.wait_for_names(NO_FLAG, OLD, IDLE, CONTROLLER_ID)
     seen["logged"] = [line for line in bridge.lines() if "waiting" in line]
-    seen["status"] = bridge.status()
+    seen["status"] = bridge.wait_status("an answer", bool)
     seen["controller"] = run.look.get("/controller")[0]
     seen["epoch"] = run.look.get("/controller_epoch")[0]
     seen["misnamed"] = (misnamed.alive, _refusals(misnamed))
@@ -272,7 +272,7 @@ def _of_another_cluster(run: Foreign, folder: Path, stack: ExitStack) -> None:
     wait_for("another refusal", lambda: len(_of_another(old)) > asked)
     run.seen["of another cluster"] = (old.alive, _of_another(old))
     run.seen["of another cluster, in KRaft mode"] = (kraft.exit_code, _of_another(kraft))
-    run.seen["status beside them"] = run.bridge.status()
+    run.seen["status beside them"] = run.bridge.wait_status("an answer", bool)
     old.kill()
 
 

@@ -220,8 +220,8 @@ def tell(story: Story, folder: Path) -> None:
         begin = time.monotonic()
         story.seen["compared"] = compare(story.cluster.zk, story.bridge.data)[0]
         story.seen["compare_s"] = time.monotonic() - begin
-        story.seen["status_at_the_end"] = story.bridge.status()
-        story.seen["metrics"] = story.bridge.page("/metrics")
+        story.seen["status_at_the_end"] = story.bridge.wait_status("an answer", bool)
+        story.seen["metrics"] = story.bridge.wait_page("/metrics")
         _roll_to_kraft(story)
         _tell_a_broker_otherwise(story)
         _depose(story)
@@ -377,7 +377,9 @@ def _change(story: Story) -> None:
         story.bridge.wait_drained()
         story.zk_tap.proxy.delay(to_server_ms=ZK_DELAY_MS)
         seen["delayed_s"] = [story.create((f"delayed-{i}", 1, 1)) for i in range(3)]
-        seen["lag_while_delayed"] = (story.bridge.status() or {})["migration"]["lag"]["records"]
+        seen["lag_while_delayed"] = story.bridge.wait_status("an answer", bool)["migration"]["lag"][
+            "records"
+        ]
         story.zk_tap.proxy.delay()
         story.bridge.wait_drained()
         fault = story.zk_tap.proxy.plan(Kind.LOSE_REPLY, code=MULTI)
@@ -415,7 +417,7 @@ def _pause(story: Story) -> None:
 def _roll_to_kraft(story: Story) -> None:
     """A broker leaves ZooKeeper, as each does in the end; the others stay as they are."""
     story.seen["rolled"] = time.monotonic()
-    story.seen["metrics_before_the_roll"] = story.bridge.page("/metrics")
+    story.seen["metrics_before_the_roll"] = story.bridge.wait_page("/metrics")
     broker = story.cluster.brokers[ROLLED]
     broker.stop()
     broker.zk, broker.migration = None, False
@@ -429,7 +431,7 @@ def _roll_to_kraft(story: Story) -> None:
     story.whole()
     story.bridge.wait_drained()
     story.seen["stores_of_both"] = story.stores()
-    story.seen["metrics_after_the_roll"] = story.bridge.page("/metrics")
+    story.seen["metrics_after_the_roll"] = story.bridge.wait_page("/metrics")
     story.seen["described"] = [
         asyncio.run(api.call(one.bootstrap, m.DescribeClusterRequest()))
         for one in story.cluster.brokers

@@ -252,8 +252,7 @@ class Stage:
     # ------------------------------------------------------------- looking
     def scrape(self) -> dict[str, float]:
         """Every sample without labels, by name."""
-        text = self.bridge.page("/metrics")
-        assert text is not None
+        text = self.bridge.wait_page("/metrics")
         families = text_string_to_metric_families(text)
         return {s.name: s.value for family in families for s in family.samples if not s.labels}
 

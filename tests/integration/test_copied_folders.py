@@ -106,6 +106,5 @@ def test_of_two_clones_started_at_once_one_writes(stage: Stage, copy: Bridge) ->
     assert f"controller {NODE_ID} in epoch" in found["text"]
     assert "another process with our id" in found["text"]
     assert int(stage.client.get("/controller_epoch")[0]) == epoch + 1
-    page = loser.page("/metrics")
-    assert page is not None
+    page = loser.wait_page("/metrics")
     assert f"{CLAIMS} 0" in page

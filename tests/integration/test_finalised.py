@@ -185,7 +185,7 @@ def test_three_controllers_finalise_and_kafkas_among_them_reads_the_mark(
         stage.passed(KAFKAS, 2)
         for each in stage.ours:
             assert states(stage, each)[-1] == 1
-            status = stage.nodes[each].status()
+            status = stage.nodes[each].wait_status("an answer", bool)
             assert status["finalisation"]["mark"]["node_id"] == leader
         without_flag(stage, KAFKAS)
         wait_for("the end", lambda: all(states(stage, each)[-1] == 3 for each in stage.nodes))

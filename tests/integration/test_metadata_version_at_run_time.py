@@ -167,7 +167,7 @@ def story(stack: ExitStack, cluster: Cluster, trace: Path, steps: dict[str, int]
     stack.callback(confluent.stop)
     wait_for("records", lambda: confluent.acknowledged > 5)
     seen["described_before"] = cluster.features("describe").out
-    seen["metrics_before"] = cluster.bridge.page("/metrics")
+    seen["metrics_before"] = cluster.bridge.wait_page("/metrics")
     cluster.create("at-8")
     for name, level in steps.items():
         enough = confluent.acknowledged + 5
@@ -175,7 +175,7 @@ def story(stack: ExitStack, cluster: Cluster, trace: Path, steps: dict[str, int]
         cluster.create(f"at-{level}")
         wait_for("records", functools.partial(_acknowledged, confluent, enough))
         clients.check()
-    seen["metrics_after"] = cluster.bridge.page("/metrics")
+    seen["metrics_after"] = cluster.bridge.wait_page("/metrics")
     seen["described_after"] = cluster.features("describe").out
     if len(steps) > 1:
         seen["dry"] = cluster.features("downgrade", "--metadata", "3.8", "--dry-run")

@@ -162,7 +162,7 @@ class Copy:
         return json.loads(self.look.get("/controller")[0])["brokerid"]
 
     def driver(self):
-        return self.bridge.status()["migration"]["driver_state"]
+        return self.bridge.wait_status("an answer", bool)["migration"]["driver_state"]
 
     def beats(self, since):
         """Broker -> error of its last heartbeat."""
@@ -288,9 +288,9 @@ def refused(cluster, bridge):
                 wait_for("a refusal", lambda at=newer: asked in (at.page("/metrics") or ""))
             else:
                 wait_for("the end of the broker", lambda: not broker.alive)
-            page = newer.page("/metrics") or ""
+            page = newer.wait_page("/metrics")
             errors = [line.split('"')[3] for line in page.splitlines() if line.startswith(asked)]
-            found[level] = errors, newer.status()
+            found[level] = errors, newer.wait_status("an answer", bool)
         finally:
             broker.kill()
             newer.kill()

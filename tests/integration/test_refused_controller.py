@@ -35,7 +35,7 @@ KRAFT = "dual write"
 
 def fetches(bridge: Bridge) -> int:
     """How often the copy was asked for its log."""
-    found = FETCHES.search(bridge.page("/metrics") or "")
+    found = FETCHES.search(bridge.wait_page("/metrics"))
     return int(found[1]) if found else 0
 
 
@@ -61,9 +61,7 @@ def resigned(lines: list[str]) -> bool:
 
 
 def status(bridge: Bridge) -> dict[str, Any]:
-    found = bridge.status()
-    assert found is not None
-    return found
+    return bridge.wait_status("an answer", bool)
 
 
 def follows(bridge: Bridge) -> bool:

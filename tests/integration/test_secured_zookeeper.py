@@ -149,16 +149,22 @@ def log(stage: SecuredStage) -> list[str]:
     return list(stage.bridge.lines())
 
 
+def _sessions(stage: SecuredStage) -> int:
+    """How many sessions it has had."""
+    status = stage.bridge.wait_status("an answer", bool)
+    return int(status["migration"]["zookeeper"]["sessions"])
+
+
 # ---------------------------------------------------------------- logging in
 def test_a_session_that_breaks_is_fenced_by_who_logs_in_again(stage: SecuredStage) -> None:
-    sessions = (stage.bridge.status() or {})["migration"]["zookeeper"]["sessions"]
+    sessions = _sessions(stage)
     with stage.written_once() as names:
         for _ in range(3):
             names.append(stage.name())
             stage.create(names[-1])
             stage.proxy.cut()
         stage.settle()
-    assert (stage.bridge.status() or {})["migration"]["zookeeper"]["sessions"] > sessions
+    assert _sessions(stage) > sessions
     assert stage.disagreements() == []
 
 

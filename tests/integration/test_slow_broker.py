@@ -31,7 +31,7 @@ WAITING = "kraft_bridge_broker_requests_waiting"
 
 def waiting(bridge: Bridge) -> dict[str, float]:
     """Broker id -> requests to it without an answer."""
-    families = text_string_to_metric_families(bridge.page("/metrics") or "")
+    families = text_string_to_metric_families(bridge.wait_page("/metrics"))
     found = [one for family in families if family.name == WAITING for one in family.samples]
     return {one.labels["broker"]: one.value for one in found}
 
@@ -96,6 +96,7 @@ def in_dual_write(cluster: Cluster, bridge: Bridge, zookeeper: ZooKeeper) -> Non
     bridge.format(json.loads(identity)["id"]).start()
     cluster.migrate(bridge.port, rolling=False)
     bridge.wait_dual_write()
+    bridge.wait_unfenced(broker.id for broker in cluster.brokers)
     cluster.wait_ready()
 
 

@@ -37,4 +37,4 @@ def test_it_is_refused_and_ends(tmp_path: Path, real_brokers: Callable[[Broker],
         refused = [line for line in ours.lines() if "broker refused" in line]
         assert refused
         assert all("code=UNSUPPORTED_VERSION" in line for line in refused), refused
-        assert (ours.status() or {})["brokers"] == []
+        assert ours.wait_status("an answer", bool)["brokers"] == []
