@@ -136,7 +136,8 @@ class EpochsGrow(Checker):
         Where none is shown the log has told no broker of an epoch yet, or the claim is refused.
         """
         own = self.world.numbers(OWN)
-        epoch = int(self.world.tree.nodes[EPOCH].data or b"0")
+        # What others have raised it by since the last claim is added when the next one is judged.
+        epoch = int(self.world.tree.nodes[EPOCH].data or b"0") - self.world.epochs_raised
         self._set_back = epoch, own.get("zk_epoch", -1), own.get("kraft_epoch", -1)
 
     def served(self, changed: frozenset[str], client: str) -> None:
