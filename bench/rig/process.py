@@ -222,8 +222,11 @@ class Process:
                 printed = "\n".join(self.lines())
                 if self.log != self.out:
                     printed += self.out.read_text(errors="replace")
-                taken = any(sign in printed for sign in _PORT_TAKEN)
-                raise (PortTakenError if taken else ProcessError)(
+                if any(sign in printed for sign in _PORT_TAKEN):
+                    raise PortTakenError(
+                        f"another program took a port of {self.name}: run it again"
+                    )
+                raise ProcessError(
                     f"{self.name} ended with {self.exit_code} while waiting for {what}:\n"
                     f"{self.tail()}"
                 )

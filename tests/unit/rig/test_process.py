@@ -54,7 +54,9 @@ def test_an_early_end_shows_the_last_lines(process):
 
 def test_a_taken_port_is_told_apart(process):
     process.launch([sys.executable, "-c", "raise SystemExit('BindException: in use')"])
-    with pytest.raises(PortTakenError):
+    with pytest.raises(
+        PortTakenError, match=r"^another program took a port of child: run it again$"
+    ):
         process.wait_line("up")
 
 
