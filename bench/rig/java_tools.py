@@ -62,7 +62,10 @@ def quiet_log4j() -> Path:
     log = cache_dir() / "tool-log4j.properties"
     if not log.exists():
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text(_QUIET)
+        # Written aside and renamed: another process may be reading it right now.
+        fresh = log.with_name(f"{log.name}.{os.getpid()}")
+        fresh.write_text(_QUIET)
+        fresh.replace(log)
     return log
 
 

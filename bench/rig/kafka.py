@@ -95,7 +95,8 @@ class _Server(Process):
         return path
 
     def _java(self, main: str, *arguments: str | Path, flags: tuple[str, ...] = ()) -> list[str]:
-        log = self.folder / "log4j.properties"
+        # Its own: another broker of the folder may be reading its file while this one is written.
+        log = self.folder / f"{self.name}.log4j.properties"
         log.write_text(self.log4j)
         jars = os.pathsep.join(map(str, kafka_jars(self.release)))
         return [
