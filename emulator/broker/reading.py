@@ -9,17 +9,21 @@ Source: KafkaApis, AuthHelper, Kafka 3.9.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked
 from emulator.config.broker import BrokerConfig
+from emulator.controller.acl_filter import AclFilter
+from emulator.controller.acl_index import AclIndex
 from emulator.controller.api.describe_cluster import ON_CLUSTER
 from emulator.controller.authorizer import ANYBODY, StandardAuthorizer, host_address
 from emulator.controller.context import CLUSTER_NAME, Authorizer, Call, ControllerConfig
 from emulator.metadata.acls import WILDCARD, Operation, PatternType, Permission, ResourceType
 from emulator.metadata.image import Image
 from emulator.net.reply import Ticket
+from emulator.slices import Kept, Pace, Same, Slices
 
 ON_TOPIC: Final = (
     Operation.READ,
@@ -35,12 +39,14 @@ ON_TOPIC: Final = (
 EVERYTHING_ON_TOPIC: Final = sum(1 << one for one in ON_TOPIC)
 SOME_NAME: Final = "hardcode"
 """Kafka asks about this name first, for super users and for resources without ACLs."""
+CALLERS_KEPT: Final = 1_000
+"""Callers of whom it is kept whether they may do something to any resource."""
 
 
 def allows_any(
     authorizer: Authorizer, image: Image, call: Call, operation: Operation, kind: ResourceType
-) -> bool:
-    """Whether an ALLOW is left that no DENY covers (KIP-679).
+) -> Slices[bool]:
+    """Whether an ALLOW is left that no DENY covers (KIP-679), in slices; kept for each caller.
 
     Source: Authorizer.authorizeByResourceType, Kafka 3.9.
 
@@ -53,31 +59,48 @@ def allows_any(
     """
     if authorizer.allows(image, call, operation, kind, SOME_NAME):
         return True
-    principals = {call.principal, ANYBODY}
-    hosts = {host_address(call.client_address), WILDCARD}
+    same = Same(image.acls)
+    kept = _KEPT.find(same) or _KEPT.keep(same, Kept(CALLERS_KEPT))
+    principals = frozenset({call.principal, ANYBODY})
+    hosts = frozenset({host_address(call.client_address), WILDCARD})
+    who = (principals, hosts, operation, kind)
+    return (yield from kept.made(who, lambda: _is_any_left(image, *who)))
+
+
+def _is_any_left(
+    image: Image,
+    principals: frozenset[str],
+    hosts: frozenset[str],
+    operation: Operation,
+    kind: ResourceType,
+) -> Slices[bool]:
+    index, pace, every = AclIndex.of(image), Pace(), int(PatternType.ANY)
     allowed: set[tuple[int, str]] = set()
     denied: set[tuple[int, str]] = set()
-    for resource, group in image.acls_by_resource.items():
-        if resource.resource_type != kind:
-            continue
-        for acl in group.values():
-            if acl.principal not in principals or acl.host not in hosts:
-                continue
-            if acl.operation in {operation, Operation.ALL}:
-                chosen = denied if acl.permission == Permission.DENY else allowed
-                chosen.add((int(resource.pattern_type), resource.name))
-    everything = int(PatternType.LITERAL), WILDCARD
+    for principal, host, named in product(principals, hosts, (operation, Operation.ALL)):
+        wanted = AclFilter(kind, None, every, principal, host, named, Permission.ANY)
+        for _, acl in (yield from index.find(wanted)):
+            if pace.over():
+                yield
+            chosen = denied if acl.permission == Permission.DENY else allowed
+            chosen.add((int(acl.resource.pattern_type), acl.resource.name))
+    everything, prefixed = (int(PatternType.LITERAL), WILDCARD), int(PatternType.PREFIXED)
     if everything in denied:
         return False
-    return everything in allowed or any(not _covered(one, denied) for one in allowed)
+    if everything in allowed or not denied:
+        return bool(allowed)
+    lengths = {len(name) for pattern, name in denied if pattern == prefixed and name}
+    for pattern, name in allowed:
+        if pace.over(1 + len(lengths)):
+            yield
+        literal = pattern == PatternType.LITERAL and (pattern, name) in denied
+        if not literal and all((prefixed, name[:length]) not in denied for length in lengths):
+            return True
+    return False
 
 
-def _covered(allowed: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
-    pattern, name = allowed
-    if pattern == PatternType.LITERAL and allowed in denied:
-        return True
-    prefixed = int(PatternType.PREFIXED)
-    return any((prefixed, name[:length]) in denied for length in range(1, len(name) + 1))
+_KEPT: Final = Kept[Kept[bool]]()
+"""For callers, until an ACL changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +144,12 @@ class BrokerReading:
         allowed = authorizer.allowed(self.image, self.call, ON_TOPIC, topic, name)
         return sum(1 << one for one in allowed)
 
-    def may_to_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+    def may_to_any(self, operation: Operation, resource_type: ResourceType) -> Slices[bool]:
         """Whether there is at least one resource of the type that the caller may do this to."""
         authorizer = self.config.authorizer
-        return authorizer is None or allows_any(
-            authorizer, self.image, self.call, operation, resource_type
-        )
+        if authorizer is None:
+            return True
+        return (yield from allows_any(authorizer, self.image, self.call, operation, resource_type))
 
     def may_on_cluster(self, operation: Operation) -> bool:
         """Whether the caller may do this operation on the cluster now."""

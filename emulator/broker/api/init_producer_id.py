@@ -18,6 +18,7 @@ from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
 from emulator.metadata.acls import Operation, ResourceType
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -35,9 +36,9 @@ def refused(
 @serves(m.InitProducerIdRequest, refused=refused)
 def init_producer_id(
     cluster: KnownCluster, request: m.InitProducerIdRequest, asked: Asked
-) -> m.InitProducerIdResponse:
+) -> Slices[m.InitProducerIdResponse]:
     """Give the next producer id away."""
-    error = _error(request, reading(cluster, request, asked))
+    error = yield from _error(request, reading(cluster, request, asked))
     if error is not None:
         return refused(request, error, None)
     ids = asked.producer_ids
@@ -47,14 +48,14 @@ def init_producer_id(
     return Response(producer_id=claimed, producer_epoch=0)
 
 
-def _error(request: m.InitProducerIdRequest, caller: BrokerReading) -> ErrorCode | None:
+def _error(request: m.InitProducerIdRequest, caller: BrokerReading) -> Slices[ErrorCode | None]:
     name = request.transactional_id
     if name is not None:
         if not caller.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     elif not (
         caller.may_on_cluster(Operation.IDEMPOTENT_WRITE)
-        or caller.may_to_any(Operation.WRITE, ResourceType.TOPIC)
+        or (yield from caller.may_to_any(Operation.WRITE, ResourceType.TOPIC))
     ):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -110,6 +111,49 @@ def test_a_denial_that_covers_the_only_topic_denies(name: str, pattern: int, cov
     )
     code = init(image=image, properties=ACLS).error_code
     assert code == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED if covers else ErrorCode.NONE)
+
+
+def left(entries: list[Any]) -> bool:
+    """Whether an ALLOW is left, by comparing each with each."""
+    topics = [one for one in entries if one.resource_type == ResourceType.TOPIC]
+    ours = [one for one in topics if one.principal in {"User:ANONYMOUS", "User:*"}]
+    ours = [one for one in ours if one.host in {"127.0.0.1", "*"}]
+    ours = [one for one in ours if one.operation in {Operation.WRITE, Operation.ALL}]
+
+    def denies(deny: Any, one: Any) -> bool:
+        if (deny.pattern_type, deny.resource_name) == (3, "*"):
+            return True
+        if deny.pattern_type == 4:
+            return bool(one.resource_name.startswith(deny.resource_name))
+        return (one.pattern_type, one.resource_name) == (3, deny.resource_name)
+
+    denied = [one for one in ours if one.permission_type == Permission.DENY]
+    allowed = [one for one in ours if one.permission_type == Permission.ALLOW]
+    if (3, "*") in {(one.pattern_type, one.resource_name) for one in allowed}:
+        return not any((one.pattern_type, one.resource_name) == (3, "*") for one in denied)
+    return any(not any(denies(deny, one) for deny in denied) for one in allowed)
+
+
+def test_whatever_the_acls_one_that_no_denial_covers_is_looked_for():
+    rng, seen = Random(1), set[bool]()
+    for _ in range(300):
+        entries = []
+        for number in range(rng.randrange(1, 7)):
+            one = acl(
+                rng.choice((Operation.WRITE, Operation.ALL, Operation.READ)),
+                rng.choice((ResourceType.TOPIC, ResourceType.TOPIC, ResourceType.GROUP)),
+                rng.choice(("*", "a", "ab", "abc", "b")),
+                number=700 + number,
+                pattern=rng.choice((3, 4)),
+                permission=rng.choice((Permission.ALLOW, Permission.DENY)),
+            )
+            one.principal = rng.choice(("User:ANONYMOUS", "User:ANONYMOUS", "User:*", "User:u"))
+            one.host = rng.choice(("*", "*", "127.0.0.1", "10.0.0.1"))
+            entries.append(one)
+        seen.add(left(entries))
+        answer = init(image=image_of(*entries), properties=ACLS)
+        assert (answer.error_code == ErrorCode.NONE) == left(entries), entries
+    assert seen == {False, True}
 
 
 def test_a_transactional_id_needs_the_right_to_write_it():
