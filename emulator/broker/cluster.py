@@ -82,7 +82,7 @@ class KnownCluster(Protocol):
         """The topic of that id."""
 
     def topics(self) -> Iterable[KnownTopic]:
-        """All topics."""
+        """All topics of this moment, which may be gone through while the cluster changes."""
 
     def registered(self, broker_id: int) -> bool:
         """Whether the broker is part of the cluster, alive or not."""

@@ -21,6 +21,7 @@ from emulator.controller.config_types import ConfigRefusedError
 from emulator.controller.result import ApiError
 from emulator.controller.server_configs import server_configs
 from emulator.metadata.configs import BROKER
+from emulator.slices import Pace, Slices
 from wire.errors import UNEXPECTED, ErrorCode
 
 Local = dict[int, ApiError]
@@ -72,7 +73,7 @@ def invalid(text: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, text)
 
 
-def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -> Served:
+def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -> Slices[Served]:
     """The response if all is decided here; else what the controller is asked, and how to join.
 
     Args:
@@ -81,7 +82,7 @@ def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -
         caller: who asks, and what is configured now.
         check: for a resource that is named once, and no config of it twice.
     """
-    local = _preprocessed(request.resources, caller, check)
+    local = yield from _preprocessed(request.resources, caller, check)
 
     def join(told: Any) -> Any:
         errors = _joined(request.resources, local, told.responses)
@@ -106,11 +107,14 @@ def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -
     return PassOn(type(request)(resources=rest, validate_only=request.validate_only), join)
 
 
-def _preprocessed(resources: Sequence[Any], caller: BrokerReading, check: Check) -> Local:
+def _preprocessed(resources: Sequence[Any], caller: BrokerReading, check: Check) -> Slices[Local]:
     """The answers that this broker gives itself."""
     local: Local = {}
     times = Counter((one.resource_type, one.resource_name) for one in resources)
+    pace = Pace()
     for at, resource in enumerate(resources):
+        if pace.over(1 + len(resource.configs)):
+            yield
         if times[resource.resource_type, resource.resource_name] > 1:
             local[at] = invalid("Each resource must appear at most once.")
             continue

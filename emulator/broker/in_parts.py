@@ -7,10 +7,9 @@ joined to one response. So others are answered in between, and no step makes the
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from emulator.net.reply import Request
 from emulator.slices import Slices
@@ -29,21 +28,25 @@ CHARACTERS_MAX: Final = 32_768
 """Of the names in one part."""
 
 
+Pieces: TypeAlias = Iterator[Any]
+"""The requests of the parts, and None where others may be served while they are found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Division:
     """How the requests of an API are divided.
 
     Args:
-        pieces: ``(request, version) -> requests`` that ask for the same in all; none if it is to be
-            answered as it is.
+        pieces: ``(request, version) -> requests`` that ask for the same in all; None if it is to
+            be answered as it is.
         entries: the field of the response that has an entry for each thing asked for.
     """
 
-    pieces: Callable[[Any, int], Sequence[Any]]
+    pieces: Callable[[Any, int], Pieces | None]
     entries: str
 
 
-def runs(items: Sequence[T], most: int, name: Callable[[T], str | None]) -> Iterator[list[T]]:
+def runs(items: Iterable[T], most: int, name: Callable[[T], str | None]) -> Iterator[list[T]]:
     """Cut into runs of at most ``most`` items, whose names have few characters in all.
 
     >>> [*runs("abc", 2, str)]
@@ -71,24 +74,15 @@ class DividedAnswer:
         entries: see Division.
     """
 
-    def __init__(self, request: Request, pieces: Sequence[Any], entries: str) -> None:
+    def __init__(self, request: Request, pieces: Pieces, entries: str) -> None:
         self.request = request
-        self._left = deque(pieces)
+        self.pieces = pieces
         self._entries = entries
         self._count = 0
         self._compact = False
         self._head = b""
         self._parts: list[bytes] = []
         self._tail = b""
-
-    @property
-    def whole(self) -> bool:
-        """Whether every part is made."""
-        return not self._left
-
-    def next_piece(self) -> Any:
-        """The request of the next part."""
-        return self._left.popleft()
 
     def add(self, response: Any) -> Slices[None]:
         """Encode the answer to a part, in slices; it is not changed in the end."""

@@ -230,7 +230,7 @@ class BrokerNode:
             return self._refuse(request, code, None)
         if api.division is not None:
             pieces = api.division.pieces(message, header.api_version)
-            if pieces:
+            if pieces is not None:
                 return self._divided(api, DividedAnswer(request, pieces, api.division.entries))
         answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
         if isinstance(answer, Generator):
@@ -261,10 +261,11 @@ class BrokerNode:
 
     def _divided(self, api: ServedApi, divided: DividedAnswer) -> Slices[list[Effect]]:
         request = divided.request
-        while not divided.whole:
+        for piece in divided.pieces:
             yield
-            asked = self._asked(request, self._now_ms)
-            answer = api.function(self.side.cluster, divided.next_piece(), asked)
+            if piece is None:
+                continue
+            answer = api.function(self.side.cluster, piece, self._asked(request, self._now_ms))
             if isinstance(answer, Generator):
                 answer = yield from answer
             if isinstance(answer, Answer):

@@ -214,8 +214,8 @@ class ZkMetadataCache:
         return None if name is None else self._topics[name]
 
     def topics(self) -> Iterable[CachedTopic]:
-        """All topics."""
-        return self._topics.values()
+        """All topics of this moment."""
+        return [*self._topics.values()]
 
     def node(self, broker_id: int, listener: str) -> KnownNode | None:
         """Where a live broker is reached on a listener."""

@@ -18,16 +18,19 @@ from emulator.broker.registry import Asked, Served, serves
 from emulator.controller.api.alter_configs import refused
 from emulator.controller.result import ApiError
 from emulator.metadata.configs import BROKER
+from emulator.slices import Slices
 from wire import messages as m
 
 Resource = m.AlterConfigsRequest.AlterConfigsResource
 
 
 @serves(m.AlterConfigsRequest, refused=refused)
-def alter_configs(cluster: KnownCluster, request: m.AlterConfigsRequest, asked: Asked) -> Served:
+def alter_configs(
+    cluster: KnownCluster, request: m.AlterConfigsRequest, asked: Asked
+) -> Slices[Served]:
     """Answer what is decided here; the controller decides the rest."""
     caller = reading(cluster, request, asked)
-    return answered(request, m.AlterConfigsResponse, caller, _check)
+    return (yield from answered(request, m.AlterConfigsResponse, caller, _check))
 
 
 def _check(resource: Resource, caller: BrokerReading) -> ApiError | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.in_parts import Division, runs
+from emulator.broker.in_parts import Division, Pieces, runs
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.controller.api import describe_configs as shared
-from emulator.slices import Slices
+from emulator.slices import Pace, Slices
 from wire import messages as m
 from wire.schema import replace
 
@@ -21,15 +21,21 @@ RESOURCES_IN_PART: Final = 20
 """A topic has three dozen configs, a broker hundreds."""
 
 
-def _pieces(request: m.DescribeConfigsRequest, _version: int) -> list[m.DescribeConfigsRequest]:
-    if len(request.resources) <= RESOURCES_IN_PART:
-        return []
-    once = {shared.identity(one): one for one in reversed(request.resources)}
-    wanted = [one for one in request.resources if once[shared.identity(one)] is one]
-    return [replace(request, resources=run) for run in runs(wanted, RESOURCES_IN_PART, _name)]
+def _pieces(request: m.DescribeConfigsRequest, _version: int) -> Pieces | None:
+    return None if len(request.resources) <= RESOURCES_IN_PART else _cut(request)
 
 
-def _name(resource: m.DescribeConfigsRequest.DescribeConfigsResource) -> str:
+def _cut(request: m.DescribeConfigsRequest) -> Pieces:
+    wanted, pace = dict[tuple[int, str], shared.Resource](), Pace()
+    for one in request.resources:
+        if pace.over():
+            yield None
+        wanted.setdefault(shared.identity(one), one)
+    for run in runs(wanted.values(), RESOURCES_IN_PART, _name):
+        yield replace(request, resources=run)
+
+
+def _name(resource: shared.Resource) -> str:
     return resource.resource_name
 
 

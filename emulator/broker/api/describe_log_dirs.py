@@ -57,7 +57,7 @@ def _replicas(
     found = []
     kind = Response.DescribeLogDirsPartition
     pace = Pace(RECORDS_PER_SLICE)
-    for topic in [*cluster.topics()] if wanted is None else map(cluster.topic, wanted):
+    for topic in cluster.topics() if wanted is None else map(cluster.topic, wanted):
         if pace.over():
             yield
         if topic is None:

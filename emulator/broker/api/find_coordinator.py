@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from emulator.broker.api.metadata import OFFSETS, TRANSACTIONS, creatable
 from emulator.broker.cluster import KnownCluster, KnownNode
-from emulator.broker.in_parts import Division, runs
+from emulator.broker.in_parts import Division, Pieces, runs
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
 from emulator.metadata.acls import Operation, ResourceType
@@ -72,11 +72,11 @@ def refused(
     return Response(error_code=code, error_message=why, node_id=NOBODY.id, port=NOBODY.port)
 
 
-def _pieces(request: m.FindCoordinatorRequest, version: int) -> list[m.FindCoordinatorRequest]:
+def _pieces(request: m.FindCoordinatorRequest, version: int) -> Pieces | None:
     keys = request.coordinator_keys
     if version < BATCHES_SINCE or len(keys) <= KEYS_IN_PART:
-        return []
-    return [replace(request, coordinator_keys=tuple(run)) for run in runs(keys, KEYS_IN_PART, str)]
+        return None
+    return (replace(request, coordinator_keys=tuple(run)) for run in runs(keys, KEYS_IN_PART, str))
 
 
 @serves(

@@ -25,6 +25,7 @@ from emulator.controller.config_changes import BROKER_LOGGER, is_list, list_defa
 from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -35,10 +36,10 @@ NO_LOGGERS: Final = "This node has no loggers."
 @serves(m.IncrementalAlterConfigsRequest, refused=refused)
 def incremental_alter_configs(
     cluster: KnownCluster, request: m.IncrementalAlterConfigsRequest, asked: Asked
-) -> Served:
+) -> Slices[Served]:
     """Answer what is decided here; the controller decides the rest."""
     caller = reading(cluster, request, asked)
-    return answered(request, m.IncrementalAlterConfigsResponse, caller, _check)
+    return (yield from answered(request, m.IncrementalAlterConfigsResponse, caller, _check))
 
 
 def _check(resource: Resource, caller: BrokerReading) -> ApiError | None:

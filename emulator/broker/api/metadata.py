@@ -15,21 +15,23 @@ DefaultAutoTopicCreationManager, Kafka 3.9.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from emulator.broker.cluster import ImageCluster, KnownCluster, KnownPartition, KnownTopic
-from emulator.broker.in_parts import Division, runs
+from emulator.broker.in_parts import Division, Pieces, runs
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
 from emulator.broker.shared_answers import KEPT_MAX
 from emulator.config.broker import BrokerConfig, InternalTopicSettings
 from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.slices import Kept, Pace, Same, Slices
+from emulator.slices import Kept, Pace, Same, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.schema import ZERO_UUID, replace
 
+Named = m.MetadataRequest.MetadataRequestTopic
 Topic = m.MetadataResponse.MetadataResponseTopic
 OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
@@ -45,37 +47,46 @@ _LISTENER_ERROR_SINCE: Final = 6
 
 def refused(request: m.MetadataRequest, code: ErrorCode, _text: str | None) -> m.MetadataResponse:
     """The response with the error for every topic of the request."""
-    return m.MetadataResponse(
-        topics=[
-            # The answer has no place for a missing name, below v12.
-            Topic(error_code=code, name=one.name or "", topic_id=one.topic_id)
-            for one in request.topics or []
-        ]
-    )
+    return m.MetadataResponse(topics=[_refused(one, code) for one in request.topics or []])
 
 
-def _pieces(request: m.MetadataRequest, version: int) -> list[m.MetadataRequest]:
+def _refused(one: Named, code: ErrorCode) -> Topic:
+    # The answer has no place for a missing name, below v12.
+    return Topic(error_code=code, name=one.name or "", topic_id=one.topic_id)
+
+
+def _pieces(request: m.MetadataRequest, version: int) -> Pieces | None:
     wanted = request.topics
-    if wanted is None or len(wanted) <= TOPICS_IN_PART or _is_invalid(wanted, version):
-        return []
-    kind = m.MetadataRequest.MetadataRequestTopic
-    ids = {one.topic_id for one in wanted} - {ZERO_UUID}
+    if wanted is None or len(wanted) <= TOPICS_IN_PART:
+        return None
+    return _cut(request, wanted, version)
+
+
+def _cut(request: m.MetadataRequest, wanted: Iterable[Named], version: int) -> Pieces:
+    ids, names, pace = set[bytes](), dict[str | None, None](), Pace()
+    for one in wanted:
+        if pace.over():
+            yield None
+        if _is_invalid(one, version):
+            yield request  # refused as a whole
+            return
+        ids.add(one.topic_id)
+        names[one.name] = None
+    ids.discard(ZERO_UUID)
+    asked = (Named(name=name) for name in names)
     if ids:
-        asked = [kind(topic_id=topic_id, name=None) for topic_id in sorted(ids)]
-    else:
-        asked = [kind(name=name) for name in dict.fromkeys(one.name for one in wanted)]
-    return [replace(request, topics=run) for run in runs(asked, TOPICS_IN_PART, _name)]
+        asked = (Named(topic_id=topic_id, name=None) for topic_id in sorted(ids))
+    for run in runs(asked, TOPICS_IN_PART, _name):
+        yield replace(request, topics=run)
 
 
-def _name(topic: m.MetadataRequest.MetadataRequestTopic) -> str | None:
+def _name(topic: Named) -> str | None:
     return topic.name
 
 
-def _is_invalid(wanted: Iterable[m.MetadataRequest.MetadataRequestTopic], version: int) -> bool:
+def _is_invalid(one: Named, version: int) -> bool:
     """Whether a topic is named in a way that the version does not have."""
-    return version < _IDS_SINCE and any(
-        one.name is None or one.topic_id != ZERO_UUID for one in wanted
-    )
+    return version < _IDS_SINCE and (one.name is None or one.topic_id != ZERO_UUID)
 
 
 @serves(m.MetadataRequest, refused=refused, division=Division(_pieces, "topics"))
@@ -93,8 +104,9 @@ def metadata(
         shown = _Shown(cluster, asked.listener, asked.api_version)
         found = yield from shown.all(lambda topic: _may_see(caller, topic.name))
     else:
-        if _is_invalid(wanted, version):
-            return refused(request, ErrorCode.INVALID_REQUEST, None)
+        if any(_is_invalid(one, version) for one in wanted):
+            invalid = partial(_refused, code=ErrorCode.INVALID_REQUEST)
+            return m.MetadataResponse(topics=(yield from listed(invalid, wanted)))
         ids = {one.topic_id for one in wanted} - {ZERO_UUID}
         if ids:
             found = yield from _by_id(cluster, sorted(ids), asked, caller)
@@ -251,7 +263,7 @@ class _Shown:
     def all(self, may_see: Callable[[KnownTopic], bool]) -> Slices[list[Topic]]:
         """All topics that may be seen."""
         found = []
-        for topic in [*self._cluster.topics()]:
+        for topic in self._cluster.topics():
             if self._pace.over():
                 yield
             if may_see(topic):
