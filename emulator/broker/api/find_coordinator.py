@@ -65,8 +65,8 @@ def refused(
     """The response with the error, for each key if there are keys."""
     if request.coordinator_keys:
         found = [_coordinator(key, _Found(code)) for key in request.coordinator_keys]
-        for one in found:
-            one.error_message = _TEXTS.get(code, text)
+        # Once: a key takes two bytes of a request.
+        found[0].error_message = _TEXTS.get(code, text)
         return Response(coordinators=found)
     why = _TEXTS.get(code, text)
     return Response(error_code=code, error_message=why, node_id=NOBODY.id, port=NOBODY.port)

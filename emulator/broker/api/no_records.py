@@ -25,68 +25,62 @@ def _texted(response: Callable[..., Any]) -> Refuse:
     return lambda _request, code, text: response(error_code=code, error_message=text)
 
 
-class _Each(Sequence[Any]):
-    """One entry per name, with the same values; made as it is encoded: there may be millions."""
+class _Made(Sequence[Any]):
+    """An entry per item; made as it is encoded, which is in slices: there may be millions."""
 
-    def __init__(
-        self, names: Sequence[Any], kind: Callable[..., Any], name: str, same: Any
-    ) -> None:
-        self._names = names
-        self._kind, self._name, self._same = kind, name, same
-
-    def _made(self, name: Any) -> Any:
-        return self._kind(**{self._name: name}, **self._same)
+    def __init__(self, items: Sequence[Any], make: Callable[[Any], Any]) -> None:
+        self._items = items
+        self._make = make
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._items)
 
     def __getitem__(self, at: Any) -> Any:
-        return self._made(self._names[at])
+        return self._make(self._items[at])
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._made, self._names)
+        return map(self._make, self._items)
+
+
+def _made(items: Sequence[Any], make: Callable[[Any], Any]) -> Any:
+    """See _Made."""
+    return _Made(items, make)
 
 
 def _each(names: Sequence[Any], kind: Callable[..., Any], name: str, **same: Any) -> Any:
-    """See _Each."""
-    return _Each(names, kind, name, same)
+    """One entry per name, with the same values."""
+    return _made(names, lambda one: kind(**{name: one}, **same))
 
 
 def _produce(request: m.ProduceRequest, code: ErrorCode, text: str | None) -> m.ProduceResponse:
     kind = m.ProduceResponse
-    return kind(
-        responses=[
-            kind.TopicProduceResponse(
-                name=topic.name,
-                partition_responses=[
-                    kind.PartitionProduceResponse(
-                        index=one.index, error_code=code, base_offset=-1, error_message=text
-                    )
-                    for one in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
+
+    def part(one: m.ProduceRequest.PartitionProduceData) -> Any:
+        # Without records it is six bytes of a request, and nobody waits for it.
+        why = text if one.records else None
+        return kind.PartitionProduceResponse(
+            index=one.index, error_code=code, base_offset=-1, error_message=why
+        )
+
+    def topic(one: m.ProduceRequest.TopicProduceData) -> Any:
+        parts = _made(one.partition_data, part)
+        return kind.TopicProduceResponse(name=one.name, partition_responses=parts)
+
+    return kind(responses=_made(request.topic_data, topic))
 
 
 def _fetch(request: m.FetchRequest, code: ErrorCode, _text: str | None) -> m.FetchResponse:
     kind = m.FetchResponse
-    return kind(
-        responses=[
-            kind.FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    kind.PartitionData(
-                        partition_index=one.partition, error_code=code, high_watermark=-1
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+
+    def part(one: m.FetchRequest.FetchPartition) -> Any:
+        return kind.PartitionData(partition_index=one.partition, error_code=code, high_watermark=-1)
+
+    def topic(one: m.FetchRequest.FetchTopic) -> Any:
+        return kind.FetchableTopicResponse(
+            topic=one.topic, topic_id=one.topic_id, partitions=_made(one.partitions, part)
+        )
+
+    return kind(responses=_made(request.topics, topic))
 
 
 def _offset_fetch(
@@ -189,21 +183,19 @@ def _producers(
     request: m.DescribeProducersRequest, code: ErrorCode, text: str | None
 ) -> m.DescribeProducersResponse:
     kind = m.DescribeProducersResponse
-    return kind(
-        topics=[
-            kind.TopicResponse(
-                name=topic.name,
-                partitions=_each(
-                    topic.partition_indexes,
-                    kind.PartitionResponse,
-                    "partition_index",
-                    error_code=code,
-                    error_message=text,
-                ),
+
+    def topic(asked: m.DescribeProducersRequest.TopicRequest) -> Any:
+        indexes = asked.partition_indexes
+
+        def part(at: int) -> Any:
+            # The text once: a partition is four bytes of a request.
+            return kind.PartitionResponse(
+                partition_index=indexes[at], error_code=code, error_message=None if at else text
             )
-            for topic in request.topics
-        ]
-    )
+
+        return kind.TopicResponse(name=asked.name, partitions=_made(range(len(indexes)), part))
+
+    return kind(topics=_made(request.topics, topic))
 
 
 def _parts(

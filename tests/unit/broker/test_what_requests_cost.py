@@ -1,0 +1,136 @@
+"""What is dear in few entries: lists of all there is, and texts that are told for each entry.
+
+``make cost`` asks every API in this way, on clusters of 100,000 of each entity. Here are those that
+were dear once, on small ones: what a step takes is counted in lines of Python.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import pytest
+
+from emulator.broker.registry import entries_max
+from tests.unit.cost.cluster import OurBroker
+from wire import messages as m
+from wire.frame import RequestHeader, encode_request
+from wire.schema import spec
+
+FEW, MANY = 1_500, 9_000
+"""Of each entity in a cluster: more than a slice."""
+STEP_LINES: Final = 400_000
+"""20 ms."""
+LONGER: Final = 16
+"""Bytes of an answer for each of its request."""
+POOR: Final = "User:u7"
+"""May do next to nothing, and not on the cluster."""
+
+
+@cache
+def broker(count: int) -> OurBroker:
+    return OurBroker(count)
+
+
+def frame(message: Any, version: int) -> bytes:
+    key = spec(type(message)).key
+    assert key is not None
+    return encode_request(RequestHeader(key, version, 7, "me"), message)
+
+
+LISTS = [
+    (m.MetadataRequest(topics=[]), 0),
+    (m.MetadataRequest(topics=None), 12),
+    (m.DescribeLogDirsRequest(topics=None), 4),
+    (m.DescribeTopicPartitionsRequest(topics=[], response_partition_limit=2_000, cursor=None), 0),
+    (m.DescribeUserScramCredentialsRequest(users=None), 0),
+    (m.DescribeClientQuotasRequest(components=[], strict=False), 1),
+    (m.ListClientMetricsResourcesRequest(), 0),
+    (m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4),
+]
+
+
+@pytest.mark.parametrize("caller", ["User:admin", POOR])
+@pytest.mark.parametrize(("message", "version"), LISTS)
+def test_no_step_is_longer_in_a_larger_cluster(message: Any, version: int, caller: str) -> None:
+    few, many = (broker(n).ask(frame(message, version), principal=caller) for n in (FEW, MANY))
+    # ACLs are found by a binary search; a list of all takes four lines for each.
+    more = MANY - FEW + few.longest / 4
+    assert many.longest - few.longest < more, (few.longest, many.longest)
+
+
+def test_who_may_write_to_any_topic_is_found_once() -> None:
+    message = m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
+    asked = OurBroker(FEW)
+    first, again = (asked.ask(frame(message, 4), principal=POOR) for _ in range(2))
+    assert (len(first.steps) > 3, len(again.steps)) == (True, 1)
+    assert again.lines < 1_000
+
+
+Named = m.MetadataRequest.MetadataRequestTopic
+
+
+def metadata(count: int) -> Any:
+    return m.MetadataRequest(topics=[Named(name=f"t{n}") for n in range(count)])
+
+
+def metadata_by_name_and_id(count: int) -> Any:
+    """Which version 10 does not have."""
+    topics = metadata(count).topics
+    return m.MetadataRequest(topics=[*topics, Named(name="a", topic_id=b"i" * 16)])
+
+
+def configs(count: int) -> Any:
+    kind = m.DescribeConfigsRequest.DescribeConfigsResource
+    return m.DescribeConfigsRequest(
+        resources=[kind(resource_type=2, resource_name=f"n{n % 50}") for n in range(count)]
+    )
+
+
+LONG = [
+    (metadata, 12),
+    (metadata_by_name_and_id, 10),
+    (configs, 4),
+]
+
+
+@pytest.mark.parametrize(("message", "version"), LONG)
+def test_the_longest_request_is_cut_before_it_is_answered(message: Any, version: int) -> None:
+    asked = broker(FEW)
+    key = spec(type(message(0))).key
+    assert key is not None
+    few, many = (asked.ask(frame(message(n), version)) for n in (3_000, 6_000))
+    each = (many.longest - few.longest) / 3_000
+    assert few.longest + each * entries_max({key: (0, 0)})[key] <= STEP_LINES, (few.longest, each)
+
+
+Topic = m.ProduceRequest.TopicProduceData
+Part = m.ProduceRequest.PartitionProduceData
+TEXTS = [
+    (
+        m.DescribeProducersRequest(
+            topics=[
+                m.DescribeProducersRequest.TopicRequest(
+                    name="t", partition_indexes=tuple(range(5_000))
+                )
+            ]
+        ),
+        0,
+    ),
+    (
+        m.ProduceRequest(
+            acks=1,
+            topic_data=[
+                Topic(name="t", partition_data=[Part(index=n, records=None) for n in range(5_000)])
+            ],
+        ),
+        9,
+    ),
+    (m.FindCoordinatorRequest(key_type=9, coordinator_keys=("g",) * 5_000), 6),
+]
+
+
+@pytest.mark.parametrize(("message", "version"), TEXTS)
+def test_no_text_is_told_for_each_entry(message: Any, version: int) -> None:
+    cost = broker(FEW).ask(frame(message, version))
+    assert len(cost.answer or b"") <= LONGER * cost.asked, (len(cost.answer or b""), cost.asked)
