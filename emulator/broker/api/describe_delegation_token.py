@@ -9,6 +9,7 @@ Kafka: KafkaApis.handleDescribeTokensRequest, DelegationTokenManager.filterToken
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import merge
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import BrokerReading, reading
@@ -57,13 +58,16 @@ def describe_delegation_token(
     asked_for: Iterable[str] = tokens
     if wanted is not None:
         index = yield from TokensByPrincipal.of(tokens)
-        asked_for = sorted({one for owner in wanted for one in index.of_principal(owner)})
+        # Each ascending; a token is found by its owner, and by those who may renew it.
+        asked_for = merge(*map(index.of_principal, wanted))
+    last = None
     for token_id in asked_for:
         if pace.over():
             yield
         token = tokens[token_id]
-        if not _may_see(caller, token):
+        if token_id == last or not _may_see(caller, token):
             continue
+        last = token_id
         shown = _described(token, secret)
         response.tokens.append(shown)
         if asked.api_version >= REQUESTER_SINCE:

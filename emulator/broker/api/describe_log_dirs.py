@@ -9,6 +9,8 @@ and lags are 0; every replica is in the first folder. The size of the volume is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
@@ -38,9 +40,7 @@ def describe_log_dirs(
         return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     wanted: dict[str, set[int]] | None = None
     if request.topics is not None:
-        wanted = {}
-        for topic in request.topics:
-            wanted.setdefault(topic.topic, set()).update(topic.partitions)
+        wanted = yield from _wanted(cluster, request.topics)
     first, *others = asked.config.log_dirs
     hosted = yield from _replicas(cluster, wanted, asked.config.node_id)
     return Response(
@@ -49,6 +49,23 @@ def describe_log_dirs(
             *(Folder(log_dir=folder) for folder in others),
         ]
     )
+
+
+def _wanted(
+    cluster: KnownCluster, topics: Iterable[m.DescribeLogDirsRequest.DescribableLogDirTopic]
+) -> Slices[dict[str, set[int]]]:
+    """The partitions that are asked for and exist: a topic may be asked for millions."""
+    wanted: dict[str, set[int]] = {}
+    pace = Pace(RECORDS_PER_SLICE)
+    for topic in topics:
+        numbers = wanted.setdefault(topic.topic, set())
+        known = cluster.topic(topic.topic)
+        for index in topic.partitions:
+            if pace.over():
+                yield
+            if known is not None and index in known.partitions:
+                numbers.add(index)
+    return wanted
 
 
 def _replicas(

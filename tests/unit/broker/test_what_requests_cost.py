@@ -10,11 +10,16 @@ from functools import cache
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
+from emulator.broker.api import describe_delegation_token
 from emulator.broker.registry import entries_max
+from emulator.metadata.delegation_tokens import DelegationToken
+from emulator.metadata.pmap import PMap
+from emulator.slices import RECORDS_PER_SLICE
 from tests.unit.cost.cluster import OurBroker
 from wire import messages as m
-from wire.frame import RequestHeader, encode_request
+from wire.frame import RequestHeader, decode_response, encode_request
 from wire.schema import spec
 
 FEW, MANY = 1_500, 9_000
@@ -65,6 +70,40 @@ def test_who_may_write_to_any_topic_is_found_once() -> None:
     first, again = (asked.ask(frame(message, 4), principal=POOR) for _ in range(2))
     assert (len(first.steps) > 3, len(again.steps)) == (True, 1)
     assert again.lines < 1_000
+
+
+def test_tokens_of_one_owner_are_told_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(describe_delegation_token, "may_ask_for_tokens", lambda _: True)
+    kind = m.DescribeDelegationTokenRequest
+    owner = kind.DescribeDelegationTokenOwner(principal_type="User", principal_name="u7")
+    asked = OurBroker(0)
+    costs = []
+    for count in (FEW, 30_000):
+        tokens = {f"{n:06}": token(f"{n:06}") for n in range(count)}
+        asked.machine.side.cluster.image = replace(asked.image, delegation_tokens=PMap(tokens))
+        costs.append(asked.ask(frame(kind(owners=[owner]), 3), principal=POOR))
+        answer = decode_response(41, 3, (costs[-1].answer or b"")[4:])[1]
+        assert [one.token_id for one in answer.tokens] == [*tokens], "also those it may renew"
+    few, many = costs
+    assert many.longest < 1.25 * few.longest, (few.longest, many.longest)
+
+
+def token(name: str) -> DelegationToken:
+    renewers = ("User:u7", "User:u8")
+    return DelegationToken(name, "User:u7", "User:u7", renewers, 0, 1 << 60, 1 << 60)
+
+
+def test_partitions_that_are_not_there_are_left_out_in_slices() -> None:
+    kind = m.DescribeLogDirsRequest
+    few, many = (
+        broker(FEW).ask(
+            frame(kind(topics=[kind.DescribableLogDirTopic(topic="t1", partitions=some)]), 4),
+            principal="User:admin",
+        )
+        for some in ((0,), (*range(MANY), *range(MANY)))
+    )
+    assert few.answer == many.answer is not None
+    assert (len(few.steps), len(many.steps) > 2 * MANY / RECORDS_PER_SLICE) == (1, True)
 
 
 Named = m.MetadataRequest.MetadataRequestTopic
