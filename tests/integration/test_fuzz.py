@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tools.fuzz import __main__ as fuzz
 from tools.fuzz import judge
+from tools.fuzz import run as sending
+from tools.fuzz.run import LANES, Fuzz
 from tools.fuzz.servers import CONTROLLER, KRAFT_BROKER, Stage
+from tools.fuzz.state import State
 
 pytestmark = pytest.mark.slow
 
@@ -41,10 +43,10 @@ def no_verdict_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge, "STEP_MS", math.inf)
 
 
-def run(stage: Stage, folder: Path, frames: int, warm_frames: int) -> fuzz.State:
-    state = fuzz.State(folder / "state.json", 1)
+def run(stage: Stage, folder: Path, frames: int, warm_frames: int) -> State:
+    state = State(folder / "state.json", 1)
     with stage:
-        assert fuzz.Fuzz(stage, state, lambda _line: None, warm_frames).run(frames)
+        assert Fuzz(stage, state, lambda _line: None, warm_frames, LANES).run(frames)
     return state
 
 
@@ -58,8 +60,8 @@ def test_every_api_and_version_of_a_controller_and_a_broker(tmp_path: Path) -> N
 
 
 def test_planted_faults_turn_it_red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz, "SWEEP_FRAMES", 200)
-    monkeypatch.setattr(fuzz, "WRONG_MAX", 1_000)
+    monkeypatch.setattr(sending, "SWEEP_FRAMES", 200)
+    monkeypatch.setattr(sending, "WRONG_MAX", 1_000)
     stage = Stage(tmp_path, (CONTROLLER,))
     stage.bridge.command = PLANTED
     wrong = "\n".join(run(stage, tmp_path, 800, 200).wrong.values())

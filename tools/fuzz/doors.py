@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import select
 import socket
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from bench.rig.kafka import USERS
@@ -16,6 +19,7 @@ from wire.schema import spec
 
 SPOILT_S: Final = 0.2
 """So long a spoilt frame is waited for: it may ask for an answer that comes in weeks."""
+_LOOK_S: Final = 0.01
 
 
 class Door:
@@ -38,12 +42,16 @@ class Door:
             self._socket.close()
         self._socket, self._held = None, b""
 
-    def send(self, frame: Frame, expected: int) -> tuple[list[bytes], bool]:
+    def send(
+        self, frame: Frame, expected: int, rests: Callable[[], bool] | None = None
+    ) -> tuple[list[bytes], bool]:
         """Send a frame; returns the answers, and whether the connection was closed.
 
         Args:
             frame: what is sent.
             expected: so many answers are waited for.
+            rests: whether the server has nothing more to do: then a spoilt frame is not waited for
+                any longer. None: that is not known.
 
         Raises:
             OSError: there is no connection, or no login.
@@ -57,6 +65,8 @@ class Door:
                 found.sendall(frame.data[at : at + size])
             found.settimeout(SPOILT_S if frame.spoilt else PATIENCE_S)
             while len(answers) < expected and not closed:
+                if frame.spoilt and rests is not None:
+                    _wait(found, rests)
                 answer = self._receive(found)
                 closed = answer is None
                 answers += [] if answer is None else [answer]
@@ -92,7 +102,9 @@ class Door:
 
     def _opened(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection((HOST, self._port), PATIENCE_S)
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self._socket.settimeout(PATIENCE_S)
+            self._socket.connect((HOST, self._port))
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._user:
                 self._ask(self._socket, m.SaslHandshakeRequest(mechanism="PLAIN"), 1)
@@ -112,3 +124,15 @@ class Door:
         end = 4 + int.from_bytes(self._held[:4], "big")
         answer, self._held = self._held[4:end], self._held[end:]
         return answer
+
+
+def _wait(found: socket.socket, rests: Callable[[], bool]) -> None:
+    """Wait for bytes.
+
+    Raises:
+        TimeoutError: the server rests, or the time is over.
+    """
+    end_s = time.monotonic() + SPOILT_S
+    while not select.select([found], [], [], _LOOK_S)[0]:
+        if rests() or time.monotonic() > end_s:
+            raise TimeoutError

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Self
 
 from bench.rig.bridge import Bridge
@@ -58,23 +59,30 @@ class Server:
     def __init__(self, name: str, process: Process, plain: int, sasl: int, http: int) -> None:
         self.name, self.process = name, process
         self._ports, self._http = (plain, sasl), http
-        self._doors: dict[tuple[LogIn, str], Door] = {}
+        self._doors: dict[tuple[LogIn, str, int], Door] = {}
         self._read = 0
+        self._rested_ns = -1
+        self._reading = Lock()
+        self._schedstat = -1
         self.readings: list[tuple[int, int]] = []
         """Frames so far, and its resident bytes then."""
         self.longest_ms = 0.0
         """CPU of the frame that took the most."""
 
-    def door(self, door: LogIn, user: str = "") -> Door:
-        """The connection on which such frames go."""
+    def door(self, door: LogIn, user: str = "", lane: int = 0) -> Door:
+        """The connection on which such frames of a lane go."""
         user = user if door == "login" else ""
-        port = self._ports[door != "plain"]
-        return self._doors.setdefault((door, user), Door(port, user))
+        if (found := self._doors.get((door, user, lane))) is None:
+            found = self._doors[door, user, lane] = Door(self._ports[door != "plain"], user)
+        return found
 
     def close(self) -> None:
         """End all connections."""
-        for door in self._doors.values():
+        for door in list(self._doors.values()):
             door.close()
+        if self._schedstat >= 0:
+            os.close(self._schedstat)
+            self._schedstat = -1
 
     def cells(self) -> list[Cell]:
         """Every API and version that it offers, a broker when it knows what its controller does."""
@@ -104,22 +112,32 @@ class Server:
 
     def new_lines(self) -> list[str]:
         """Whole lines of its log since the last call; the file is emptied when it is long."""
-        size = self.process.out.stat().st_size
-        if size == self._read:
-            return []
-        with self.process.out.open("rb") as file:
-            file.seek(self._read)
-            text = file.read()
-        text = text[: text.rfind(b"\n") + 1]
-        self._read += len(text)
-        if self._read > _LOG_BYTES_MAX and self._read == size:
-            os.truncate(self.process.out, 0)
-            self._read = 0
-        return text.decode(errors="replace").splitlines()
+        with self._reading:
+            size = self.process.out.stat().st_size
+            if size == self._read:
+                return []
+            with self.process.out.open("rb") as file:
+                file.seek(self._read)
+                text = file.read()
+            text = text[: text.rfind(b"\n") + 1]
+            self._read += len(text)
+            if self._read > _LOG_BYTES_MAX and self._read == size:
+                os.truncate(self.process.out, 0)
+                self._read = 0
+            return text.decode(errors="replace").splitlines()
 
     def cpu_ns(self) -> int:
         """CPU time of its main thread, where all frames are read and answered."""
-        return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0])
+        if self._schedstat < 0:
+            self._schedstat = os.open(f"/proc/{self.process.pid}/schedstat", os.O_RDONLY)
+        return int(os.pread(self._schedstat, 100, 0).split()[0])
+
+    def rests(self) -> bool:
+        """Whether its main thread sleeps, and has not run since the last call."""
+        cpu_ns = self.cpu_ns()
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        still, self._rested_ns = cpu_ns == self._rested_ns, cpu_ns
+        return still and stat.rpartition(")")[2].split()[0] == "S"
 
     def look(self, frames: int) -> None:
         """Read its size after so many frames to all servers."""

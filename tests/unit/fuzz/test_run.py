@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +15,11 @@ import pytest
 from bench import record
 from tools.fuzz import __main__ as fuzz
 from tools.fuzz import judge
+from tools.fuzz import run as sending
 from tools.fuzz.frames import Cell, Frame, Known, drawn
+from tools.fuzz.run import TRIES, Fuzz
 from tools.fuzz.servers import Server
+from tools.fuzz.state import State
 from wire import messages as m
 from wire.frame import decode_request, encode_response
 from wire.schema import layout, lookup
@@ -46,7 +51,7 @@ class FakeServer:
     def door(self, *_: Any) -> FakeServer:
         return self
 
-    def send(self, frame: Frame, _expected: int) -> tuple[list[bytes], bool]:
+    def send(self, frame: Frame, *_: Any) -> tuple[list[bytes], bool]:
         self.sent.append((frame.cell, frame.number, frame.data))
         self.process.alive = len(self.sent) != self.dies_at
         self.cpu += self.took_ns
@@ -66,6 +71,9 @@ class FakeServer:
 
     def cpu_ns(self) -> int:
         return self.cpu
+
+    def rests(self) -> bool:
+        return True
 
     def new_lines(self) -> list[str]:
         lines, self.lines = self.lines, []
@@ -90,10 +98,10 @@ class FakeStage:
         self.swept += 1
 
 
-def run(stage: FakeStage, path: Path, frames: int, end_s: float = 1e18) -> fuzz.State:
-    state = fuzz.State(path, 5)
+def run(stage: FakeStage, path: Path, frames: int, end_s: float = 1e18, *, lanes: int = 1) -> State:
+    state = State(path, 5)
     stage_: Any = stage
-    fuzz.Fuzz(stage_, state, lambda _line: None, 30).run(frames, end_s)
+    Fuzz(stage_, state, lambda _line: None, 30, lanes).run(frames, end_s)
     return state
 
 
@@ -117,20 +125,75 @@ def test_a_run_in_pieces_sends_what_one_run_does(tmp_path: Path, cut: int) -> No
     assert sorted(pieces.server.sent) == sorted(whole.server.sent)
 
 
+def test_lanes_send_together_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four frames are under way at once, none while the cluster is cleaned up."""
+    monkeypatch.setattr(sending, "SWEEP_FRAMES", 20)
+    one, four = FakeStage(), FakeStage()
+    together = Barrier(4)
+    under_way: list[int] = []
+
+    def send(frame: Frame, *_: Any) -> tuple[list[bytes], bool]:
+        under_way.append(1)
+        together.wait()
+        answers = FakeServer.send(four.server, frame)
+        under_way.pop()
+        return answers
+
+    def sweep() -> None:
+        four.swept += 1
+        assert not under_way
+
+    four.server.send = send  # type: ignore[method-assign]
+    four.sweep = sweep  # type: ignore[method-assign]
+    run(one, tmp_path / "one.json", 60)
+    state = run(four, tmp_path / "four.json", 60, lanes=4)
+    assert not state.wrong
+    assert sorted(four.server.sent) == sorted(one.server.sent)
+    assert four.swept == one.swept == 4
+
+
+def test_a_line_of_the_log_is_of_the_frame_that_writes_it_again(tmp_path: Path) -> None:
+    stage = FakeStage()
+    together, calls = Barrier(3), itertools.count()
+
+    def send(frame: Frame, *_: Any) -> tuple[list[bytes], bool]:
+        if next(calls) < 3:
+            together.wait()
+        if frame.cell == Cell("controller", 19, 1):
+            stage.server.lines = ["Traceback (most recent call last):"]
+        return FakeServer.send(stage.server, frame)
+
+    stage.server.send = send  # type: ignore[method-assign]
+    state = run(stage, tmp_path / "s.json", 12, lanes=3)
+    assert len(state.wrong) == 2, "one that is valid, and one that is spoilt"
+    assert all("CreateTopicsRequest v1" in text for text in state.wrong.values())
+
+
+def test_a_bug_of_a_lane_is_not_silent(tmp_path: Path) -> None:
+    stage = FakeStage()
+
+    def send(frame: Frame, *_: Any) -> tuple[list[bytes], bool]:
+        raise KeyError(f"a bug of ours: {frame.number}")
+
+    stage.server.send = send  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="a bug of ours"):
+        run(stage, tmp_path / "s.json", 12, lanes=3)
+
+
 def test_a_run_that_is_interrupted_keeps_what_it_did(tmp_path: Path) -> None:
     stage = FakeStage()
 
-    def interrupt(frame: Frame, _expected: int) -> tuple[list[bytes], bool]:
+    def interrupt(frame: Frame, *_: Any) -> tuple[list[bytes], bool]:
         if len(stage.server.sent) == 9:
             raise KeyboardInterrupt
-        return FakeServer.send(stage.server, frame, 0)
+        return FakeServer.send(stage.server, frame)
 
     stage.server.send = interrupt  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         run(stage, tmp_path / "s.json", 62)
     kept = json.loads((tmp_path / "s.json").read_text())
     assert (kept["seed"], sum(kept["done"].values())) == (5, 10)
-    assert fuzz.State(tmp_path / "s.json", 77).seed == 5, "its own, not a new one"
+    assert State(tmp_path / "s.json", 77).seed == 5, "its own, not a new one"
 
 
 def test_no_frame_is_sent_when_the_time_is_over(tmp_path: Path) -> None:
@@ -162,7 +225,7 @@ def test_a_planted_line_of_the_log_is_named(tmp_path: Path) -> None:
 
 
 def test_a_planted_leak_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz, "SWEEP_FRAMES", 10)
+    monkeypatch.setattr(sending, "SWEEP_FRAMES", 10)
     stage = FakeStage()
     stage.server.grows_bytes = 5 << 20
     state = run(stage, tmp_path / "s.json", 62)
@@ -178,7 +241,21 @@ def test_a_frame_that_takes_long_is_sent_again_and_named(tmp_path: Path) -> None
     state = run(stage, tmp_path / "s.json", 1)
     (text,) = state.wrong.values()
     assert text.startswith("21.0 ms of CPU at least, each time")
-    assert len(stage.server.sent) == fuzz.TRIES
+    assert len(stage.server.sent) == TRIES
+
+
+def test_what_others_cost_is_not_of_a_frame(tmp_path: Path) -> None:
+    stage = FakeStage()
+
+    def send(frame: Frame, *_: Any) -> tuple[list[bytes], bool]:
+        stage.server.took_ns = 21_000_000 if not stage.server.sent else 1_000_000
+        return FakeServer.send(stage.server, frame)
+
+    stage.server.send = send  # type: ignore[method-assign]
+    state = run(stage, tmp_path / "s.json", 1)
+    assert not state.wrong
+    assert len(stage.server.sent) == 2, "once more, alone"
+    assert stage.server.longest_ms == 1.0
 
 
 def test_a_server_that_ends_is_named_and_the_next_run_goes_on(tmp_path: Path) -> None:
@@ -197,7 +274,7 @@ def test_the_record_is_complete_with_enough_frames_and_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(record.VARIABLE, str(tmp_path / "record.json"))
-    state = fuzz.State(tmp_path / "none.json", 5)
+    state = State(tmp_path / "none.json", 5)
 
     def left() -> tuple[bool, str]:
         fuzz.leave_record(state)
