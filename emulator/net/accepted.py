@@ -3,8 +3,7 @@
 Pure. The connection of a peer that sends an invalid frame (a bad length, an API or version we do
 not list, a body that does not parse) is closed, as in Kafka; only ApiVersions is accepted in any
 version. A peer with too many unanswered requests is closed too; Kafka reads one request at a time
-from it. Here a step takes some requests of a connection, and the next steps the rest: others are
-served between them, and no step makes all their answers.
+from it. Here a step takes some of a connection, and the next steps the rest: no step takes all.
 Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
 """
 
@@ -131,8 +130,14 @@ class Connections:
 
     @property
     def behind(self) -> list[int]:
-        """Connections with requests that were not taken yet: call :meth:`received` without data."""
-        return [conn for conn in self._behind if conn not in self._paused]
+        """Connections with requests to be taken, of long ones one in turn: see :meth:`received`."""
+        found, long = list[int](), False
+        for conn in self._behind:
+            if conn in self._paused or (long and self._open[conn].long_is_next):
+                continue
+            found.append(conn)
+            long |= self._open[conn].long_is_next
+        return found
 
     def pause(self, conn: int) -> None:
         """Take no more requests of a connection: one of them takes long, and those wait anyway."""
@@ -167,7 +172,10 @@ class Connections:
             self.logins.ended(conn)
 
     def received(self, conn: int, data: bytes, now_ms: int) -> tuple[list[Request], list[Effect]]:
-        """Take bytes; returns the next whole requests; ``Close`` after an invalid frame."""
+        """Take bytes; returns the next whole requests; ``Close`` after an invalid frame.
+
+        Without bytes a slice of a long request is read, in a step of one of :attr:`behind`.
+        """
         inbound = self._open[conn]
         if inbound.login is not None:
             return self._before_login(conn, inbound, inbound.login, data, now_ms)
@@ -185,8 +193,10 @@ class Connections:
             taken_bytes = 0
             most = 0 if conn in self._paused else TAKEN_MAX
             if most and inbound.reading:
-                most = self._read_on(conn, inbound, requests, most)
+                most = 0 if data else self._read_on(conn, inbound, requests)
             while inbound.frames and len(requests) < most and taken_bytes < TAKEN_BYTES_MAX:
+                if inbound.long_is_next and (data or requests):
+                    break  # until it is its turn
                 if (login := self._again(conn, inbound, now_ms)) is not None:
                     more, effects = self._before_login(conn, inbound, login, b"", now_ms)
                     return [*requests, *more], effects
@@ -194,24 +204,21 @@ class Connections:
                 taken_bytes += len(frame)
                 if (slices := self.bodies.reading(frame)) is not None:
                     inbound.reading = (frame, came_ns, slices)
-                    most = self._read_on(conn, inbound, requests, most)
+                    most = self._read_on(conn, inbound, requests)
                     continue
                 requests.append(self._request(conn, inbound, frame, came_ns))
         except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
             return requests, self._refuse(conn, error)
+        self._behind.pop(conn, None)  # its next turn comes after those of all others
         if inbound.frames or inbound.reading:
             self._behind[conn] = None
-        else:
-            self._behind.pop(conn, None)
         return requests, []
 
-    def _read_on(self, conn: int, inbound: Inbound, requests: list[Request], most: int) -> int:
-        """Decode the next slice of a long request; how many requests may be taken then."""
-        read = inbound.read_on()
-        if read is None:
-            return 0
-        requests.append(self._request(conn, inbound, *read))
-        return most
+    def _read_on(self, conn: int, inbound: Inbound, requests: list[Request]) -> int:
+        """Decode the next slice of a long request; how many more may be taken: they wait for it."""
+        if read := inbound.read_on():
+            requests.append(self._request(conn, inbound, *read))
+        return 0
 
     def reply(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
         """Answer one request; all responses that are now in order are sent.

@@ -9,7 +9,7 @@ from emulator.net.authentication import Authentication, LoginSession
 from emulator.net.principal import NOBODY, PeerPrincipal
 from emulator.net.reply import Ticket
 from emulator.slices import Slices
-from wire.frame import FrameReader
+from wire.frame import SLICED_BYTES, FrameReader
 
 
 @dataclass(slots=True)
@@ -30,6 +30,13 @@ class Inbound:
     """None: the client has logged in, or need not."""
     session: LoginSession | None = None
     """That of a client which has to log in again; None: nobody, or its session has no end."""
+
+    @property
+    def long_is_next(self) -> bool:
+        """Whether what is to be taken next is a long request, or its rest."""
+        if self.reading is not None:
+            return True
+        return self.login is None and bool(self.frames) and len(self.frames[0][0]) >= SLICED_BYTES
 
     def read_on(self) -> tuple[bytes, int, object] | None:
         """Decode the next slice of the long request; at its end the frame, when it came, and it.

@@ -34,12 +34,7 @@ from emulator.node.recovery import load_history
 from emulator.node.snapshots import SnapshotSchedule
 from emulator.node.stopping import OrderlyStop
 from emulator.node.timers import Timers
-from emulator.node.tracing import (
-    Causes,
-    NodeCounters,
-    block_row,
-    request_row,
-)
+from emulator.node.tracing import Causes, NodeCounters, block_row, request_row
 from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
 from emulator.seam import (
@@ -59,6 +54,7 @@ from emulator.seam import (
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.client import ZkClient
+from wire.frame import SLICED_BYTES
 
 ROUNDS_MAX: Final = 100
 """Maximum rounds of one step; the next step continues, so no step is endless."""
@@ -194,6 +190,7 @@ class Node:
         self._drop_left(now_ms)
         self.office.go_on()
         effects += self._tick(now_ms)
+        self._to_raft(now_ms)  # what a long Envelope held
         self._pause()
         effects += self._run_path(now_ms)
         self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
@@ -242,6 +239,8 @@ class Node:
         for request in requests:
             self.counters.waiting += 1
             self._request(request, now_ms)
+        if requests and requests[-1].ticket.bytes >= SLICED_BYTES:
+            self._pause()  # the next event may be of the same connection
         if effects and not self.connections.owns(conn):
             self._left.add(conn)
         return effects
@@ -275,6 +274,9 @@ class Node:
             token_authenticated=request.principal.token_authenticated,
         )
         self.controller.request(call, now_ms)
+        self._to_raft(now_ms)
+
+    def _to_raft(self, now_ms: int) -> None:
         for one in self.controller.answers.take_forwarded():
             refusal = self.peers.refusal(one.header.client_id, one.message, now_ms)
             if refusal is not None:
