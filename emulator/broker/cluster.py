@@ -65,7 +65,10 @@ class KnownTopic(Protocol):
 
 
 class KnownCluster(Protocol):
-    """See the module's docstring. All answers are of one moment: the protocol is read-only."""
+    """See the module's docstring. The protocol is read-only."""
+
+    def now(self) -> KnownCluster:
+        """The same, as it is at this moment, for all slices of one answer."""
 
     @property
     def cluster_id(self) -> str:
@@ -113,6 +116,10 @@ class ImageCluster:
 
     cluster_id: str
     image: Image = EMPTY
+
+    def now(self) -> KnownCluster:
+        """See KnownCluster."""
+        return ImageCluster(self.cluster_id, self.image)
 
     def topic(self, name: str) -> KnownTopic | None:
         """See KnownCluster."""

@@ -1,8 +1,9 @@
 """Requests that name many things: their answer is made and encoded in parts, one in each step.
 
-A client may name thousands of topics, groups or resources in one request. Each part is answered
-from what is known in its step, as if the client had sent a request for it; the encoded parts are
-joined to one response. So others are answered in between, and no step makes the whole.
+A client may name thousands of topics, groups or resources in one request. Each part is answered as
+if the client had sent a request for it, all of them from what is known when the first is made; the
+encoded parts are joined to one response. So others are answered in between, and no step makes the
+whole.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ class BrokerNode:
             pieces = api.division.pieces(message, header.api_version)
             if pieces is not None:
                 return self._divided(api, DividedAnswer(request, pieces, api.division.entries))
-        answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
+        answer = api.function(self.side.cluster.now(), message, self._asked(request, now_ms))
         if isinstance(answer, Generator):
             return self._made(request, answer)
         return self._answered(request, answer, now_ms)
@@ -260,12 +260,13 @@ class BrokerNode:
                 return self._reply(request, answer, long=long)
 
     def _divided(self, api: ServedApi, divided: DividedAnswer) -> Slices[list[Effect]]:
-        request = divided.request
+        request, cluster = divided.request, None
         for piece in divided.pieces:
             yield
             if piece is None:
                 continue
-            answer = api.function(self.side.cluster, piece, self._asked(request, self._now_ms))
+            cluster = cluster or self.side.cluster.now()
+            answer = api.function(cluster, piece, self._asked(request, self._now_ms))
             if isinstance(answer, Generator):
                 answer = yield from answer
             if isinstance(answer, Answer):

@@ -10,8 +10,10 @@ leaves out, and never single partitions of a topic; so does this.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from random import Random
+from weakref import ref
 
 from emulator.broker.cluster import NO_CONTROLLER, KnownNode
 from emulator.broker.shared_control import SharedControl
@@ -150,10 +152,23 @@ class ZkMetadataCache:
         self._new: list[str] = []
         self._topics: dict[str, CachedTopic] = {}
         self._names: dict[bytes, str] = {}
+        self._moment: ref[ZkMetadataCache] | None = None
+
+    def now(self) -> ZkMetadataCache:
+        """The same, as it is at this moment; what is told later does not change it."""
+        moment = None if self._moment is None else self._moment()
+        if moment is None:
+            moment = copy(self)
+            self._moment = ref(moment)
+        return moment
 
     # ---------------------------------------------------------------- what it is told
     def update(self, request: m.UpdateMetadataRequest, *, full: bool) -> None:
         """Take a request that passed the checks of epochs; ``full``: its type is FULL."""
+        if self._moment is not None and self._moment() is not None:
+            # Somebody still answers from these.
+            self._topics, self._names = {**self._topics}, {**self._names}
+        self._moment = None
         self.controller = None
         if request.controller_id >= 0:
             self.controller = CachedController(request.controller_id, request.is_kraft_controller)

@@ -37,6 +37,10 @@ class ZooKeeperCluster:
         self._versions = (0, 0)
         """Of the mirror and of the topics, from which the image was made."""
 
+    def now(self) -> ZooKeeperCluster:
+        """See KnownCluster."""
+        return _Moment(self)
+
     @property
     def cluster_id(self) -> str:
         """See KnownCluster; empty before it is known."""
@@ -89,3 +93,20 @@ class ZooKeeperCluster:
         """See KnownCluster; those of ``/feature``."""
         found = self.zookeeper.features
         return found.epoch, found.levels
+
+
+class _Moment(ZooKeeperCluster):
+    """The cluster as it was. Its image is made when it is first asked for, which is at once."""
+
+    def __init__(self, cluster: ZooKeeperCluster) -> None:
+        self.cache = cluster.cache.now()
+        self.zookeeper = cluster.zookeeper
+        self._cluster = cluster
+        self._then: Image | None = None
+
+    @property
+    def image(self) -> Image:
+        """See KnownCluster."""
+        if self._then is None:
+            self._then = self._cluster.image
+        return self._then
