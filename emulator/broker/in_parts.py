@@ -1,7 +1,7 @@
 """Requests that name many things: their answer is made and encoded in parts, one in each step.
 
 A client may name thousands of topics, groups or resources in one request. Each part is answered as
-if the client had sent a request for it, all of them from what is known when the first is made; the
+if the client had sent a request for it, all of them from what is known when the request begins; the
 encoded parts are joined to one response. So others are answered in between, and no step makes the
 whole.
 """

@@ -260,12 +260,11 @@ class BrokerNode:
                 return self._reply(request, answer, long=long)
 
     def _divided(self, api: ServedApi, divided: DividedAnswer) -> Slices[list[Effect]]:
-        request, cluster = divided.request, None
+        request, cluster = divided.request, self.side.cluster.now()
         for piece in divided.pieces:
             yield
             if piece is None:
                 continue
-            cluster = cluster or self.side.cluster.now()
             answer = api.function(cluster, piece, self._asked(request, self._now_ms))
             if isinstance(answer, Generator):
                 answer = yield from answer
