@@ -74,7 +74,7 @@ def _is_any_left(
     operation: Operation,
     kind: ResourceType,
 ) -> Slices[bool]:
-    index, pace, every = AclIndex.of(image), Pace(), int(PatternType.ANY)
+    index, pace, every = AclIndex(image), Pace(), int(PatternType.ANY)
     allowed: set[tuple[int, str]] = set()
     denied: set[tuple[int, str]] = set()
     for principal, host, named in product(principals, hosts, (operation, Operation.ALL)):

@@ -19,7 +19,7 @@ from collections.abc import (
     Mapping,
     ValuesView,
 )
-from collections.abc import Set as AbstractSet
+from itertools import filterfalse
 from typing import Any, Final, TypeVar, cast, overload
 
 K = TypeVar("K")
@@ -250,14 +250,22 @@ class PMap(Mapping[K, V]):
         >>> len(mine) < 200, mine.keys() == theirs.keys(), theirs[7]
         (True, True, 1)
         """
-        shared = {id(c) for c in self._chunks} & {id(c) for c in other._chunks}
-        return self._apart(shared), other._apart(shared)
+        mine, theirs = self._by_id(), other._by_id()
+        return _lacking(mine, theirs), _lacking(theirs, mine)
 
-    def _apart(self, shared: AbstractSet[int]) -> dict[K, V]:
-        return {k: v for c in self._chunks if id(c) not in shared for k, v in c.items()}
+    def _by_id(self) -> dict[int, dict[K, V]]:
+        return dict(zip(map(id, self._chunks), self._chunks, strict=True))
 
     def __repr__(self) -> str:
         return f"PMap({dict(self.items())!r})"
+
+
+def _lacking(some: dict[int, dict[K, V]], others: dict[int, dict[K, V]]) -> dict[K, V]:
+    """Entries of the parts that the others lack."""
+    entries: dict[K, V] = {}
+    for part in filterfalse(others.__contains__, some):
+        entries.update(some[part])
+    return entries
 
 
 _ORDERS: Final[dict[int, tuple[dict[Any, Any], list[Any]]]] = {}

@@ -50,7 +50,7 @@ def delete_acls(
     answers: list[Answer] = []
     removed: dict[bytes, Record] = {}
     named = 0
-    index = AclIndex.of(image)
+    index = AclIndex(image)
     for number, one in enumerate(request.filters, 1):
         if number % FILTERS_PER_SLICE == 0:
             yield

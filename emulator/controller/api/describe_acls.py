@@ -57,7 +57,7 @@ def describe_acls(
     problem = wanted.problem()
     if problem is not None:
         return Result(refused(request, ErrorCode.INVALID_REQUEST, problem))
-    found = yield from AclIndex.of(image).find(wanted)
+    found = yield from AclIndex(image).find(wanted)
     response, pace = Response(), Pace()
     for resource, entries in groupby(found, _resource):
         told = Response.DescribeAclsResource(
