@@ -22,7 +22,7 @@ from emulator.controller.topics import TOPIC_DENIED, name_error
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
-from emulator.slices import Slices
+from emulator.slices import Pace, Slices
 from wire import records as r
 from wire.errors import ErrorCode
 
@@ -62,7 +62,7 @@ def altered(
     image: Image,
     resources: Sequence[ResourceT],
     ctx: Context,
-    change: Callable[[Image, ResourceT, Context], list[Record] | ApiError],
+    change: Callable[[Image, ResourceT, Context], Slices[list[Record] | ApiError]],
 ) -> Slices[tuple[list[tuple[ResourceT, ApiError]], list[Record]]]:
     """Change each resource as a whole or not at all, in slices.
 
@@ -70,7 +70,7 @@ def altered(
         image: the newest image.
         resources: as requested; a resource given twice is not changed.
         ctx: the context of the call.
-        change: returns the records for one resource, or the error.
+        change: returns the records for one resource, or the error, in slices.
 
     Returns:
         One answer per resource, and the records.
@@ -96,7 +96,8 @@ def altered(
         elif times.pop((kind, name)) > 1:
             outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
         else:
-            outcome = may_alter(image, kind, name, ctx) or change(image, resource, ctx)
+            denied = may_alter(image, kind, name, ctx)
+            outcome = denied or (yield from change(image, resource, ctx))
         if not isinstance(outcome, ApiError):
             why = room.take(outcome)
             outcome = outcome if why is None else ApiError(ErrorCode.POLICY_VIOLATION, why)
@@ -116,7 +117,7 @@ def _known(resource_type: int, ctx: Context) -> bool:
 
 def changed(
     image: Image, resource_type: int, name: str, changes: Changes, ctx: Context
-) -> list[Record] | ApiError:
+) -> Slices[list[Record] | ApiError]:
     """The records of a change, or why it is refused.
 
     An unchanged value writes no record for a topic. For a broker it does, because the record makes
@@ -130,7 +131,10 @@ def changed(
         return error
     wanted = {key: value for key, value in current.items() if key not in changes}
     wanted.update({key: value for key, value in changes.items() if value is not None})
+    pace = Pace()
     for key, value in changes.items():
+        if pace.over():
+            yield
         if value is not None and len(value.encode()) > VALUE_BYTES_MAX:
             text = f"The value of {key} would be longer than {VALUE_BYTES_MAX} bytes."
             return ApiError(ErrorCode.INVALID_CONFIG, text)

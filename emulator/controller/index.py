@@ -10,20 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from emulator.controller.index_change import IndexChange
+from emulator.controller.index_change import IndexChange, collision_key
 from emulator.controller.partition_set import PartitionKey, PartitionSet
 from emulator.metadata.image import Image
-
-
-def collision_key(name: str) -> str:
-    """Topics whose names differ only in ``.`` and ``_`` share metric names and so collide.
-
-    Source: Topic.unifyCollisionChars, Kafka 3.9.
-
-    >>> collision_key("a.b") == collision_key("a_b")
-    True
-    """
-    return name.replace(".", "_")
 
 
 class TipIndex:
@@ -51,8 +40,14 @@ class TipIndex:
 
     def apply(self, change: IndexChange) -> None:
         """Make the changes that ``index_change`` found for one batch."""
-        for name, exists in change.names:
-            self._name(name, exists=exists)
+        for alike, name, exists in change.names:
+            names = self._names.setdefault(alike, {})
+            if exists:
+                names[name] = None
+            else:
+                names.pop(name, None)
+            if not names:
+                del self._names[alike]
         for broker_id, blocks in change.removed.items():
             self._in_isr[broker_id].remove_all(blocks)
         for need, key in change.gone:
@@ -100,15 +95,6 @@ class TipIndex:
         """An existing topic, other than ``name`` itself, whose name collides with it."""
         names = self._names.get(collision_key(name), ())
         return next((other for other in names if other != name), None)
-
-    def _name(self, name: str, *, exists: bool) -> None:
-        names = self._names.setdefault(collision_key(name), {})
-        if exists:
-            names[name] = None
-        else:
-            names.pop(name, None)
-        if not names:
-            del self._names[collision_key(name)]
 
 
 _NONE: Final = PartitionSet()

@@ -24,10 +24,22 @@ LEADERLESS: Final = 2
 Need: TypeAlias = tuple[int, PartitionKey]
 
 
+def collision_key(name: str) -> str:
+    """Topics whose names differ only in ``.`` and ``_`` share metric names and so collide.
+
+    Source: Topic.unifyCollisionChars, Kafka 3.9.
+
+    >>> collision_key("a.b") == collision_key("a_b")
+    True
+    """
+    return name.replace(".", "_")
+
+
 class IndexChange:
     """Applied in the order of its fields.
 
-    ``names``: topics that were created or removed, and whether they exist now. ``removed``: broker
+    ``names``: collision keys and names of topics that were created or removed, and whether they
+    exist now. ``removed``: broker
     id -> blocks of partitions of removed topics. ``gone``, ``come``: what partitions needed and
     need. ``left``, ``added``: broker id -> bits of partitions whose ISR it left and joined, by
     block. ``leads``: broker id -> how many more partitions it leads.
@@ -36,7 +48,7 @@ class IndexChange:
     __slots__ = ("added", "come", "gone", "leads", "left", "names", "removed")
 
     def __init__(self) -> None:
-        self.names: list[tuple[str, bool]] = []
+        self.names: list[tuple[str, str, bool]] = []
         self.removed: dict[int, dict[Block, None]] = {}
         self.gone: list[Need] = []
         self.come: list[Need] = []
@@ -102,7 +114,7 @@ def index_change(before: Image, after: Image, records: Sequence[Record]) -> Slic
                 removed[topic.id] = topic
             case _:
                 pass
-    change.names += [(name, name in after.topic_ids) for name in names]
+    change.names += [(collision_key(name), name, name in after.topic_ids) for name in names]
     yield from _removed(change, removed.values())
     count = 0
     for topic_id, numbers in partitions.items():

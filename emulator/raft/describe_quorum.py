@@ -82,17 +82,9 @@ def _row(observer: Observer, version: int) -> m.DescribeQuorumResponse.ReplicaSt
 
 def _refused(request: m.DescribeQuorumRequest, error: ErrorCode) -> m.DescribeQuorumResponse:
     """The requested partitions, each with the same error."""
-    return m.DescribeQuorumResponse(
-        topics=[
-            m.DescribeQuorumResponse.TopicData(
-                topic_name=topic.topic_name,
-                partitions=[
-                    m.DescribeQuorumResponse.PartitionData(
-                        partition_index=each.partition_index, error_code=error
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    topic, part = m.DescribeQuorumResponse.TopicData, m.DescribeQuorumResponse.PartitionData
+    refused = m.DescribeQuorumResponse()
+    for one in request.topics:
+        parts = [part(partition_index=p.partition_index, error_code=error) for p in one.partitions]
+        refused.topics.append(topic(topic_name=one.topic_name, partitions=parts))
+    return refused

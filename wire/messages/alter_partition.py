@@ -80,11 +80,10 @@ class AlterPartitionResponse:
 def _to_epochs(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
     """Handlers see ``new_isr_with_epochs`` alone; epoch -1 means that the broker sent none."""
     if version < _EPOCHS_FROM:
+        state = AlterPartitionRequest.BrokerState
         for topic in request.topics:
             for partition in topic.partitions:
-                partition.new_isr_with_epochs = [
-                    AlterPartitionRequest.BrokerState(broker_id=i) for i in partition.new_isr
-                ]
+                partition.new_isr_with_epochs = [state(broker_id=i) for i in partition.new_isr]
                 partition.new_isr = ()
     return request
 

@@ -17,6 +17,7 @@ import ipaddress
 import math
 from collections import Counter
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -35,7 +36,7 @@ from emulator.metadata.client_quotas import (
     record_of,
 )
 from emulator.metadata.image import Image
-from emulator.slices import ENTRIES_PER_SLICE, Slices, listed
+from emulator.slices import ENTRIES_PER_SLICE, Pace, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -60,6 +61,8 @@ KEYS: Final = frozenset(
 """Quota keys of users and client ids."""
 IP_KEYS: Final = frozenset({"connection_creation_rate"})
 TYPES: Final = (CLIENT_ID, USER, IP)
+_PLACES: Final = {name: place for place, name in enumerate(TYPES)}
+_TYPE: Final = attrgetter("type")
 _DENIED: Final = "Cluster authorization failed."
 
 
@@ -67,7 +70,7 @@ def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str |
     """The response with the error for every entity; of a lack of rights Kafka says no more."""
     denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     error = ApiError(code, _DENIED if denied else message)
-    return Response(entries=[_answer(_parts(entry), error) for entry in request.entries])
+    return Response(entries=[_answer(entry, error) for entry in request.entries])
 
 
 @handles(m.AlterClientQuotasRequest, refused=refused, needs=Operation.ALTER_CONFIGS)
@@ -75,7 +78,15 @@ def alter_client_quotas(
     image: Image, request: m.AlterClientQuotasRequest, ctx: Context
 ) -> Slices[Result[Response]]:
     """Alter each entity as a whole or not at all."""
-    entities = yield from listed(_parts, request.entries)
+    pace = Pace()
+    entities: list[Entity] = []
+    for entry in request.entries:
+        named: list[EntityPart] = []
+        for one in entry.entity:
+            if pace.over():
+                yield
+            named.append(EntityPart.of(one.entity_type, one.entity_name))
+        entities.append(tuple(named))
     times = Counter((yield from listed(_in_order, entities)))
     response = Response()
     records: list[Record] = []
@@ -97,19 +108,15 @@ def alter_client_quotas(
             why = room.take(outcome)
             outcome = outcome if why is None else ApiError(ErrorCode.POLICY_VIOLATION, why)
         if isinstance(outcome, ApiError):
-            response.entries.append(_answer(parts, outcome))
+            response.entries.append(_answer(entry, outcome))
         else:
-            response.entries.append(_answer(parts, ApiError(ErrorCode.NONE)))
+            response.entries.append(_answer(entry, ApiError(ErrorCode.NONE)))
             records.extend(outcome)
     return Result(response, () if request.validate_only else tuple(records))
 
 
 def _in_order(parts: Entity) -> Entity:
     return tuple(sorted(parts))
-
-
-def _parts(entry: Entry) -> Entity:
-    return tuple(EntityPart.of(one.entity_type, one.entity_name) for one in entry.entity)
 
 
 def _alter(image: Image, entity: Entity, entry: Entry) -> list[Record] | ApiError:
@@ -135,7 +142,7 @@ def _alter(image: Image, entity: Entity, entry: Entry) -> list[Record] | ApiErro
 def _entity_error(entity: Entity) -> str | None:
     if not entity:
         return "Invalid empty client quota entity"
-    types = Counter(part.type for part in entity)
+    types = Counter(map(_TYPE, entity))
     for part in _in_kafkas_order(entity):
         if part.type not in TYPES:
             return f"Unhandled client quota entity type: {part.type}"
@@ -185,27 +192,20 @@ def _limit_error(known: frozenset[str], key: str, limit: float) -> str | None:
 
 def _in_kafkas_order(entity: Entity) -> list[EntityPart]:
     """In the order of Java's hash map; unknown types, whose position is not defined, last."""
-    known = [part for name in TYPES for part in entity if part.type == name]
-    return [*known, *(part for part in entity if part.type not in TYPES)]
+    return sorted(entity, key=lambda part: _PLACES.get(part.type, len(_PLACES)))
 
 
 def _shown(entity: Entity) -> str:
     """An entity as Kafka's ClientQuotaEntity prints itself."""
-    listed = ", ".join(
-        f"{part.type}={'null' if part.is_default else part.name}"
-        for part in _in_kafkas_order(entity)
-    )
-    return f"ClientQuotaEntity(entries={{{listed}}})"
+    parts = _in_kafkas_order(entity)
+    listed = [f"{part.type}={'null' if part.is_default else part.name}" for part in parts]
+    return f"ClientQuotaEntity(entries={{{', '.join(listed)}}})"
 
 
-def _answer(parts: Entity, error: ApiError) -> Answer:
+def _answer(entry: Entry, error: ApiError) -> Answer:
+    part = m.AlterClientQuotasResponse.EntityData
     return Answer(
         error_code=error.code,
         error_message=error.message,
-        entity=[
-            m.AlterClientQuotasResponse.EntityData(
-                entity_type=part.type, entity_name=part.name_or_none
-            )
-            for part in parts
-        ],
+        entity=[part(entity_type=p.entity_type, entity_name=p.entity_name) for p in entry.entity],
     )

@@ -42,7 +42,7 @@ def alter_configs(
     return Result(response, () if request.validate_only else tuple(records))
 
 
-def _replace(image: Image, resource: Resource, ctx: Context) -> list[Record] | ApiError:
+def _replace(image: Image, resource: Resource, ctx: Context) -> Slices[list[Record] | ApiError]:
     nulls = sorted(config.name for config in resource.configs if config.value is None)
     if nulls:
         text = f"Null value not supported for : {','.join(nulls)}"
@@ -50,7 +50,8 @@ def _replace(image: Image, resource: Resource, ctx: Context) -> list[Record] | A
     changes: dict[str, str | None] = {config.name: config.value for config in resource.configs}
     current = image.config(resource.resource_type, resource.resource_name)
     changes.update({name: None for name in current if name not in changes})
-    return changed(image, resource.resource_type, resource.resource_name, changes, ctx)
+    kind, name = resource.resource_type, resource.resource_name
+    return (yield from changed(image, kind, name, changes, ctx))
 
 
 def _answer(resource: Resource, error: ApiError) -> Answer:

@@ -30,7 +30,7 @@ from emulator.controller.config_defs import (
 )
 from emulator.controller.config_types import ConfigRefusedError
 from emulator.controller.context import CLUSTER_NAME, Context, ControllerConfig
-from emulator.controller.index import collision_key
+from emulator.controller.index_change import collision_key
 from emulator.controller.placement import PlacementError, UsableBroker, place, usable_brokers
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
@@ -43,7 +43,7 @@ from emulator.controller.topics import (
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.slices import ENTRIES_PER_SLICE, Slices, listed
 from wire import messages as m
 from wire import records as r
 from wire.constant import Constant
@@ -71,7 +71,8 @@ def create_topics(
     image: Image, request: m.CreateTopicsRequest, ctx: Context
 ) -> Slices[Result[Response]]:
     """Create the valid topics; with validate_only only check."""
-    if sum(_count(topic, ctx) for topic in request.topics) > BATCH_RECORDS_MAX:
+    counts = yield from listed(lambda topic: _count(topic, ctx), request.topics)
+    if sum(counts) > BATCH_RECORDS_MAX:
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     twice = _given_twice([topic.name for topic in request.topics])
     answers: list[Answer] = []
@@ -79,11 +80,11 @@ def create_topics(
     creation = _Creation(image, ctx)
     any_topic = ctx.allowed(image, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     topics = partitions = 0
-    for wanted in request.topics:
+    for wanted, count in zip(request.topics, counts, strict=True):
         if topics >= TOPICS_PER_SLICE or partitions >= ENTRIES_PER_SLICE:
             topics = partitions = 0
             yield
-        topics, partitions = topics + 1, partitions + _count(wanted, ctx)
+        topics, partitions = topics + 1, partitions + count
         if wanted.name in twice:
             continue
         if not (any_topic or wanted.name == METADATA_TOPIC or _may_create(image, wanted, ctx)):

@@ -23,7 +23,7 @@ from emulator.controller.topics import TOPIC_DENIED
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.slices import ENTRIES_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -59,7 +59,7 @@ def delete_topics(
         if ctx.api_version < DISABLED_SINCE:
             return Result(refused(request, ErrorCode.INVALID_REQUEST, text))
         return Result(refused(request, ErrorCode.TOPIC_DELETION_DISABLED, text))
-    answers, names, ids = _sorted_out(request)
+    answers, names, ids = yield from _sorted_out(request)
     deletion = _Deletion(image, ctx, names, ids)
     for number, (topic_id, count) in enumerate(ids.items(), 1):
         if number % ENTRIES_PER_SLICE == 0:
@@ -134,12 +134,15 @@ def _may(image: Image, operation: Operation, name: str, ctx: Context) -> bool:
 
 def _sorted_out(
     request: m.DeleteTopicsRequest,
-) -> tuple[list[Answer], list[str], Counter[bytes]]:
+) -> Slices[tuple[list[Answer], list[str], Counter[bytes]]]:
     """(answers to malformed entries, names to delete, count of each id given)."""
     answers: list[Answer] = []
     names: Counter[str] = Counter(request.topic_names)
     ids: Counter[bytes] = Counter()
+    pace = Pace()
     for topic in request.topics:
+        if pace.over():
+            yield
         if topic.name is None and topic.topic_id == ZERO_UUID:
             text = "Neither topic name nor id were specified."
             answers.append(_answer(None, ZERO_UUID, ApiError(ErrorCode.INVALID_REQUEST, text)))
@@ -152,10 +155,14 @@ def _sorted_out(
             error = ApiError(ErrorCode.INVALID_REQUEST, text)
             answers.append(_answer(topic.name, topic.topic_id, error))
     for name, count in names.items():
+        if pace.over():
+            yield
         if count > 1:
             error = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             answers.append(_answer(name, ZERO_UUID, error))
     for topic_id, count in ids.items():
+        if pace.over():
+            yield
         if count > 1:
             error = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
             answers.append(_answer(None, topic_id, error))

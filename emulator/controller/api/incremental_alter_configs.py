@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import IntEnum
+from typing import Final
 
 from emulator.config.java_text import split
 from emulator.controller.config_changes import altered, changed, is_list, list_default
@@ -21,7 +22,7 @@ from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.metadata.image import Image
-from emulator.slices import Slices, listed
+from emulator.slices import Pace, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -37,6 +38,9 @@ class ConfigOperation(IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
+
+
+_OPERATIONS: Final = frozenset(ConfigOperation)
 
 
 def refused(
@@ -57,11 +61,14 @@ def incremental_alter_configs(
     return Result(response, () if request.validate_only else tuple(records))
 
 
-def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | ApiError:
+def _apply(image: Image, resource: Resource, ctx: Context) -> Slices[list[Record] | ApiError]:
     kind = resource.resource_type
     current = image.config(kind, resource.resource_name)
     changes: dict[str, str | None] = {}
+    pace = Pace()
     for config in resource.configs:
+        if pace.over():
+            yield
         name, value = config.name, config.value
         if name in changes:
             text = "Error due to duplicate config keys"
@@ -69,7 +76,7 @@ def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | Api
         if config.config_operation == ConfigOperation.DELETE:
             changes[name] = None
             continue
-        if config.config_operation not in list(ConfigOperation):
+        if config.config_operation not in _OPERATIONS:
             text = f"Unknown operation type {config.config_operation}."
             return ApiError(ErrorCode.INVALID_REQUEST, text)
         if value is None:
@@ -85,7 +92,7 @@ def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | Api
         if base is None:
             base = list_default(kind, name, ctx.config.release)
         changes[name] = edited(base, value, operation)
-    return changed(image, kind, resource.resource_name, changes, ctx)
+    return (yield from changed(image, kind, resource.resource_name, changes, ctx))
 
 
 def edited(base: str, value: str, operation: ConfigOperation) -> str:

@@ -56,15 +56,7 @@ LISTS: Final = frozenset({3, 19, 29, 32, 35, 41, 46, 48, 50, 74, 75})
 
 AT_ONCE: Final[Mapping[tuple[str, int], int]] = MappingProxyType(
     {
-        ("controller", 19): 12,
-        ("controller", 20): 32,
-        ("controller", 31): 12,
-        ("controller", 33): 12,
         ("controller", 38): 22,
-        ("controller", 44): 42,
-        ("controller", 45): 12,
-        ("controller", 49): 36,
-        ("controller", 55): 18,
         ("controller", 56): 22,
         ("broker", 1): 50,
         ("broker", 3): 12,
@@ -77,10 +69,6 @@ with the most entries that a request may have (docs/divergence.md)."""
 SHOWS: Final = frozenset({3, 75})
 PER_TOPIC: Final = 400
 """Of all topics, Metadata and DescribeTopicPartitions find out which ones the caller may see."""
-
-DELETE_ACLS: Final = 31
-PER_ACL: Final = 80
-"""What filters are looked up in is made anew once an entry is deleted, as the one before was."""
 
 
 @cache
@@ -229,8 +217,6 @@ def test_of_few_things(which: str, key: int, version: int, caller: str) -> None:
         allowed = PER_BYTE * more
         if caller != ME and key in SHOWS:
             allowed += PER_TOPIC * BIG
-        if key == DELETE_ACLS:
-            allowed += PER_ACL * BIG
         assert many.lines - few.lines - 2_000 <= allowed, (few.lines, many.lines, more)
         assert many.longest * SHORTER <= STEP_LINES, (few.longest, many.longest)
 
