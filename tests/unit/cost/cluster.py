@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import random
 import sys
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -35,6 +37,8 @@ BROKERS = 20
 """Every answer that lists brokers has all of them, so it is the same in every cluster here."""
 WIDE = "wide"
 """A topic with as many partitions as there are topics."""
+MOVES = 11
+"""Of so many topics one is being reassigned, and never gets ready."""
 SECURED = {"super.users": "User:admin"}
 AUTHORIZER = StandardAuthorizer(frozenset({"User:admin"}))
 ME = "User:ANONYMOUS"
@@ -48,8 +52,11 @@ def image(count: int, before: Image = EMPTY) -> Image:
     """So many of each entity, over the registrations and features of another image."""
     sets = [tuple((first + n) % BROKERS for n in range(3)) for first in range(BROKERS)]
     stays = [Partition(some, some, some[0], 0, 0, directories=(uuid(9),) * 3) for some in sets]
+    goes = [replace(one, isr=one.isr[:2], adding_replicas=one.replicas[2:]) for one in stays]
     topics = {
-        topic_id(n): Topic(f"t{n}", topic_id(n), PMap({0: stays[n % BROKERS]}))
+        topic_id(n): Topic(
+            f"t{n}", topic_id(n), PMap({0: (stays if n % MOVES else goes)[n % BROKERS]})
+        )
         for n in range(count)
     }
     wide = Topic(WIDE, uuid(1 << 40), PMap({n: stays[n % BROKERS] for n in range(count)}))
@@ -106,6 +113,16 @@ def _token(number: int) -> DelegationToken:
     return DelegationToken(f"token{number}", owner, owner, (renewer,), 0, forever, forever)
 
 
+def cpu_of(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What the work returns, and seconds of CPU of this thread, without looking for garbage."""
+    gc.disable()
+    began = time.thread_time()
+    try:
+        return work(), time.thread_time() - began
+    finally:
+        gc.enable()
+
+
 class Lines:
     """Counts the lines of Python that are executed: what a step costs, on any machine."""
 
@@ -132,10 +149,14 @@ class Lines:
 
 
 class Cost:
-    """One request: the lines of each step, and bytes. ``answer``: None if it was closed."""
+    """One request: the lines of each step, and bytes. ``answer``: None if it was closed.
+
+    ``cpu``: seconds of the thread, if lines are not counted.
+    """
 
     def __init__(self) -> None:
         self.steps: list[int] = []
+        self.cpu = 0.0
         self.asked = 0
         self.appended = 0
         self.answer: bytes | None = None
@@ -175,7 +196,8 @@ class CountedServer:
             effects, lines = Lines().of(lambda: self.machine.step(events, self.now_ms))
             cost.steps.append(lines)
         else:
-            effects = self.machine.step(events, self.now_ms)
+            effects, took = cpu_of(lambda: self.machine.step(events, self.now_ms))
+            cost.cpu += took
         self.perform(effects, cost, counted=counted)
 
     def ask(self, frame: bytes, *, counted: bool = True, principal: str = "") -> Cost:

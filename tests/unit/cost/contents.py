@@ -6,14 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from emulator.controller.token_index import hmac_of
 from tests.unit.cost.cluster import WIDE, topic_id
 from wire import messages as m
-from wire.schema import Field, Layout
+from wire.schema import ZERO_UUID, Field, Layout
 
 MANY = 800
 LONG = "x" * 20_000
-STYLES: Final = ("known", "unknown", "equal", "inner", "long")
-"""Many entries that exist, that do not, and one many times; one with many inside; few long ones."""
+RUNS: Final = (
+    *(one * (20_000 // len(one)) + "!" for one in ("x", " ", "1", ".", "a,", "a=")),
+    "x" * 18 + "!",
+)
+"""An expression that tries each end of a run anew takes seconds for one of them, and for the last
+one if it tries each way to divide it."""
+STYLES: Final = ("known", "unknown", "ids", "equal", "inner", "long")
+"""Many entries that exist, that do not, some of each by their ids, and one many times; one with
+many inside; few long ones."""
 
 _TEXTS: Final = {
     "host": "*",
@@ -73,6 +81,9 @@ class Filler:
     new: bool = False
 
     def message(self, form: Layout) -> Any:
+        """Filled; None: nothing in it is named by an id or by a name."""
+        if self.style == "ids" and not any(_either(one.group) for one in form.fields if one.group):
+            return None
         self.new = form.cls.__name__ in NEW
         return self._struct(form, 0, self.first)
 
@@ -82,6 +93,8 @@ class Filler:
             values["broker_id"] = 900
         if form.cls is m.UnregisterBrokerRequest:
             values["broker_id"] = 999
+        if _either(form):
+            values |= {"name": None} if self.style == "ids" else {"topic_id": ZERO_UUID}
         return form.cls(**values)
 
     def _field(self, entry: Field, depth: int, number: int, form: Layout) -> Any:
@@ -107,8 +120,10 @@ class Filler:
         if kind == "string":
             return self._text(name, number, form, entry.nullable)
         if kind == "uuid":
-            unknown = self.style == "unknown"
+            unknown = self.style == "unknown" or (self.style == "ids" and number % 2 == 0)
             return b"\xee" * 8 + number.to_bytes(8, "big") if unknown else topic_id(number)
+        if name == "hmac" and self.style == "known":
+            return hmac_of("secret", f"token{number}")
         if kind in {"bytes", "records"}:
             return b"h" * 64
         if kind == "bool":
@@ -125,7 +140,8 @@ class Filler:
     def _text(self, name: str, number: int, form: Layout, nullable: bool) -> str | None:
         if "Config" in form.cls.__name__ and name in {"name", "configuration_keys"}:
             return "retention.ms" if self.style != "inner" else f"c{number}"
-        if name in _TEXTS:
+        long = self.style == "long" and (number % 2 == 1 or name.startswith("client_software"))
+        if name in _TEXTS and not long:
             found = _TEXTS[name]
             return found if found is not None or nullable else "a"
         known = not (self.style == "unknown" or self.new)
@@ -137,8 +153,14 @@ class Filler:
         if self.style == "inner" and letter == "t" and known and name != "configuration_keys":
             text = WIDE
         if self.style == "long":
-            text = f"{text}-{LONG}"
+            text = f"{text}-{RUNS[number % len(RUNS)]}"
         return f"User:{text}" if user else text
+
+
+def _either(form: Layout) -> bool:
+    """Whether something has a name or an id."""
+    nullable = {one.name: one.nullable for one in form.fields}
+    return nullable.get("name", False) and "topic_id" in nullable
 
 
 def special() -> Iterator[tuple[str, Any]]:
