@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pytest
 
-from emulator.broker import registry as brokers
 from emulator.broker.cluster import ImageCluster
 from emulator.controller import authorizer, registry, topics
 from emulator.controller.api import delete_topics
@@ -19,7 +18,6 @@ from emulator.controller.result import Texts
 from emulator.controller.token_index import TokenIndex
 from emulator.metadata.image import Image
 from emulator.slices import Kept
-from wire import codec
 
 Breaks = Callable[[pytest.MonkeyPatch], None]
 
@@ -52,29 +50,6 @@ def at_once(key: int) -> Breaks:
         patch.setitem(registry._HANDLERS, key, replace(real, function=real.result))
 
     return breaks
-
-
-def served_slowly(key: int) -> Breaks:
-    """An API of a broker that looks at each topic."""
-
-    def breaks(patch: pytest.MonkeyPatch) -> None:
-        real = brokers.served()[key]
-        slow = replace(
-            real, function=lambda *args: (list(args[0].topics()), real.function(*args))[1]
-        )
-        patch.setitem(brokers._SERVED, key, slow)
-
-    return breaks
-
-
-def _reads_again(real: Any) -> Any:
-    def decoding(cls: Any, version: int, data: bytes, entries_max: int) -> Any:
-        for end in range(0, len(data), 16):
-            for _ in range(0, end, 16):
-                pass
-        return real(cls, version, data, entries_max)
-
-    return decoding
 
 
 PLANTS: Final = (
@@ -111,12 +86,7 @@ PLANTS: Final = (
         *("all topics for a topic", "broker", 3, "few"),
         looks_at(ImageCluster, "topic", lambda self, _name: self.topics()),
     ),
-    Plant("all topics for a refusal", "broker", 1, "few", served_slowly(1)),
     Plant("nothing is kept", "broker", 48, "few", instead(Kept, "find", lambda _: lambda *_: None)),
-    Plant(
-        *("all fields for a field", "controller", 37, "many"),
-        instead(codec, "decoding", _reads_again),
-    ),
     Plant(
         *("each way to divide a name", "controller", 19, "cpu"),
         instead(topics, "_LEGAL", lambda _: re.compile("([a-zA-Z0-9._-]+)+")),
