@@ -60,21 +60,20 @@ def parts(*, quick: bool, scenario: str | None, any_code: bool) -> list[Part]:
     wanted = [scenario] if scenario else [*SCENARIOS]
     found = [Part("scenarios", (*_CLI, "bench", "run", *wanted, *options))]
     if scenario is None:
-        rows = OUT / f"rpc{'-quick' if quick else ''}.json"
-        small = ("--rounds", "1", "--seconds", "2") if quick else ()
-        rpc = ("-m", "bench.rpc", "rates", *small, "--out", str(rows))
         # A short measurement does not stand for the long one.
-        found.append(Part("request path", rpc, _done(rows.stem, "bench/rpc")))
-        found.append(Part("codec", ("-m", "bench.codec"), _done("codec", "bench/codec")))
+        rates = "rates-quick" if quick else "rates"
+        small = ("--rounds", "1", "--seconds", "2") if quick else ()
+        found.append(_micro("request path", rates, *small))
+        found.append(_micro("codec", "codec"))
         if not quick:
-            recording = ("-m", "bench.beside", "--recording", "--out", str(OUT / "recording"))
-            found.append(Part("cost of the trace", recording, _done("recording")))
+            found.append(_micro("cost of the trace", "recording"))
     return found
 
 
-def _done(name: str, *folders: str) -> Path:
-    """The file that says that a part has ended well, with this code."""
-    return OUT / f"{name}-{code_digest(*folders)}.done"
+def _micro(title: str, folder: str, *options: str) -> Part:
+    """A measurement of ``bench.micro``; its file says that it has ended well, with this code."""
+    program = ("-m", "bench.micro", folder.partition("-")[0], *options, "--out", str(OUT / folder))
+    return Part(title, program, OUT / f"{folder}-{code_digest('bench/micro')}.done")
 
 
 def report(wanted: Sequence[str]) -> Part | None:

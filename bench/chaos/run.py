@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Self
 
-from bench.beside.machine import Shared
 from bench.chaos import quorum, verdict
 from bench.chaos.plan import CONTROLLER, LEADER, Strike, fails_over, strikes
 from bench.chaos.refusals import Period
@@ -24,6 +23,7 @@ from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import Broker
+from bench.rig.machine import Shared
 from bench.rig.process import ProcessError, running
 from bench.rig.readiness import known_to
 from bench.rig.seeded import cluster_id

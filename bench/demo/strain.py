@@ -10,7 +10,6 @@ from collections import Counter
 from concurrent.futures import Future
 from typing import Any, Final
 
-from bench.beside.machine import Shared, Sharing
 from bench.demo.narrator import Narrator
 from bench.demo.seed import unheard
 from bench.demo.stage import Stage
@@ -19,6 +18,7 @@ from bench.demo.watch import Watch
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
 from bench.rig.kafka import Broker
+from bench.rig.machine import Shared, Sharing
 from bench.rig.patience import patiently
 from bench.rig.waiting import PATIENCE_S, wait_for
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench.beside.machine import Sharing
 from bench.life import book as books
 from bench.life import commands, people, refusals, stores
 from bench.life.book import Book
@@ -19,6 +18,7 @@ from bench.life.standing import BrokerStanding, Mode, Quorum
 from bench.life.table import PhaseRow, Restart
 from bench.life.waits import CHANGE, RECORD, RulingWatch, Waits
 from bench.rig.kafka import Broker
+from bench.rig.machine import Sharing
 
 _SHOWN: Final = 5
 _GAUGE: Final = re.compile(

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.beside.machine import Shared
 from bench.demo.controllers import IDS
 from bench.demo.verdict import ALREADY
 from bench.life import commands
@@ -20,6 +19,7 @@ from bench.life.held import held_copy
 from bench.life.life import Life
 from bench.life.standing import Mode, Quorum
 from bench.rig.kafka import Broker
+from bench.rig.machine import Shared
 
 NEWEST: Final = "3.9.2"
 OLDEST: Final = "3.4.1"

@@ -28,6 +28,24 @@ QUICK_START = (
 FULL_SPEED = ("-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
 """Flags that take `QUICK_START` back, for a server whose speed is measured."""
 
+SCRIPT_FLAGS = (
+    *FULL_SPEED,
+    "-Xms1g",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+"""What kafka-server-start.sh passes."""
+
+SERVER_LOG = """\
+log4j.rootLogger=INFO, F
+log4j.appender.F=org.apache.log4j.FileAppender
+log4j.appender.F.File=${kraft.bridge.log}
+log4j.appender.F.layout=org.apache.log4j.PatternLayout
+log4j.appender.F.layout.ConversionPattern=[%d{ISO8601}] %p %m (%c)%n
+"""
+"""The log4j file of a Kafka server; the file of the log is a property of its process."""
+
 _ANSWER_S = 60.0
 
 VECTOR_MODULE = "jdk.incubator.vector"

@@ -14,7 +14,7 @@ from typing import Self
 
 from bench.rig.class_archive import archive_flags
 from bench.rig.jars import kafka_jars
-from bench.rig.java import QUICK_START, find_java, java_text
+from bench.rig.java import QUICK_START, SCRIPT_FLAGS, SERVER_LOG, find_java, java_text
 from bench.rig.ports import HOST, free_port, free_ports, is_open
 from bench.rig.process import Process, ProcessError
 from bench.rig.waiting import PATIENCE_S
@@ -24,12 +24,8 @@ CONTROLLER_ID = 3000
 _STARTED = "started (kafka.server."
 _EXPIRED = "KeeperErrorCode = Session expired for"
 
-_LOG = """\
-log4j.rootLogger=INFO, F
-log4j.appender.F=org.apache.log4j.FileAppender
-log4j.appender.F.File=${kraft.bridge.log}
-log4j.appender.F.layout=org.apache.log4j.PatternLayout
-log4j.appender.F.layout.ConversionPattern=[%d{ISO8601}] %p %m (%c)%n
+_LOG = f"""\
+{SERVER_LOG}\
 log4j.logger.org.apache.zookeeper=WARN
 log4j.logger.org.apache.kafka.clients.NetworkClient=ERROR
 log4j.logger.org.apache.kafka.common.config=WARN
@@ -82,6 +78,11 @@ class _Server(Process):
         self.jmx_port: int | None = None
         self.java_flags: tuple[str, ...] = ()
         self.log4j = _LOG
+
+    def at_full_speed(self) -> Self:
+        """Start it as Kafka's scripts do, to be measured: 1 GiB of heap, G1, both compilers."""
+        self.heap, self.java_flags, self.log4j = "1g", SCRIPT_FLAGS, SERVER_LOG
+        return self
 
     def properties(self) -> dict[str, object]:
         """The server.properties of the next start."""

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Final
 
-from bench.beside.machine import Meter
 from bench.load.schedule import achieved_per_s
+from bench.rig.machine import Meter
 from bench.runs import loads
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from bench.beside.machine import Meter, wait_quiet
 from bench.rig.jars import zookeeper_jars
 from bench.rig.java import FULL_SPEED
 from bench.rig.java_tools import compile_java, java
+from bench.rig.machine import Meter, wait_quiet
 from bench.rig.zookeeper import Secured
 from bench.runs import tracing, zookeepers
 from bench.runs.row import BenchRow

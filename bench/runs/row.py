@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.beside.machine import QUIET_CORES
+from bench.rig.machine import QUIET_CORES
 from bench.runs.code import code_digest
 from bench.runs.scenario import Planned
 

@@ -16,9 +16,9 @@ from typing import Final
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from bench.beside.machine import description
 from bench.rig.jars import JarsMissingError
 from bench.rig.java import JavaNotFoundError
+from bench.rig.machine import description
 from bench.rig.process import PortTakenError, ProcessError, kill_all
 from bench.runs import raw, stage
 from bench.runs.code import code_now

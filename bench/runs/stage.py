@@ -16,13 +16,12 @@ from typing import Final
 import uvloop
 from kazoo.client import KazooClient
 
-from bench.beside import tree
-from bench.beside.machine import Meter, process_cpu_s, wait_quiet
 from bench.rig import warming
 from bench.rig.fleet import Fleet
+from bench.rig.machine import Meter, process_cpu_s, wait_quiet
 from bench.rig.process import ProcessError
 from bench.rig.seeded import seed
-from bench.runs import loads, seeding, tracing, zookeepers
+from bench.runs import loads, seeding, tracing, tree, zookeepers
 from bench.runs.blocking import BlockingClient
 from bench.runs.borrowed import borrowed
 from bench.runs.client import OpenLoop

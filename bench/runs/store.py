@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.beside import tree
+from bench.runs import tree
 from bench.runs.code import code_digest
 from bench.runs.row import BenchRow, column_types, row_of
 from bench.runs.scenario import Planned

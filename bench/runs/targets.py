@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-from bench.beside.contenders import KAFKA_FLAGS, QUIET_LOG
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import KraftController
 from bench.rig.ports import is_open
@@ -92,13 +91,10 @@ class _Ours(Bridge):
 
 
 class _Kafkas(KraftController):
-    """Kafka's controller as its scripts start it: 1 GiB of heap, G1, both compilers."""
+    """Kafka's controller."""
 
     def prepare(self) -> None:
-        self.heap = "1g"
-        self.java_flags = KAFKA_FLAGS
-        self.log4j = QUIET_LOG
-        self.format()
+        self.at_full_speed().format()
 
     def begin(self) -> None:
         self.start()

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.beside.machine import Sharing
 from bench.demo.controllers import IDS, Controllers
 from bench.judge.stores import Entities
 from bench.life import commands, phases
@@ -21,6 +20,7 @@ from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
 from bench.load.admin import AdminResult
+from bench.rig.machine import Sharing
 
 LEADER = IDS[1]
 SAID = {

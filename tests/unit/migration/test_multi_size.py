@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from bench.pipeline.machine import Log, Rig
+from bench.micro.pipeline import Log, Rig
 from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY

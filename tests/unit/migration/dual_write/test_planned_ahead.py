@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.pipeline.machine import NOW_MS, Log, Rig
+from bench.micro.pipeline import NOW_MS, Log, Rig
 from emulator.zookeeper.ops import ZkOp
 
 

@@ -1,1 +1,0 @@
-"""Our broker beside Kafka's, and fleets of ours on both controllers."""

@@ -1,0 +1,1 @@
+"""Measurements of one thing each, beside the scenarios of ``kraft-bridge bench run``."""

@@ -1,1 +1,0 @@
-"""CPU time of the write-behind: planning, encoding, answers, per partition, without any server."""
