@@ -7,7 +7,7 @@ after, the exit code and whether it was interrupted are added here; the whole is
 ``.cache/records/NAME.json``. Of a command that left nothing the record has no tests, and it failed.
 
 The record of the run before is removed first. ``tools.requirements`` reads the records and says
-which of them count.
+what they prove.
 """
 
 import json
@@ -16,7 +16,9 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from bench.record import VARIABLE
 
@@ -53,6 +55,56 @@ def changed(since: str) -> list[str] | None:
         return None
     names = {name for name in (tracked + new).split("\0") if name}
     return sorted(name for name in names if not name.endswith(".md"))
+
+
+class Run(NamedTuple):
+    """What the records of one target of ``make`` say of the present code."""
+
+    tests: list[dict[str, Any]]
+    why: dict[str, str]
+    """Part -> why what passed in it proves nothing; empty: the run counts."""
+    failed: list[str]
+    """Parts that failed, or were interrupted after a test of them had."""
+
+
+def read(parts: Sequence[str]) -> Run | None:
+    """What the records of a target say, by their names; None if there is none."""
+    run = Run([], {}, [])
+    for part in parts:
+        path = RECORDS / f"{part}.json"
+        try:
+            record = json.loads(path.read_text())
+        except (OSError, ValueError):
+            run.why[part] = "it cannot be read" if path.exists() else "it was not run"
+            continue
+        if why := _stale(record):
+            run.why[part] = why
+            continue
+        ended, cut = record.get("exit") == 0, record.get("interrupted")
+        if not ended:
+            run.why[part] = "it was interrupted" if cut else "the run failed"
+        elif record.get("complete") is not True:
+            run.why[part] = "only a part was run"
+        run.tests.extend(record["tests"])
+        if not (ended or cut) or any(test["outcome"] == "failed" for test in record["tests"]):
+            run.failed.append(part)
+    return run if any((RECORDS / f"{part}.json").exists() for part in parts) else None
+
+
+def _stale(record: dict[str, Any]) -> str:
+    """Why a record says nothing of what stands in the checkout; empty if it does."""
+    head, before = record.get("commit"), record.get("different")
+    if not isinstance(head, str) or not isinstance(before, list):
+        return "it was not run in a git checkout"
+    if record.get("moved"):
+        return "the commit changed during the run"
+    names = before or changed(head)
+    if names is None:
+        return f"commit {head[:12]} is not known here"
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} {'differed from' if before else 'changed since'} commit {head[:12]}"
 
 
 def run(name: str, command: list[str]) -> int:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit.laws import at_least
-from tools.requirements import Run, proofs
+from tools.recorded import Run
+from tools.requirements import proofs
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFTEST = """
@@ -90,7 +91,7 @@ def test_rows_are_proven_by_tests_that_passed_and_by_their_kind(run, arguments):
     assert code == 1
     assert record["counts"] == {"failed": 1, "passed": 4, "skipped": 1, "xfailed": 1}
     # G06 is cited by a test that failed, too: it is not proven.
-    run = Run(record["tests"], why={}, failed=())
+    run = Run(record["tests"], why={}, failed=[])
     assert {row: sorted(kinds) for row, kinds in proofs([run]).items()} == PROVEN
 
 

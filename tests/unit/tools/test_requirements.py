@@ -66,7 +66,6 @@ class Checkout:
 def checkout(tmp_path, monkeypatch):
     monkeypatch.setattr(recorded, "ROOT", tmp_path)
     monkeypatch.setattr(recorded, "RECORDS", tmp_path / ".cache" / "records")
-    monkeypatch.setattr(requirements, "RECORDS", tmp_path / ".cache" / "records")
     monkeypatch.setattr(requirements, "ROWS", tmp_path / "page.md")
     return Checkout(tmp_path)
 
@@ -247,17 +246,6 @@ def test_chaos_counts_with_all_of_its_rounds(checkout, capsys):
         assert ("not counted: make chaos, which has to prove W02" in printed) is (
             number < len(rounds)
         )
-
-
-def test_each_record_of_the_makefile_is_read():
-    """A record whose name nobody knows would be neither a proof nor a failure."""
-    targets, target = {}, ""
-    for line in (ROOT / "Makefile").read_text().splitlines():
-        if head := re.match(r"([a-z]+):", line):
-            target = head[1]
-        for name in re.findall(r"tools\.recorded ([a-z]+)", line):
-            targets.setdefault(target, []).append(name)
-    assert {target: tuple(names) for target, names in targets.items()} == requirements.PARTS
 
 
 def test_a_run_that_counts_has_to_prove_its_rows(checkout, capsys):
