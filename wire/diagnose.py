@@ -11,7 +11,7 @@ from wire.errors import DecodeError, EncodeError
 from wire.schema import FORMATS, Field, Layout
 from wire.walk import UNEXPLAINED, Walker
 
-VALUES_MAX: Final = 20_000
+VALUES_MAX: Final = 2_000
 """Invalid data may be as long as a frame; finding the place must not block the event loop."""
 
 

@@ -146,7 +146,7 @@ def test_naming_the_place_in_a_long_message_takes_bounded_time() -> None:
     topic = m.DescribeQuorumRequest.TopicData(topic_name="t")
     data = encode(m.DescribeQuorumRequest(topics=[topic] * 200_000), 0)
     began = time.process_time()
-    with pytest.raises(DecodeError, match="20000 values were looked at") as caught:
+    with pytest.raises(DecodeError, match="2000 values were looked at") as caught:
         decode(m.DescribeQuorumRequest, 0, data[:-1])
     assert time.process_time() - began < 2
     assert caught.value.path.startswith("topics[")
