@@ -150,16 +150,15 @@ class PMap(Mapping[K, V]):
             if part is None:
                 part = parts[at] = self._chunks[at].copy()
             del part[key]
-        chunks: list[dict[K, V]] = []
-        lows: list[Any] = []
-        for at, low in enumerate(self._lows):
-            chunk = parts.get(at, self._chunks[at])
-            last = chunks[-1] if chunks else None
-            if last is not None and (not last or not chunk or len(last) + len(chunk) <= CHUNK // 2):
-                chunks[-1] = {**last, **chunk}
-            else:
-                chunks.append(chunk)
-                lows.append(low)
+        chunks, lows = self._chunks.copy(), self._lows.copy()
+        for at in sorted(parts, reverse=True):
+            chunks[at] = parts[at]
+            # One on the left that changes too is joined in its own turn.
+            for left in (at,) if at - 1 in parts or not at else (at, at - 1):
+                pair = chunks[left : left + 2]
+                if len(pair) == 2 and (not all(pair) or sum(map(len, pair)) <= CHUNK // 2):
+                    chunks[left : left + 2] = [{**pair[0], **pair[1]}]
+                    del lows[left + 1]
         return self._built(chunks, lows, self._size - len(keys))
 
     @overload
