@@ -36,6 +36,8 @@ SHARES_SINCE: Final = 6
 NOBODY: Final = KnownNode(-1, "", -1, None)
 HASH_MASK: Final = 2**32 - 1
 KEYS_IN_PART: Final = 500
+TEXTS_IN_PART: Final = 20
+"""A key takes two bytes of a request, the text of its error up to 180 of the answer."""
 _BLOCK: Final = 1_024
 _SHIFTS: Final = tuple(pow(31, count, 2**32) for count in range(_BLOCK + 1))
 """Powers of 31; a block of units is hashed at once, as keys may have megabytes."""
@@ -65,8 +67,8 @@ def refused(
     """The response with the error, for each key if there are keys."""
     if request.coordinator_keys:
         found = [_coordinator(key, _Found(code)) for key in request.coordinator_keys]
-        # Once: a key takes two bytes of a request.
-        found[0].error_message = _TEXTS.get(code, text)
+        for one in found[:TEXTS_IN_PART]:
+            one.error_message = _TEXTS.get(code, text)
         return Response(coordinators=found)
     why = _TEXTS.get(code, text)
     return Response(error_code=code, error_message=why, node_id=NOBODY.id, port=NOBODY.port)
