@@ -184,6 +184,9 @@ class CountedServer:
         self.now_ms = 1_000_000
         self._conn = 10_000
 
+    def restore(self) -> None:
+        """Let it know what it knew at first."""
+
     def perform(self, effects: list[Effect], cost: Cost, *, counted: bool) -> None:
         for effect in effects:
             if isinstance(effect, AppendFile):
@@ -222,19 +225,24 @@ class OurController(CountedServer):
         self._peers = peers
         self.now_ms = peers.now_ms
         node = peers.node
-        made = image(count, node.history.tip)
-        node.history._stable = node.history._tip = made
-        node.controller._journal.reindex()
+        self._made = image(count, node.history.tip)
+        self.restore()
         controller = node.controller
         controller.config = dataclasses.replace(controller.config, authorizer=AUTHORIZER)
         controller.surroundings._config = controller.config
-        node.controller.heartbeats.activate(made.brokers, self.now_ms)
+        node.controller.heartbeats.activate(self._made.brokers, self.now_ms)
         while (due := node.deadline_ms) is not None and due <= self.now_ms:
             node.step([], self.now_ms)
 
     @property
     def image(self) -> Image:
         return self._peers.image
+
+    def restore(self) -> None:
+        history = self._peers.node.history
+        if history._tip is not self._made:
+            history._stable = history._tip = self._made
+            self._peers.node.controller._journal.reindex()
 
     def perform(self, effects: list[Effect], cost: Cost, *, counted: bool) -> None:
         super().perform(effects, cost, counted=counted)

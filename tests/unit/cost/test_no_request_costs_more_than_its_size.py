@@ -94,6 +94,15 @@ def server(which: str, count: int) -> CountedServer:
     return OurController(count) if which == "controller" else OurBroker(count)
 
 
+@pytest.fixture(autouse=True)
+def _as_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds what another has changed: tests run in any order."""
+    monkeypatch.setattr(sys.modules[__name__], "_FIRST", iter(range(0, 1 << 40, MANY)))
+    for which in ("controller", "broker"):
+        for count in (SMALL_CLUSTER, BIG):
+            server(which, count).restore()
+
+
 def ranges(which: str) -> dict[int, tuple[int, int]]:
     found = advertised("3.9") if which == "controller" else offered("3.9", "kraft")
     return dict(found)
