@@ -63,7 +63,9 @@ def valid(key: int, version: int) -> Iterator[Frame]:
 
 
 def found(fuzz: Fuzz, frame: Frame) -> str:
-    """What is said of a frame."""
+    """What is said of a frame; not of what an earlier one left in the log."""
+    for server in fuzz.stage.servers.values():
+        server.new_lines()
     fuzz.state.wrong.clear()
     fuzz.one(frame)
     return "\n".join(fuzz.state.wrong.values())

@@ -154,11 +154,13 @@ def _sorted_out(
             text = "You may not specify both topic name and topic id."
             error = ApiError(ErrorCode.INVALID_REQUEST, text)
             answers.append(_answer(topic.name, topic.topic_id, error))
-    yield
+    if pace.over(len(names)):
+        yield
     for name in [name for name, count in names.items() if count > 1]:
         error = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         answers.append(_answer(name, ZERO_UUID, error))
-    yield
+    if pace.over(len(ids)):
+        yield
     for topic_id in [topic_id for topic_id, count in ids.items() if count > 1]:
         error = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
         answers.append(_answer(None, topic_id, error))

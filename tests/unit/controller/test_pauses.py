@@ -10,6 +10,7 @@ import pytest
 from emulator.controller.api import delete_acls
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.registry import handlers
+from emulator.slices import Pace
 from tests.unit.controller.world import broker, context, header, image_of
 from wire import messages as m
 
@@ -86,6 +87,8 @@ def test_a_pause_after_each_250_entries(request_of: Callable[[int], Any], count:
     # Quotas are looked at three times: as they are named, in order, and when they are changed.
     looks = 3 if request_of is quotas else 1
     each = delete_acls.FILTERS_PER_SLICE if request_of is filters else 250
-    # Topics to delete are first sorted out: one pause for names, one for ids, and as ids come.
-    first = {names: 2, ids: 2 + count // 250}.get(request_of, 0)
+    # Topics to delete are first sorted out: names and ids are counted, and ids as they come too.
+    counted = {names: (count,), ids: (*[1] * count, count)}.get(request_of, ())
+    pace = Pace(250)
+    first = sum(pace.over(some) for some in counted)
     assert len([*made]) == looks * (count // each) + first
