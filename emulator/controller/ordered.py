@@ -38,7 +38,8 @@ class Ordered(Generic[K, V]):
             if seen is entries:
                 return order
         before = self._made[0]
-        seen, order = before
+        # Of another node's map nothing is of use; what is made must not depend on who came before.
+        seen, order = before if before[0].shares(entries) else (PMap[K, V](), PMap[Place, V]())
         gone, come = seen.apart(entries)
         for some in _lacking(gone, come):
             order = order.without([one for key in some for one in self._places(key, some[key])])
