@@ -37,10 +37,11 @@ class Ordered(Generic[K, V]):
         for seen, order in self._made:
             if seen is entries:
                 return order
-        before = self._made[0]
-        # Of another node's map nothing is of use; what is made must not depend on who came before.
-        seen, order = before if before[0].shares(entries) else (PMap[K, V](), PMap[Place, V]())
+        before = seen, order = self._made[0]
         gone, come = seen.apart(entries)
+        if len(gone) == len(seen):
+            # A map of another node, or small: no step may depend on what the process did before.
+            gone, order = {}, PMap()
         for some in _lacking(gone, come):
             order = order.without([one for key in some for one in self._places(key, some[key])])
             yield

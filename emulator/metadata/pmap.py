@@ -170,15 +170,6 @@ class PMap(Mapping[K, V]):
         chunk: dict[K, Any] = self._chunks[_bisect_right(self._lows, key, 1) - 1]
         return chunk.get(key, default)
 
-    def shares(self, other: PMap[K, V]) -> bool:
-        """Whether the maps have a part in common, as versions of one map have.
-
-        >>> one = PMap(dict.fromkeys(range(1_000)))
-        >>> one.shares(one.set(1, 2)), one.shares(PMap(one))
-        (True, False)
-        """
-        return not {*map(id, self._chunks)}.isdisjoint(map(id, other._chunks))
-
     def floor(self, key: K) -> K | None:
         """Return the greatest key that is not above ``key``, or None.
 

@@ -359,3 +359,8 @@ def test_without_a_run_what_is_cited_too_weakly_is_listed(monkeypatch, capsys):
     assert listed["W03"] == "simulation"
     assert listed["L02"] == "-"
     assert not {"L01", "J12"} & listed.keys()
+
+
+def test_each_record_of_the_makefile_belongs_to_a_target():
+    written = re.findall(r"tools\.recorded ([a-z]+)", (ROOT / "Makefile").read_text())
+    assert sorted(written) == sorted(sum(requirements.PARTS.values(), ()))
