@@ -12,19 +12,29 @@ from random import Random
 from typing import Final
 
 from emulator.migration.states import State
-from emulator.simulation.empty_cells import NOT_AIMED
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.scenario import Scenario, quick
 from emulator.simulation.swarm import DELAYS_US, SYNCS_US, after
 from emulator.simulation.taking import taking
 
+# (state, fault), or (state, "") for all faults, that cannot be aimed at: the driver leaves INACTIVE
+# in the step in which it enters it, and in UNINITIALIZED no broker has begun yet.
+NOT_AIMED: Final = frozenset(
+    {
+        ("INACTIVE", ""),
+        ("UNINITIALIZED", "broker-cut"),
+        ("UNINITIALIZED", "broker-death"),
+        ("UNINITIALIZED", "broker-shutdown"),
+        ("UNINITIALIZED", "broker-leaves"),
+    }
+)
 MORE: Final = 7
 """Faults beside the first, fewer when two have the same state."""
 PAIRS: Final = tuple(
     (state.value, fault)
     for fault in RECIPES
     for state in State
-    if not {(state.value, ""), (state.value, fault)} & NOT_AIMED.keys()
+    if not {(state.value, ""), (state.value, fault)} & NOT_AIMED
 )
 
 
