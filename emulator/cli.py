@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from warnings import filterwarnings
 
-from emulator.commands import boundary, plain
+from emulator.commands import boundary
 
 VERBS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -85,9 +85,6 @@ def main() -> None:
 
 
 def _asked() -> None:
-    code = plain.run(sys.argv[1:])
-    if code is not None:
-        sys.exit(code)
     app_of(sys.argv[1] if len(sys.argv) > 1 else "")()
 
 

@@ -142,7 +142,7 @@ class DeleteFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class Log(msgspec.Struct, frozen=True, gc=False):
-    """One structured log line. ``level``: debug, info, warning, error."""
+    """One structured log line. ``level``: trace, debug, info, warning, error."""
 
     level: str
     event: str

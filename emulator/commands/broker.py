@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import socket
-from typing import Annotated
+from functools import partial
 
 import typer
 
 from emulator.commands import in_use
-from emulator.commands.common import ConfigFile, Override, configured
+from emulator.commands.common import ConfigFile, LogJson, LogLevel, Override, configured
 
 
 def broker(
     config: ConfigFile,
     overrides: Override = None,
     *,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")] = False,
+    log_json: LogJson = False,
+    log_level: LogLevel = "info",
 ) -> None:
     """Run a broker that answers from the metadata and forwards changes; it stores no records."""
     from emulator.config.broker import load_broker
@@ -23,4 +24,5 @@ def broker(
 
     log_output.never_wait()
     settings = configured(config, overrides, lambda raw: load_broker(raw, socket.getfqdn()))
-    raise typer.Exit(in_use.run(lambda: broker_process.run_broker(settings, log_json=log_json)))
+    run = partial(broker_process.run_broker, settings, log_json=log_json, log_level=log_level)
+    raise typer.Exit(in_use.run(run))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 import typer
 
@@ -33,6 +33,11 @@ SparkMaster = Annotated[
 SparkTasks = Annotated[
     int | None,
     typer.Option(min=1, max=1_000, help="With --spark-master: how many tasks; 2 if not given."),
+]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")]
+LogLevel = Annotated[
+    Literal["trace", "debug", "info", "warning", "error"],
+    typer.Option(help="Lines below it are left out; trace: each event and effect of the node."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

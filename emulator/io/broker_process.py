@@ -29,6 +29,7 @@ from emulator.io.log_output import lines_lost
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
+from emulator.io.watched import Watched
 from emulator.seam import Halt, Log, ReplaceFile
 from emulator.trace.exposition import exposition
 
@@ -115,6 +116,7 @@ class BrokerProcess:
         images: of its cluster; brokers of one process share them.
         connections_max: how many connections may be accepted.
         faults: strikes requests, for tests of clients; None: nothing does.
+        watched: each event and effect is a log line.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class BrokerProcess:
         images: LogImages | None = None,
         connections_max: int,
         faults: FaultScript | None = None,
+        watched: bool = False,
     ) -> None:
         self.config = config
         self.faults = faults
@@ -146,7 +149,8 @@ class BrokerProcess:
         self.node: BrokerNode = broker_node(config, folders.identity, images or LogImages(), around)
         of_zookeeper = None if config.zookeeper is None else config.zookeeper.security.tls
         tls = profiles(of_zookeeper, config.tls)
-        self.shell = Shell(self.node, folders.disk, clock, log=log, row=_no_row, tls=tls)
+        machine = Watched(self.node, log) if watched else self.node
+        self.shell = Shell(machine, folders.disk, clock, log=log, row=_no_row, tls=tls)
 
     @property
     def settled(self) -> bool:
@@ -214,7 +218,7 @@ def _no_row(_row: object) -> None:
     """A broker records no trace."""
 
 
-def run_broker(config: BrokerConfig, *, log_json: bool) -> int:
+def run_broker(config: BrokerConfig, *, log_json: bool, log_level: str = "info") -> int:
     """Run until told to stop or ended; returns the exit code.
 
     0: stopped in order. 1: not registered, refused, or something failed; the log says what.
@@ -222,14 +226,20 @@ def run_broker(config: BrokerConfig, *, log_json: bool) -> int:
     Raises:
         FolderLockedError: another process uses one of its folders.
     """
-    log = logger(str(config.node_id), json=log_json)
+    log = logger(str(config.node_id), json=log_json, level=log_level)
 
     def run() -> Halt:
         with contextlib.closing(BrokerFolders(config)) as folders:
             most = descriptors.for_connections()
             faults = FaultScript() if config.faults_enabled else None
             process = BrokerProcess(
-                config, folders, Clock(), log, connections_max=most, faults=faults
+                config,
+                folders,
+                Clock(),
+                log,
+                connections_max=most,
+                faults=faults,
+                watched=log_level == "trace",
             )
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 return runner.run(process.run())

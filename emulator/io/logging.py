@@ -5,25 +5,31 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from emulator.io import log_output
 from emulator.io.printable import printable, printable_json
 from emulator.seam import Log
 
-_LEVELS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+LEVELS: Final = ("trace", "debug", "info", "warning", "error")
 _LOST = "log lines could not be written"
 
 
 def logger(node: str, *, json: bool = False, level: str = "info") -> Callable[[Log], None]:
-    """A performer of ``Log`` effects that writes to stderr (stdout is for data)."""
+    """A performer of ``Log`` effects that writes to stderr (stdout is for data).
+
+    Args:
+        node: its id, in each line.
+        json: lines as JSON.
+        level: lines below it are left out; one of ``LEVELS``.
+    """
     bound = cache(lambda: _bound(node, json=json))
-    lowest = _LEVELS[level]
+    lowest = LEVELS.index(level)
     told = log_output.lines_lost()
 
     def write(line: Log) -> None:
         nonlocal told
-        if _LEVELS[line.level] < lowest:
+        if LEVELS.index(line.level) < lowest:
             return
         lost = log_output.lines_lost()
         try:
@@ -47,7 +53,7 @@ class _Lines:
         safe = printable_json(text) if self._json else printable(text)
         log_output.write(f"{safe}\n")
 
-    debug = info = warning = error = msg
+    trace = debug = info = warning = error = msg
 
 
 def _bound(node: str, *, json: bool) -> Any:
@@ -65,4 +71,5 @@ def _bound(node: str, *, json: bool) -> Any:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             renderer,
         ],
+        wrapper_class=structlog.BoundLogger,
     ).bind(node=node)

@@ -26,6 +26,7 @@ from emulator.io.node_trace import NodeTrace
 from emulator.io.operator_route import finalise_page, reconcile_page
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
+from emulator.io.watched import Watched
 from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling
@@ -52,6 +53,7 @@ class NodeProcess:
         log: takes its log lines.
         connections_max: how many connections may be accepted.
         faults: strikes requests, for tests of clients; None: nothing does.
+        watched: each event and effect is a log line.
 
     Raises:
         Exception: one of those that are said plainly (``_SAID_PLAINLY``); nothing was written.
@@ -66,6 +68,7 @@ class NodeProcess:
         *,
         connections_max: int,
         faults: FaultScript | None = None,
+        watched: bool = False,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -96,7 +99,8 @@ class NodeProcess:
             self.node.driver.write_behind.pipeline.depth = config.bench.multis_in_flight
         of_zookeeper = config.zookeeper_security.tls if config.migration_enabled else None
         tls = profiles(of_zookeeper, config.tls)
-        self.shell = Shell(self.node, disk, clock, log=log, row=self._row, tls=tls)
+        machine = Watched(self.node, log) if watched else self.node
+        self.shell = Shell(machine, disk, clock, log=log, row=self._row, tls=tls)
 
     @property
     def settled(self) -> bool:
@@ -225,7 +229,7 @@ _SAID_PLAINLY = (
 """Failures that an operator can repair: the text is shown without a traceback."""
 
 
-def run_controller(config: Config, *, log_json: bool) -> int:
+def run_controller(config: Config, *, log_json: bool, log_level: str = "info") -> int:
     """Run until told to stop or halted; returns the exit code.
 
     0: stopped in order with everything written. 1: something failed; stderr says what.
@@ -233,7 +237,7 @@ def run_controller(config: Config, *, log_json: bool) -> int:
     Raises:
         FolderLockedError: another process uses its folder.
     """
-    log = logger(str(config.node_id), json=log_json)
+    log = logger(str(config.node_id), json=log_json, level=log_level)
 
     def run() -> Halt:
         try:
@@ -251,6 +255,7 @@ def run_controller(config: Config, *, log_json: bool) -> int:
             log,
             connections_max=descriptors.for_connections(),
             faults=FaultScript() if config.faults_enabled else None,
+            watched=log_level == "trace",
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(process.run())
