@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from unittest import mock
 
-from emulator.config import bench_only, ignored
+from emulator.config import ignored
 from emulator.config.authorizer import AUTHORIZER_KEYS
 from emulator.config.broker import load_broker
 from emulator.config.confidential import is_secret
@@ -81,9 +81,6 @@ _BROKERS: Final = (
 _LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.")
 
 OURS: Final[Mapping[str, str]] = {
-    "kraftbridge.bench.multis.in.flight": "only the bench may set it",
-    "kraftbridge.bench.write.ahead": "only the bench may set it",
-    "kraftbridge.bench.write.off": "only the bench may set it",
     "kraftbridge.faults.enable": (
         "[scripts of faults](testing.md) may be set over HTTP; needs `kraftbridge.metrics.port`"
     ),
@@ -239,8 +236,6 @@ def _row(*cells: str) -> str:
 
 
 def _readers(key: str, controller: Mapping[str, object], broker: Mapping[str, object]) -> str:
-    if key.startswith(bench_only.PREFIX):
-        return "bench"
     names = [name for name, keys in (("controller", controller), ("broker", broker)) if key in keys]
     return ", ".join(names)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import KraftController
 from bench.rig.ports import is_open
-from emulator.config.bench_only import MARKER
 
 KAFKA_RELEASE: Final = "3.9.2"
 OFF: Final = "no-zookeeper"
@@ -57,13 +55,6 @@ class _Ours(Bridge):
     """kraft-bridge."""
 
     cluster_id = ""
-
-    def launch(
-        self,
-        command: Sequence[str | os.PathLike[str]],
-        environment: Mapping[str, str | None] | None = None,
-    ) -> Self:
-        return super().launch(command, {**(environment or {}), MARKER: "1"})
 
     def prepare(self) -> None:
         self.format(self.cluster_id)
@@ -134,6 +125,8 @@ class Target:
     properties: Mapping[str, object]
     to_zookeeper: bool = True
     """Whether ZooKeeper gets the changes."""
+    node: str = ""
+    """One of ``counterfactual.NODES``; "" for the product's own."""
 
     def controller(self, setting: Setting) -> Controller:
         """Its process, not started."""
@@ -154,6 +147,8 @@ class Target:
             properties["kraftbridge.zk.write.behind.max.records"] = setting.bound_records
         made = _Ours(setting.folder, setting.zk, properties=properties)
         made.cluster_id = setting.cluster_id
+        if self.node:
+            made.command = f"from bench.counterfactual import main; main({self.node!r})"
         return made
 
 
@@ -165,27 +160,26 @@ TARGETS: Final[Mapping[str, Target]] = {
             "write-ahead",
             "kraft-bridge, but ZooKeeper first and then the log: the order that was rejected",
             ours=True,
-            properties={"kraftbridge.bench.write.ahead": "true"},
+            properties={},
+            node="write-ahead",
         ),
         Target(
             OFF,
             "kraft-bridge, but nothing goes to ZooKeeper or to brokers after the copy",
             ours=True,
             properties={
-                "kraftbridge.bench.write.off": "true",
                 "kraftbridge.zk.write.behind.max.records": 0,
                 "kraftbridge.zk.write.behind.max.bytes": 0,
             },
             to_zookeeper=False,
+            node="write-off",
         ),
         Target(
             "sequential",
             "kraft-bridge, but one operation in a multi and one multi in flight",
             ours=True,
-            properties={
-                "kraftbridge.zk.write.behind.multi.ops": 1,
-                "kraftbridge.bench.multis.in.flight": 1,
-            },
+            properties={"kraftbridge.zk.write.behind.multi.ops": 1},
+            node="one-multi-in-flight",
         ),
         Target("kafka", f"Kafka {KAFKA_RELEASE}'s controller, defaults", ours=False, properties={}),
         Target(

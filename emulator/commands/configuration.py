@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
-from emulator.config import bench_only, properties
+from emulator.config import properties
 from emulator.config.load import ConfigError
 from emulator.io.jaas_file import inlined
 
@@ -52,9 +51,6 @@ def read(
     try:
         text = text_of(path)
         raw = properties.parse(text, overrides)
-        refused = bench_only.refusal(raw, os.environ.get(bench_only.MARKER))
-        if refused:
-            return None, [f"kraft-bridge: {path}: {refused}"]
         config, warnings = load(inlined(raw))
     except ConfigError as error:
         return None, [f"{path}: {problem}" for problem in (*error.warnings, *error.problems)]

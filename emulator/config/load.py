@@ -15,7 +15,6 @@ from emulator.config import bootstrap_servers, unknown
 from emulator.config import ignored as config_ignored
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
-from emulator.config.bench_only import BenchOnly
 from emulator.config.connections import ConnectionSettings
 from emulator.config.finalising import FINALISATION, HOLD, RULES, contradictions
 from emulator.config.java_text import LONG_MAX, boolean
@@ -109,7 +108,6 @@ class Config:
     faults_enabled: bool = False
     """Whether a script of faults may be set over HTTP."""
     times: QuorumTimes = QuorumTimes()  # noqa: RUF009  # frozen
-    bench: BenchOnly = BenchOnly()  # noqa: RUF009  # frozen
     trace_dir: str = ""
     trace_run_id: str = ""
     """Id of the run in the traces of several processes; empty: the time of the start."""
@@ -239,7 +237,6 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         ),
         tls=all_tls(r, listeners, peers),
         times=QuorumTimes.read(r),
-        bench=BenchOnly.read(r),
         tokens=TokenSettings.read(r),
         mutation_quota=MutationQuotaSettings.read(r),
         passwords=PasswordSettings.read(r),

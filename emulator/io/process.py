@@ -30,8 +30,6 @@ from emulator.io.watched import Watched
 from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling
-from emulator.node.write_ahead import WriteAheadNode
-from emulator.node.write_off import WriteOffNode
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace import metrics as metric
@@ -54,6 +52,7 @@ class NodeProcess:
         connections_max: how many connections may be accepted.
         faults: strikes requests, for tests of clients; None: nothing does.
         watched: each event and effect is a log line.
+        node: makes the node; the bench measures others.
 
     Raises:
         Exception: one of those that are said plainly (``_SAID_PLAINLY``); nothing was written.
@@ -69,6 +68,7 @@ class NodeProcess:
         connections_max: int,
         faults: FaultScript | None = None,
         watched: bool = False,
+        node: Callable[..., Node] = Node,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -84,7 +84,7 @@ class NodeProcess:
         files = disk.read_all()
         identity = recovery.identity(config, files)
         self.shell: Shell | None = None
-        self.node = _kind(config)(
+        self.node = node(
             config,
             identity,
             files,
@@ -95,8 +95,6 @@ class NodeProcess:
             descriptors=connections_max,
             faults=faults,
         )
-        if config.bench.multis_in_flight and self.node.driver is not None:
-            self.node.driver.write_behind.pipeline.depth = config.bench.multis_in_flight
         of_zookeeper = config.zookeeper_security.tls if config.migration_enabled else None
         tls = profiles(of_zookeeper, config.tls)
         machine = Watched(self.node, log) if watched else self.node
@@ -212,13 +210,6 @@ class NodeProcess:
         return introspection.gauges(self.node, self.clock.now_ms())
 
 
-def _kind(config: Config) -> type[Node]:
-    """What serves: the bench may have asked for something that nobody should use."""
-    if config.bench.write_ahead:
-        return WriteAheadNode
-    return WriteOffNode if config.bench.write_off else Node
-
-
 _SAID_PLAINLY = (
     ActivationRefusedError,
     serving.BindError,
@@ -229,7 +220,13 @@ _SAID_PLAINLY = (
 """Failures that an operator can repair: the text is shown without a traceback."""
 
 
-def run_controller(config: Config, *, log_json: bool, log_level: str = "info") -> int:
+def run_controller(
+    config: Config,
+    *,
+    log_json: bool,
+    log_level: str = "info",
+    node: Callable[..., Node] = Node,
+) -> int:
     """Run until told to stop or halted; returns the exit code.
 
     0: stopped in order with everything written. 1: something failed; stderr says what.
@@ -256,6 +253,7 @@ def run_controller(config: Config, *, log_json: bool, log_level: str = "info") -
             connections_max=descriptors.for_connections(),
             faults=FaultScript() if config.faults_enabled else None,
             watched=log_level == "trace",
+            node=node,
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(process.run())

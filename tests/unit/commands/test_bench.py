@@ -119,13 +119,3 @@ def test_what_is_not_compared_is_said(tmp_path):
     said = bench("compare", tmp_path / "old", tmp_path / "new")
     assert said.exit_code == 0
     assert "not compared: storm.small kafka: not in the newer run" in said.output
-
-
-@pytest.mark.parametrize("verb", [["controller"], ["format", "-t", "x"]])
-def test_the_switches_of_the_bench_are_refused_outside_of_it(tmp_path, verb, monkeypatch):
-    monkeypatch.delenv("KRAFT_BRIDGE_BENCH", raising=False)
-    config = tmp_path / "controller.properties"
-    config.write_text("kraftbridge.bench.write.ahead=true\n")
-    said = CliRunner().invoke(app, [*verb, "-c", str(config)])
-    assert said.exit_code == 2
-    assert "kraftbridge.bench.write.ahead: only kraft-bridge bench may set this" in said.output

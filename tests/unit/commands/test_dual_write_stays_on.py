@@ -2,37 +2,85 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from emulator.config.bench_only import MARKER, PREFIX
-from emulator.config.load import load
-from emulator.config.properties import parse
-from emulator.io.process import _kind
+import emulator
+from bench import counterfactual
+from bench.rig.bridge import Bridge
+from bench.runs.targets import TARGETS, Setting
+from emulator.config.load import Config
+from emulator.config.unknown import OWN_PREFIX
+from emulator.io import process
 from emulator.node.machine import Node
-from emulator.node.write_ahead import WriteAheadNode
-from emulator.node.write_off import WriteOffNode
-from tests.unit.commands.running import CLUSTER, run
+from tests.unit.commands.running import run
 
-OTHERWISE = {"write.off": WriteOffNode, "write.ahead": WriteAheadNode}
-"""Properties of the bench that make another node, which writes otherwise."""
+PROPERTIES = ("kraftbridge.bench.write.off", "kraftbridge.zk.write.behind.enable", "zookeeper.off")
 
 
 @pytest.mark.requirement("X04")
-@pytest.mark.parametrize("key", OTHERWISE)
+@pytest.mark.parametrize("key", PROPERTIES)
 def test_dual_write_cannot_be_switched_off(
     properties: Path, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(MARKER, raising=False)
-    raw = parse(properties.read_text())
-    plain, _ = load(raw)
-    assert _kind(plain) is Node
-    off, _ = load({**raw, PREFIX + key: "true"})
-    assert _kind(off) is OTHERWISE[key], "else this tests nothing"
-    run("format", "-c", properties, "-t", CLUSTER)
-    before = sorted((properties.parent / "data").rglob("*"))
-    code, out, why = run("controller", "-c", properties, "-X", f"{PREFIX}{key}=true")
-    assert (code, out) == (2, "")
-    assert f"{PREFIX}{key}: only kraft-bridge bench may set this" in why
-    assert sorted((properties.parent / "data").rglob("*")) == before, "nothing was started"
+    """Such a key is refused, or warned of and the one node runs, which has no such switch."""
+    started: list[object] = []
+
+    def run_controller(_: Config, *, node: object = Node, **__: object) -> int:
+        started.append(node)
+        return 0
+
+    monkeypatch.setattr(process, "run_controller", run_controller)
+    code, _, why = run("controller", "-c", properties, "-X", f"{key}=true")
+    assert key in why
+    assert (code, started) == ((2, []) if key.startswith(OWN_PREFIX) else (0, [Node]))
+
+
+def test_the_product_does_not_know_the_nodes_that_write_otherwise() -> None:
+    for file in Path(emulator.__file__).parent.rglob("*.py"):
+        assert "counterfactual" not in file.read_text(), file
+
+
+def command(kind: str) -> str:
+    """What Python runs for the controller of a row's target."""
+    setting = Setting(Path("x"), "zk:1", "c", "run", Path("trace"), None)
+    [target] = [one for one in TARGETS.values() if one.node == kind]
+    controller = target.controller(setting)
+    assert isinstance(controller, Bridge)
+    return controller.command
+
+
+@pytest.mark.parametrize("kind", counterfactual.NODES)
+def test_the_bench_runs_them_by_the_same_command_line(
+    properties: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+
+    def run_controller(_: Config, *, node: object = Node, **__: object) -> int:
+        started.append(node)
+        return 3
+
+    monkeypatch.setattr(process, "run_controller", run_controller)
+    monkeypatch.setattr(sys, "argv", ["-c", "controller", "-c", str(properties)])
+    with pytest.raises(SystemExit) as ended:
+        exec(command(kind), {})
+    assert (ended.value.code, started) == (3, [counterfactual.NODES[kind]])
+
+
+def test_other_verbs_are_those_of_the_command_line(properties: Path) -> None:
+    line = [
+        sys.executable,
+        "-c",
+        command("write-off"),
+        "format",
+        "-c",
+        str(properties),
+        "-t",
+        "bad id",
+    ]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "bad id" in done.stderr

@@ -2,30 +2,13 @@
 
 import pytest
 
-from emulator.config.bench_only import BenchOnly, refusal
-from emulator.config.reading import PropertyReader
-from emulator.node.write_ahead import WriteAheadNode
-from emulator.node.write_off import WriteOffNode
+from bench.counterfactual.write_ahead import WriteAheadNode
+from bench.counterfactual.write_off import WriteOffNode
 from emulator.seam import AppendFile
 from emulator.trace.rows import BlockCause
 from tests.unit.node import test_machine
 from tests.unit.node.test_blocking_example import Example, Line
 from wire.errors import ErrorCode
-
-
-def test_only_the_bench_may_ask_for_it():
-    key = "kraftbridge.bench.write.ahead"
-    assert refusal(["node.id", "kraftbridge.release"], None) == ""
-    assert refusal([key], "1") == ""
-    for marker in (None, "", "0"):
-        assert "only kraft-bridge bench may set this" in refusal([key], marker)
-
-
-@pytest.mark.parametrize("value", ["0", "101", "x"])
-def test_values_are_checked(value):
-    reader = PropertyReader({"kraftbridge.bench.multis.in.flight": value}, [])
-    assert BenchOnly.read(reader) == BenchOnly()
-    assert len(reader.problems) == 1
 
 
 @pytest.fixture
