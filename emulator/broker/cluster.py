@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, Protocol
 
+from typing_extensions import override
+
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import EMPTY, Image
 
@@ -107,7 +109,7 @@ class KnownCluster(Protocol):
 
 
 @dataclass(slots=True)
-class ImageCluster:
+class ImageCluster(KnownCluster):
     """A broker's cluster in KRaft mode: the newest image that was published.
 
     Clients never learn the controller, which they cannot reach: a random broker is shown instead
@@ -117,51 +119,53 @@ class ImageCluster:
     cluster_id: str
     image: Image = EMPTY
 
+    @override
     def now(self) -> KnownCluster:
-        """See KnownCluster."""
         return ImageCluster(self.cluster_id, self.image)
 
+    @override
     def topic(self, name: str) -> KnownTopic | None:
-        """See KnownCluster."""
         return self.image.topic(name)
 
+    @override
     def topic_by_id(self, topic_id: bytes) -> KnownTopic | None:
-        """See KnownCluster."""
         return self.image.topics.get(topic_id)
 
+    @override
     def topics(self) -> Iterable[KnownTopic]:
-        """See KnownCluster."""
         return self.image.topics.values()
 
+    @override
     def registered(self, broker_id: int) -> bool:
-        """See KnownCluster."""
         return broker_id in self.image.brokers
 
+    @override
     def node(self, broker_id: int, listener: str) -> KnownNode | None:
-        """See KnownCluster; a fenced broker has an address too."""
+        """A fenced broker has an address too."""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None else _node(broker, listener)
 
+    @override
     def online(self, broker_id: int, listener: str) -> bool:
-        """See KnownCluster."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced and broker.endpoint(listener) is not None
 
+    @override
     def alive(self, listener: str) -> list[KnownNode]:
-        """See KnownCluster."""
         return [
             node
             for broker in self.image.brokers.values()
             if not broker.fenced and (node := _node(broker, listener)) is not None
         ]
 
+    @override
     def controller_id(self, rng: Random) -> int:
-        """See KnownCluster."""
         alive = [broker.id for broker in self.image.brokers.values() if not broker.fenced]
         return rng.choice(alive) if alive else NO_CONTROLLER
 
+    @override
     def features(self) -> tuple[int, Mapping[str, int]]:
-        """See KnownCluster; the epoch is the offset of the image."""
+        """The epoch is the offset of the image."""
         return self.image.offset, self.image.finalised_features
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from emulator.broker.cluster import KnownNode
+from typing_extensions import override
+
+from emulator.broker.cluster import KnownCluster, KnownNode
 from emulator.broker.zk_metadata_cache import CachedTopic, ZkMetadataCache
 from emulator.broker.zookeeper_image import image_of
 from emulator.broker.zookeeper_part import ZooKeeperPart
@@ -18,7 +20,7 @@ from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
 
 
-class ZooKeeperCluster:
+class ZooKeeperCluster(KnownCluster):
     """A ``KnownCluster``.
 
     Args:
@@ -37,18 +39,20 @@ class ZooKeeperCluster:
         self._versions = (0, 0)
         """Of the mirror and of the topics, from which the image was made."""
 
+    @override
     def now(self) -> ZooKeeperCluster:
-        """See KnownCluster."""
         return _Moment(self)
 
     @property
+    @override
     def cluster_id(self) -> str:
-        """See KnownCluster; empty before it is known."""
+        """Empty before it is known."""
         return self.zookeeper.znode.cluster_id or ""
 
     @property
+    @override
     def image(self) -> Image:
-        """See KnownCluster: made when it is asked for and something has changed."""
+        """Made when it is asked for and something has changed."""
         mirror = self.zookeeper.mirror
         versions = (mirror.version, self.cache.topics_version)
         if versions != self._versions:
@@ -57,45 +61,48 @@ class ZooKeeperCluster:
             self.zookeeper.warn(warnings)
         return self._image
 
+    @override
     def topic(self, name: str) -> CachedTopic | None:
-        """See KnownCluster."""
         return self.cache.topic(name)
 
+    @override
     def topic_by_id(self, topic_id: bytes) -> CachedTopic | None:
-        """See KnownCluster."""
         return self.cache.topic_by_id(topic_id)
 
+    @override
     def topics(self) -> Iterable[CachedTopic]:
-        """See KnownCluster."""
         return self.cache.topics()
 
+    @override
     def registered(self, broker_id: int) -> bool:
-        """See KnownCluster; of brokers that do not live nothing is known."""
+        """Of brokers that do not live nothing is known."""
         return broker_id in self.cache.live
 
+    @override
     def node(self, broker_id: int, listener: str) -> KnownNode | None:
-        """See KnownCluster."""
         return self.cache.node(broker_id, listener)
 
-    def online(self, broker_id: int, listener: str) -> bool:  # noqa: ARG002  # of the protocol
-        """See KnownCluster; a live broker's replicas are online on every listener."""
+    @override
+    def online(self, broker_id: int, listener: str) -> bool:  # of the protocol
+        """A live broker's replicas are online on every listener."""
         return broker_id in self.cache.live
 
+    @override
     def alive(self, listener: str) -> list[KnownNode]:
-        """See KnownCluster."""
         return self.cache.alive(listener)
 
     def controller_id(self, rng: Random) -> int:
         """See KnownCluster (A02)."""
         return self.cache.controller_id(rng)
 
+    @override
     def features(self) -> tuple[int, Mapping[str, int]]:
-        """See KnownCluster; those of ``/feature``."""
+        """Those of ``/feature``."""
         found = self.zookeeper.features
         return found.epoch, found.levels
 
 
-class _Moment(ZooKeeperCluster):
+class _Moment(ZooKeeperCluster, KnownCluster):
     """The cluster as it was. Its image is made when it is first asked for, which is at once."""
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
@@ -105,8 +112,8 @@ class _Moment(ZooKeeperCluster):
         self._then: Image | None = None
 
     @property
+    @override
     def image(self) -> Image:
-        """See KnownCluster."""
         if self._then is None:
             self._then = self._cluster.image
         return self._then

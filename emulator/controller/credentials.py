@@ -11,11 +11,13 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from typing_extensions import override
+
 from emulator.controller.delegation_tokens import expired, token_hmac
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.scram import Credential, Mechanism
-from emulator.net.scram import DerivedKeys, KnownToken, UsedCredential, derived
+from emulator.net.scram import CredentialStore, DerivedKeys, KnownToken, UsedCredential, derived
 
 _NUMBERS: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
 _NAMES: Final = MappingProxyType({number: name for name, number in _NUMBERS.items()})
@@ -23,7 +25,7 @@ _TOKENS_KEPT: Final = 4_096
 _ALWAYS_MS: Final = 1 << 63
 
 
-class ImageCredentials:
+class ImageCredentials(CredentialStore):
     """A ``CredentialStore``: users and tokens of the image.
 
     Args:
@@ -40,16 +42,16 @@ class ImageCredentials:
         self._known = known
 
     @property
+    @override
     def known(self) -> bool:
-        """See CredentialStore."""
         return self._known()
 
+    @override
     def scram(self, mechanism: str, user: str) -> Credential | None:
-        """See CredentialStore."""
         return self._image().scram_credentials.get((user, _NUMBERS[mechanism]))
 
+    @override
     def token(self, mechanism: str, token_id: str, now_ms: int) -> KnownToken | None:
-        """See CredentialStore."""
         if self._token_secret is None:
             return None
         token = self._image().delegation_tokens.get(token_id)
@@ -57,8 +59,8 @@ class ImageCredentials:
             return None
         return KnownToken(token.owner, _token_keys(mechanism, self._token_secret, token_id))
 
+    @override
     def valid_until_ms(self, used: UsedCredential) -> int:
-        """See CredentialStore."""
         image = self._image()
         if used.mechanism:
             key = used.name, _NUMBERS[used.mechanism]
@@ -68,8 +70,8 @@ class ImageCredentials:
             return -1
         return min(token.max_timestamp, token.expiration_timestamp)
 
+    @override
     def made_of(self) -> tuple[object, ...]:
-        """See CredentialStore."""
         image = self._image()
         return image.scram_credentials, image.delegation_tokens
 

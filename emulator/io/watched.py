@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 
 import msgspec
+from typing_extensions import override
 
 from emulator.seam import Accepted, Close, Closed, Effect, Event, Log, Machine, Received, Row
 from wire.schema import lookup
@@ -18,7 +19,7 @@ VALUE_CHARACTERS_MAX = 200
 _HEADER = struct.Struct(">ihhi")
 
 
-class Watched:
+class Watched(Machine):
     """Does what ``machine`` does, and logs what passes into it and out of it.
 
     Args:
@@ -31,12 +32,12 @@ class Watched:
         self._log = log
         self._accepted: set[int] = set()
 
+    @override
     def start(self, now_ms: int) -> list[Effect]:
-        """As :class:`Machine`."""
         return self._out(self._machine.start(now_ms))
 
+    @override
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
-        """As :class:`Machine`."""
         for event in events:
             if isinstance(event, Accepted):
                 self._accepted.add(event.conn)
@@ -48,13 +49,13 @@ class Watched:
             self._show(">>", event, request)
         return self._out(self._machine.step(events, now_ms))
 
+    @override
     def shutdown(self, now_ms: int) -> list[Effect]:
-        """As :class:`Machine`."""
         return self._out(self._machine.shutdown(now_ms))
 
     @property
+    @override
     def deadline_ms(self) -> int | None:
-        """As :class:`Machine`."""
         return self._machine.deadline_ms
 
     def _out(self, effects: list[Effect]) -> list[Effect]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from emulator.metadata import acls
 from emulator.metadata.acls import Acl, Resource
@@ -41,22 +42,22 @@ class RecordRun(Protocol):
         """The image with all of them; the last one is at that offset, in that epoch."""
 
 
-class RemovedTopics:
+class RemovedTopics(RecordRun):
     """A run of RemoveTopicRecord; the config of a topic goes with it."""
 
     def __init__(self, before: Image) -> None:
         self.before = before
         self._gone: dict[bytes, str] = {}
 
+    @override
     def replay(self, record: r.RemoveTopicRecord) -> None:
-        """See RecordRun."""
         topic = self.before.topics.get(record.topic_id)
         if topic is None or topic.id in self._gone:
             raise ReplayError(f"there is no topic with id {uuid_text(record.topic_id)}")
         self._gone[topic.id] = topic.name
 
+    @override
     def applied(self, offset: int, epoch: int) -> Image:
-        """See RecordRun."""
         image, names = self.before, tuple(self._gone.values())
         configured = [(TOPIC, name) for name in names if (TOPIC, name) in image.configs]
         return replace(
@@ -69,23 +70,24 @@ class RemovedTopics:
         )
 
 
-class AddedAcls:
+class AddedAcls(RecordRun):
     """A run of AccessControlEntryRecord."""
 
     def __init__(self, before: Image) -> None:
         self.before = before
         self._new: dict[bytes, Acl] = {}
 
+    @override
     def replay(self, record: r.AccessControlEntryRecord) -> None:
-        """See RecordRun; an entry may be added twice."""
+        """An entry may be added twice."""
         acl = acls.of_record(record)
         known = self._new.get(record.id) or self.before.acls.get(record.id)
         if known is not None and known != acl:
             raise ReplayError(f"ACL {uuid_text(record.id)} exists with another content")
         self._new[record.id] = acl
 
+    @override
     def applied(self, offset: int, epoch: int) -> Image:
-        """See RecordRun."""
         image = self.before
         groups: dict[Resource, dict[bytes, Acl]] = {}
         for acl_id, acl in self._new.items():
@@ -101,22 +103,22 @@ class AddedAcls:
         )
 
 
-class RemovedAcls:
+class RemovedAcls(RecordRun):
     """A run of RemoveAccessControlEntryRecord."""
 
     def __init__(self, before: Image) -> None:
         self.before = before
         self._gone: dict[bytes, Acl] = {}
 
+    @override
     def replay(self, record: r.RemoveAccessControlEntryRecord) -> None:
-        """See RecordRun."""
         acl = self.before.acls.get(record.id)
         if acl is None or record.id in self._gone:
             raise ReplayError(f"there is no ACL {uuid_text(record.id)}")
         self._gone[record.id] = acl
 
+    @override
     def applied(self, offset: int, epoch: int) -> Image:
-        """See RecordRun."""
         image = self.before
         groups: dict[Resource, list[bytes]] = {}
         for acl_id, acl in self._gone.items():

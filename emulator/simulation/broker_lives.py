@@ -6,10 +6,12 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from emulator.broker.shared_log import LogImages
 from emulator.net.control import ControlRequest
 from emulator.simulation import broker_settings
-from emulator.simulation.broker import BrokerAsked, SimulatedBroker
+from emulator.simulation.broker import BrokerAsked, BrokerEyes, SimulatedBroker
 from emulator.simulation.scheduler import MS
 from emulator.simulation.violation import ensure
 
@@ -25,7 +27,7 @@ EARLY: Final = 0.2
 """Share of lives that begin before the session of the life before is over."""
 
 
-class BrokerLives:
+class BrokerLives(BrokerEyes):
     """See the module's docstring. ``now`` is the newest life of each broker.
 
     Args:
@@ -118,8 +120,8 @@ class BrokerLives:
                 broker.known_us = self._scheduler.now_us
 
     # ---------------------------------------------------------------- what brokers show
+    @override
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
-        """See BrokerEyes."""
         kind = (broker.id, type(request).__name__)
         lost = self._world.aftermath.happenings["lost", "broker"]
         before, lost_before = self._last_told.get(kind, (None, 0))
@@ -129,8 +131,9 @@ class BrokerLives:
         for one in self._world.onlookers:
             one.told(broker, request)
 
+    @override
     def fetched(self, offset: int, leader_epoch: int, value: bytes, high_watermark: int) -> None:
-        """See BrokerEyes: observers of several voters get more, and show it below the mark only."""
+        """Observers of several voters get more, and show it below the mark only."""
         committed = self._world.committed
         if self._world.voters is not None and offset >= high_watermark:
             return
@@ -138,8 +141,8 @@ class BrokerLives:
         ensure(offset < committed.end_offset, "served-is-committed", what)
         committed.served(offset, leader_epoch, value)
 
+    @override
     def marked(self, high_watermark: int, leader_id: int, leader_epoch: int) -> None:
-        """See BrokerEyes."""
         voters, end_offset = self._world.voters, self._world.committed.end_offset
         if voters is None:
             return
@@ -163,25 +166,27 @@ class BrokerLives:
         right = broker.in_kraft_mode and excused
         ensure(right, "told-in-order", f"{broker.name} was sent nonsense by {opener}")
 
+    @override
     def granted(self, broker: SimulatedBroker) -> None:
-        """See BrokerEyes."""
         for one in self._world.onlookers:
             one.granted(broker)
 
+    @override
     def passed_on(self, asked: BrokerAsked) -> None:
-        """See BrokerEyes."""
         for one in self._world.onlookers:
             one.passed_on(asked)
 
+    @override
     def forgotten(self, broker: SimulatedBroker) -> None:
-        """See BrokerEyes: right if it was unregistered; then it is started again."""
+        """Right if it was unregistered; then it is started again."""
         known = self._world.facts.brokers.get(broker.id)
         gone = known is None or known.epoch != broker.epoch
         what = f"the registration of {broker.name} with epoch {broker.epoch} was forgotten"
         ensure(gone and broker.id in self.unregistered, "answered-is-committed", what)
         self._after_ms(0, lambda: self.kill(broker) if broker.alive else None)
 
+    @override
     def ended(self, broker: SimulatedBroker, exit_code: int) -> None:
-        """See BrokerEyes: a service manager starts it again."""
+        """A service manager starts it again."""
         del exit_code
         self._after_ms(self._rng.randint(*GONE_MS), lambda: self.start(broker.id))

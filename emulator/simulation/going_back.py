@@ -13,6 +13,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
+from typing_extensions import override
+
 from emulator.config.properties import parse
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -28,7 +30,7 @@ from emulator.preflight.survey import DumpedZnode, Survey
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
 from emulator.rollback import missing, moved, release
-from emulator.rollback.course import MEANWHILE, CourseError
+from emulator.rollback.course import MEANWHILE, CourseError, RollbackWorld
 from emulator.rollback.missing import FolderEnd
 from emulator.rollback.phases import RollbackPhase, phase_of
 from emulator.rollback.situation import ControllerSeen, Situation
@@ -55,7 +57,7 @@ class CutOffError(Exception):
     """The command died; the text says before which effect."""
 
 
-class SimulatedRollback:
+class SimulatedRollback(RollbackWorld):
     """A simulated cluster as the course of a rollback sees it.
 
     Args:
@@ -70,8 +72,8 @@ class SimulatedRollback:
         self._effects = effects
 
     # ------------------------------------------------------------- looking
+    @override
     def look(self) -> Situation:
-        """See RollbackWorld."""
         nodes = {
             path: DumpedZnode(one.data, one.version, ephemeral=one.ephemeral_owner != 0)
             for path, one in self._world.tree.nodes.items()
@@ -126,8 +128,8 @@ class SimulatedRollback:
             return None, str(error)
 
     # ------------------------------------------------------------- the controllers
+    @override
     def drain(self, seen: Situation, *, forced: bool) -> None:
-        """See RollbackWorld."""
         assert not forced, "nobody accepts a loss here"
         if seen.leader is None and seen.checked_at_the_end:
             return
@@ -157,8 +159,9 @@ class SimulatedRollback:
             return int(behind), f"{behind} changes are not in ZooKeeper yet"
         return None, why
 
+    @override
     def stop(self, seen: Situation) -> float:
-        """See RollbackWorld; whoever starts processes again does not start these any more."""
+        """Whoever starts processes again does not start these any more."""
         processes: list[Process] = []
         for one in sorted(seen.running, key=lambda one: not one.leads):
             self._effect(f"stop {one.text}")
@@ -173,15 +176,15 @@ class SimulatedRollback:
             raise CourseError(f"{left} did not end")
         return self.now()
 
+    @override
     def over(self, seen: Situation) -> None:
-        """See RollbackWorld."""
         del seen
         for host in self._world.controllers.values():
             if host.process is not None and host.process.alive:
                 raise CourseError(f"{host.name} was started again")
 
+    @override
     def log_ends(self, seen: Situation, found: Found) -> Sequence[FolderEnd]:
-        """See RollbackWorld."""
         del seen
         return self._ends(found.migration)
 
@@ -190,16 +193,16 @@ class SimulatedRollback:
         hosts = self._world.controllers.values()
         return tuple(missing.read(one.name, one.disk.files, offset, epoch) for one in hosts)
 
+    @override
     def state_moved(self, seen: Situation) -> bool:
-        """See RollbackWorld."""
         hosts = self._world.hosts
         return any(
             moved.state_moved(hosts[one.name].disk.files, one) for one in seen.survey.folders
         )
 
     # ------------------------------------------------------------- ZooKeeper
+    @override
     def read(self) -> list[ReadValue]:
-        """See RollbackWorld."""
         self._reach_zookeeper()
         found: list[ReadValue] = []
         for path in release.PATHS:
@@ -208,13 +211,14 @@ class SimulatedRollback:
             found.append(absent if node is None else NodeData(node.data, node.stat()))
         return found
 
+    @override
     def forbidden(self, multi: Multi) -> str:
-        """See RollbackWorld."""
         del multi
         return ""
 
+    @override
     def commit(self, multi: Multi) -> bool | None:
-        """See RollbackWorld; the answer may be lost, and with it the request."""
+        """The answer may be lost, and with it the request."""
         self._effect(", ".join(f"{type(one).__name__} {one.path}" for one in multi.ops))
         self._reach_zookeeper()
         lost = self._rng.random() < ANSWER_LOST
@@ -246,8 +250,8 @@ class SimulatedRollback:
         world.epochs_raised += 1
         world.scheduler.tell("operator", f"{broker.name} is elected in ZooKeeper mode")
 
+    @override
     def elected(self) -> tuple[int, float] | None:
-        """See RollbackWorld."""
         nodes = self._world.tree.nodes
         if not self.wait(lambda: controller.PATH in nodes, ELECTED_MS):
             return None
@@ -258,12 +262,12 @@ class SimulatedRollback:
             raise CourseError("ZooKeeper does not answer")
 
     # ------------------------------------------------------------- time, and its end
+    @override
     def now(self) -> float:
-        """See RollbackWorld."""
         return self._world.scheduler.now_ms / 1_000
 
+    @override
     def say(self, text: str) -> None:
-        """See RollbackWorld."""
         self._world.scheduler.tell("operator", text)
 
     def wait(self, holds: Callable[[], bool], within_ms: int) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kazoo.protocol import serialization as kazoo
+from typing_extensions import override
 
 from emulator.seam import Effect, Send
 from emulator.simulation.zookeeper import ServerSession, ZooKeeperModel
@@ -48,20 +49,20 @@ class WatchedZooKeeper(ZooKeeperModel):
         """Connections of the requests received and not yet applied."""
         return [conn for conn, _, _ in self._pipeline]
 
+    @override
     def step(self, now_ms: int) -> list[Effect]:
-        """See ZooKeeperModel."""
         conn, frame = self.next_conn, self.next_frame
         effects = super().step(now_ms)
         self._set(conn, frame)
         return [*self._fired(), *effects]
 
+    @override
     def expire(self, session_id: int) -> list[Effect]:
-        """See ZooKeeperModel."""
         effects = super().expire(session_id)
         return [*effects, *self._fired()]
 
+    @override
     def disconnected(self, conn: int) -> None:
-        """See ZooKeeperModel."""
         super().disconnected(conn)
         for key in [key for key in self._watches if key[0] == conn]:
             del self._watches[key]

@@ -9,10 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from typing_extensions import override
+
 from emulator.broker.churn import ChurnedIsr
 from emulator.broker.shared_control import SharedControl
 from emulator.broker.shared_log import LogImages
 from emulator.io.clock import Clock
+from emulator.io.fleet.life import FleetObserver
 from emulator.io.fleet.member import FleetMember
 from emulator.io.fleet.results import FleetResults
 from emulator.io.fleet.settings import FleetSettings
@@ -67,7 +70,7 @@ class FleetPlan:
     says_epochs: bool = False
 
 
-class BrokerFleet:
+class BrokerFleet(FleetObserver):
     """See the module's docstring.
 
     Args:
@@ -292,21 +295,21 @@ class BrokerFleet:
         self._ending.set()
 
     # ---------------------------------------------------------------- what is measured
+    @override
     def answered(self, broker_id: int, seen: Exchange) -> None:
-        """See FleetObserver."""
         self._results.note_exchange(broker_id, seen)
 
+    @override
     def churned(self, broker_id: int, change: ChurnedIsr) -> None:
-        """See FleetObserver."""
         self._results.note_isr(broker_id, change, self._clock)
 
+    @override
     def registered(self, broker_id: int, broker_epoch: int) -> None:
-        """See FleetObserver."""
         if self._plan.says_epochs:
             self._say(f"broker {broker_id}: registered, epoch {broker_epoch}")
 
+    @override
     def stranded(self, broker_id: int, why: str) -> None:
-        """See FleetObserver."""
         self._fail(FleetError(f"broker {broker_id}: {why}"))
 
     async def _watch(self) -> None:

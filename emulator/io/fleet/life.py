@@ -7,6 +7,8 @@ import random
 import socket
 from typing import Protocol
 
+from typing_extensions import override
+
 from emulator.broker.assembly import broker_node
 from emulator.broker.churn import ChurnedIsr, IsrChurn
 from emulator.broker.folders import FolderIdentity
@@ -20,7 +22,7 @@ from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import Listener
 from emulator.io.clock import Clock
-from emulator.io.fleet.tap import HEARTBEAT, Exchange, Tapped
+from emulator.io.fleet.tap import HEARTBEAT, Exchange, LifeScript, Tapped
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.seam import Log
@@ -42,7 +44,7 @@ class FleetObserver(Protocol):
         """No controller will ever take it, and it asks on."""
 
 
-class BrokerLife:
+class BrokerLife(LifeScript):
     """Begins at construction. Times are monotonic nanoseconds; None: it did not come to that.
 
     Args:
@@ -193,17 +195,17 @@ class BrokerLife:
 
     # ---------------------------------------------------------------- a script
     @property
+    @override
     def deadline_ms(self) -> int | None:
-        """See LifeScript."""
         return None if self._churn is None or not self._rate else self._churn.deadline_ms
 
+    @override
     def tick(self, now_ms: int) -> None:
-        """See LifeScript."""
         if self._churn is not None and self._rate:
             self._churn.tick(now_ms)
 
+    @override
     def stepped(self, _now_ms: int) -> None:
-        """See LifeScript."""
         if self.running_ns is None and self.node.side.running:
             self.running_ns = self._clock.now_ns()
         if self._churn is not None:
@@ -218,8 +220,8 @@ class BrokerLife:
             )
             self._observer.stranded(self._broker_id, why)
 
+    @override
     def answered(self, seen: Exchange) -> None:
-        """See LifeScript."""
         if seen.api_key == HEARTBEAT and not seen.error_code:
             self._beaten_ns = seen.answered_ns
         self._observer.answered(self._broker_id, seen)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from typing_extensions import override
+
 from emulator.controller.error_codes import first_error
 from emulator.io.clock import Clock
 from emulator.seam import Close, Closed, Connect, Effect, Event, Halt, Log, Machine, Received, Send
@@ -66,7 +68,7 @@ class _Conversation:
     """Correlation id -> key, version, when it was sent, bytes."""
 
 
-class Tapped:
+class Tapped(Machine):
     """A ``Machine`` around the machine of a broker.
 
     Args:
@@ -100,17 +102,17 @@ class Tapped:
         """When the last heartbeat was answered."""
 
     @property
+    @override
     def deadline_ms(self) -> int | None:
-        """See Machine."""
         times = (self._inner.deadline_ms, self._script.deadline_ms)
         return min((one for one in times if one is not None), default=None)
 
+    @override
     def start(self, now_ms: int) -> list[Effect]:
-        """See Machine."""
         return self._watched(self._inner.start(now_ms), now_ms)
 
+    @override
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
-        """See Machine."""
         self._script.tick(now_ms)
         for event in events:
             match event:
@@ -126,8 +128,8 @@ class Tapped:
                     """Not a conversation with the controller."""
         return self._watched(self._inner.step(events, now_ms), now_ms)
 
+    @override
     def shutdown(self, now_ms: int) -> list[Effect]:
-        """See Machine."""
         return self._watched(self._inner.shutdown(now_ms), now_ms)
 
     def _watched(self, effects: list[Effect], now_ms: int) -> list[Effect]:
