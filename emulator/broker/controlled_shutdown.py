@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from typing_extensions import override
+
 from emulator.broker.controller_channel import ControllerChannel, Outcome
+from emulator.broker.part import Part
 from emulator.deadlines import earliest
 from emulator.net.outcomes import Answered
 from emulator.seam import Effect, Event, Log
 from wire import messages as m
 
 
-class ControlledShutdown:
+class ControlledShutdown(Part):
     """A ``Part``; ``done`` once it was granted, or was refused too often.
 
     Args:
@@ -51,20 +54,21 @@ class ControlledShutdown:
 
     # ---------------------------------------------------------------- a part
     @property
+    @override
     def deadline_ms(self) -> int | None:
-        """See Part."""
         times = (self._due_ms, self._channel.deadline_ms)
         return earliest(times)
 
+    @override
     def start(self, now_ms: int) -> None:
-        """See Part; :meth:`begin` asks."""
+        """:meth:`begin` asks."""
 
+    @override
     def handle(self, event: Event, now_ms: int) -> None:
-        """See Part."""
         self._take(self._channel.handle(event, now_ms), now_ms)
 
+    @override
     def tick(self, now_ms: int) -> None:
-        """See Part."""
         if self._due_ms is not None and self._due_ms <= now_ms:
             self._due_ms = None
             self._left -= 1
@@ -74,13 +78,13 @@ class ControlledShutdown:
             self._channel.put(request, None, now_ms)
         self._take(self._channel.tick(now_ms), now_ms)
 
+    @override
     def effects(self, now_ms: int) -> list[Effect]:
-        """See Part."""
         effects, self._effects = self._effects, []
         return effects + self._channel.effects(now_ms)
 
+    @override
     def close(self) -> None:
-        """See Part."""
         self._due_ms = None
         self._channel.close()
 

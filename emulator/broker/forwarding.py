@@ -23,7 +23,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from typing_extensions import override
+
 from emulator.broker.controller_channel import ControllerChannel, Outcome
+from emulator.broker.part import Part
 from emulator.net.outcomes import Answered, EndedBy, Unanswered
 from emulator.net.principal import PeerPrincipal
 from emulator.seam import Effect, Event
@@ -108,7 +111,7 @@ class ForwardingCounts:
             del self.waiting[conn]
 
 
-class Forwarding:
+class Forwarding(Part):
     """A ``Part``: the channel ``forwarding``, shared by Envelopes and requests of the broker.
 
     Args:
@@ -161,27 +164,29 @@ class Forwarding:
 
     # ---------------------------------------------------------------- a part
     @property
+    @override
     def deadline_ms(self) -> int | None:
-        """See Part."""
         return self._channel.deadline_ms
 
+    @override
     def start(self, now_ms: int) -> None:
-        """See Part."""
+        pass
 
+    @override
     def handle(self, event: Event, now_ms: int) -> None:
-        """See Part."""
         self._take(self._channel.handle(event, now_ms), now_ms)
 
+    @override
     def tick(self, now_ms: int) -> None:
-        """See Part."""
         self._take(self._channel.tick(now_ms), now_ms)
 
+    @override
     def effects(self, now_ms: int) -> list[Effect]:
-        """See Part."""
         return self._channel.effects(now_ms)
 
+    @override
     def close(self) -> None:
-        """See Part; the clients' connections are closed too, so nobody waits."""
+        """The clients' connections are closed too, so nobody waits."""
         self._channel.close()
 
     # ---------------------------------------------------------------- outcomes

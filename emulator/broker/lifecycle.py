@@ -16,7 +16,10 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from typing_extensions import override
+
 from emulator.broker.controller_channel import ControllerChannel, Outcome
+from emulator.broker.part import Part
 from emulator.deadlines import earliest
 from emulator.net.outcomes import Answered, EndedBy, Unanswered
 from emulator.seam import Effect, Event, Log
@@ -107,7 +110,7 @@ class LifeSettings:
     is_migrating_zk_broker: bool = False
 
 
-class LifecycleManager:
+class LifecycleManager(Part):
     """A ``Part``. ``epoch`` is that of the registration, -1 before; ``over`` the end, if it came.
 
     Args:
@@ -147,26 +150,26 @@ class LifecycleManager:
 
     # ---------------------------------------------------------------- a part
     @property
+    @override
     def deadline_ms(self) -> int | None:
-        """See Part."""
         if self.over is not None:
             return None
         times = (self._due_ms, self._give_up_ms, self._channel.deadline_ms)
         return earliest(times)
 
+    @override
     def start(self, now_ms: int) -> None:
-        """See Part."""
         self._enter(LifeState.STARTING)
         self._due_ms = now_ms
         if self._settings.registration_ms is not None:
             self._give_up_ms = now_ms + self._settings.registration_ms
 
+    @override
     def handle(self, event: Event, now_ms: int) -> None:
-        """See Part."""
         self._take(self._channel.handle(event, now_ms), now_ms)
 
+    @override
     def tick(self, now_ms: int) -> None:
-        """See Part."""
         if self.over is None and self._give_up_ms is not None and self._give_up_ms <= now_ms:
             self._given_up()
         if self.over is None and self._due_ms is not None and self._due_ms <= now_ms:
@@ -174,13 +177,13 @@ class LifecycleManager:
             self._send(now_ms)
         self._take(self._channel.tick(now_ms), now_ms)
 
+    @override
     def effects(self, now_ms: int) -> list[Effect]:
-        """See Part."""
         effects, self._effects = self._effects, []
         return effects + self._channel.effects(now_ms)
 
+    @override
     def close(self) -> None:
-        """See Part."""
         self._due_ms = None
         self._channel.close()
 

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Final
 
+from typing_extensions import override
+
 from emulator.broker.followed import FETCH_WAIT_MS, FollowedMetadata
 from emulator.broker.lifecycle import HINTS
+from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum, ToldLeader
 from emulator.config.listeners import HostPort
 from emulator.deadlines import earliest
@@ -42,7 +45,7 @@ NOT_LEADER: Final = frozenset(
 )
 
 
-class LogObserver:
+class LogObserver(Part):
     """A ``Part``. ``broken`` says why the log cannot be followed any more; empty while it can.
 
     Args:
@@ -83,24 +86,24 @@ class LogObserver:
         """What was said since the last answer; with several nodes causes take turns."""
 
     @property
+    @override
     def deadline_ms(self) -> int | None:
-        """See Part."""
         deadlines = [self._due_ms]
         if self._channel is not None:
             deadlines.append(self._channel.deadline_ms)
         return earliest(deadlines)
 
+    @override
     def start(self, now_ms: int) -> None:
-        """See Part."""
         self._due_ms = now_ms
 
+    @override
     def handle(self, event: Event, now_ms: int) -> None:
-        """See Part."""
         if self._channel is not None:
             self._turns(self._channel.handle(event, now_ms), now_ms)
 
+    @override
     def tick(self, now_ms: int) -> None:
-        """See Part."""
         if self._channel is not None:
             self._turns(self._channel.tick(now_ms), now_ms)
         if self._due_ms is None or self._due_ms > now_ms or self.broken:
@@ -114,15 +117,15 @@ class LogObserver:
         else:
             self._ask(now_ms)
 
+    @override
     def effects(self, now_ms: int) -> list[Effect]:
-        """See Part."""
         effects, self._effects = self._effects, []
         if self._channel is not None:
             effects += self._channel.effects(now_ms)
         return effects
 
+    @override
     def close(self) -> None:
-        """See Part."""
         self._due_ms = None
         self._disconnect()
 

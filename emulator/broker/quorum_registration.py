@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from typing_extensions import override
+
 from emulator.broker.controller_channel import ControllerChannel, ControllerNode
 from emulator.broker.followed import FollowedMetadata, FollowerIdentity
 from emulator.broker.kraft import BrokerIdentity, channel_config, life, once, spoken
@@ -27,7 +29,7 @@ from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from emulator.seam import Effect, Event
 
 
-class QuorumRegistration:
+class QuorumRegistration(Part):
     """A ``Part`` that does nothing before :meth:`begin`.
 
     Args:
@@ -109,29 +111,30 @@ class QuorumRegistration:
 
     # ---------------------------------------------------------------- a part
     @property
+    @override
     def deadline_ms(self) -> int | None:
-        """See Part."""
         times = (part.deadline_ms for part in self._parts)
         return earliest(times)
 
+    @override
     def start(self, now_ms: int) -> None:
-        """See Part; :meth:`begin` starts it."""
+        """:meth:`begin` starts it."""
 
+    @override
     def handle(self, event: Event, now_ms: int) -> None:
-        """See Part."""
         for part in self._parts:
             part.handle(event, now_ms)
 
+    @override
     def tick(self, now_ms: int) -> None:
-        """See Part."""
         for part in self._parts:
             part.tick(now_ms)
 
+    @override
     def effects(self, now_ms: int) -> list[Effect]:
-        """See Part."""
         return [effect for part in self._parts for effect in part.effects(now_ms)]
 
+    @override
     def close(self) -> None:
-        """See Part."""
         for part in self._parts:
             part.close()
