@@ -37,6 +37,15 @@ def test_a_migration_of_three_keeps_every_promise(simulate, first):
         assert not report.failure, str(report)
 
 
+@pytest.mark.parametrize(
+    "fault", ["broker-death", "broker-shutdown", "broker-leaves", "broker-cut"]
+)
+def test_a_fault_of_brokers_before_there_are_any_does_nothing(simulate, fault):
+    scenario = replace(short(77_400_015), faults=(f"{fault}@UNINITIALIZED",), changes=4, rolls=0)
+    report = simulate(77_400_015, scenario, kind="failover")
+    assert not report.failure, str(report)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", LONG)
 def test_also_for_a_minute_and_longer(simulate, seed):

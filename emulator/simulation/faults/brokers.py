@@ -10,14 +10,14 @@ from wire import messages as m
 def broker_death(strike: Strike) -> None:
     """SIGKILL of a broker; it comes back, at times before its session is over."""
     broker = _one(strike)
-    if broker.alive:
+    if broker is not None and broker.alive:
         strike.world.lives.kill(broker)
 
 
 def broker_shutdown(strike: Strike) -> None:
     """SIGTERM: the broker asks until it may go, then comes back; patience ends at some time."""
     broker = _one(strike)
-    if not broker.alive or broker.epoch < 0:
+    if broker is None or not broker.alive or broker.epoch < 0:
         return
     strike.tell(f"{broker.name} wants to shut down")
     broker.shut_down()
@@ -70,6 +70,7 @@ def ask_to_unregister(strike: Strike, broker_id: int) -> None:
         strike.rng.choice(others).ask(request, 0, lambda _: None)
 
 
-def _one(strike: Strike) -> SimulatedBroker:
+def _one(strike: Strike) -> SimulatedBroker | None:
+    """Any broker; None: controllers start first, and none has begun yet."""
     brokers = sorted(strike.world.brokers.values(), key=lambda one: one.id)
-    return strike.rng.choice(brokers)
+    return strike.rng.choice(brokers) if brokers else None
