@@ -20,6 +20,7 @@ from emulator.migration.dual_write import modes
 from emulator.node.introspection import STATUS_SCHEMA
 from emulator.preflight import report
 from emulator.trace.broker_metrics import BROKER_METRICS
+from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
 from tools import configuration
@@ -83,6 +84,19 @@ def metrics() -> Iterator[str]:
     yield "above.\n\n"
     yield table("name", "type", "meaning", "unit", "source", "also as")
     yield from map(_broker_metric, BROKER_METRICS)
+
+
+def log_events() -> Iterator[str]:
+    """docs/log-events.md."""
+    yield HEAD.format(source="emulator/trace/log_events.py")
+    yield "# Log lines\n\nEach line of `kraft-bridge controller` and `broker` has an `event_id`, "
+    yield "also as JSON (`--log-json`).\nLook for it: it stays when a text is said better. "
+    yield "`{word}` stands for one that differs\nfrom line to line; `unlisted` is what is not here."
+    yield "\n\n"
+    yield table("event_id", "level", "text", "meaning, and what to do")
+    for one in LOG_EVENTS:
+        texts = "<br>".join(f"`{text}`" for text in one.texts)
+        yield row(f"`{one.event_id}`", one.levels, texts, one.meaning)
 
 
 def _names() -> dict[int, str]:
@@ -239,6 +253,7 @@ def json_page() -> Iterator[str]:
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/metrics.md": metrics,
+    "docs/log-events.md": log_events,
     "docs/apis.md": apis,
     "docs/migration-states.md": migration,
     "docs/preflight.md": preflight,

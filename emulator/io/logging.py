@@ -1,4 +1,7 @@
-"""Log lines: one line each on stderr, ISO time, level, event, fields; JSON on request."""
+"""Log lines: one line each on stderr, ISO time, level, event, fields; JSON on request.
+
+``event_id`` is what programs look for: see ``emulator/trace/log_events.py``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import Any, Final
 from emulator.io import log_output
 from emulator.io.printable import printable, printable_json
 from emulator.seam import Log
+from emulator.trace.log_event import UNLISTED
+from emulator.trace.log_events import log_event
 
 LEVELS: Final = ("trace", "debug", "info", "warning", "error")
 _LOST = "log lines could not be written"
@@ -27,18 +32,23 @@ def logger(node: str, *, json: bool = False, level: str = "info") -> Callable[[L
     lowest = LEVELS.index(level)
     told = log_output.lines_lost()
 
+    def say(line: Log) -> None:
+        found = log_event(line.event)
+        event_id = UNLISTED if found is None else found.event_id
+        getattr(bound(), line.level)(line.event, event_id=event_id, **line.fields)
+
     def write(line: Log) -> None:
         nonlocal told
         if LEVELS.index(line.level) < lowest:
             return
         lost = log_output.lines_lost()
         try:
-            getattr(bound(), line.level)(line.event, **line.fields)
+            say(line)
         except Exception:  # noqa: BLE001 - such as no descriptor left to load the library
             log_output.lose()
         if told < lost == log_output.lines_lost():
             told = lost
-            bound().warning(_LOST, lines=lost)
+            say(Log("warning", _LOST, {"lines": lost}))
 
     return write
 

@@ -131,8 +131,8 @@ class QuorumElection:
             self._repeat(node_id)
         if self.quorum.is_leader and self._others and self._lost_ms <= now_ms:
             silent = self._lost_ms == self._check_quorum_ms
-            why = "no majority of the voters has fetched" if silent else "the disk does not answer"
-            self._say("warning", f"{why}: resigning")
+            no_majority = "no majority of the voters has fetched: resigning"
+            self._say("warning", no_majority if silent else "the disk does not answer: resigning")
             self.resign(now_ms)
         if self._timer_ms is None or self._timer_ms > now_ms:
             return

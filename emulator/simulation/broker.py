@@ -42,6 +42,7 @@ from emulator.simulation.leader_caller import LeaderCaller
 from emulator.simulation.network import Network
 from emulator.simulation.scheduler import Scheduler
 from emulator.simulation.violation import Violated
+from emulator.trace.log_events import listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -302,7 +303,9 @@ class SimulatedBroker:
             case Close(conn):
                 self._forget(conn)
                 self._network.close(self, conn)
-            case Log(_, event, fields):
+            case Log(level, event, fields):
+                if not listed(level, event):
+                    raise Violated("log-lines-listed", f"{self.name}: {effect}")
                 self._said(event, fields)
             case Halt(exit_code, why):
                 self._halted(exit_code, why)

@@ -42,6 +42,8 @@ from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.disk_ledger import DiskLedger
 from emulator.simulation.network import Network
 from emulator.simulation.scheduler import MS, Scheduler
+from emulator.simulation.violation import Violated
+from emulator.trace.log_events import listed
 
 TURN_US = 100
 """From something happening to the step that takes it: more may come in the same turn."""
@@ -280,6 +282,8 @@ class Process:
             case Connect(conn, host, port):
                 self._network.connect(self, conn, (host, port))
             case Log(level, event, fields):
+                if not listed(level, event):
+                    raise Violated("log-lines-listed", f"{self.name}: {effect}")
                 if level != "debug":
                     said = " ".join(f"{key}={value}" for key, value in fields.items())
                     self._scheduler.tell(self.name, f"{event} {said}".rstrip())

@@ -35,6 +35,7 @@ from emulator.seam import (
     TruncateFile,
     WriteFile,
 )
+from emulator.trace.log_events import listed
 from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
 
 LOOPBACK = b"\x7f\0\0\1"
@@ -157,7 +158,8 @@ class Joined:
                     party.files.pop(path, None)
                 case TruncateFile(path, size):
                     party.files[path] = party.files[path][:size]
-                case Log():
+                case Log(level, text):
+                    assert listed(level, text), f"no line of emulator/trace/log_events.py: {effect}"
                     party.logs.append(effect)
                 case Halt():
                     party.halt = effect

@@ -60,6 +60,36 @@ def test_a_line_for_which_nothing_can_be_loaded_is_lost_and_the_next_one_is_ther
     assert "again" in capsys.readouterr().err
 
 
+def test_each_line_has_the_id_of_its_event(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = {
+        "active controller": "controller_active",
+        ">> Received": "event",
+        "<< Send": "effect",
+        "said by nobody": "unlisted",
+    }
+    for text in lines:
+        for as_json in (False, True):
+            log = logger("1", json=as_json, level="trace")
+            log(Log("trace", text, {"why": "asked"}))
+    written = capsys.readouterr().err.splitlines()
+    assert [line.split("[trace    ] ")[1] for line in written[::2]] == [
+        f"{text} event_id={event_id} node=1 why=asked" for text, event_id in lines.items()
+    ]
+    assert {one["event"]: one["event_id"] for one in map(json.loads, written[1::2])} == lines
+
+
+def test_a_field_of_that_name_takes_its_place_no_more_than_the_reverse(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log, before = logger("1"), log_output.lines_lost()
+    log(Log("info", "active controller", {"event_id": "own"}))
+    assert log_output.lines_lost() == before + 1
+    log(Log("info", "stopped", {}))
+    said = capsys.readouterr().err
+    assert "own" not in said
+    assert "event_id=log_lines_lost" in said
+
+
 CONTROLS = [chr(one) for one in (*range(32), *range(0x7F, 0xA1), 0xAD, 0x61C)]
 CONTROLS += [chr(one) for one in (0x200E, 0x2028, 0x2029, 0x202E, 0x2066, 0xFEFF, 0xE0001, 0xD800)]
 
@@ -128,7 +158,7 @@ def test_a_pipe_that_nobody_reads_is_not_waited_for(pipe: tuple[int, int]) -> No
     assert child.returncode == 0
     *whole, told = said.decode().splitlines()
     assert "at the end" in whole[-1]
-    assert f"log lines could not be written lines={lost}" in told
+    assert f"log lines could not be written event_id=log_lines_lost lines={lost}" in told
     assert [f"number={number} " in line for number, line in enumerate(whole[:30])] == [True] * 30
 
 
