@@ -3,7 +3,9 @@
 import itertools
 from dataclasses import replace
 
-from emulator.broker import controller_channel
+import pytest
+
+from emulator.broker import controller_channel, znode
 from emulator.broker.controller_channel import ControllerChannel
 from emulator.controller import registry
 from emulator.controller.machine import Controller
@@ -13,6 +15,8 @@ from emulator.migration import plan
 from emulator.migration.dual_write.lag import Lag
 from emulator.migration.taking_over import claim
 from emulator.migration.telling import propagation
+from emulator.node import office
+from emulator.seam import Log
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.scenario import Scenario
 from emulator.zookeeper.ops import Multi
@@ -105,6 +109,13 @@ def test_a_handler_that_raises(simulate, monkeypatch):
     handler = registry.handlers()[63]
     monkeypatch.setitem(registry._HANDLERS, 63, replace(handler, function=lambda *_: {}[1]))
     assert broken(simulate, seeds=1) == "handlers-cope"
+
+
+@pytest.mark.parametrize("speaker", [office, znode])
+def test_a_log_line_that_no_table_has(simulate, monkeypatch, speaker):
+    """A controller's, and a broker's."""
+    monkeypatch.setattr(speaker, "Log", lambda level, text, fields: Log(level, f"{text}!", fields))
+    assert broken(simulate, seeds=1) == "log-lines-listed"
 
 
 def test_an_answer_before_the_sync(simulate, monkeypatch):
