@@ -222,8 +222,9 @@ class Run:
     def _justified_refusal(self) -> str:
         """Why the controller goes no further, where what happened gives it the right to."""
         world = self.world
-        busy = any(not s.over for s in self._strikes) or self._to_strike
-        if busy or not world.process.alive:
+        # Who finalises goes on asking: with a controller that refuses for good that never ends.
+        busy = any(not s.over for s in self._strikes if s.name not in FINALISING)
+        if busy or self._to_strike or not world.process.alive:
             return ""
         why = world.process.refuses_because
         # As a broker that was elected in ZooKeeper mode, and is gone again, would leave it.
