@@ -1,12 +1,14 @@
 """Work that is done in slices: a generator that yields where others may be served in between.
 
 A request with thousands of entries takes a tenth of a second. Cut into slices of a fixed number of
-entries, it keeps nobody waiting for longer than one slice. Slices are counted, not timed, so that
-equal events always give equal steps.
+entries, it keeps nobody waiting for longer than one slice. All requests of a step share a
+:class:`Budget`, however many there are. Both are counted, not timed, so that equal events always
+give equal steps.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -90,6 +92,62 @@ class Pace:
             return False
         self._left = self._most
         return True
+
+
+STEP_COST: Final = 12_000
+"""What the requests of one step may cost together: about as many microseconds."""
+SLICE_COST: Final = 4_000
+"""Of a whole slice, and the most that is counted for a request when it is taken."""
+REQUEST_COST: Final = 50
+"""Of a request, besides its bytes: each of them counts as 1."""
+CALL_COST: Final = 250
+"""Of what is decided, refused or encoded in less than a slice, besides its records."""
+RECORD_COST: Final = 15
+"""Of a record that is appended."""
+ENCODED_PER_COST: Final = 16
+"""Bytes of an answer that cost as much as one of a request."""
+URGENT_COST: Final = 2_000
+"""What urgent requests may cost when nothing else is taken any more."""
+ANSWERS_PER_STEP: Final = 250
+"""Answers that are ready, and sent in one step."""
+
+
+class Budget:
+    """What the requests of one step may still cost, shared by all that serves them.
+
+    Without :meth:`renew` it has no end. ``left``: what the step may still cost; ``answers``: how
+    many may still be sent.
+    """
+
+    __slots__ = ("_kept", "answers", "left")
+
+    def __init__(self) -> None:
+        self.left = self.answers = sys.maxsize
+        self._kept = 0
+
+    def renew(self, *, busy: bool = False) -> None:
+        """A step begins.
+
+        Args:
+            busy: it does a slice of what is under way in any case, of a call and of an answer.
+        """
+        self.left, self._kept = STEP_COST, 2 * SLICE_COST * busy
+        self.answers = ANSWERS_PER_STEP
+
+    @property
+    def over(self) -> bool:
+        """Whether what is left to do has to wait for the next step."""
+        return self.left <= 0
+
+    def takes(self, *, urgent: bool = False) -> bool:
+        """Whether requests may still be taken; others than urgent ones only beside the slices."""
+        return self.left > self._kept - (URGENT_COST if urgent else 0)
+
+    def goes_on(self, slices: Slices[None]) -> bool:
+        """As :func:`goes_on`, at the cost of a slice."""
+        more = goes_on(slices)
+        self.left -= SLICE_COST if more else CALL_COST
+        return more
 
 
 class Same:

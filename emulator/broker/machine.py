@@ -158,8 +158,9 @@ class BrokerNode:
         if self._halted:
             return []
         self._now_ms = now_ms
+        self.connections.budget.renew()
         effects = self._under_way.go_on(self._guarded)
-        for conn in self.connections.behind:
+        for conn in self.connections.turns():
             effects += self._requests(conn, b"", now_ms)
         for event in events:
             effects += self._event(event, now_ms)
@@ -365,8 +366,7 @@ class BrokerNode:
         return self._at_once(request, message)
 
     def _at_once(self, request: Request, message: Any) -> list[Effect]:
-        newest = self.advertised[API_VERSIONS][1]
-        payload = encoded(request.ticket.header, message, newest)
+        payload = encoded(request.ticket.header, message, self.advertised[API_VERSIONS][1])
         return self._send(request.ticket, payload, self._now_ms)
 
     def _sending(self, request: Request, payload: Slices[bytes]) -> Slices[list[Effect]]:

@@ -9,7 +9,7 @@ from functools import partial
 from emulator.net.accepted import Connections
 from emulator.net.reply import Request
 from emulator.seam import Effect
-from emulator.slices import Slices
+from emulator.slices import CALL_COST, SLICE_COST, Slices
 
 
 class UnderWay:
@@ -22,17 +22,26 @@ class UnderWay:
     def __init__(self, connections: Connections) -> None:
         self._left: deque[tuple[Request, Slices[list[Effect]]]] = deque()
         self._connections = connections
+        self._budget = connections.budget
 
     def __bool__(self) -> bool:
         return bool(self._left)
 
     def begin(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
-        """Do the next slice of a request; if there are more, it is under way."""
+        """Do the first slice of a request, unless the step is over; it may then be under way."""
+        return self._put(request, slices) if self._budget.over else self._next(request, slices)
+
+    def _next(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
         try:
             next(slices)
         except StopIteration as end:
+            self._budget.left -= CALL_COST
             effects: list[Effect] = end.value
             return effects
+        self._budget.left -= SLICE_COST
+        return self._put(request, slices)
+
+    def _put(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
         self._left.append((request, slices))
         self._connections.pause(request.ticket.conn)
         return []
@@ -40,17 +49,21 @@ class UnderWay:
     def go_on(
         self, guarded: Callable[[Request, Callable[[], list[Effect]]], list[Effect]]
     ) -> list[Effect]:
-        """Do the next slice of one; those whose client has gone are left out.
+        """Do the next slice of one; before it, those that need no other one.
+
+        Those whose client has gone are left out.
 
         Args:
             guarded: does the work of a request, and answers for what it raises.
         """
-        while self._left:
+        effects: list[Effect] = []
+        while self._left and not self._budget.over:
             request, slices = self._left.popleft()
             conn = request.ticket.conn
             if self._connections.owns(conn):
-                effects = guarded(request, partial(self.begin, request, slices))
+                effects += guarded(request, partial(self._next, request, slices))
+                if self._left and self._left[-1][1] is slices:
+                    break
                 if all(other.ticket.conn != conn for other, _ in self._left):
                     self._connections.resume(conn)
-                return effects
-        return []
+        return effects
