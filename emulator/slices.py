@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterable
+from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -40,15 +41,6 @@ def whole(slices: Slices[T]) -> T:
         except StopIteration as end:
             made: T = end.value
             return made
-
-
-def goes_on(slices: Slices[None]) -> bool:
-    """Do the next slice; whether there are more."""
-    try:
-        next(slices)
-    except StopIteration:
-        return False
-    return True
 
 
 def listed(
@@ -104,26 +96,26 @@ CALL_COST: Final = 250
 """Of what is decided, refused or encoded in less than a slice, besides its records."""
 RECORD_COST: Final = 15
 """Of a record that is appended."""
-ENCODED_PER_COST: Final = 16
+ENCODED_PER_COST: Final = 8
 """Bytes of an answer that cost as much as one of a request."""
-URGENT_COST: Final = 2_000
-"""What urgent requests may cost when nothing else is taken any more."""
-ANSWERS_PER_STEP: Final = 250
+URGENT_PER_STEP: Final = 32
+"""Urgent requests that are taken when nothing else is taken any more."""
+ANSWERS_PER_STEP: Final = 500
 """Answers that are ready, and sent in one step."""
 
 
 class Budget:
     """What the requests of one step may still cost, shared by all that serves them.
 
-    Without :meth:`renew` it has no end. ``left``: what the step may still cost; ``answers``: how
-    many may still be sent.
+    Without :meth:`renew` it has no end. ``left``: what the step may still cost; ``answers`` and
+    ``urgent``: how many may still be sent, and be taken besides.
     """
 
-    __slots__ = ("_kept", "answers", "left")
+    __slots__ = ("_kept", "answers", "left", "urgent")
 
     def __init__(self) -> None:
         self.left = self.answers = sys.maxsize
-        self._kept = 0
+        self._kept = self.urgent = 0
 
     def renew(self, *, busy: bool = False) -> None:
         """A step begins.
@@ -132,22 +124,32 @@ class Budget:
             busy: it does a slice of what is under way in any case, of a call and of an answer.
         """
         self.left, self._kept = STEP_COST, 2 * SLICE_COST * busy
-        self.answers = ANSWERS_PER_STEP
+        self.answers, self.urgent = ANSWERS_PER_STEP, URGENT_PER_STEP
 
     @property
     def over(self) -> bool:
         """Whether what is left to do has to wait for the next step."""
         return self.left <= 0
 
-    def takes(self, *, urgent: bool = False) -> bool:
-        """Whether requests may still be taken; others than urgent ones only beside the slices."""
-        return self.left > self._kept - (URGENT_COST if urgent else 0)
+    def takes(self) -> bool:
+        """Whether requests may still be taken, beside the slices that are done in any case."""
+        return self.left > self._kept
 
     def goes_on(self, slices: Slices[None]) -> bool:
-        """As :func:`goes_on`, at the cost of a slice."""
-        more = goes_on(slices)
-        self.left -= SLICE_COST if more else CALL_COST
-        return more
+        """Do the next slice, at its cost; whether there are more."""
+        return not self.end_of(slices)
+
+    def end_of(self, slices: Slices[T]) -> list[T]:
+        """The same; returns what was made, in a list that is empty if there are more."""
+        begins = getgeneratorstate(slices) == GEN_CREATED
+        self.left -= SLICE_COST
+        try:
+            next(slices)
+        except StopIteration as end:
+            if begins:
+                self.left += SLICE_COST - CALL_COST
+            return [end.value]
+        return []
 
 
 class Same:

@@ -51,7 +51,7 @@ from emulator.net.control import ControlRequest
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded, encoding
 from emulator.seam import Accepted, Close, Closed, Connected, Effect, Event, Halt, Log, Received
-from emulator.slices import Slices
+from emulator.slices import ENCODED_PER_COST, Slices
 from wire import messages as m
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import SLICED_BYTES, encode_request
@@ -135,8 +135,7 @@ class BrokerNode:
         self._outcomes: list[tuple[Request, Forwarded, PassOn | None]] = []
         self._under_way = UnderWay(self.connections)
         self._now_ms = 0
-        self._stopping = False
-        self._halted = False
+        self._stopping = self._halted = False
 
     @property
     def deadline_ms(self) -> int | None:
@@ -367,6 +366,7 @@ class BrokerNode:
 
     def _at_once(self, request: Request, message: Any) -> list[Effect]:
         payload = encoded(request.ticket.header, message, self.advertised[API_VERSIONS][1])
+        self.connections.budget.left -= len(payload) // ENCODED_PER_COST
         return self._send(request.ticket, payload, self._now_ms)
 
     def _sending(self, request: Request, payload: Slices[bytes]) -> Slices[list[Effect]]:

@@ -9,7 +9,7 @@ from functools import partial
 from emulator.net.accepted import Connections
 from emulator.net.reply import Request
 from emulator.seam import Effect
-from emulator.slices import CALL_COST, SLICE_COST, Slices
+from emulator.slices import Slices
 
 
 class UnderWay:
@@ -32,14 +32,8 @@ class UnderWay:
         return self._put(request, slices) if self._budget.over else self._next(request, slices)
 
     def _next(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
-        try:
-            next(slices)
-        except StopIteration as end:
-            self._budget.left -= CALL_COST
-            effects: list[Effect] = end.value
-            return effects
-        self._budget.left -= SLICE_COST
-        return self._put(request, slices)
+        made = self._budget.end_of(slices)
+        return made[0] if made else self._put(request, slices)
 
     def _put(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
         self._left.append((request, slices))

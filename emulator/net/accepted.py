@@ -44,8 +44,7 @@ class Connections:
     ``requests_total`` (by API key), ``accepted_total`` (by listener), ``refused_total`` (closed for
     what cannot be read), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being
     idle) are for the metrics. ``logins``: of listeners with SASL; None: there are none.
-    ``budget``: of the step, set by the owner, and ``urgent``: API keys that are taken before what
-    does not fit it.
+    ``budget``: of a step; the owner renews it. ``urgent``: API keys of what is taken beside it.
     """
 
     def __init__(
@@ -71,9 +70,7 @@ class Connections:
         self.urgent: Container[int] = ()
         self.requests_total: dict[int, int] = {}
         self.accepted_total: dict[str, int] = {}
-        self.refused_total = 0
-        self.turned_away_total = 0
-        self.idle_total = 0
+        self.refused_total = self.turned_away_total = self.idle_total = 0
         self._full = False
 
     @property
@@ -230,8 +227,11 @@ class Connections:
         """Whether what came on a connection that has nothing else is taken in this step."""
         if self.budget.takes():
             return True
-        urgent = len(frame) <= URGENT_BYTES and int.from_bytes(frame[:2], "big") in self.urgent
-        return urgent and not inbound.slots and self.budget.takes(urgent=True)
+        if inbound.slots or len(frame) > URGENT_BYTES or not self.budget.urgent:
+            return False
+        urgent = int.from_bytes(frame[:2], "big") in self.urgent
+        self.budget.urgent -= urgent
+        return urgent
 
     def reply(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
         """Answer one request; all responses that are now in order are sent.
