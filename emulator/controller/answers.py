@@ -82,7 +82,7 @@ class Answers:
         return bool(self._ready)
 
     def take(self) -> list[EncodedReply]:
-        """Responses that became ready since the last call, in that order; in a step not too many"""
+        """Responses that became ready, in that order; in one step only as many as it may send."""
         most = self.budget.answers
         taken, self._ready = self._ready[:most], self._ready[most:]
         self.budget.answers -= len(taken)

@@ -69,8 +69,7 @@ class Turns:
         self._held.append(call)
 
     def begin(self, call: Call | None, slices: Slices[None]) -> None:
-        """Do the first slice of a call, unless the step is over; then, or if there are more, it is
-        under way.
+        """Do the first slice of a call; if there are more, or the step is over, it is under way.
 
         Args:
             call: None: nobody asked for it.

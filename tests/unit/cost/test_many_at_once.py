@@ -8,7 +8,6 @@ together: to be read, decided, admitted, refused, or answered.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import pytest

@@ -2,6 +2,7 @@
 
 import time
 import tracemalloc
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -320,14 +321,13 @@ def test_ids_are_counted_as_texts_are() -> None:
     folders = tuple(number.to_bytes(16, "big") for number in range(count))
     request = m.BrokerRegistrationRequest(broker_id=1, log_dirs=folders)
     data = encode(request, 4)
-    reading = decoding(type(request), 4, data, count)
-    slices = 1
-    with pytest.raises(StopIteration) as end:
-        while True:
-            next(reading)
-            slices += 1
-    assert end.value.value == decode(type(request), 4, data, count) == request
-    assert slices == 3
+    made: list[object] = []
+
+    def reading() -> Generator[None, None, None]:
+        made.append((yield from decoding(type(request), 4, data, count)))
+
+    assert len([*reading()]) == 2, "three slices"
+    assert made == [request] == [decode(type(request), 4, data, count)]
     for read in (decode, lambda *given: next(decoding(*given))):
         with pytest.raises(TooManyEntriesError):
             read(type(request), 4, data, count - 1)
