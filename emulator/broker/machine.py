@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from emulator.broker.clients import ClientSoftware
 from emulator.broker.controller_channel import ControllerChannel
@@ -38,7 +38,7 @@ from emulator.broker.shared_answers import sharing
 from emulator.broker.shared_control import SharedControl
 from emulator.broker.side import BrokerSide
 from emulator.broker.strict_versions import for_the_controller_alone
-from emulator.broker.under_way import UnderWay
+from emulator.broker.under_way import UnderWay, Work
 from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.java_text import INT_MAX
@@ -58,8 +58,6 @@ from wire.frame import SLICED_BYTES, encode_request
 from wire.releases import forwardable
 
 TIMED_OUT: Final = "The controller did not answer in time."
-Work: TypeAlias = list[Effect] | Slices[list[Effect]]
-"""What is to be done for a request, done at once or in slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +209,8 @@ class BrokerNode:
         requests, closing = self.connections.received(conn, data, now_ms)
         effects: list[Effect] = []
         for request in requests:
-            effects += self._guarded(request, partial(self._request, request, now_ms))
+            work = self._under_way.in_turn(request, partial(self._request, request, now_ms))
+            effects += self._guarded(request, work)
         if not self.connections.owns(conn):
             self.clients.left(conn)
         return effects + closing
@@ -320,9 +319,8 @@ class BrokerNode:
     def _answers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         outcomes, self._outcomes = self._outcomes, []
-        for request, outcome, passed_on in outcomes:
-            answer = partial(self._answer, request, outcome, passed_on, now_ms)
-            effects += self._guarded(request, answer)
+        for one in outcomes:
+            effects += self._guarded(one[0], partial(self._answer, *one, now_ms))
         effects += [failure_line(one) for one in self.failures.take()]
         return effects
 

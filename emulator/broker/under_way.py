@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
+from typing import TypeAlias
 
 from emulator.net.accepted import Connections
 from emulator.net.reply import Request
 from emulator.seam import Effect
 from emulator.slices import Slices
+
+Work: TypeAlias = list[Effect] | Slices[list[Effect]]
+"""What is to be done for a request, done at once or in slices."""
 
 
 class UnderWay:
@@ -26,6 +30,12 @@ class UnderWay:
 
     def __bool__(self) -> bool:
         return bool(self._left)
+
+    def in_turn(self, request: Request, work: Callable[[], Work]) -> Callable[[], Work]:
+        """The work of a request, later if its connection has something under way."""
+        conn = request.ticket.conn
+        waits = any(other.ticket.conn == conn for other, _ in self._left)
+        return partial(_later, work) if waits else work
 
     def begin(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
         """Do the first slice of a request, unless the step is over; it may then be under way."""
@@ -61,3 +71,9 @@ class UnderWay:
                 if all(other.ticket.conn != conn for other, _ in self._left):
                     self._connections.resume(conn)
         return effects
+
+
+def _later(work: Callable[[], Work]) -> Slices[list[Effect]]:
+    yield
+    made = work()
+    return (yield from made) if isinstance(made, Generator) else made

@@ -30,6 +30,7 @@ from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader
 
 _FETCH: Final = 1
+_ENVELOPE: Final = 58
 _ALIKE: Final = (API_VERSIONS, _FETCH)
 """APIs whose answer many get alike: the same message, except for the correlation id."""
 BLOCKED: Final = (
@@ -132,12 +133,16 @@ class Answers:
         self.give((yield from self.making(call, message)))
 
     def begin(self, call: Call, slices: Slices[None]) -> None:
-        """Do the first slice of what answers a call; :meth:`go_on` does the others.
+        """Do the first slice of what answers a call, unless the step is over.
+
+        :meth:`go_on` does the others.
 
         Raises:
             Exception: of the slice.
         """
-        if self.budget.over or self.budget.goes_on(slices):
+        # What an Envelope holds comes before what its connection has sent after it.
+        later = self.budget.over and call.header.api_key != _ENVELOPE
+        if later or self.budget.goes_on(slices):
             self.long.put(call, slices)
 
     def go_on(self) -> None:

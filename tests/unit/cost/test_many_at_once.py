@@ -18,7 +18,7 @@ from tests.unit.cost.cluster import CountedServer, Lines, OurBroker, OurControll
 from tests.unit.cost.contents import Filler
 from tests.unit.cost.test_no_request_costs_more_than_its_size import STEP_LINES, of, ranges
 from wire import messages as m
-from wire.frame import SLICED_BYTES, FrameReader, decode_response, framed
+from wire.frame import SLICED_BYTES, FrameReader, RequestHeader, decode_response, framed
 from wire.schema import layout, lookup
 
 pytestmark = pytest.mark.xdist_group("cost")
@@ -248,4 +248,28 @@ def test_on_a_broker(key: int) -> None:
     conns = crowd.ask([request(number) for number in range(MANY)])
     crowd.go_on()
     assert sorted(crowd.answered) == conns
+    crowd.is_short()
+
+
+def test_a_broker_forwards_what_a_connection_sends_in_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also what has to wait until the step is over."""
+    crowd = Crowd(OurBroker(COUNT))
+    machine, told = crowd.server.machine, list[int]()
+
+    def noted(_data: bytes, header: RequestHeader, *_: object) -> None:
+        told.append(header.api_key)
+
+    monkeypatch.setattr(machine.forwarding, "forward", noted)
+    (conn,) = crowd.open(1)
+    kind = m.IncrementalAlterConfigsRequest
+    config = kind.AlterableConfig(name="retention.ms", config_operation=0, value="1")
+    topic = kind.AlterConfigsResource(resource_type=2, resource_name="t0", configs=[config])
+    changed = of(44, 1, kind(resources=[topic]))
+    told_of = [filled("broker", DESCRIBE_CONFIGS, 90)(number) for number in range(4)]
+    asked = [one for one in (*told_of, changed, wide(0)) if one is not None]
+    crowd.step([Received(conn, b"".join(map(framed, asked)))])
+    crowd.go_on()
+    assert told == [44, CREATE_TOPICS]
     crowd.is_short()
