@@ -90,9 +90,9 @@ STEP_COST: Final = 12_000
 """What the requests of one step may cost together: about as many microseconds."""
 SLICE_COST: Final = 4_000
 """Of a whole slice, and the most that is counted for a request when it is taken."""
-REQUEST_COST: Final = 50
-"""Of a request, besides its bytes: each of them counts as 1."""
-CALL_COST: Final = 250
+REQUEST_COST: Final = 25
+"""Of a request, besides its bytes: each of them counts as 1, of an urgent one nothing."""
+CALL_COST: Final = 100
 """Of what is decided, refused or encoded in less than a slice, besides its records."""
 RECORD_COST: Final = 15
 """Of a record that is appended."""

@@ -84,9 +84,12 @@ class Answers:
 
     def take(self) -> list[EncodedReply]:
         """Responses that became ready, in that order; in one step only as many as it may send."""
-        most = self.budget.answers
-        taken, self._ready = self._ready[:most], self._ready[most:]
-        self.budget.answers -= len(taken)
+        taken, self._ready = self._ready, []
+        if taken:
+            most = self.budget.answers
+            self._ready = taken[most:]
+            del taken[most:]
+            self.budget.answers -= len(taken)
         return taken
 
     def made(self, call: Call, message: object) -> EncodedReply:
@@ -224,7 +227,10 @@ class Answers:
         """Answer a call that was handed over; inside an Envelope if the request came in one."""
         call = self._at_raft.pop(reply.ticket)
         with self.to(call):
-            self.begin(call, self.giving(call, reply.message))
+            if call.header.api_key == _FETCH and call.outer is None:
+                self.give(self.made(call, reply.message))  # short, and of many observers at once
+            else:
+                self.begin(call, self.giving(call, reply.message))
 
     def _encoded(self, header: RequestHeader, message: object) -> bytes:
         key = (header.api_key, header.api_version)

@@ -194,7 +194,8 @@ class Connections:
                 frames = inbound.reader.feed(data)
                 free = not (inbound.frames or inbound.reading or conn in self._paused)
                 short = len(frames) == 1 and len(frames[0]) < SLICED_BYTES
-                if short and free and inbound.session is None and self._takes(inbound, frames[0]):
+                fits = short and free and inbound.session is None
+                if fits and (self.budget.takes() or self._passes(inbound, frames[0])):
                     inbound.hold(len(frames[0]), self._held_bytes_max)
                     return [self._request(conn, inbound, frames[0], self._stamp())], []
                 inbound.fed(frames, self._stamp(), self._held_bytes_max)
@@ -223,15 +224,12 @@ class Connections:
             self._behind.setdefault(conn)
         return requests, []
 
-    def _takes(self, inbound: Inbound, frame: bytes) -> bool:
-        """Whether what came on a connection that has nothing else is taken in this step."""
-        if self.budget.takes():
-            return True
-        if inbound.slots or len(frame) > URGENT_BYTES or not self.budget.urgent:
-            return False
-        urgent = int.from_bytes(frame[:2], "big") in self.urgent
-        self.budget.urgent -= urgent
-        return urgent
+    def _passes(self, inbound: Inbound, frame: bytes) -> bool:
+        """Whether it is taken though others are not: it is urgent, and its client has no other."""
+        urgent = len(frame) <= URGENT_BYTES and int.from_bytes(frame[:2], "big") in self.urgent
+        passes = urgent and not inbound.slots and self.budget.urgent > 0
+        self.budget.urgent -= passes
+        return passes
 
     def reply(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
         """Answer one request; all responses that are now in order are sent.
@@ -281,7 +279,8 @@ class Connections:
             raise DecodeError(f"request {header.api_key}", header.api_version, "header", 0, why)
         if message is None:
             message = self.bodies.read(header, body)
-        self.budget.left -= min(REQUEST_COST + len(frame), SLICE_COST)
+        size = len(frame) if len(frame) > URGENT_BYTES or header.api_key not in self.urgent else 0
+        self.budget.left -= min(REQUEST_COST + size, SLICE_COST)
         self._next_request_id += 1
         self.requests_total[header.api_key] = self.requests_total.get(header.api_key, 0) + 1
         ticket = Ticket(conn, self._next_request_id, header, came_ns, bytes=len(frame))

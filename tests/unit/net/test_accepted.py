@@ -112,7 +112,7 @@ def test_what_has_no_place_in_a_step_comes_in_the_next_one_in_order(
     found = []
     while connections.behind:
         connections.budget.renew()
-        connections.budget.left = 100
+        connections.budget.left = 60
         for conn in connections.turns():
             found += connections.received(conn, b"", NOW)[0]
     assert [one.ticket.conn for one in found] == [1, 2, 3, 3, 4, 4, 2, 2]
