@@ -1,13 +1,16 @@
 """Work that is done in slices: a generator that yields where others may be served in between.
 
 A request with thousands of entries takes a tenth of a second. Cut into slices of a fixed number of
-entries, it keeps nobody waiting for longer than one slice. Slices are counted, not timed, so that
-equal events always give equal steps.
+entries, it keeps nobody waiting for longer than one slice. All requests of a step share a
+:class:`Budget`, however many there are. Both are counted, not timed, so that equal events always
+give equal steps.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable
+from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -38,15 +41,6 @@ def whole(slices: Slices[T]) -> T:
         except StopIteration as end:
             made: T = end.value
             return made
-
-
-def goes_on(slices: Slices[None]) -> bool:
-    """Do the next slice; whether there are more."""
-    try:
-        next(slices)
-    except StopIteration:
-        return False
-    return True
 
 
 def listed(
@@ -90,6 +84,72 @@ class Pace:
             return False
         self._left = self._most
         return True
+
+
+STEP_COST: Final = 12_000
+"""What the requests of one step may cost together: about as many microseconds."""
+SLICE_COST: Final = 4_000
+"""Of a whole slice, and the most that is counted for a request when it is taken."""
+REQUEST_COST: Final = 25
+"""Of a request, besides its bytes: each of them counts as 1, of an urgent one nothing."""
+CALL_COST: Final = 100
+"""Of what is decided, refused or encoded in less than a slice, besides its records."""
+RECORD_COST: Final = 15
+"""Of a record that is appended."""
+ENCODED_PER_COST: Final = 8
+"""Bytes of an answer that cost as much as one of a request."""
+URGENT_PER_STEP: Final = 32
+"""Urgent requests that are taken when nothing else is taken any more."""
+ANSWERS_PER_STEP: Final = 500
+"""Answers that are ready, and sent in one step."""
+
+
+class Budget:
+    """What the requests of one step may still cost, shared by all that serves them.
+
+    Without :meth:`renew` it has no end. ``left``: what the step may still cost; ``answers`` and
+    ``urgent``: how many may still be sent, and be taken besides.
+    """
+
+    __slots__ = ("_kept", "answers", "left", "urgent")
+
+    def __init__(self) -> None:
+        self.left = self.answers = sys.maxsize
+        self._kept = self.urgent = 0
+
+    def renew(self, *, busy: bool = False) -> None:
+        """A step begins.
+
+        Args:
+            busy: it does a slice of what is under way in any case, of a call and of an answer.
+        """
+        self.left, self._kept = STEP_COST, 2 * SLICE_COST * busy
+        self.answers, self.urgent = ANSWERS_PER_STEP, URGENT_PER_STEP
+
+    @property
+    def over(self) -> bool:
+        """Whether what is left to do has to wait for the next step."""
+        return self.left <= 0
+
+    def takes(self) -> bool:
+        """Whether requests may still be taken, beside the slices that are done in any case."""
+        return self.left > self._kept
+
+    def goes_on(self, slices: Slices[None]) -> bool:
+        """Do the next slice, at its cost; whether there are more."""
+        return not self.end_of(slices)
+
+    def end_of(self, slices: Slices[T]) -> list[T]:
+        """The same; returns what was made, in a list that is empty if there are more."""
+        begins = getgeneratorstate(slices) == GEN_CREATED
+        self.left -= SLICE_COST
+        try:
+            next(slices)
+        except StopIteration as end:
+            if begins:
+                self.left += SLICE_COST - CALL_COST
+            return [end.value]
+        return []
 
 
 class Same:

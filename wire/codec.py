@@ -67,7 +67,7 @@ def raw_decode(cls: type[T], version: int, data: bytes, entries_max: int | None 
         cls: the declared class.
         version: a version that a release has.
         data: the body, without header.
-        entries_max: the most structs, texts and tagged fields in all arrays together; None: any.
+        entries_max: the most structs, texts, ids and tagged fields in all arrays; None: any number.
 
     Raises:
         DecodeError: the bytes are not one whole message of that version, or one of too many

@@ -263,7 +263,7 @@ def decode_body(
         body: the bytes after it.
         trailing: whether bytes after the body are ignored, as Kafka's servers do. librdkafka sends
             three after a Metadata request for all topics, from version 9 on.
-        entries_max: the most structs, texts and tagged fields in all arrays of the body together;
+        entries_max: the most structs, texts, ids and tagged fields in all arrays of the body;
             None: any number.
 
     Raises:

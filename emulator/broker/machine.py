@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from emulator.broker.clients import ClientSoftware
 from emulator.broker.controller_channel import ControllerChannel
@@ -38,7 +38,7 @@ from emulator.broker.shared_answers import sharing
 from emulator.broker.shared_control import SharedControl
 from emulator.broker.side import BrokerSide
 from emulator.broker.strict_versions import for_the_controller_alone
-from emulator.broker.under_way import UnderWay
+from emulator.broker.under_way import UnderWay, Work
 from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.java_text import INT_MAX
@@ -51,15 +51,13 @@ from emulator.net.control import ControlRequest
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded, encoding
 from emulator.seam import Accepted, Close, Closed, Connected, Effect, Event, Halt, Log, Received
-from emulator.slices import Slices
+from emulator.slices import ENCODED_PER_COST, Slices
 from wire import messages as m
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import SLICED_BYTES, encode_request
 from wire.releases import forwardable
 
 TIMED_OUT: Final = "The controller did not answer in time."
-Work: TypeAlias = list[Effect] | Slices[list[Effect]]
-"""What is to be done for a request, done at once or in slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +133,7 @@ class BrokerNode:
         self._outcomes: list[tuple[Request, Forwarded, PassOn | None]] = []
         self._under_way = UnderWay(self.connections)
         self._now_ms = 0
-        self._stopping = False
-        self._halted = False
+        self._stopping = self._halted = False
 
     @property
     def deadline_ms(self) -> int | None:
@@ -158,8 +155,9 @@ class BrokerNode:
         if self._halted:
             return []
         self._now_ms = now_ms
+        self.connections.budget.renew()
         effects = self._under_way.go_on(self._guarded)
-        for conn in self.connections.behind:
+        for conn in self.connections.turns():
             effects += self._requests(conn, b"", now_ms)
         for event in events:
             effects += self._event(event, now_ms)
@@ -211,7 +209,8 @@ class BrokerNode:
         requests, closing = self.connections.received(conn, data, now_ms)
         effects: list[Effect] = []
         for request in requests:
-            effects += self._guarded(request, partial(self._request, request, now_ms))
+            work = self._under_way.in_turn(request, partial(self._request, request, now_ms))
+            effects += self._guarded(request, work)
         if not self.connections.owns(conn):
             self.clients.left(conn)
         return effects + closing
@@ -320,9 +319,8 @@ class BrokerNode:
     def _answers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         outcomes, self._outcomes = self._outcomes, []
-        for request, outcome, passed_on in outcomes:
-            answer = partial(self._answer, request, outcome, passed_on, now_ms)
-            effects += self._guarded(request, answer)
+        for one in outcomes:
+            effects += self._guarded(one[0], partial(self._answer, *one, now_ms))
         effects += [failure_line(one) for one in self.failures.take()]
         return effects
 
@@ -365,8 +363,8 @@ class BrokerNode:
         return self._at_once(request, message)
 
     def _at_once(self, request: Request, message: Any) -> list[Effect]:
-        newest = self.advertised[API_VERSIONS][1]
-        payload = encoded(request.ticket.header, message, newest)
+        payload = encoded(request.ticket.header, message, self.advertised[API_VERSIONS][1])
+        self.connections.budget.left -= len(payload) // ENCODED_PER_COST
         return self._send(request.ticket, payload, self._now_ms)
 
     def _sending(self, request: Request, payload: Slices[bytes]) -> Slices[list[Effect]]:

@@ -25,11 +25,12 @@ from emulator.controller.long_answers import LongAnswers
 from emulator.controller.registry import advertised, handlers, refusing
 from emulator.controller.urgency import Urgency
 from emulator.net.reply import API_VERSIONS, Reply, Ticket, encoded, encoding
-from emulator.slices import Pace, Slices, goes_on, whole
+from emulator.slices import ENCODED_PER_COST, Budget, Pace, Slices, whole
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader
 
 _FETCH: Final = 1
+_ENVELOPE: Final = 58
 _ALIKE: Final = (API_VERSIONS, _FETCH)
 """APIs whose answer many get alike: the same message, except for the correlation id."""
 BLOCKED: Final = (
@@ -59,10 +60,14 @@ class EncodedReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class Answers:
-    """Makes responses, and keeps those that are ready to send until ``take`` is called."""
+    """Makes responses, and keeps those that are ready to send until ``take`` is called.
+
+    ``budget``: of the step, for all that serves callers.
+    """
 
     def __init__(self, release: str) -> None:
         self.failures = RequestFailures()
+        self.budget = Budget()
         self._versions_max = {key: advertised(release)[key][1] for key in _ALIKE}
         self._api_versions_max = self._versions_max[API_VERSIONS]
         self._alike: dict[tuple[int, int], tuple[object, bytes]] = {}
@@ -72,9 +77,19 @@ class Answers:
         self._at_raft: dict[Ticket, Call] = {}
         self.long = LongAnswers()
 
+    @property
+    def ready(self) -> bool:
+        """Whether there are responses to :meth:`take`."""
+        return bool(self._ready)
+
     def take(self) -> list[EncodedReply]:
-        """Responses that became ready since the last call, in that order."""
+        """Responses that became ready, in that order; in one step only as many as it may send."""
         taken, self._ready = self._ready, []
+        if taken:
+            most = self.budget.answers
+            self._ready = taken[most:]
+            del taken[most:]
+            self.budget.answers -= len(taken)
         return taken
 
     def made(self, call: Call, message: object) -> EncodedReply:
@@ -95,6 +110,7 @@ class Answers:
             payload = self._encoded(call.header, message)
         else:
             payload = yield from encoding(call.header, message)
+            self.budget.left -= len(payload) // ENCODED_PER_COST
         error = yield from finding(message, None, Pace(ENTRIES_PER_SLICE))
         if call.outer is None:
             return EncodedReply(call, message, message, payload, error)
@@ -120,20 +136,28 @@ class Answers:
         self.give((yield from self.making(call, message)))
 
     def begin(self, call: Call, slices: Slices[None]) -> None:
-        """Do the first slice of what answers a call; :meth:`go_on` does the others.
+        """Do the first slice of what answers a call, unless the step is over.
+
+        :meth:`go_on` does the others.
 
         Raises:
             Exception: of the slice.
         """
-        if goes_on(slices):
+        # What an Envelope holds comes before what its connection has sent after it.
+        later = self.budget.over and call.header.api_key != _ENVELOPE
+        if later or self.budget.goes_on(slices):
             self.long.put(call, slices)
 
     def go_on(self) -> None:
-        """Do the next slice of one of the long answers, if there are any."""
-        if self.long:
+        """Do the next slice of one of the long answers; before it, those that need no other one."""
+        more = False
+        while self.long and not more:
             call, slices = self.long.next()
             with self.to(call):
-                self.begin(call, slices)
+                more = self.budget.goes_on(slices)
+                if more:
+                    self.long.put(call, slices)
+            more = more or self.budget.over
 
     def refuse_blocked(self, call: Call, retry_ms: int) -> None:
         """Answer REQUEST_TIMED_OUT to a call that waited for ZooKeeper until its deadline.
@@ -203,7 +227,10 @@ class Answers:
         """Answer a call that was handed over; inside an Envelope if the request came in one."""
         call = self._at_raft.pop(reply.ticket)
         with self.to(call):
-            self.begin(call, self.giving(call, reply.message))
+            if call.header.api_key == _FETCH and call.outer is None:
+                self.give(self.made(call, reply.message))  # short, and of many observers at once
+            else:
+                self.begin(call, self.giving(call, reply.message))
 
     def _encoded(self, header: RequestHeader, message: object) -> bytes:
         key = (header.api_key, header.api_version)

@@ -111,7 +111,7 @@ def handlers() -> Mapping[int, Handler]:
 
 @cache
 def entries_max(release: str) -> Mapping[int, int]:
-    """API key -> most structs, texts and tagged fields in all arrays of one request.
+    """API key -> most structs, texts, ids and tagged fields in all arrays of one request.
 
     Args:
         release: Kafka release, "3.4" ... "3.9".

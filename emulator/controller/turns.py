@@ -18,7 +18,7 @@ from typing import Final
 from emulator.controller.answers import Answers
 from emulator.controller.context import Call
 from emulator.net.reply import Ticket
-from emulator.slices import Slices, goes_on
+from emulator.slices import Slices
 
 CALLS_PER_STEP: Final = 32
 """Calls that waited for a long one and are taken in one step after it; most take 0.1 ms each."""
@@ -69,7 +69,7 @@ class Turns:
         self._held.append(call)
 
     def begin(self, call: Call | None, slices: Slices[None]) -> None:
-        """Do the first slice of a call; if there are more, it is under way.
+        """Do the first slice of a call; if there are more, or the step is over, it is under way.
 
         Args:
             call: None: nobody asked for it.
@@ -78,8 +78,10 @@ class Turns:
         Raises:
             Exception: of the slice; the call has ended.
         """
-        if goes_on(slices):
-            assert self._current is None, "one call after the other"
+        budget = self._answers.budget
+        # One that passes the others does nothing but to hold itself, if it is long.
+        if (budget.over and not self.under_way) or budget.goes_on(slices):
+            assert not self.under_way, "one call after the other"
             self._current = call, slices
 
     def go_on(self) -> None:
@@ -88,11 +90,12 @@ class Turns:
         if current is None:
             return
         call, slices = current
+        budget = self._answers.budget
         if call is None:
-            self._current = current if goes_on(slices) else None
+            self._current = current if budget.goes_on(slices) else None
             return
         with self._answers.to(call):
-            if goes_on(slices):
+            if budget.goes_on(slices):
                 self._current = current
 
     def finish(self) -> None:

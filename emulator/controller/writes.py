@@ -21,7 +21,7 @@ from emulator.controller.surroundings import Surroundings
 from emulator.controller.turns import Turns
 from emulator.controller.urgency import urgency_of
 from emulator.net.reply import Ticket
-from emulator.slices import RECORDS_PER_SLICE, Slices, whole
+from emulator.slices import RECORD_COST, RECORDS_PER_SLICE, Slices, whole
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -188,6 +188,7 @@ class Writes:
         if result.records:
             try:
                 offset = yield from self._admitted(result.records, atomic=result.atomic, call=call)
+                self._answers.budget.left -= RECORD_COST * len(result.records)
             except BatchTooLargeError:
                 self._answers.refuse(call, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
                 return

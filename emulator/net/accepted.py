@@ -9,18 +9,19 @@ Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Final
 
 from emulator.config.connections import ConnectionSettings
 from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication
 from emulator.net.bodies import RequestBodies
-from emulator.net.inbound import Inbound
+from emulator.net.inbound import Inbound, too_much
 from emulator.net.logins import FailedLogin, Logins
 from emulator.net.population import Population
 from emulator.net.principal import PeerPrincipal
 from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded
 from emulator.seam import Accepted, Close, Effect, Log, Send
+from emulator.slices import REQUEST_COST, SLICE_COST, Budget
 from wire.errors import DecodeError
 from wire.frame import SLICED_BYTES, FrameReader, framed, split_request
 
@@ -28,12 +29,10 @@ WHY_MAX: Final = 300
 """Maximum characters of a close reason in the log; it may quote the peer."""
 UNANSWERED_MAX: Final = 1_000
 """Maximum unanswered requests of one connection; brokers have one in flight, clients a few."""
-QUEUED_MAX: Final = 10_000
-"""Maximum requests of one connection that came and were not taken yet."""
 TAKEN_MAX: Final = 16
-"""Maximum requests that one call takes from a connection."""
-TAKEN_BYTES_MAX: Final = 64 * 1024
-"""After so many bytes of requests a call takes no more."""
+"""Maximum requests that are taken from a connection at once."""
+URGENT_BYTES: Final = 1_024
+"""A request of more bytes is not urgent, whatever it asks for."""
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Maximum bytes of one connection's unanswered requests, and of answers that wait for an earlier
 one; twice the longest request, if that is more."""
@@ -45,6 +44,7 @@ class Connections:
     ``requests_total`` (by API key), ``accepted_total`` (by listener), ``refused_total`` (closed for
     what cannot be read), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being
     idle) are for the metrics. ``logins``: of listeners with SASL; None: there are none.
+    ``budget``: of a step; the owner renews it. ``urgent``: API keys of what is taken beside it.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Connections:
         self._paused: set[int] = set()
         self._next_request_id = 0
         self.bodies = RequestBodies(advertised)
+        self.budget = Budget()
+        self.urgent: Container[int] = ()
         self.requests_total: dict[int, int] = {}
         self.accepted_total: dict[str, int] = {}
-        self.refused_total = 0
-        self.turned_away_total = 0
-        self.idle_total = 0
+        self.refused_total = self.turned_away_total = self.idle_total = 0
         self._full = False
 
     @property
@@ -121,7 +121,7 @@ class Connections:
     @property
     def deadline_ms(self) -> int | None:
         """When the next connection has been idle for too long; 0 while requests are to be taken."""
-        if self._behind and self._behind.keys() - self._paused:
+        if self._behind and not self._behind.keys() <= self._paused:
             return 0
         idle_ms = self._population.deadline_ms
         if self.logins is None or (login_ms := self.logins.deadline_ms) is None:
@@ -139,9 +139,17 @@ class Connections:
             long |= self._open[conn].long_is_next
         return found
 
+    def turns(self) -> Iterator[int]:
+        """The same, until the step is over."""
+        for conn in self.behind:
+            if not self.budget.takes():
+                break
+            yield conn
+
     def pause(self, conn: int) -> None:
         """Take no more requests of a connection: one of them takes long, and those wait anyway."""
-        self._paused.add(conn)
+        if conn in self._open:
+            self._paused.add(conn)
 
     def resume(self, conn: int) -> None:
         """Take its requests again."""
@@ -186,39 +194,42 @@ class Connections:
                 frames = inbound.reader.feed(data)
                 free = not (inbound.frames or inbound.reading or conn in self._paused)
                 short = len(frames) == 1 and len(frames[0]) < SLICED_BYTES
-                if short and free and inbound.session is None:
-                    self._hold(inbound, len(frames[0]))
+                fits = short and free and inbound.session is None
+                if fits and (self.budget.takes() or self._passes(inbound, frames[0])):
+                    inbound.hold(len(frames[0]), self._held_bytes_max)
                     return [self._request(conn, inbound, frames[0], self._stamp())], []
-                self._fed(inbound, frames)
-            taken_bytes = 0
+                inbound.fed(frames, self._stamp(), self._held_bytes_max)
             most = 0 if conn in self._paused else TAKEN_MAX
-            if most and inbound.reading:
-                most = 0 if data else self._read_on(conn, inbound, requests)
-            while inbound.frames and len(requests) < most and taken_bytes < TAKEN_BYTES_MAX:
-                if inbound.long_is_next and (data or requests):
+            while inbound.frames and len(requests) < most and self.budget.takes():
+                if inbound.reading or (inbound.long_is_next and (data or requests)):
                     break  # until it is its turn
                 if (login := self._again(conn, inbound, now_ms)) is not None:
                     more, effects = self._before_login(conn, inbound, login, b"", now_ms)
                     return [*requests, *more], effects
                 frame, came_ns = inbound.frames.popleft()
-                taken_bytes += len(frame)
                 if (slices := self.bodies.reading(frame)) is not None:
                     inbound.reading = (frame, came_ns, slices)
-                    most = self._read_on(conn, inbound, requests)
-                    continue
-                requests.append(self._request(conn, inbound, frame, came_ns))
+                else:
+                    requests.append(self._request(conn, inbound, frame, came_ns))
+            if inbound.reading and most and not data:
+                self.budget.left -= SLICE_COST // 2
+                if read := inbound.read_on():
+                    requests.append(self._request(conn, inbound, *read))
         except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
             return requests, self._refuse(conn, error)
-        self._behind.pop(conn, None)  # its next turn comes after those of all others
-        if inbound.frames or inbound.reading:
-            self._behind[conn] = None
+        rest = bool(inbound.frames or inbound.reading)
+        if requests or not (data and rest):
+            self._behind.pop(conn, None)  # its next turn comes after those of all others
+        if rest:
+            self._behind.setdefault(conn)
         return requests, []
 
-    def _read_on(self, conn: int, inbound: Inbound, requests: list[Request]) -> int:
-        """Decode the next slice of a long request; how many more may be taken: they wait for it."""
-        if read := inbound.read_on():
-            requests.append(self._request(conn, inbound, *read))
-        return 0
+    def _passes(self, inbound: Inbound, frame: bytes) -> bool:
+        """Whether it is taken though others are not: it is urgent, and its client has no other."""
+        urgent = len(frame) <= URGENT_BYTES and int.from_bytes(frame[:2], "big") in self.urgent
+        passes = urgent and not inbound.slots and self.budget.urgent > 0
+        self.budget.urgent -= passes
+        return passes
 
     def reply(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
         """Answer one request; all responses that are now in order are sent.
@@ -247,7 +258,7 @@ class Connections:
             inbound.held_bytes -= len(ready[-1])
         if not ready:
             if inbound.held_bytes > self._held_bytes_max:
-                return self._refuse(ticket.conn, self._too_much())
+                return self._refuse(ticket.conn, too_much(self._held_bytes_max))
             return []
         self._population.active(ticket.conn, now_ms)
         return [Send(ticket.conn, b"".join(ready))]
@@ -259,24 +270,6 @@ class Connections:
             self.closed(conn)
         return effects
 
-    def _fed(self, inbound: Inbound, frames: list[bytes]) -> None:
-        now_ns = self._stamp()
-        inbound.frames += [(frame, now_ns) for frame in frames]
-        if len(inbound.frames) > QUEUED_MAX:
-            why = f"{QUEUED_MAX} requests of this connection wait to be processed"
-            raise DecodeError("request", -1, "header", 0, why)
-        self._hold(inbound, sum(map(len, frames)))
-
-    def _hold(self, inbound: Inbound, size: int) -> None:
-        inbound.held_bytes += size
-        if inbound.held_bytes > self._held_bytes_max:
-            raise self._too_much()
-
-    def _too_much(self) -> DecodeError:
-        most = self._held_bytes_max
-        why = f"unanswered requests and the answers that wait for them have over {most} bytes"
-        return DecodeError("request", -1, "header", 0, why)
-
     def _request(
         self, conn: int, inbound: Inbound, frame: bytes, came_ns: int, message: object = None
     ) -> Request:
@@ -286,6 +279,8 @@ class Connections:
             raise DecodeError(f"request {header.api_key}", header.api_version, "header", 0, why)
         if message is None:
             message = self.bodies.read(header, body)
+        size = len(frame) if len(frame) > URGENT_BYTES or header.api_key not in self.urgent else 0
+        self.budget.left -= min(REQUEST_COST + size, SLICE_COST)
         self._next_request_id += 1
         self.requests_total[header.api_key] = self.requests_total.get(header.api_key, 0) + 1
         ticket = Ticket(conn, self._next_request_id, header, came_ns, bytes=len(frame))
@@ -319,12 +314,15 @@ class Connections:
         assert self.logins is not None
         requests: list[Request] = []
         effects: list[Effect] = []
-        self._behind.pop(conn, None)
+        takes = self.budget.takes()
+        if takes:
+            self._behind.pop(conn, None)
         try:
             if data and not login.over:
                 self._population.active(conn, now_ms)
-                self._fed(inbound, inbound.reader.feed(data))
-            for _ in range(min(TAKEN_MAX, len(inbound.frames))):
+                frames = inbound.reader.feed(data)
+                inbound.fed(frames, self._stamp(), self._held_bytes_max)
+            for _ in range(min(TAKEN_MAX, len(inbound.frames)) if takes else 0):
                 if not login.over:
                     effects += self._login_turn(conn, inbound, login, requests, now_ms)
         except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
@@ -338,7 +336,7 @@ class Connections:
             effects += [failed.line(inbound.listener, inbound.peer_address), Close(conn)]
             self.closed(conn)
         elif inbound.frames:
-            self._behind[conn] = None
+            self._behind.setdefault(conn)
         return requests, effects
 
     def _login_turn(

@@ -25,6 +25,7 @@ from emulator.net.population import Population
 from emulator.net.scram import CredentialStore
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
+from emulator.raft.requests import RAFT_REQUESTS
 from emulator.zookeeper import acl
 from emulator.zookeeper.client import ZkClient
 from wire import records as r
@@ -32,6 +33,8 @@ from wire.record_serde import decode_record
 
 HANDSHAKE_MS_MAX: Final = 3_000
 """A starting ZooKeeper may never answer the connect request: connect again after this."""
+URGENT: Final = frozenset({*RAFT_REQUESTS, 62, 63})
+"""API keys of what keeps the quorum and the brokers; also BrokerRegistration, BrokerHeartbeat."""
 
 
 def zk_client(config: Config, new_conn: Callable[[], int], rng: random.Random) -> ZkClient:
@@ -97,6 +100,7 @@ def accepted_connections(
         store=store,
     )
     made.bodies.entries_max = entries_max(config.release)
+    made.urgent = URGENT
     return made
 
 

@@ -103,6 +103,7 @@ class Node:
         self._users = KnownUsers(self.raft, self.history)
         store = self._users.store(lambda: self.controller.stable, config.tokens.secret)
         self.connections = accepted_connections(config, stamp, descriptors, faults, store)
+        self.controller.answers.budget = self.connections.budget
         self.migration = migration_of(
             config, self.raft, self.controller, self.peers, new_conn, rng, stamp
         )
@@ -182,7 +183,8 @@ class Node:
             return [Halt(1, f"the disk failed: {why}") for why in failed[:1]]
         begin_ns = self._stamp()
         effects: list[Effect] = []
-        for conn in self.connections.behind:
+        self.connections.budget.renew(busy=self.controller.busy)
+        for conn in self.connections.turns():
             effects += self._requests(conn, b"", now_ms)
         # A sync last: what was asked for in this step is part of the group that follows it.
         for event in sorted(events, key=_is_synced):
@@ -307,7 +309,7 @@ class Node:
             moved += self._answers(now_ms)
             self._users.look()
             effects += moved
-            self._unfinished = bool(moved)
+            self._unfinished = bool(moved) or self.controller.answers.ready
             if not moved:
                 break
         tokens = self.controller.surroundings.tokens
@@ -375,7 +377,7 @@ class Node:
         return effects
 
     def _stop_if_drained(self, now_ms: int) -> list[Effect]:
-        if self._halted:
+        if self._halted or self.controller.answers.ready:
             return []
         begun = self._stop.break_off(self.office.broken, now_ms) or self._stop.leave_mark(now_ms)
         if begun:

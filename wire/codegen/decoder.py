@@ -24,7 +24,7 @@ def make_decoder(
 
     Args:
         layout: of the message.
-        bounded: the decoder takes a second argument: the most structs, texts and tagged fields
+        bounded: the decoder takes a second argument: the most structs, texts, ids and tagged fields
             that all arrays together may have; more raise ``TooManyError``.
         sliced: make a generator, which yields after each ``SLICE`` elements.
     """
@@ -152,9 +152,10 @@ class _Decoder:
                 self.numbers(target, count, unpackers, size, depth)
                 return
             self.line(depth, f"{target} = {unpackers}[{count}](b, p); p = q")
-        elif field.kind == "uuid":
+        elif field.kind == "uuid" and not self.sliced:
             self.line(depth, f"q = p + {count} * 16")
             self.line(depth, "if q > e: raise Malformed")
+            self.counted(depth, count)
             self.line(depth, f"{target} = tuple([b[i:i + 16] for i in range(p, q, 16)]); p = q")
         else:
             self.line(depth, f"if {count} > e - p: raise Malformed")

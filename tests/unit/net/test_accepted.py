@@ -7,7 +7,8 @@ from itertools import count
 
 import pytest
 
-from emulator.net.accepted import QUEUED_MAX, TAKEN_MAX, UNANSWERED_MAX, Connections
+from emulator.net.accepted import TAKEN_MAX, UNANSWERED_MAX, Connections
+from emulator.net.inbound import QUEUED_MAX
 from emulator.net.reply import Request, Ticket
 from emulator.seam import Accepted, Close, Effect, Log, Send
 from wire import messages as m
@@ -89,6 +90,39 @@ def test_some_requests_are_taken_at_once_and_the_rest_after_them(connections: Co
     assert numbers == list(range(TAKEN_MAX, 2 * TAKEN_MAX))
     connections.closed(1)
     assert connections.behind == []
+
+
+def test_what_has_no_place_in_a_step_comes_in_the_next_one_in_order(
+    connections: Connections,
+) -> None:
+    """Of each connection, and the connections themselves; what is urgent is taken besides."""
+    connections.urgent = {HEARTBEAT}
+    for conn in range(2, 6):
+        connections.accepted(Accepted(conn, "CONTROLLER", b"\x7f\x00\x00\x01"), NOW)
+    connections.budget.renew()
+    connections.budget.left = 1
+    offer = frame(API_VERSIONS, 3, 1, m.ApiVersionsRequest())
+    taken = [len(connections.received(conn, 2 * offer, NOW)[0]) for conn in range(1, 5)]
+    assert taken == [1, 0, 0, 0]
+    beat = frame(HEARTBEAT, 1, 2, m.BrokerHeartbeatRequest())
+    assert connections.received(2, beat, NOW)[0] == [], "its own requests come first"
+    assert len(connections.received(5, beat, NOW)[0]) == 1
+    assert connections.behind == [1, 2, 3, 4]
+    assert connections.deadline_ms == 0
+    found = []
+    while connections.behind:
+        connections.budget.renew()
+        connections.budget.left = 60
+        for conn in connections.turns():
+            found += connections.received(conn, b"", NOW)[0]
+    assert [one.ticket.conn for one in found] == [1, 2, 3, 3, 4, 4, 2, 2]
+    assert [one.ticket.header.api_key for one in found] == [18] * 7 + [63]
+
+
+def test_one_that_is_closed_is_not_paused(connections: Connections) -> None:
+    connections.closed(1)
+    connections.pause(1)
+    assert not connections._paused
 
 
 def test_too_many_requests_that_were_not_taken_close_the_connection(

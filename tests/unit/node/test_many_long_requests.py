@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from emulator.net.inbound import Inbound
-from emulator.seam import Received
+from emulator.seam import Received, Send
 from tests.unit.controller.envelopes import enveloped
+from tests.unit.controller.world import create
 from tests.unit.node.test_long_requests import OFFER, Log, removal, topics
 from tests.unit.node.test_no_request_ends_the_node import header
 from wire import messages as m
-from wire.frame import SLICED_BYTES, decode_response, encode_request, framed
+from wire.frame import SLICED_BYTES, FrameReader, decode_response, encode_request, framed
 
 MANY = 1_500
 
@@ -43,6 +44,24 @@ def test_a_long_envelope_is_opened_before_what_comes_behind_it_is_taken(apart: b
     )
     assert {one.error_code for one in created.topics} == {0}
     assert [one.error_code for one in deleted.responses] == [0]
+
+
+def test_an_envelope_keeps_its_place_when_the_step_is_over() -> None:
+    peers = Log()
+    peers.open(501)
+    wide = [(create(f"w{number}", 240, 2), 19, 7) for number in range(6)]
+    small = in_envelope(topics(1, 1), 19, 7), (removal(1, 1), 20, 6)
+    asked = b"".join(frame_of(*one) for one in (*wide, *small))
+    effects = peers.node.step([Received(501, asked)], peers.now_ms)
+    assert peers.node.controller.busy, "no step does them all"
+    peers.perform(effects)
+    peers.go_on()
+    *_, told, deleted = FrameReader().feed(
+        b"".join(one.data for one in peers.sent[501] if isinstance(one, Send))
+    )
+    made = decode_response(19, 7, decode_response(58, 0, told)[1].response_data)[1]
+    assert [one.error_code for one in made.topics] == [0]
+    assert [one.error_code for one in decode_response(20, 6, deleted)[1].responses] == [0]
 
 
 def test_what_the_raft_machine_answers_may_come_in_a_long_envelope() -> None:

@@ -2,14 +2,16 @@
 
 import time
 import tracemalloc
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from wire import messages as m
 from wire import records as r
-from wire.codec import decode, encode, raw_decode
-from wire.errors import DeclarationError, DecodeError, EncodeError
+from wire.codec import decode, decoding, encode, raw_decode
+from wire.codegen.source import SLICE
+from wire.errors import DeclarationError, DecodeError, EncodeError, TooManyEntriesError
 from wire.schema import layout, spec
 
 HEARTBEAT = bytes.fromhex("00000000 0029 01 01 00 00".replace(" ", ""))
@@ -312,3 +314,20 @@ def test_numbers_are_no_entries() -> None:
     topic = m.DescribeLogDirsRequest.DescribableLogDirTopic(topic="a", partitions=range(1_000))
     data = encode(m.DescribeLogDirsRequest(topics=[topic]), 4)
     assert len(decode(m.DescribeLogDirsRequest, 4, data, 1).topics[0].partitions) == 1_000
+
+
+def test_ids_are_counted_as_texts_are() -> None:
+    count = 3 * SLICE
+    folders = tuple(number.to_bytes(16, "big") for number in range(count))
+    request = m.BrokerRegistrationRequest(broker_id=1, log_dirs=folders)
+    data = encode(request, 4)
+    made: list[object] = []
+
+    def reading() -> Generator[None, None, None]:
+        made.append((yield from decoding(type(request), 4, data, count)))
+
+    assert len([*reading()]) == 2, "three slices"
+    assert made == [request] == [decode(type(request), 4, data, count)]
+    for read in (decode, lambda *given: next(decoding(*given))):
+        with pytest.raises(TooManyEntriesError):
+            read(type(request), 4, data, count - 1)
