@@ -18,7 +18,7 @@ LENGTH_MAX: Final = 1_000
 """Java goes down its stack for each part of a pattern, and ends in StackOverflowError."""
 DEPTH_MAX: Final = 50
 TIMES_MAX: Final = 10_000
-_SAME: Final = frozenset("Aaefnrt")
+_SAME: Final = frozenset("aefnrt")
 _CLASSES: Final = frozenset("DdHhSsVvWw")
 _PLACES: Final = frozenset("ABGRZbz")
 _CATEGORIES: Final = """
