@@ -27,10 +27,11 @@ def _tokens_of(more: str) -> re.Pattern[str]:
     """One token of a StreamTokenizer; ``more``: characters of words beside the usual ones.
 
     A number begins with a digit, a point, or a minus with one of them; a word goes on with them. A
-    single slash begins a comment too. A quotation ends with its line at the latest.
+    single slash begins a comment too, of which the first character may end the line: then the next
+    line belongs to it. A quotation ends with its line at the latest.
     """
     return re.compile(
-        rf"""(?P<skip>[\x00-\x20]+|/\*.*?(?:\*/|\Z)|/[^\n\r]*)
+        rf"""(?P<skip>[\x00-\x20]+|/\*.*?(?:\*/|\Z)|//[^\n\r]*|/(?:[^/*][^\n\r]*)?)
           | (?P<number>-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]*))
           | (?P<minus>-)
           | (?P<word>[{_LETTERS}{more}]+)

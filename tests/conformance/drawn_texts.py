@@ -256,6 +256,8 @@ JAAS = (
     ),
     *(
         "/c\n",
+        "/\n",
+        "/\r",
         "/",
         "/*",
         "*/",
@@ -479,7 +481,7 @@ def a_file(rng: random.Random) -> Texts:
     if rng.random() < 0.3:
         return made_of(JAAS, 12)(rng)
     end = rng.choice(("};", "};", "}", "}; X { y optional; };"))
-    begin = rng.choice(("", "//x", "# x", "/* */"))
+    begin = rng.choice(("", "//x", "# x", "/* */", "/\nx", "//\n"))
     return (f"{begin}\nClient {{\n a.B required {_options(rng)};\n{end}",)
 
 

@@ -93,3 +93,12 @@ def test_a_property_that_kafka_refuses(text: str) -> None:
 def test_single_quotation_marks_are_none_in_a_file() -> None:
     with pytest.raises(ValueError, match="an option has no value"):
         jaas.parse("Client { a.B required password='x'; };")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_a_comment_of_one_slash_at_the_end_of_a_line_takes_the_next_line(end: str) -> None:
+    """As java.io.StreamTokenizer: it takes what is behind the slash, then all up to a line's end."""
+    module = jaas.parse(f"Client {{ a.B required x=a /{end} y=b;{end} z=c; }};")["Client"][0]
+    assert module.options == {"x": "a", "z": "c"}
+    module = jaas.parse(f"Client {{ a.B required x=a //{end} y=b; }};")["Client"][0]
+    assert module.options == {"x": "a", "y": "b"}
