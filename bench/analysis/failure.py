@@ -22,5 +22,5 @@ def reason(error: BaseException) -> str:
     ours = [line for line in causes if _OURS.match(line)]
     if ours:
         return ours[-1]
-    told = (causes if type(error).__module__.startswith("py4j") else []) or lines
-    return _CODES.sub("", told[0]) if told else type(error).__name__
+    candidates = (causes if type(error).__module__.startswith("py4j") else []) or lines
+    return _CODES.sub("", candidates[0]) if candidates else type(error).__name__

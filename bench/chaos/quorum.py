@@ -42,7 +42,7 @@ def leaders(stage: Stage) -> Sequence[Leader]:
     """All that say so, by epoch: two, while one does not know yet that it is deposed."""
     found = []
     for node_id, server in zip(IDS, stage.controllers, strict=True):
-        said = described(server.port) if server.alive else None
-        if said is not None and said.leader_id == node_id:
-            found.append(Leader(said.leader_epoch, node_id, said.high_watermark))
+        answer = described(server.port) if server.alive else None
+        if answer is not None and answer.leader_id == node_id:
+            found.append(Leader(answer.leader_epoch, node_id, answer.high_watermark))
     return sorted(found)

@@ -21,7 +21,7 @@ class Command:
     """One command, as an operator types it."""
 
     text: str
-    says: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
     """Each must stand in what it prints."""
     healthy: bool = False
     """Whether every health check of its file must hold afterwards."""

@@ -86,11 +86,11 @@ class Controllers:
         others = [each for each in IDS if each != self._leader]
         found: Status | None = None
         for each in (self._leader, *others):
-            said = self.nodes[each].status() if self.nodes[each].alive else None
-            if said is not None and said["migration"]["driver_state"] not in FOLLOWS:
+            answer = self.nodes[each].status() if self.nodes[each].alive else None
+            if answer is not None and answer["migration"]["driver_state"] not in FOLLOWS:
                 self._leader = each
-                return said
-            found = found or said
+                return answer
+            found = found or answer
         return found
 
     def wait_status(

@@ -204,7 +204,7 @@ def two_writers(transactions: Sequence[Transaction]) -> list[str]:
             )
         for write in one.writes:
             if write.path == OURS and write.data:
-                said = json.loads(write.data)
-                if (said["node_id"], said["zk_epoch"]) != (force.node_id, force.zk_epoch):
-                    wrong.append(f"{one.zxid:#x}: {OURS} names {said} under the claim {force}")
+                content = json.loads(write.data)
+                if (content["node_id"], content["zk_epoch"]) != (force.node_id, force.zk_epoch):
+                    wrong.append(f"{one.zxid:#x}: {OURS} names {content} under the claim {force}")
     return wrong

@@ -24,7 +24,7 @@ _SHOWN: Final = 5
 _GAUGE: Final = re.compile(
     r"^kraft_bridge_migrating_zk_broker_count(?:\{.*\})? (\d+)", re.MULTILINE
 )
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class Life:
@@ -34,17 +34,17 @@ class Life:
         stage: servers that were started as they were left.
         clients: that run.
         book, waits: that the clients write.
-        say: takes lines for whoever watches.
+        print_line: takes lines for whoever watches.
     """
 
     def __init__(
-        self, stage: Stage, clients: LifeClients, book: Book, waits: Waits, say: Say
+        self, stage: Stage, clients: LifeClients, book: Book, waits: Waits, print_line: PrintLine
     ) -> None:
         self.stage = stage
         self.clients = clients
         self.book = book
         self.waits = waits
-        self.say = say
+        self.print_line = print_line
         self.row = PhaseRow("", "")
 
     # ------------------------------------------------------------- phases
@@ -77,10 +77,10 @@ class Life:
             done = self.clients.changed()
             row.changes = done.done.total()
             for line in done.slow:
-                self.say(f"  waited long, or given up: {line}")
+                self.print_line(f"  waited long, or given up: {line}")
             row.seconds = time.monotonic() - begin
             self._judge(watch.quorum_s)
-        row.nobody_s = watch.nobody_s
+        row.nobody_s = watch.without_controller_s
         row.lag_records, row.lag_ms = watch.lag_records, watch.lag_ms
         row.record_s = self.waits.longest(RECORD, begin) or 0.0
         row.change_s = self.waits.longest(CHANGE, begin)
@@ -101,7 +101,7 @@ class Life:
         """Enter a check; ``figures`` say what was seen."""
         text = f"{what} ({figures})" if figures else what
         (self.row.checks if held else self.row.wrong).append(text)
-        self.say(f"  {'held' if held else 'WRONG'}: {text}")
+        self.print_line(f"  {'held' if held else 'WRONG'}: {text}")
 
     def check_speed(self, what: str, held: object, figures: str, sharing: Sharing) -> None:
         """Enter a check of speed: what did not hold is not judged if the machine was busy."""
@@ -110,7 +110,7 @@ class Life:
             return
         text = f"{what} ({figures}; on this machine {sharing})"
         self.row.unjudged.append(text)
-        self.say(f"  not judged: {text}")
+        self.print_line(f"  not judged: {text}")
 
     # ------------------------------------------------------------- restarts
     def restart(
@@ -165,7 +165,7 @@ class Life:
     @contextlib.contextmanager
     def restarting(self, server: str, change: str) -> Iterator[None]:
         """Measure the restart that the ``with`` block does."""
-        self.say(f"  {server}: {change}")
+        self.print_line(f"  {server}: {change}")
         begin = time.monotonic()
         yield
         self.stage.whole()
@@ -175,7 +175,7 @@ class Life:
         self.row.restarts.append(
             Restart(server, change, took, waited, self.waits.longest(CHANGE, begin))
         )
-        self.say(
+        self.print_line(
             f"  {server}: in sync after {took:.1f} s; longest wait for a record {waited:.2f} s"
         )
 

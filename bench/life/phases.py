@@ -76,8 +76,8 @@ def dual_write(life: Life) -> None:
 
 def _judge_and_start(life: Life) -> None:
     """Let preflight judge what was planned, and start the controllers."""
-    said = commands.preflight(life.stage)
-    life.check("preflight finds nothing that blocks", held=True, figures=said.splitlines()[-1])
+    output = commands.preflight(life.stage)
+    life.check("preflight finds nothing that blocks", held=True, figures=output.splitlines()[-1])
     life.stage.start_quorum()
 
 
@@ -86,7 +86,7 @@ def _migrate(life: Life) -> None:
     for broker in _in_mode(life, Mode.ZOOKEEPER):
         life.restart(broker, Mode.MIGRATING, while_stopped=_forget(life))
     commands.wait_hybrid(life.stage)
-    life.say(commands.look(life.stage))
+    life.print_line(commands.look(life.stage))
 
 
 def to_kraft(life: Life) -> None:
@@ -112,10 +112,10 @@ def _give_back(life: Life) -> str:
     """Let the controllers end and a broker rule; returns what the command says."""
     stage = life.stage
     shared = Shared()
-    said = commands.rollback(stage)
+    output = commands.rollback(stage)
     sharing = shared.read()
-    life.say(said)
-    freed = _FREED.search(said)
+    life.print_line(output)
+    freed = _FREED.search(output)
     what = "/controller was free within a second"
     if freed is not None:
         took_ms = int(freed[1].replace(",", ""))
@@ -124,7 +124,7 @@ def _give_back(life: Life) -> str:
         life.check(what, held=False, figures="the command does not say")
     stage.standing.quorum = Quorum.ABSENT
     stage.save()
-    return said
+    return output
 
 
 def _to_zookeeper(life: Life) -> None:
@@ -153,8 +153,8 @@ def copying(life: Life) -> None:
         def back() -> None:
             held()
             began = f"rollback from: {_COPYING}:"
-            said = _give_back(life)
-            life.check("it went back from the copy", began in said, said.splitlines()[0])
+            output = _give_back(life)
+            life.check("it went back from the copy", began in output, output.splitlines()[0])
 
         *others, last = stage.cluster.brokers
         for broker in others:
@@ -184,7 +184,7 @@ def _forget(life: Life) -> Callable[[Broker], None]:
     def remove(broker: Broker) -> None:
         folder = broker.data / _COPY
         if release_of(life, broker) in KEEPS_ITS_LOG and folder.exists():
-            life.say(f"  broker {broker.id}: rm -r {folder.name} in its log.dirs")
+            life.print_line(f"  broker {broker.id}: rm -r {folder.name} in its log.dirs")
             shutil.rmtree(folder)
 
     return remove
@@ -208,7 +208,7 @@ def finalise(life: Life) -> None:
     One of 3.4 does not say whether it has the flag: the same restart makes it one of 3.9.
     """
     stage = life.stage
-    life.say(commands.missing(stage))
+    life.print_line(commands.missing(stage))
     change = "with the flag to without"
     if stage.standing.release == OLDEST:
         change += f", {OLDEST} to {NEWEST}"
@@ -226,7 +226,7 @@ def finalise(life: Life) -> None:
         # The leader has to learn of every flag first.
         stage.wait("a hold", lambda: stage.status()["finalisation"]["state"] == "held")
         life.check("the migration is held open", held=True)
-        life.say(commands.finalise(stage))
+        life.print_line(commands.finalise(stage))
     commands.wait_finalised(stage)
     stage.end_zookeeper()
 
@@ -248,9 +248,9 @@ def to_4_1(life: Life) -> None:
 def to_4_3(life: Life) -> None:
     """Brokers become those of 4.3.0; the level of 4.0 is refused."""
     _all_to(life, "4.3.0")
-    said = commands.refused_level(life.stage, LEVEL + 1)
-    named = f"{LEVEL + 1}" in said and "Local controller" in said
-    life.check("a level beyond 3.9 is refused by name", named, said.strip())
+    output = commands.refused_level(life.stage, LEVEL + 1)
+    named = f"{LEVEL + 1}" in output and "Local controller" in output
+    life.check("a level beyond 3.9 is refused by name", named, output.strip())
 
 
 def _all_to(life: Life, release: str) -> None:

@@ -119,7 +119,7 @@ class Stage:
             _security(standing.release) if self.secured else {},
         )
         for number, node in made.nodes.items():
-            self._as_said(number, node)
+            self._apply_settings(number, node)
         return made
 
     def plan_quorum(self) -> None:
@@ -166,11 +166,11 @@ class Stage:
             TimeoutError: none leads.
         """
         node = self.controllers.nodes[number]
-        self._as_said(number, node)
+        self._apply_settings(number, node)
         node.start().wait_started()
         self.status()
 
-    def _as_said(self, number: int, node: Bridge) -> None:
+    def _apply_settings(self, number: int, node: Bridge) -> None:
         standing = self.standing
         node.release = standing.controllers_release or standing.release
         node.zk = None if number in standing.without_flag else self.zk.hosts
@@ -346,8 +346,8 @@ class Stage:
                 records = lag.get("records_without_no_ops")
                 dual = migration is not None and migration["migration_state"] == "MIGRATION"
                 by_log = records is not None or not dual
-                who = status["node_id"], status["leader_epoch"]
-                return Ruling(True, who, records, lag.get("ms"), by_log=by_log)
+                controller = status["node_id"], status["leader_epoch"]
+                return Ruling(True, controller, records, lag.get("ms"), by_log=by_log)
         alive = {broker.id for broker in self.cluster.brokers if broker.alive}
         holder = None
         if self.standing.zookeeper and self.zk.alive:

@@ -47,7 +47,7 @@ class Ruling:
 
     someone: bool
     """Whether a controller, of either mode, carries out changes."""
-    who: Any = None
+    controller: Any = None
     """The controller, with its epoch; None: nobody, or not known."""
     lag_records: int | None = None
     """Committed records that ZooKeeper lacks; None where that is not known, or not asked for."""
@@ -70,7 +70,7 @@ class RulingWatch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="ruling", daemon=True)
         self._last_s: float | None = None
-        self.nobody_s = 0.0
+        self.without_controller_s = 0.0
         """Seconds in which nobody ruled: from the look that saw nobody to the next one."""
         self.lag_records = 0
         """Longest lag seen."""
@@ -86,17 +86,17 @@ class RulingWatch:
     def take(self, seen: Ruling, now_s: float) -> None:
         """Enter what was seen; ``now_s``: when the look began."""
         if self._last_s is not None and self._absent:
-            self.nobody_s += now_s - self._last_s
+            self.without_controller_s += now_s - self._last_s
         self._absent = not seen.someone
         self._last_s = now_s
         if seen.by_log:
             self.quorum_s = now_s if self.quorum_s is None else self.quorum_s
             self.quorum_until_s = now_s
-        if seen.who is not None:
-            if self._ruler is not None and self._ruler[0] != seen.who:
+        if seen.controller is not None:
+            if self._ruler is not None and self._ruler[0] != seen.controller:
                 # The look itself takes time: what was seen may be newer than its begin.
                 self.moved.append((self._ruler[1], self._clock()))
-            self._ruler = seen.who, now_s
+            self._ruler = seen.controller, now_s
         self.lag_records = max(self.lag_records, seen.lag_records or 0)
         self.lag_ms = max(self.lag_ms, seen.lag_ms or 0)
 

@@ -46,8 +46,8 @@ appended (QuorumController.renounce; ``emulator/controller/machine.py``, ``suspe
 _BACKOFF_S: Final = 0.1
 SLOW_S: Final = 20.0
 """A change that waited for longer is printed, as one that was given up."""
-_TOLD: Final = 4
-_TOLD_CHANGES: Final = 200
+_LISTED_ATTEMPTS_MAX: Final = 4
+_SLOW_CHANGES_MAX: Final = 200
 
 
 class GivenUp(NamedTuple):
@@ -148,11 +148,11 @@ def _first_as_last(attempts: Sequence[_Attempt]) -> _Attempt:
     return next(one for one in attempts if one.error is attempts[-1].error)
 
 
-def _told(attempts: Sequence[_Attempt]) -> str:
+def _attempts_text(attempts: Sequence[_Attempt]) -> str:
     """How often each error came, in the order in which it came first, and the longest attempts."""
     errors = Counter(one.error.name for one in attempts)
     counts = ", ".join(f"{count} {name}" for name, count in errors.items())
-    longest = sorted(attempts, key=_Attempt.took_s)[-_TOLD:]
+    longest = sorted(attempts, key=_Attempt.took_s)[-_LISTED_ATTEMPTS_MAX:]
     return f"{counts}; longest: {', '.join(one.text() for one in attempts if one in longest)}"
 
 
@@ -366,9 +366,9 @@ class AdminLoad:
             self._changes.withdraw(change)
         last = attempts[-1]
         waited_s = (time.monotonic_ns() - intended_ns) / 1e9
-        if (waited_s > SLOW_S or not done) and len(self._result.slow) < _TOLD_CHANGES:
+        if (waited_s > SLOW_S or not done) and len(self._result.slow) < _SLOW_CHANGES_MAX:
             self._result.slow.append(
-                f"{change.api} {change.topic}: {waited_s:.1f} s, {_told(attempts)}"
+                f"{change.api} {change.topic}: {waited_s:.1f} s, {_attempts_text(attempts)}"
             )
         if done:
             assert self._begin_ns is not None

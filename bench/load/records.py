@@ -58,7 +58,7 @@ class ProduceLoad:
         value_bytes: size of each record's value.
         first: sequence number of the first record of each partition.
         give_up_s: for so long a record is sent again; then it counts as failed.
-        told: takes each acknowledgement, with the ms since the intended instant.
+        on_acknowledged: takes each acknowledgement, with the ms since the intended instant.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ProduceLoad:
         value_bytes: int = 100,
         first: int = 0,
         give_up_s: float = 60.0,
-        told: Callable[[Acknowledged, float], None] | None = None,
+        on_acknowledged: Callable[[Acknowledged, float], None] | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._targets = [
@@ -82,7 +82,7 @@ class ProduceLoad:
         self._value = bytes(value_bytes)
         self._first = first
         self._give_up_ms = round(give_up_s * 1_000)
-        self._told = told
+        self._on_acknowledged = on_acknowledged
         self._result = ProduceResult()
 
     async def run(self, stop: asyncio.Event) -> ProduceResult:
@@ -137,8 +137,8 @@ class ProduceLoad:
         self._result.longest_ms = max(self._result.longest_ms, waited)
         known = Acknowledged(held.topic, held.partition, held.offset, sequence)
         self._result.acknowledged.append(known)
-        if self._told is not None:
-            self._told(known, waited)
+        if self._on_acknowledged is not None:
+            self._on_acknowledged(known, waited)
 
 
 @dataclass

@@ -82,8 +82,8 @@ class _Ours(Bridge):
             raise ProcessError(f"kraft-bridge rollback: {done.stdout}{done.stderr}")
 
     def compared(self) -> str | None:
-        said = self.status()
-        return None if said is None else said["migration"]["compared_at"]
+        status = self.status()
+        return None if status is None else status["migration"]["compared_at"]
 
     def finalise(self) -> None:
         self.stop(PATIENCE_S)

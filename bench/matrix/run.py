@@ -105,7 +105,7 @@ class Played:
     seconds: float
 
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 def play(
@@ -114,7 +114,7 @@ def play(
     folder: Path,
     *,
     host: ToolHost,
-    say: Say,
+    print_line: PrintLine,
     only: Collection[str] | None = None,
 ) -> Played:
     """Migrate a fresh cluster of a release.
@@ -124,7 +124,7 @@ def play(
         controller: ``ours`` or ``kafka``.
         folder: for its files; made.
         host: Kafka's tools.
-        say: takes each cell as a line.
+        print_line: takes each cell as a line.
         only: names of steps; versions, register and copy are always taken.
 
     Raises:
@@ -142,10 +142,12 @@ def play(
             cells.append(cell)
             if cell.state == GREEN:
                 stage.kept.setdefault("green", set()).add(name)
-            say(line(cell))
+            print_line(line(cell))
         complaints = _complaints(stage)
     for process in [one for one in running() if one not in foreign]:
-        say(f"{release} on {controller}: {process.name} {process.pid} was left behind; it is ended")
+        print_line(
+            f"{release} on {controller}: {process.name} {process.pid} was left behind; it is ended"
+        )
         process.kill()
     return Played(cells, complaints, time.monotonic() - begun)
 
@@ -170,8 +172,8 @@ def _seed(stage: Stage, wanted: Collection[str]) -> None:
             try:
                 one.seed(stage)
             except _FAILURES as error:
-                said = f"{stage.release} in ZooKeeper mode: what {one.name} begins with: "
-                raise ProcessError(f"{said}{_sentence(error)}") from error
+                prefix = f"{stage.release} in ZooKeeper mode: what {one.name} begins with: "
+                raise ProcessError(f"{prefix}{_sentence(error)}") from error
 
 
 def _cell(stage: Stage, name: str, controller: str, so_far: list[Cell]) -> Cell:

@@ -66,6 +66,6 @@ def _restarted(server: Server) -> int:
     return resident_bytes(pid_of(server))
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """The row."""
     return table.plain(rows), True

@@ -65,9 +65,9 @@ def analysed(folder: Path, truth: Truth, master: str) -> dict[str, Any]:
     busy_s, begin_s = machine_cpu_s(), time.monotonic()
     used_before_s = sum(os.times()[:2])
     with (
-        (out / "said.txt").open("w") as said,
+        (out / "said.txt").open("w") as log,
         subprocess.Popen(
-            [*command, "--out", str(out)], stdout=said, stderr=subprocess.STDOUT, env=environment
+            [*command, "--out", str(out)], stdout=log, stderr=subprocess.STDOUT, env=environment
         ) as program,
     ):
         try:
@@ -121,7 +121,7 @@ def wrong(tables: Path, truth: Truth) -> str:
         [felt] = [row for row in latency if row["seen"] == "client response"]
     except (OSError, ValueError, KeyError) as error:
         return f"its tables cannot be read: {error}"
-    told = (
+    figures = (
         ("blocked operations", blocking.get("blocked_operations"), truth.blocked_operations),
         ("blocked ms, summed", blocking.get("total_ms"), truth.blocked_total_ms),
         ("blocked ms", blocking.get("union_ms"), truth.blocked_union_ms),
@@ -132,7 +132,7 @@ def wrong(tables: Path, truth: Truth) -> str:
     )
     return "; ".join(
         f"{what}: {found}, not {true}"
-        for what, found, true in told
+        for what, found, true in figures
         if abs((found or 0) - true) > _NEAR * max(1.0, abs(true))
     )
 

@@ -73,7 +73,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
                 yield {"controller": name, "partitions": asked.partitions, **row}
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Every row."""
     return table.plain(rows), True
 

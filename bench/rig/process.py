@@ -104,7 +104,7 @@ def _watchdog(_parent: int) -> int:
     return writing
 
 
-def _tell_watchdog(sign: str, group: int) -> None:
+def _notify_watchdog(sign: str, group: int) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(_watchdog(os.getpid()), f"{sign} {group}\n".encode())
 
@@ -167,7 +167,7 @@ class Process:
                 start_new_session=True,
             )
             _alive.add(self)
-            _tell_watchdog("+", self._child.pid)
+            _notify_watchdog("+", self._child.pid)
         return self
 
     @property
@@ -310,7 +310,7 @@ class Process:
         with _lock:
             if self in _alive:
                 _alive.discard(self)
-                _tell_watchdog("-", self._child.pid)
+                _notify_watchdog("-", self._child.pid)
         return self._child.returncode
 
 

@@ -22,7 +22,7 @@ from bench.runs.zookeepers import Servers
 
 _CONNECT_S = 10.0
 _IN_USE: set[str] = set()
-_TOLD: set[str] = set()
+_REPORTED: set[str] = set()
 
 
 class ZooKeeperUnreachableError(OSError):
@@ -53,12 +53,12 @@ def problem(case: Case) -> str | None:
     return None
 
 
-def check(hosts: str, say: Callable[[str], None]) -> None:
+def check(hosts: str, print_line: Callable[[str], None]) -> None:
     """See whether it answers, and remove what a bench that was killed has left there.
 
     Args:
         hosts: without a chroot.
-        say: is given a line for each chroot that is removed, or that may have to be.
+        print_line: is given a line for each chroot that is removed, or that may have to be.
 
     Raises:
         ZooKeeperUnreachableError: it does not.
@@ -69,7 +69,7 @@ def check(hosts: str, say: Callable[[str], None]) -> None:
         raise ZooKeeperUnreachableError(str(error)) from error
     try:
         client.start(_CONNECT_S)
-        leftovers.remove(client, _IN_USE, _TOLD, say)
+        leftovers.remove(client, _IN_USE, _REPORTED, print_line)
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
         raise ZooKeeperUnreachableError(str(error) or type(error).__name__) from error
     finally:
@@ -78,11 +78,11 @@ def check(hosts: str, say: Callable[[str], None]) -> None:
 
 
 @contextlib.contextmanager
-def borrowed(hosts: str, run_id: str, say: Callable[[str], None]) -> Iterator[Borrowed]:
+def borrowed(hosts: str, run_id: str, print_line: Callable[[str], None]) -> Iterator[Borrowed]:
     """Make a chroot for a row, and remove it afterwards."""
     chroot = f"/{leftovers.NAME}{run_id}-{secrets.token_hex(4)}"
     with connected(hosts) as client:
-        leftovers.remove(client, _IN_USE, _TOLD, say)
+        leftovers.remove(client, _IN_USE, _REPORTED, print_line)
         _IN_USE.add(chroot)
         client.create(chroot, leftovers.data(leftovers.this_process()))
         try:

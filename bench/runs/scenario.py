@@ -129,8 +129,8 @@ class Planned:
     def digest(self) -> str:
         """Of all that decides what is measured: a row of another digest is taken again."""
         warm_up = asdict(self.scenario.warm_up)
-        told = [self.scenario.kind, asdict(self.case), warm_up, self.target, self.zookeeper]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        content = [self.scenario.kind, asdict(self.case), warm_up, self.target, self.zookeeper]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def seconds(self) -> float:

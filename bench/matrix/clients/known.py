@@ -27,7 +27,7 @@ class Known:
         columns: where.
         why: the reason, one sentence.
         short: what stands in the table.
-        says: pattern that the answer must hold.
+        contains: pattern that the answer must hold.
         aside: pattern of all that may differ: without it both answers must be the same.
     """
 
@@ -36,12 +36,12 @@ class Known:
     columns: tuple[str, ...]
     why: str
     short: str
-    says: str | None = None
+    contains: str | None = None
     aside: str | None = None
 
     def explains(self, theirs: str, answer: str) -> bool:
         """Whether two answers differ in what is meant, and in nothing else that can be told."""
-        if self.says is not None and re.search(self.says, answer) is None:
+        if self.contains is not None and re.search(self.contains, answer) is None:
             return False
         return self.aside is None or self._rest(theirs) == self._rest(answer)
 
@@ -74,7 +74,7 @@ KNOWN: Final = (
         OUR_BROKER,
         "our broker stores no records, groups and transactions: INVALID_REQUEST",
         "no records",
-        says="INVALID_REQUEST|InvalidRequestException",
+        contains="INVALID_REQUEST|InvalidRequestException",
     ),
     Known(
         "Java client .*",
@@ -82,7 +82,7 @@ KNOWN: Final = (
         OUR_BROKER,
         "our broker has no loggers to change: INVALID_REQUEST",
         "no loggers",
-        says="InvalidRequestException: This node has no loggers",
+        contains="InvalidRequestException: This node has no loggers",
     ),
     Known(
         "Java client .*",
@@ -90,6 +90,6 @@ KNOWN: Final = (
         OUR_BROKER,
         "our broker has no text for each config",
         "no texts",
-        says="documentation=null",
+        contains="documentation=null",
     ),
 )

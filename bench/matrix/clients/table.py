@@ -77,9 +77,9 @@ def judge(found: Sequence[Row], reasons: Sequence[Known]) -> Judged:
     wrong = []
     for row in found:
         for column in row.differing():
-            told, theirs = row.texts[column], row.texts[REFERENCE]
+            answer, theirs = row.texts[column], row.texts[REFERENCE]
             why = next((one for one in reasons if one.fits(row.client, row.call, column)), None)
-            if why is None or not why.explains(theirs, told):
+            if why is None or not why.explains(theirs, answer):
                 wrong.append((row, column))
             else:
                 known[row.client, row.call, column] = why

@@ -152,8 +152,8 @@ def reassignment(stage: Stage) -> None:
     )
     tree, _ = stage.agree()
     partition = tree.plain.topics[topic]["partitions"][0]
-    told = partition["replicas"], partition["adding"], partition["removing"]
-    same("reassigned partition", told, (list(after), [], []))
+    actual = partition["replicas"], partition["adding"], partition["removing"]
+    same("reassigned partition", actual, (list(after), [], []))
     answer = stage.ask(m.ListPartitionReassignmentsRequest(topics=None, timeout_ms=TIMEOUT_MS))
     accepted("ListPartitionReassignments", answer.error_code)
     same("reassignments under way", answer.topics, [])
