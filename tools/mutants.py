@@ -142,7 +142,7 @@ class Copies:
 
     @contextmanager
     def one(self, fault: Mutant | None = None) -> Iterator[Path]:
-        """A copy that nobody else uses, with this fault in it until it is given back."""
+        """A copy for one user at a time, with this fault in it until the copy is returned."""
         folder = self._free.get()
         try:
             if fault is None:

@@ -127,7 +127,7 @@ def _response(
 
 
 def _plain(message: Any, version: int) -> Any:
-    """Plain values without what says nothing: fields of other versions, empty tags."""
+    """Plain values without fields of other versions and without empty tags."""
     return _without_tags(to_plain(layout(type(message), version), message))
 
 

@@ -83,7 +83,7 @@ class Idle:
 def interrupts() -> Iterator[threading.Event]:
     """An event that the first SIGINT sets; the second one raises KeyboardInterrupt.
 
-    pyspark's own handler talks to Java in the middle of whatever is being said to it. Only the main
+    pyspark's own handler calls Java even while another call to Java is under way. Only the main
     thread may use this.
     """
     stop = threading.Event()

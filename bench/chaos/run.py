@@ -36,7 +36,7 @@ WriteEvent = Callable[[str, dict[str, Any]], None]
 
 
 class Leadership:
-    """Asks the controllers now and then who leads, in a thread; knows the leader last seen."""
+    """Asks the controllers for the leader every half second, in a thread, and keeps the answers."""
 
     def __init__(self, stage: Stage, write_event: WriteEvent) -> None:
         self._stage = stage
@@ -46,10 +46,10 @@ class Leadership:
         self._lock = threading.Lock()
         self._error: Exception | None = None
         self.seen: dict[int, set[int]] = {}
-        """Epoch -> who said that it leads in it."""
+        """Epoch -> node ids of the controllers that answered as its leader."""
 
     def ask(self) -> Sequence[quorum.Leader]:
-        """Who says now that it leads, by epoch; all of it is entered into ``seen``."""
+        """The controllers that answer as leader now, by epoch; each is added to ``seen``."""
         found = quorum.leaders(self._stage)
         with self._lock:
             for one in found:
@@ -170,7 +170,7 @@ def _revive(stage: Stage, write_event: WriteEvent) -> None:
 
 
 def _create(stage: Stage) -> None:
-    """Create the topics of the records; what a slow machine leaves open is asked again."""
+    """Create the topics of the records; a request without an answer in time is sent again."""
     topics = [
         api.topic(name, count, 3, {"min.insync.replicas": "2"}) for name, count in RECORDS.items()
     ]
@@ -241,7 +241,7 @@ def _migrating(stage: Stage) -> bool:
 def _strike(
     stage: Stage, clients: Clients, leadership: Leadership, write_event: WriteEvent
 ) -> list[Period]:
-    """Strike until the time of the load is over; returns when controllers were, monotonic ms."""
+    """Strike until the load's time is over; returns when controllers were struck, monotonic ms."""
     begin = time.monotonic()
     options = stage.options
     sizes = {kind: len(stage.servers(kind)) for kind in ("controller", "broker", "zookeeper")}
@@ -308,7 +308,7 @@ def _shape(address: str) -> api.Shape:
 
 
 def _ours_leads(stage: Stage, write_event: WriteEvent) -> Controller:
-    """Let one of ours lead, which compares the stores; what Kafka's leader left is told first."""
+    """Make a controller of ours the leader; first log the differences that Kafka's leader left."""
     while True:
         leader = wait_for("a leader", lambda: quorum.leaders(stage), PATIENCE_S)[-1]
         server = stage.controllers[IDS.index(leader.node_id)]
@@ -322,7 +322,7 @@ def _ours_leads(stage: Stage, write_event: WriteEvent) -> Controller:
 
 
 def _followed(stage: Stage, leader: quorum.Leader) -> bool:
-    """Whether another one leads, in a later epoch."""
+    """Whether another controller leads, in a later epoch."""
     return any(
         one.epoch > leader.epoch and one.node_id != leader.node_id for one in quorum.leaders(stage)
     )

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class StepError(RuntimeError):
-    """A step cannot be done now, or failed; the message says why."""
+    """A step cannot be done now, or failed; the message has the reason."""
 
 
 def ready() -> None:

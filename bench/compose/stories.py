@@ -22,7 +22,7 @@ class Command:
 
     text: str
     expected: tuple[str, ...] = ()
-    """Each must stand in what it prints."""
+    """Texts that must occur in the command's output."""
     healthy: bool = False
     """Whether every health check of its file must hold afterwards."""
 

@@ -92,7 +92,7 @@ def _check(stage: Stage, narrator: Narrator, watch: Watch, epoch_before: int) ->
     controllers = stage.controllers
 
     def owned() -> bool:
-        controllers.wait_dual_write()  # whoever leads by now
+        controllers.wait_dual_write()  # of the controller that leads now
         owner = stage.znode("/controller")
         return owner is not None and owner["brokerid"] == controllers.leader
 

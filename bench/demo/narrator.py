@@ -25,7 +25,7 @@ class Check:
     step: int
     what: str
     held: bool | None
-    """None: not judged, and ``figures`` says why."""
+    """None: not judged; ``figures`` holds the reason."""
     figures: str
     of_speed: bool = False
     """Whether it is of rate or latency, of the report, or of when something happened, and not of

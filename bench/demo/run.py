@@ -31,7 +31,7 @@ _ASCII: Final = frozenset({"C", "POSIX"})
 """With these as LC_ALL Java finds no folder whose name has other letters; as LANG, Python tells its
 children better."""
 
-# Their messages say enough; anything else is shown with its traceback.
+# The messages of these errors are enough; other errors are shown with their traceback.
 _EXPECTED: Final = (
     ProcessError,
     RefusedError,

@@ -104,7 +104,7 @@ def _wait_whole(stage: Stage) -> None:
 
 
 def ask(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run one call to its end, from outside any event loop."""
+    """Run one coroutine to its end in a new event loop."""
     return asyncio.run(work())
 
 

@@ -38,7 +38,7 @@ class Watch:
         self.states: list[str] = []
         """Driver states seen, in order."""
         self.copied = 0
-        """Most records that a leader said it has copied; the next leader copies none."""
+        """The most copied records that a leader reported; a later leader copies none."""
         self.lag_max = 0
         """Longest write-behind lag seen, in records."""
 

@@ -109,7 +109,7 @@ class _Producer:
 
 
 class Librdkafka(_Producer):
-    """That of confluent-kafka."""
+    """The producer of confluent-kafka."""
 
     def __init__(
         self, bootstrap: str, first: int, on_acknowledged: Callable[[Acknowledged, float], None]
@@ -147,7 +147,7 @@ class Librdkafka(_Producer):
 
 
 class KafkaPython(_Producer):
-    """That of kafka-python."""
+    """The producer of kafka-python."""
 
     def __init__(
         self, bootstrap: str, first: int, on_acknowledged: Callable[[Acknowledged, float], None]
@@ -185,7 +185,7 @@ class KafkaPython(_Producer):
 
 
 class LifeClients(Clients):
-    """All of them.
+    """All clients of a life.
 
     Args:
         bootstrap: ``host:port,...`` of brokers.

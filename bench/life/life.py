@@ -34,7 +34,7 @@ class Life:
         stage: servers that were started as they were left.
         clients: that run.
         book, waits: that the clients write.
-        print_line: takes lines for whoever watches.
+        print_line: takes each line of progress.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class Life:
         return row
 
     def check(self, what: str, held: object, figures: str = "") -> None:
-        """Enter a check; ``figures`` say what was seen."""
+        """Record the result of a check; ``figures``: the measured values."""
         text = f"{what} ({figures})" if figures else what
         (self.row.checks if held else self.row.wrong).append(text)
         self.print_line(f"  {'held' if held else 'WRONG'}: {text}")
 
     def check_speed(self, what: str, held: object, figures: str, sharing: Sharing) -> None:
-        """Enter a check of speed: what did not hold is not judged if the machine was busy."""
+        """Record a check of speed; on a busy machine a failed one is listed as not judged."""
         if held or not sharing.busy:
             self.check(what, held, figures)
             return
@@ -181,7 +181,7 @@ class Life:
 
     # ------------------------------------------------------------- checks
     def _judge(self, ruled_s: float | None = None) -> None:
-        """What holds at the end of every phase; ``ruled_s``: since when our controllers rule."""
+        """Check what must hold after each phase; ``ruled_s``: since when ours is active."""
         dual = self.stage.standing.quorum is Quorum.MIGRATING and self._migrated()
         if dual:
             log, wrong = stores.agree(self.stage)
@@ -230,7 +230,7 @@ class Life:
         return bool(migration["migration_state"] == "MIGRATION")
 
     def same_metadata(self) -> None:
-        """Check that every broker tells its clients the same."""
+        """Check that every broker answers Metadata requests of clients equally."""
         wrong: list[str] = []
         answers: dict[int, dict[str, object]] = {}
 

@@ -1,7 +1,7 @@
 """Passwords, rights and limits, changed in each phase; what brokers must then enforce.
 
 In phase number n user ``alice`` has a password and a quota of that number, by SCRAM; ``reader``,
-who logs in by PLAIN, may always describe one topic, and the other one in odd phases only.
+who logs in by PLAIN, may describe one topic in every phase, and another topic in odd phases only.
 """
 
 from __future__ import annotations

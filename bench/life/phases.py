@@ -26,7 +26,7 @@ OLDEST: Final = "3.4.1"
 LEVEL, LEVEL_NAME = 21, "3.9-IV0"
 """The newest metadata.version of the bridge releases."""
 KEEPS_ITS_LOG: Final = frozenset({"3.4.1", "3.5.2", "3.6.2"})
-"""Brokers of these keep what they fetched of another quorum's log; from 3.7 they clear it."""
+"""Brokers of these releases keep the log of an earlier quorum; from 3.7 brokers delete it."""
 AT_THE_CLAIM: Final = frozenset(
     f"{api} STALE_CONTROLLER_EPOCH" for api in ("CreateTopics", "IncrementalAlterConfigs")
 )
@@ -109,7 +109,7 @@ def rollback(life: Life) -> None:
 
 
 def _give_back(life: Life) -> str:
-    """Let the controllers end and a broker rule; returns what the command says."""
+    """Roll back: controllers end, a broker becomes the controller; returns the command's output."""
     stage = life.stage
     shared = Shared()
     output = commands.rollback(stage)
@@ -120,7 +120,7 @@ def _give_back(life: Life) -> str:
     if freed is not None:
         took_ms = int(freed[1].replace(",", ""))
         life.check_speed(what, took_ms <= _FREED_MS_MAX, f"{took_ms} ms", sharing)
-    elif not life.row.cut:  # one that was cut has measured nothing
+    elif not life.row.cut:  # a phase that was cut has measured nothing
         life.check(what, held=False, figures="the command does not say")
     stage.standing.quorum = Quorum.ABSENT
     stage.save()
@@ -141,8 +141,8 @@ def _to_zookeeper(life: Life) -> None:
 def copying(life: Life) -> None:
     """An attempt whose copy comes to no end, as ZooKeeper does not answer: everything goes back.
 
-    The last broker that restarts with the flag begins the copy. Until somebody rules again its
-    replicas do not get in sync.
+    The copy begins when the last broker restarts with the flag. The replicas of this broker do not
+    get in sync until a controller is active again.
     """
     stage = life.stage
     if stage.standing.quorum is Quorum.MIGRATING or _in_mode(life, Mode.MIGRATING):
@@ -223,7 +223,7 @@ def finalise(life: Life) -> None:
             functools.partial(stage.standing.without_flag.append, number),
         )
     if stage.holds:
-        # The leader has to learn of every flag first.
+        # The leader must first learn that every controller runs without the flag.
         stage.wait("a hold", lambda: stage.status()["finalisation"]["state"] == "held")
         life.check("the migration is held open", held=True)
         life.print_line(commands.finalise(stage))

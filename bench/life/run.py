@@ -44,7 +44,7 @@ _FAILURES: Final = (
     OSError,  # with it TimeoutError and ConnectionError
     subprocess.CalledProcessError,
 )
-"""What a server that ends, refuses or does not answer makes of a phase."""
+"""Errors that a phase raises if a server ends, refuses or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Options:
     until: str | None = None
     """The last phase to play; None: all."""
     again: bool = False
-    """Begin anew, whatever is there."""
+    """Begin anew, even if an earlier run can be continued."""
     whole: bool = False
-    """Whether nothing is left out."""
+    """Whether all phases of all releases are run."""
 
 
 def run(options: Options) -> int:

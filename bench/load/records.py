@@ -28,12 +28,12 @@ logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 
 
 class Acknowledged(NamedTuple):
-    """A record the cluster said it holds."""
+    """A record that the cluster acknowledged."""
 
     topic: str
     partition: int
     offset: int
-    """`UNKNOWN_OFFSET` if the cluster did not say where: it holds it from an earlier attempt."""
+    """`UNKNOWN_OFFSET` if the answer has no offset: an earlier attempt wrote the record."""
     sequence: int
 
 
@@ -241,7 +241,7 @@ class Verdict:
     missing: tuple[Acknowledged, ...]
     """Acknowledged, but not at that offset with that key."""
     duplicated: tuple[tuple[str, int, int], ...]
-    """(topic, partition, sequence) that stands there more than once."""
+    """(topic, partition, sequence) of records that occur more than once."""
     out_of_order: tuple[tuple[str, int, int], ...]
     """(topic, partition, offset) whose sequence number is below one before it."""
 

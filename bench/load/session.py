@@ -54,10 +54,10 @@ class LoadOutcome:
     waits: defaultdict[str, array[float]] = field(default_factory=lambda: defaultdict(_of_doubles))
     """API -> ms from the intended instant, of changes that were carried out."""
     lacks: str = ""
-    """What is missing in its trace."""
+    """What is missing in the trace of the load."""
 
     def add(self, other: LoadOutcome) -> None:
-        """Put another share to it."""
+        """Add the result of another process."""
         self.result.add(other.result)
         for api, waits in other.waits.items():
             self.waits[api].extend(waits)

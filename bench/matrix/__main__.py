@@ -57,7 +57,7 @@ def main() -> int:
 def _release(
     release: str, root: Path, host: ToolHost, steps: list[str] | None, *, beside: bool
 ) -> list[Cell]:
-    """Ours, and Kafka's own where ours is red or it was asked for."""
+    """Cells of our controller, and of Kafka's own where ours are red or ``beside`` is set."""
     done = play(
         release, table.OURS, root / f"{release}-ours", host=host, print_line=print_line, only=steps
     )
@@ -74,14 +74,14 @@ def _release(
 
 
 def report(release: str, controller: str, done: Played) -> None:
-    """Say how long it took, and what the brokers complained of."""
+    """Print how long a migration took, and which warnings and errors the brokers logged."""
     print_line(f"{release} on {controller}: {done.seconds:.0f} s")
     for kind, count in done.complaints.most_common():
         print_line(f"    {count:5} {kind}")
 
 
 def print_line(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 

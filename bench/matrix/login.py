@@ -32,9 +32,9 @@ def call_as(address: str, mechanism: str, user: str, password: str, *requests: A
     Args:
         address: ``host:port`` of a SASL listener.
         mechanism: ``PLAIN`` or one of `HASHES`.
-        user: who logs in.
+        user: name of the user that logs in.
         password: as the broker knows it.
-        requests: none to try the login only.
+        requests: sent after the login; with none of them only the login is tried.
 
     Raises:
         LoginError: refused.

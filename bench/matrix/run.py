@@ -1,8 +1,8 @@
 """Run the steps of one release on one controller, until one fails.
 
-A step that the release does not have is not taken. What follows a red step is not taken either: it
-would be judged on what the red one left behind. So one flaw is one red cell, and every step that
-nobody has seen to work is told.
+A step that the release does not have is not run. Steps after a red step are not run either: they
+would start from the state that the failed step left behind. So one defect makes one red cell, and
+the table names every step that was not run.
 """
 
 from __future__ import annotations
@@ -162,10 +162,10 @@ def steps_of(only: Collection[str] | None) -> list[str]:
 
 
 def _seed(stage: Stage, wanted: Collection[str]) -> None:
-    """Give the old cluster what the steps begin with.
+    """Create in the old cluster what the steps need before the migration.
 
     Raises:
-        ProcessError: it does not take that.
+        ProcessError: the old cluster refuses it.
     """
     for one in CLASSES:
         if (one.name in wanted or one.name == "topics") and not not_known(stage.release, one.name):

@@ -84,7 +84,7 @@ def _words(
 
 
 def markdown(cells: Sequence[Cell], expected: Iterable[tuple[str, str]] = ()) -> str:
-    """The table with its notes; Kafka's own controller stands beside where it was asked."""
+    """The table with its notes; cells of Kafka's own controller are shown beside ours."""
     words = _words(cells, expected)
     theirs = {(c.release, c.step): c.state for c in cells if c.controller == KAFKA}
     releases = list(dict.fromkeys(release for release, _ in words))

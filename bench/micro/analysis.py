@@ -60,14 +60,14 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
-    """Every row, what they say together, and whether all count."""
+    """Every row, a summary of all rows, and whether all rows count."""
     ordered = sorted(rows, key=lambda row: (row["rows"], row["master"]))
     text = table.plain([{name: row[name] for name in SHOWN} for row in ordered])
     return "\n".join([text, "", *sentences(rows)]), not any(row["void"] for row in rows)
 
 
 def sizes(rows: int) -> list[int]:
-    """The trials, and what is asked for; smaller ones than 10,000 rows say nothing.
+    """Sizes of the trials, then the size asked for; trials below 10,000 rows are useless.
 
     >>> sizes(50_000_000), sizes(300_000)
     ([200000, 2000000, 50000000], [12000, 300000])
@@ -78,7 +78,7 @@ def sizes(rows: int) -> list[int]:
 def _taken(
     asked: Namespace, folder: Path, wanted: int, master: str, before: Sequence[table.Row]
 ) -> dict[str, Any]:
-    """One row; how long it will take is said first, as far as it is known."""
+    """Take one row; first print how long it will take, if that is known."""
     own = folder / f"rows-{wanted}"
     try:
         truth = one_analysis.trace(own, wanted)

@@ -82,7 +82,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[Row]:
 
 
 def summary(rows: Sequence[Row]) -> tuple[str, bool]:
-    """Medians of both stacks; whether ours is slower is said, and decides nothing."""
+    """Medians of both stacks; a slower result of ours is printed, and is no failure."""
     taken = [row for row in rows if row["what"] != "machine"]
     text = table.beside(taken, ("what", "linger_ms"), "stack", [*STACKS], FIGURES)
     [machine] = [row for row in rows if row["what"] == "machine"]
@@ -287,7 +287,7 @@ def _until(ready: Callable[[], Any]) -> float:
 
 
 def _claims(server: Controller) -> int:
-    """How often a controller says in its log that dual write has begun."""
+    """How often a controller logged that dual write has begun."""
     mark = "to=DUAL_WRITE" if isinstance(server, Bridge) else "to DUAL_WRITE state"
     return sum(mark in line for line in server.lines())
 

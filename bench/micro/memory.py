@@ -36,7 +36,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
-    """Make partitions, restart, and look at each point; one row.
+    """Create partitions, restart, and measure the memory at each point; one row.
 
     Raises:
         RpcRefusedError: a topic was refused.

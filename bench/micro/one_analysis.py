@@ -101,7 +101,7 @@ def analysed(folder: Path, truth: Truth, master: str) -> dict[str, Any]:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Have ended what still runs, after an interrupt."""
+    """End the processes that still run after an interrupt."""
     if program.returncode is not None:
         return
     program.terminate()
@@ -113,7 +113,7 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 
 def wrong(tables: Path, truth: Truth) -> str:
-    """What an analysis found that is not the truth; empty if nothing."""
+    """Results of an analysis that differ from the truth of the trace; empty if none does."""
     try:
         # Without a freeze there is no row of what it blocked.
         blocking, multis = _only(tables / "blocking"), _only(tables / "coalescing")
@@ -138,7 +138,7 @@ def wrong(tables: Path, truth: Truth) -> str:
 
 
 def _only(table: Path) -> Mapping[str, Any]:
-    """The one row of a table; nothing of an empty one."""
+    """The only row of a table; empty if the table has none."""
     found: list[dict[str, Any]] = pq.read_table(table).to_pylist()
     if len(found) > 1:
         raise ValueError(f"{table.name} has {len(found)} rows")

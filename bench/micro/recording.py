@@ -91,7 +91,7 @@ class Burst:
 
 
 def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
-    """Pairs; who is first turns from pair to pair.
+    """Pairs of rows; the controller that runs first alternates between pairs.
 
     Raises:
         ProcessError: a server did not start or did not get there in time.

@@ -85,7 +85,7 @@ def analyze(
     twice = [place for place, times in Counter(map(_plain, places)).items() if times > 1]
     if twice:
         raise NoSuchTraceError(f"{twice[0]} is given twice: its rows would count as repeats")
-    # Before minutes of work: whether what comes of it can be written.
+    # Before minutes of work, check that the results can be written.
     make_folder(Path(out_dir))
     with interruptible() as again:
         spark = _session(master, remote)
@@ -159,7 +159,7 @@ def look(place: str, *, bench_runs: bool = True) -> None:
 def report(
     spark: SparkSession, trace: str, out: Path, also: Sequence[ReportSection] = ()
 ) -> Analysis:
-    """The same in a session that stays open."""
+    """As `analyze`, in a Spark session that stays open."""
     return report_over(spark, read(spark, trace), out, also)
 
 

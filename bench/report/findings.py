@@ -148,7 +148,7 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
 
 
 def _never(tables: Tables) -> str:
-    """That nothing waited, with what was asked of it: without a load it says little."""
+    """The text for a run in which no operation waited, with the load, which it depends on."""
     text = "never: no operation waited for ZooKeeper"
     per_s, lags = _per_s(tables), tables["lag_summary"]
     text += f", at {per_s:.1f} changes/s" if per_s else ", and the trace holds no load"

@@ -98,7 +98,7 @@ def sweep_findings(found: Conclusions) -> list[Finding]:
 
 
 def _blocked_runs(found: Conclusions) -> Iterable[Finding]:
-    """What all runs say of blocking, also those that belong to no sweep of rates."""
+    """Blocking in all runs, also in those that belong to no sweep of rates."""
     shares = {
         run.run_id: run.blocked_share
         for run in found.runs

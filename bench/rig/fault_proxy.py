@@ -201,7 +201,7 @@ class FaultProxy:
         return self._do(abort)
 
     def refuse(self, *, on: bool = True) -> None:
-        """Close new connections at once, as if nobody listened; cuts those there are."""
+        """Close new connections at once, as if the port were closed; cut the existing ones."""
         self._do(lambda: setattr(self, "_refuse", on))
         if on:
             self.cut()

@@ -1,8 +1,8 @@
 """A ZooKeeper that is there already: each row gets a chroot of its own in it.
 
-It is neither fresh nor known to be idle, its processes are not seen, and nothing may be done to it:
-no faults, no delay. So rows on it say less than rows on a server of the bench. What a bench that
-was killed has left there is removed (``leftovers``).
+That ZooKeeper is neither fresh nor known to be idle, its processes cannot be measured, and the
+bench injects no faults or delays into it. So rows on it show less than rows on a server of the
+bench. Chroots that a killed bench has left in it are removed (``leftovers``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REPORTED: set[str] = set()
 
 
 class ZooKeeperUnreachableError(OSError):
-    """Nothing answers at that address, or it refuses."""
+    """No ZooKeeper answers at that address, or it refuses the connection."""
 
 
 class Borrowed(Servers):
@@ -44,7 +44,7 @@ class Borrowed(Servers):
 
 
 def problem(case: Case) -> str | None:
-    """Why a case cannot be run on it; None if it can."""
+    """Why a case cannot be run on a borrowed ZooKeeper; None if it can."""
     for key in ("latency_ms", "freeze_s", "kill_leader"):
         if getattr(case, key):
             return f"case {case.name}: {key} needs a ZooKeeper of the bench, without --zookeeper"
@@ -54,11 +54,12 @@ def problem(case: Case) -> str | None:
 
 
 def check(hosts: str, print_line: Callable[[str], None]) -> None:
-    """See whether it answers, and remove what a bench that was killed has left there.
+    """Check that a ZooKeeper answers, and remove what a killed bench has left in it.
 
     Args:
         hosts: without a chroot.
-        print_line: is given a line for each chroot that is removed, or that may have to be.
+        print_line: takes a line for each chroot that is removed, or that an operator may have to
+            remove.
 
     Raises:
         ZooKeeperUnreachableError: it does not.

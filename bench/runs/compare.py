@@ -135,7 +135,7 @@ def _worse(measure: Measure, before: float, after: float) -> float:
 
 
 def _beyond_chance(measure: Measure, was: Sequence[float], now: Sequence[float]) -> bool:
-    """Whether the best after is worse than the worst before; of single rows nobody knows."""
+    """Whether the best row after is worse than the worst before; single rows cannot show this."""
     if min(len(was), len(now)) < 2:
         return True
     return max(now) < min(was) if measure.more else min(now) > max(was)

@@ -3,7 +3,7 @@
 Each row works in a chroot of its own, whose data names the process that made it. A chroot is
 removed when that process is certain to be over: another process cannot have the same host, boot,
 namespace of process ids, process id and start. Of any other chroot, such as one made from another
-machine, only the name is told.
+machine, only the name is printed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def this_process() -> Maker:
 
 
 def data(maker: Maker) -> bytes:
-    """What stands in a chroot that it makes."""
+    """The data of a chroot that this process makes."""
     return msgspec.json.encode(maker)
 
 
@@ -82,13 +82,13 @@ def is_over(maker: Maker, here: Maker) -> bool:
 def remove(
     client: Client, in_use: set[str], reported: set[str], print_line: Callable[[str], None]
 ) -> None:
-    """Remove the chroots that nobody uses any more, and tell of those of which it is not certain.
+    """Remove chroots whose process has ended; print the names of those where this is not known.
 
     Args:
         client: at the root of ZooKeeper.
         in_use: paths of the chroots in which this process works now.
-        reported: paths that were told of already; grows.
-        print_line: is given one line for each.
+        reported: paths that were printed already; grows.
+        print_line: takes one line for each path.
     """
     here = this_process()
     for name in sorted(client.get_children("/")):
@@ -126,7 +126,7 @@ def _remove(client: Client, path: str, maker: Maker, print_line: Callable[[str],
 
 
 def _runs(maker: Maker, here: Maker) -> bool:
-    """Whether it is seen to run."""
+    """Whether the process that made a chroot is seen to run."""
     same = (maker.host, maker.boot, maker.namespace) == (here.host, here.boot, here.namespace)
     return same and _began(maker.pid) == maker.began
 

@@ -39,7 +39,7 @@ _FAILURES: Final = (
     KazooException,
     KazooTimeoutError,
 )
-"""What a server that ends, refuses or does not answer makes of a row."""
+"""Errors that a row raises if a server ends, refuses or does not answer."""
 
 _PAIR: Final = frozenset({"kraft-bridge", OFF})
 """Rows of one round that differ in writing to ZooKeeper alone."""
@@ -69,7 +69,7 @@ def alone(out: Path) -> Iterator[None]:
 
 
 def dry_run(planned: Sequence[Planned], store: Store, print_line: PrintLine) -> None:
-    """Say what would run, and about how long it takes."""
+    """Print which rows would run, and about how long they take."""
     left = [one for one in planned if store.taken(one) is None]
     for one in planned:
         state = "" if one in left else "  (is there)"

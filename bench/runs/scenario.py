@@ -156,7 +156,7 @@ class Planned:
 def planned(
     scenario: Scenario, targets: Sequence[str], repeats: int, zookeeper: str | None = None
 ) -> list[Planned]:
-    """All rows, a round of a case after the other; who is first turns from round to round."""
+    """All rows, round by round; the target that runs first alternates between rounds."""
     rows = []
     for repeat in range(1, repeats + 1):
         for number, case in enumerate(scenario.cases):

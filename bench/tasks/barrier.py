@@ -202,10 +202,10 @@ def _version() -> str:
 def _task(
     order: _Order[T], _numbers: Iterable[int]
 ) -> Iterator[tuple[T | None, TaskFailure | None]]:
-    """What Spark calls in each task. No failure leaves it: Spark would begin anew, or tell less.
+    """What Spark calls in each task. It raises nothing: Spark would retry, or hide the error.
 
-    If Spark begins anew all the same, after it has lost a task, the driver has heard of that: it
-    tells whoever comes then to end at once.
+    If Spark retries all the same, because it lost a task, the driver knows of the loss: it asks
+    the tasks that connect then to end at once.
     """
     context = BarrierTaskContext.get()
     share = Share(context.partitionId(), len(context.getTaskInfos()))

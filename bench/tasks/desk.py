@@ -76,7 +76,7 @@ class TaskDesk:
             thread.join()
 
     def stop(self, how: str) -> None:
-        """Ask all tasks to end, ``orderly`` or ``now``; those that come later hear it too."""
+        """Ask all tasks to end, ``orderly`` or ``now``; tasks that connect later are asked too."""
         with self._lock:
             self._stops.append(how)
             self._send_all(stop=how)
@@ -114,7 +114,7 @@ class TaskDesk:
                     if self._take_message(index, host, json.loads(message)):
                         return
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                """As at an end of the line."""
+                """Treated as an end of the connection."""
             if index is not None:
                 self._failed(TaskFailure(index, host, "lost", "it was lost"))
 

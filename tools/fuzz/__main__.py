@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _again(fuzz: Fuzz, text: str, data: str | None) -> int:
-    """Send one frame and say what comes."""
+    """Send one frame and print the result."""
     server, key, version, number = text.split()
     fuzz.state.wrong.clear()
     fuzz.stage.sweep()

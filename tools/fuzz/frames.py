@@ -26,7 +26,7 @@ _LOGIN: Final = frozenset({17, 36})
 OWN_ID: Final = 7
 """A broker that is only registered, so that its epoch is known."""
 USERS: Final = ("admin", "reader")
-"""Who logs in: a super user, and one who may nothing."""
+"""Users that log in: a super user, and a user without any permission."""
 LogIn: TypeAlias = Literal["plain", "before", "login"]
 """Where a frame goes: to a listener without SASL; to one with SASL before, or after a login."""
 

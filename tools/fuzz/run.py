@@ -111,7 +111,7 @@ class Fuzz:
                 self.one(frame, lane)
         except (OSError, ProcessError) as error:
             self._breaks(frame, error, self._traffic.leave(lane))
-        except Exception:  # noqa: BLE001 - of a thread; the first one says it
+        except Exception:  # noqa: BLE001 - in a thread; the first error is kept and reported
             self._ended = self._ended or traceback.format_exc()
         finally:
             self._traffic.leave(lane)

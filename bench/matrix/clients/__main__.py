@@ -118,7 +118,7 @@ def _column(
 
 
 def print_line(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 

@@ -38,7 +38,7 @@ def _confluent(stage: Stage) -> list[Outcome]:
 
 
 def _futures(call: Callable[[], Any]) -> str:
-    """What became of each future, or what the call raised."""
+    """The result of each future, or the error that the call raised."""
     try:
         made = call()
         found = made if isinstance(made, dict) else {"": made}

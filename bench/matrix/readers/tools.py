@@ -46,7 +46,7 @@ _CACHED_S: Final = 0.5
 _READS_FIRST: Final = re.compile(r"^(--)?(describe|list|alter|delete)|--(execute|verify|cancel)")
 """Commands that ask a broker how things are before they change them, or only that."""
 _KAFKAS_S: Final = 10.0
-"""So long Kafka's controller is waited for: of some changes it never tells."""
+"""How long to wait for Kafka's controller, which never propagates some changes."""
 FILES: Final = {
     "move": {
         "version": 1,
@@ -134,7 +134,7 @@ class Script:
         return done.out
 
     def _wait_cached(self, what: str, count: int) -> None:
-        """Until every broker's cache has that many tokens; Kafka's controller never tells them."""
+        """Wait until every broker caches that many tokens; Kafka's controller never sends them."""
         with contextlib.suppress(WrongError):
             self.stage.each(
                 what,

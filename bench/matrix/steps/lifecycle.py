@@ -36,7 +36,7 @@ def fenced(records: list[dict[str, Any]]) -> dict[int, bool]:
 
 
 def versions(stage: Stage) -> None:
-    """A broker of Kafka in ZooKeeper mode speaks the versions that ours of this release speaks.
+    """Kafka's broker in ZooKeeper mode supports the same API versions as our broker.
 
     So those of KIP-590 that were never released are in no release.
     """
@@ -102,7 +102,7 @@ def broker_death(stage: Stage) -> None:
             and all(leader >= 0 and VICTIM not in isr for leader, _, isr in shape.partitions)
         ),
     )
-    # Another one that a busy machine has kept from its heartbeats comes back.
+    # Another broker, fenced because the busy machine delayed its heartbeats, is unfenced again.
     stage.until(
         f"log in which broker {VICTIM} alone is fenced",
         lambda: [b for b, f in fenced(stage.records()).items() if f] == [VICTIM],

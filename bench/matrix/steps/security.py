@@ -116,7 +116,7 @@ def _change_scram(stage: Stage) -> None:
 
 
 def check_logins(stage: Stage, broker: int) -> bool:
-    """Whether those may log in who are left, with their last passwords, and nobody else."""
+    """Whether the remaining users, and only they, can log in with their last passwords."""
     return (
         may_log_in(stage, broker, "alice", "two", 1)
         and may_log_in(stage, broker, "alice", "one", 2)
@@ -145,7 +145,7 @@ def _create_acls(stage: Stage, *creations: A.AclCreation) -> None:
 
 
 def may_describe(stage: Stage, broker: int, topic: str) -> bool:
-    """Whether ``reader`` is told of a topic there."""
+    """Whether a broker describes a topic to ``reader``."""
     wanted = m.MetadataRequest.MetadataRequestTopic(name=topic)
     request = m.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
     (answer,) = stage.ask_as("reader", request, broker=broker)

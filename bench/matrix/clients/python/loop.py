@@ -30,7 +30,8 @@ def serve(calls: Calls, run_call: Callable[[Callable[[], Any]], str] | None = No
 
     Args:
         calls: name -> call.
-        run_call: runs one and says what became of it; for libraries with results of their own.
+        run_call: makes one call and returns its result or error as text; for libraries whose
+            results need special treatment.
     """
     out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     _print(out, {"calls": list(calls)})
