@@ -112,7 +112,7 @@ def alone():
 
 
 def make(target, lock):
-    """Make the environment as `main` says."""
+    """Make the environment; see `main`."""
     if not os.path.exists(target):
         problem = too_little(os.path.dirname(os.path.abspath(target)), tempfile.gettempdir())
         if problem:

@@ -75,7 +75,7 @@ class Ran:
     code: int
     printed: str
     tests: dict[str, dict[str, str]]
-    """Test id -> its kind and outcome, as tests/kit/outcomes.py says them."""
+    """Test id -> its kind and outcome, in the form of tests/kit/outcomes.py."""
 
     @property
     def red(self) -> bool:

@@ -50,7 +50,7 @@ class Engine:
 
         Args:
             command: as the page has it.
-            terminal: whether somebody types, so that Ctrl-C ends what runs in a container.
+            terminal: whether a person types, so that Ctrl-C ends what runs in a container.
 
         >>> docker = Engine(("docker", "compose"), ("docker", "build"), host_network=False)
         >>> " ".join(docker.words("docker compose -f compose/a.yaml exec b c > d"))

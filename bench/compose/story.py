@@ -75,7 +75,7 @@ def nothing_left(engine: Engine, before: frozenset[str]) -> None:
 
     Args:
         engine: as the stories were run.
-        before: the volumes before them; volumes with other names than ours are somebody else's.
+        before: the volumes before the stories; volumes with other names are of other programs.
 
     Raises:
         StoryError: one is left.

@@ -1,4 +1,4 @@
-"""Wait for an event while servers run: a slow one is asked again, one that ended ends the wait."""
+"""Wait for an event while servers run: ask slow servers again, stop when a server has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOW: Final = (
     UnreadableError,
     subprocess.CalledProcessError,
 )
-"""What a server that does not answer in time raises, and a tool that reads a log half written."""
+"""Errors of a server that does not answer in time, or of a tool that reads an unfinished log."""
 
 
 def patiently(

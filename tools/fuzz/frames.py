@@ -128,7 +128,7 @@ class Values(Maker):
         if isinstance(request, m.BrokerRegistrationRequest | m.UnregisterBrokerRequest):
             request.broker_id = rng.choice((OWN_ID, 8, 9))
         if isinstance(request, m.BrokerRegistrationRequest):
-            # A controller connects to brokers in ZooKeeper mode: to nobody else's port.
+            # A controller connects to brokers in ZooKeeper mode: name a port of no other program.
             for listener in request.listeners:
                 listener.host, listener.port = "localhost", 1
         if rng.random() < 0.1:

@@ -34,7 +34,7 @@ _OFF_RATE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SweepOfRates:
-    """One group: its runs from the lowest rate up, and what they say."""
+    """One group: its runs from the lowest rate up, and the results computed from them."""
 
     group: Group
     runs: list[Run]
@@ -49,7 +49,7 @@ class SweepOfRates:
     """95 % of that rate in resampled repeats; None if a rate has one repeat."""
     rates: int
     repeats: int
-    """Of the rate that has the fewest."""
+    """Number of repeats of the rate that has the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
