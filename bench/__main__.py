@@ -60,7 +60,7 @@ def parts(*, quick: bool, scenario: str | None, any_code: bool) -> list[Part]:
     wanted = [scenario] if scenario else [*SCENARIOS]
     found = [Part("scenarios", (*_CLI, "bench", "run", *wanted, *options))]
     if scenario is None:
-        # A short measurement does not stand for the long one.
+        # A short measurement does not replace the long one.
         rates = "rates-quick" if quick else "rates"
         small = ("--rounds", "1", "--seconds", "2") if quick else ()
         found.append(_micro("request path", rates, *small))

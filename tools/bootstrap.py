@@ -92,7 +92,7 @@ def main():
     done, begun = os.path.join(target, ".installed"), time.time()
     with alone():
         if os.path.exists(done) and os.stat(done).st_mtime >= begun:
-            return  # by whoever was waited for
+            return  # by the process that held the lock
         make(target, lock)
         with open(done, "w"):
             pass
@@ -112,7 +112,7 @@ def alone():
 
 
 def make(target, lock):
-    """Make the environment as `main` says."""
+    """Make the environment; see `main`."""
     if not os.path.exists(target):
         problem = too_little(os.path.dirname(os.path.abspath(target)), tempfile.gettempdir())
         if problem:

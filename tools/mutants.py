@@ -75,7 +75,7 @@ class Ran:
     code: int
     printed: str
     tests: dict[str, dict[str, str]]
-    """Test id -> its kind and outcome, as tests/kit/outcomes.py says them."""
+    """Test id -> its kind and outcome, in the form of tests/kit/outcomes.py."""
 
     @property
     def red(self) -> bool:
@@ -142,7 +142,7 @@ class Copies:
 
     @contextmanager
     def one(self, fault: Mutant | None = None) -> Iterator[Path]:
-        """A copy that nobody else uses, with this fault in it until it is given back."""
+        """A copy for one user at a time, with this fault in it until the copy is returned."""
         folder = self._free.get()
         try:
             if fault is None:

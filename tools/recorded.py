@@ -58,7 +58,7 @@ def changed(since: str) -> list[str] | None:
 
 
 class Run(NamedTuple):
-    """What the records of one target of ``make`` say of the present code."""
+    """The records of one target of ``make`` that are valid for the present code."""
 
     tests: list[dict[str, Any]]
     why: dict[str, str]
@@ -68,7 +68,7 @@ class Run(NamedTuple):
 
 
 def read(parts: Sequence[str]) -> Run | None:
-    """What the records of a target say, by their names; None if there is none."""
+    """The records of a target, read by their names; None if there is none."""
     run = Run([], {}, [])
     for part in parts:
         path = RECORDS / f"{part}.json"
@@ -92,7 +92,7 @@ def read(parts: Sequence[str]) -> Run | None:
 
 
 def _stale(record: dict[str, Any]) -> str:
-    """Why a record says nothing of what stands in the checkout; empty if it does."""
+    """Why a record is not valid for the code in the checkout; empty if it is valid."""
     head, before = record.get("commit"), record.get("different")
     if not isinstance(head, str) or not isinstance(before, list):
         return "it was not run in a git checkout"

@@ -34,7 +34,7 @@ PARTS = {
 
 
 class Row(NamedTuple):
-    """One requirement of the page: the kind of evidence it asks for, and who has to prove it."""
+    """One requirement of the page: the evidence it asks for, and the run that must prove it."""
 
     id: str
     title: str

@@ -341,7 +341,7 @@ class _Records:
 
 @lru_cache(1_024)
 def _head(index: int) -> bytes:
-    """What stands between the length and the value of a record without a key."""
+    """The bytes between the length and the value of a record without a key."""
     return b"\0\0" + _signed_varint(index) + b"\x01"
 
 

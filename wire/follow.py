@@ -52,9 +52,9 @@ class Shown:
         asked_s = self.asked_s or 0
         at = datetime.fromtimestamp(asked_s, UTC).strftime("%H:%M:%S.%f")[:-3]
         took = "" if self.answered_s is None else f" {(self.answered_s - asked_s) * 1000:.1f} ms"
-        who = f"conn {self.pair.get('conn')} corr {self.pair.get('corr')}"
+        ids = f"conn {self.pair.get('conn')} corr {self.pair.get('corr')}"
         client = _printable(self.pair.get("client_id"))
-        head = f"{at} {_printable(self.pair.get('chan'))} {who} {client} {_printable(self.api)}"
+        head = f"{at} {_printable(self.pair.get('chan'))} {ids} {client} {_printable(self.api)}"
         return f"{head}\n  ask  {_cut(self.request)}\n  got{took}  {_cut(self.response)}\n"
 
     def json(self) -> str:
@@ -127,7 +127,7 @@ def _response(
 
 
 def _plain(message: Any, version: int) -> Any:
-    """Plain values without what says nothing: fields of other versions, empty tags."""
+    """Plain values without fields of other versions and without empty tags."""
     return _without_tags(to_plain(layout(type(message), version), message))
 
 

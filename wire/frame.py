@@ -43,7 +43,7 @@ FRAME_BYTES_MAX: Final = 104_857_600
 """Kafka's default of ``socket.request.max.bytes``."""
 
 SLICED_BYTES: Final = 16_384
-"""A body of so many bytes is read in slices, by who can wait."""
+"""A body of so many bytes is read in slices, by callers that can wait."""
 HEADER_TAGS_MAX: Final = 100
 """Kafka's clients send none."""
 _API_VERSIONS: Final = 18

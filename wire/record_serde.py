@@ -21,7 +21,7 @@ CONTROL_VERSION: Final = 0
 _SHORT: Final = 3
 """Bytes of a frame version, type and version that are all below 128, as all known ones are."""
 _KNOWN: Final[dict[bytes, tuple[type, int]]] = {}
-"""What the first bytes of values said that were read."""
+"""First bytes of values that were read -> the record type and version they mean."""
 _HEADS: Final[dict[tuple[type, int], bytes]] = {}
 """The first bytes of values that were written."""
 

@@ -235,7 +235,7 @@ def value(entry: Field) -> c.Construct:
 
 
 def not_null(entry: Field) -> Field:
-    """An element of an array: null may stand for the array, not for the element."""
+    """An element of an array: the array may be null, the element may not."""
     return Field(entry.name, entry.kind, False, False, entry.compact, None, None, False, None)
 
 

@@ -125,7 +125,7 @@ def field(
     Args:
         default: the value of an object that does not set it, and of a decoded one that lacks it.
         versions: where it exists; all versions if left out.
-        nullable: where null may stand, if not wherever the field exists.
+        nullable: versions in which null is allowed, if not all versions of the field.
         tag: its number as a tagged field.
         ignorable: a value other than the default may be dropped where the field does not exist.
         flexible: False keeps the classic length prefix even in flexible versions (the client id of

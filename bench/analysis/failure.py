@@ -1,4 +1,4 @@
-"""What Spark could not do, in one line."""
+"""An error of Spark as one line of text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CODES: Final = re.compile(r"^\[[A-Z_.]+\] | ?SQLSTATE: \w+$")
 
 
 def reason(error: BaseException) -> str:
-    """The line of a Java or Python trace that says what happened.
+    """The line of a Java or Python stack trace that has the reason of the error.
 
     >>> reason(RuntimeError("[PATH_NOT_FOUND] Path does not exist: x. SQLSTATE: 42K03"))
     'Path does not exist: x.'
@@ -22,5 +22,5 @@ def reason(error: BaseException) -> str:
     ours = [line for line in causes if _OURS.match(line)]
     if ours:
         return ours[-1]
-    told = (causes if type(error).__module__.startswith("py4j") else []) or lines
-    return _CODES.sub("", told[0]) if told else type(error).__name__
+    candidates = (causes if type(error).__module__.startswith("py4j") else []) or lines
+    return _CODES.sub("", candidates[0]) if candidates else type(error).__name__

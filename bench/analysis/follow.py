@@ -83,7 +83,7 @@ class Idle:
 def interrupts() -> Iterator[threading.Event]:
     """An event that the first SIGINT sets; the second one raises KeyboardInterrupt.
 
-    pyspark's own handler talks to Java in the middle of whatever is being said to it. Only the main
+    pyspark's own handler calls Java even while another call to Java is under way. Only the main
     thread may use this.
     """
     stop = threading.Event()
@@ -211,7 +211,7 @@ class Follower:
         self,
         over: Callable[[Live], bool],
         job: Callable[[dict[str, DataFrame]], None],
-        tell: Callable[[Live], None],
+        on_state: Callable[[Live], None],
         every_s: float,
         stop: threading.Event,
     ) -> None:
@@ -220,12 +220,12 @@ class Follower:
         Args:
             over: asked after each look.
             job: what to run over the tables.
-            tell: called with each new state.
+            on_state: called with each new state.
             every_s: seconds between two looks.
             stop: set from elsewhere, it ends the wait for the next look too.
         """
         try:
-            while not self._look(over, job, tell) and not stop.wait(every_s):
+            while not self._look(over, job, on_state) and not stop.wait(every_s):
                 pass
             job(self.tables())
         finally:
@@ -235,12 +235,12 @@ class Follower:
         self,
         over: Callable[[Live], bool],
         job: Callable[[dict[str, DataFrame]], None],
-        tell: Callable[[Live], None],
+        on_state: Callable[[Live], None],
     ) -> bool:
         """Look once; returns whether it is over."""
         self.catch_up()
         live = self.live()
-        tell(live)
+        on_state(live)
         if over(live):
             return True
         if live.rows > GROWTH * self._rows_of_last_run:

@@ -44,7 +44,7 @@ _OWNERS = (
     (SparkContext, ("_gateway", "_jvm", "_active_spark_context")),
     (SparkSession, ("_instantiatedSession", "_activeSession")),
 )
-"""Where pyspark keeps what it has in Java."""
+"""Attributes in which pyspark keeps its objects of the Java process."""
 
 
 def session(
@@ -122,7 +122,7 @@ class _NotOfPy4j(logging.Filter):
 def interruptible() -> Iterator[Callable[[], None]]:
     """Inside, an interrupt (SIGINT) is a KeyboardInterrupt and nothing else.
 
-    pyspark's own handler talks to Java in the middle of whatever is being said to it, and py4j logs
+    pyspark's own handler calls Java even while another call to Java is under way, and py4j logs
     a traceback of each. What is yielded is to be called when there is a session: it takes the place
     of that handler.
     """
@@ -185,7 +185,7 @@ def end(spark: SparkSession, timeout_s: float = 120.0) -> None:
                 process.wait(timeout_s)
     finally:
         abandon()
-        stopping.join()  # with the process its socket has closed
+        stopping.join()  # the socket closed when the process ended
     if failed:
         raise failed[0]
 

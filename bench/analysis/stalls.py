@@ -11,7 +11,7 @@ from bench.analysis.quantiles import ms
 from bench.analysis.schema import KEYS
 
 NOISY_MS: Final = 50.0
-"""A stall from here on marks its second as noisy."""
+"""A stall of at least this length marks its second as noisy."""
 
 
 def stall_summary(stalls: DataFrame) -> DataFrame:

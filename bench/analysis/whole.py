@@ -34,7 +34,7 @@ def missing(gauges: DataFrame, requests: DataFrame, runs: DataFrame) -> DataFram
         run_id, process, missing_s, said (1: the process itself says so; 0: others of its host went
         on for so long).
     """
-    said = (
+    reported = (
         gauges.where(F.col("gauge") == TRACE_MISSING_S.name)
         .groupBy(*KEYS)
         .agg(F.max("value").alias("missing_s"))
@@ -64,7 +64,7 @@ def missing(gauges: DataFrame, requests: DataFrame, runs: DataFrame) -> DataFram
             (F.col("end_ns").cast("double") - F.col("last_ns").cast("double")) / _SECOND_NS,
         )
         .where(F.col("missing_s") > LATE_S)
-        .join(said.select(*KEYS), KEYS, "left_anti")
+        .join(reported.select(*KEYS), KEYS, "left_anti")
         .select(*KEYS, "missing_s", F.lit(0).alias("said"))
     )
-    return said.unionByName(seen)
+    return reported.unionByName(seen)

@@ -1,1 +1,1 @@
-"""Real controllers, brokers and ZooKeeper under random faults, and what their clients were told."""
+"""Real servers under random faults: what clients were answered is compared with the stores."""

@@ -1,4 +1,4 @@
-"""The stores as they are once what was committed has reached them; time decides nothing."""
+"""Reads the stores after all committed records have reached them, however long that takes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SOFTER_S: Final = 4.0
 FAILOVER_S: Final = 5.0
 """The leader that every run kills stays away for at least so long: another one is elected."""
 CALM_S: Final = 10.0
-"""Before the end nothing is struck."""
+"""No fault is injected in this time before the end."""
 LEADER: Final = -1
 """As a target: the controller that leads when the strike comes."""
 

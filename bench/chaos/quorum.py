@@ -1,4 +1,4 @@
-"""Who leads the quorum of controllers, as the controllers themselves say."""
+"""Which controllers answer DescribeQuorum as the leader of the quorum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASK_S: Final = 1.0
 
 
 def described(port: int) -> Any:
-    """What the controller at a port says about the quorum; None if it does not lead."""
+    """The DescribeQuorum answer of the controller at a port; None if it does not lead."""
     kind = m.DescribeQuorumRequest
     topic = kind.TopicData(topic_name=TOPIC, partitions=[kind.PartitionData()])
     with contextlib.suppress(OSError), contextlib.closing(Connection(HOST, port, _ASK_S)) as made:
@@ -31,7 +31,7 @@ def described(port: int) -> Any:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Leader:
-    """A controller that says that it leads."""
+    """A controller that answers as the leader."""
 
     epoch: int
     node_id: int
@@ -39,10 +39,10 @@ class Leader:
 
 
 def leaders(stage: Stage) -> Sequence[Leader]:
-    """All that say so, by epoch: two, while one does not know yet that it is deposed."""
+    """All such controllers, by epoch: two, while the older leader has not learned of the newer."""
     found = []
     for node_id, server in zip(IDS, stage.controllers, strict=True):
-        said = described(server.port) if server.alive else None
-        if said is not None and said.leader_id == node_id:
-            found.append(Leader(said.leader_epoch, node_id, said.high_watermark))
+        answer = described(server.port) if server.alive else None
+        if answer is not None and answer.leader_id == node_id:
+            found.append(Leader(answer.leader_epoch, node_id, answer.high_watermark))
     return sorted(found)

@@ -14,10 +14,10 @@ from typing import Any, Final
 from bench.load.changes import NotNow
 
 _SLACK_MS: Final = 1_000
-"""Between the time in a batch and that of the client's clock."""
+"""Largest difference between the time in a batch and the client's clock."""
 _DEPOSED_MS: Final = 15_000
-"""After a strike a leader may still have to learn that it is none, with what it alone has fenced
-while it was paused or held; the others' log does not have that."""
+"""How long after a strike a leader may not know that another one leads. It may have fenced brokers
+while it was paused or cut off; the log of the others does not have that."""
 
 
 @dataclass(frozen=True, slots=True)

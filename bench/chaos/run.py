@@ -32,30 +32,30 @@ from bench.rig.waiting import PATIENCE_S, wait_for
 RECORDS: Final = {"records-a": 3, "records-b": 3}
 _RECORDS_PER_S: Final = 100.0
 _ASK_EVERY_S: Final = 0.5
-Say = Callable[[str, dict[str, Any]], None]
+WriteEvent = Callable[[str, dict[str, Any]], None]
 
 
 class Leadership:
-    """Asks the controllers now and then who leads, in a thread; knows the leader last seen."""
+    """Asks the controllers for the leader every half second, in a thread, and keeps the answers."""
 
-    def __init__(self, stage: Stage, say: Say) -> None:
+    def __init__(self, stage: Stage, write_event: WriteEvent) -> None:
         self._stage = stage
-        self._say = say
+        self._write_event = write_event
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="leadership", daemon=True)
         self._lock = threading.Lock()
         self._error: Exception | None = None
         self.seen: dict[int, set[int]] = {}
-        """Epoch -> who said that it leads in it."""
+        """Epoch -> node ids of the controllers that answered as its leader."""
 
     def ask(self) -> Sequence[quorum.Leader]:
-        """Who says now that it leads, by epoch; all of it is entered into ``seen``."""
+        """The controllers that answer as leader now, by epoch; each is added to ``seen``."""
         found = quorum.leaders(self._stage)
         with self._lock:
             for one in found:
                 if one.node_id not in self.seen.setdefault(one.epoch, set()):
                     self.seen[one.epoch].add(one.node_id)
-                    self._say("leader", {"epoch": one.epoch, "node": one.node_id})
+                    self._write_event("leader", {"epoch": one.epoch, "node": one.node_id})
         return found
 
     def __enter__(self) -> Self:
@@ -86,13 +86,13 @@ def run(options: Options) -> int:
     begin = time.monotonic()
     log = (options.out / "events.jsonl").open("a")
 
-    def say(what: str, values: dict[str, Any]) -> None:
+    def write_event(what: str, values: dict[str, Any]) -> None:
         line = {"at_s": round(time.monotonic() - begin, 2), "what": what, **values}
         log.write(json.dumps(line) + "\n")
         log.flush()
         _print(json.dumps(line))
 
-    say("begin", {**asdict(options), "out": str(options.out)})
+    write_event("begin", {**asdict(options), "out": str(options.out)})
     shared = Shared()
     with log:
         with Stage(options) as stage:
@@ -100,13 +100,13 @@ def run(options: Options) -> int:
                 stage.bootstrap, options.out / "trace", options.out.name, _RECORDS_PER_S
             )
             try:
-                wrong = _story(stage, clients, say)
+                wrong = _story(stage, clients, write_event)
             except (TimeoutError, ProcessError) as error:
                 wrong = [str(error)]
             finally:
                 clients.abandon()
         used = shared.read()
-        say("machine", asdict(used))
+        write_event("machine", asdict(used))
     left = [process.name for process in running()]
     if left:
         wrong.append(f"processes left behind: {left}")
@@ -121,33 +121,33 @@ def _print(line: str) -> None:
     sys.stdout.flush()
 
 
-def _story(stage: Stage, clients: Clients, say: Say) -> list[str]:
+def _story(stage: Stage, clients: Clients, write_event: WriteEvent) -> list[str]:
     start(stage)
     _create(stage)
-    _await(stage, say, "replicas in sync", lambda: not _short(stage))
-    say("started", {})
+    _await(stage, write_event, "replicas in sync", lambda: not _short(stage))
+    write_event("started", {})
     clients.start(RECORDS)
-    with Leadership(stage, say) as leadership:
+    with Leadership(stage, write_event) as leadership:
         load = clients.administer(stage.options.rate)
-        struck = _strike(stage, clients, leadership, say)
+        struck = _strike(stage, clients, leadership, write_event)
         clients.administer_no_more()
-        say("calm", {})
-        _await(stage, say, "answer to every change", load.done)
+        write_event("calm", {})
+        _await(stage, write_event, "answer to every change", load.done)
         done = load.result()
-        _await(stage, say, "replicas in sync", lambda: not _short(stage))
-        say("in sync", {})
+        _await(stage, write_event, "replicas in sync", lambda: not _short(stage))
+        write_event("in sync", {})
         produced, consumed = clients.stop()
         read = clients.verify(produced.acknowledged)
         if stage.zk is not None:
-            _ours_leads(stage, say)
+            _ours_leads(stage, write_event)
         last = wait_for("a leader", lambda: quorum.leaders(stage), PATIENCE_S)[-1]
-        say("clients", _figures(done, produced, consumed))
+        write_event("clients", _figures(done, produced, consumed))
         seen = leadership.seen
         found = verdict.Found(done, produced, consumed, read, seen, last.high_watermark, struck)
-        return verdict.wrong(stage, found, functools.partial(_ours_leads, stage, say))
+        return verdict.wrong(stage, found, functools.partial(_ours_leads, stage, write_event))
 
 
-def _await(stage: Stage, say: Say, what: str, ready: Callable[[], bool]) -> None:
+def _await(stage: Stage, write_event: WriteEvent, what: str, ready: Callable[[], bool]) -> None:
     """Wait for what needs all brokers.
 
     Raises:
@@ -156,7 +156,7 @@ def _await(stage: Stage, say: Say, what: str, ready: Callable[[], bool]) -> None
     """
 
     def asked() -> bool:
-        _revive(stage, say)
+        _revive(stage, write_event)
         if ended := verdict.dead(stage.all):
             raise ProcessError(", ".join(ended))
         return ready()
@@ -164,13 +164,13 @@ def _await(stage: Stage, say: Say, what: str, ready: Callable[[], bool]) -> None
     wait_for(what, asked, PATIENCE_S)
 
 
-def _revive(stage: Stage, say: Say) -> None:
+def _revive(stage: Stage, write_event: WriteEvent) -> None:
     for broker in stage.revive():
-        say("started again", {"broker": broker.id, "why": "its ZooKeeper session"})
+        write_event("started again", {"broker": broker.id, "why": "its ZooKeeper session"})
 
 
 def _create(stage: Stage) -> None:
-    """Create the topics of the records; what a slow machine leaves open is asked again."""
+    """Create the topics of the records; a request without an answer in time is sent again."""
     topics = [
         api.topic(name, count, 3, {"min.insync.replicas": "2"}) for name, count in RECORDS.items()
     ]
@@ -238,27 +238,29 @@ def _migrating(stage: Stage) -> bool:
     )
 
 
-def _strike(stage: Stage, clients: Clients, leadership: Leadership, say: Say) -> list[Period]:
-    """Strike until the time of the load is over; returns when controllers were, monotonic ms."""
+def _strike(
+    stage: Stage, clients: Clients, leadership: Leadership, write_event: WriteEvent
+) -> list[Period]:
+    """Strike until the load's time is over; returns when controllers were struck, monotonic ms."""
     begin = time.monotonic()
     options = stage.options
     sizes = {kind: len(stage.servers(kind)) for kind in ("controller", "broker", "zookeeper")}
     struck = []
     for strike in strikes(options.seed, options.seconds, sizes):
-        _pass(stage, clients, say, begin + strike.at_s)
+        _pass(stage, clients, write_event, begin + strike.at_s)
         which = _target(strike, leadership)
         values = {"fault": strike.fault.name, "kind": strike.kind, "number": which}
-        say("strike", {**values, "lasts_s": round(strike.lasts_s, 1)})
+        write_event("strike", {**values, "lasts_s": round(strike.lasts_s, 1)})
         since = time.monotonic()
         stage.begin(strike.kind, which, strike.fault)
-        _pass(stage, clients, say, begin + strike.at_s + strike.lasts_s)
+        _pass(stage, clients, write_event, begin + strike.at_s + strike.lasts_s)
         if fails_over(strike):
             _other_leads(leadership, IDS[which])
         stage.end(strike.kind, which, strike.fault)
-        say("over", values)
+        write_event("over", values)
         if strike.kind == CONTROLLER:
             struck.append(Period(since * 1_000, time.monotonic() * 1_000))
-    _pass(stage, clients, say, begin + options.seconds)
+    _pass(stage, clients, write_event, begin + options.seconds)
     return struck
 
 
@@ -279,10 +281,10 @@ def _other_leads(leadership: Leadership, killed: int) -> None:
     )
 
 
-def _pass(stage: Stage, clients: Clients, say: Say, until: float) -> None:
+def _pass(stage: Stage, clients: Clients, write_event: WriteEvent, until: float) -> None:
     while time.monotonic() < until:
         clients.check()
-        _revive(stage, say)
+        _revive(stage, write_event)
         time.sleep(0.05)
 
 
@@ -305,22 +307,22 @@ def _shape(address: str) -> api.Shape:
     return seen
 
 
-def _ours_leads(stage: Stage, say: Say) -> Controller:
-    """Let one of ours lead, which compares the stores; what Kafka's leader left is told first."""
+def _ours_leads(stage: Stage, write_event: WriteEvent) -> Controller:
+    """Make a controller of ours the leader; first log the differences that Kafka's leader left."""
     while True:
         leader = wait_for("a leader", lambda: quorum.leaders(stage), PATIENCE_S)[-1]
         server = stage.controllers[IDS.index(leader.node_id)]
         if isinstance(server, Bridge):
             return server
         left = verdict.between_stores(stage)
-        say("left by Kafka's leader", {"node": leader.node_id, "differences": left})
+        write_event("left by Kafka's leader", {"node": leader.node_id, "differences": left})
         server.kill()
         wait_for("another leader", functools.partial(_followed, stage, leader), PATIENCE_S)
         restart(server)
 
 
 def _followed(stage: Stage, leader: quorum.Leader) -> bool:
-    """Whether another one leads, in a later epoch."""
+    """Whether another controller leads, in a later epoch."""
     return any(
         one.epoch > leader.epoch and one.node_id != leader.node_id for one in quorum.leaders(stage)
     )

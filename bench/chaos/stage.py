@@ -22,7 +22,7 @@ from bench.rig.zookeeper import ZooKeeper
 RELEASE: Final = "3.9.2"
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
 _PATIENT: Final = {"zookeeper.connection.timeout.ms": round(PATIENCE_S * 1_000)}
-"""A server of Kafka's that starts while ZooKeeper is struck waits, and does not end."""
+"""Kafka's servers that start during a fault of ZooKeeper wait for so long, and do not end."""
 _SAFE: Final = {
     "min.insync.replicas": 2,
     "default.replication.factor": 3,
@@ -42,13 +42,13 @@ class Options:
     seconds: float = 600.0
     seed: int = 0
     kafkas: int = 0
-    """So many of the three controllers are Kafka's."""
+    """How many of the three controllers are Kafka's."""
     servers: int = 0
-    """Of ZooKeeper, 1 or 3, in a migration; 0: brokers in KRaft mode, no ZooKeeper."""
+    """Number of ZooKeeper servers: 1 or 3 in a migration; 0: KRaft mode without ZooKeeper."""
     rate: float = 8.0
     """Administrative changes per second."""
     properties: Mapping[str, object] = field(default_factory=dict)
-    """More of every controller."""
+    """More properties of every controller."""
     brokers: int = 3
 
 
@@ -70,7 +70,7 @@ class Stage:
         ]
         self.brokers = [self._broker(number) for number in range(options.brokers)]
         self._killed: Process | None = None
-        """Struck, and not to be started before the strike is over."""
+        """Servers under a fault: they are not started before the fault is over."""
 
     def _controller(self, index: int, port: int) -> Controller:
         own = {"node.id": IDS[index], "controller.quorum.voters": self.voters}
@@ -113,7 +113,7 @@ class Stage:
         return [*self.zookeepers, *self.controllers, *self.brokers]
 
     def begin(self, kind: str, which: int, fault: Fault) -> None:
-        """Let a fault begin."""
+        """Begin a fault."""
         server = self.servers(kind)[which]
         proxy = self.proxies[which] if kind == CONTROLLER else None
         match fault:
@@ -132,7 +132,7 @@ class Stage:
                 raise ValueError(f"{fault.name} of a {kind}")
 
     def end(self, kind: str, which: int, fault: Fault) -> None:
-        """Let it end; does not wait until the server serves again."""
+        """End a fault, without waiting until the server serves again."""
         server = self.servers(kind)[which]
         match fault:
             case Fault.KILL:
@@ -151,7 +151,7 @@ class Stage:
         """Start again the brokers that ended for a ZooKeeper session, of before or of their own.
 
         As an operator would, or the service manager; it is no fault of a controller. A broker that
-        ended for another reason stays down, and the verdict says so.
+        ended for another reason stays down, and the verdict names it.
         """
         found = [each for each in self.brokers if each is not self._killed and each.lost_session]
         for broker in found:

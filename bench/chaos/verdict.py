@@ -22,18 +22,18 @@ _SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the clients were told, and who said that it leads."""
+    """The answers that clients got, and the controllers that answered as leader."""
 
     admin: AdminResult
     produced: ProduceResult
     consumed: ConsumeResult
     read: Verdict
     leaders: Mapping[int, set[int]]
-    """Epoch -> controllers that said that they lead in it."""
+    """Epoch -> controllers that answered as its leader."""
     committed: int
     """High watermark of the metadata log when the load had ended."""
     struck: Sequence[Period] = ()
-    """When controllers were, monotonic ms."""
+    """When controllers were struck, monotonic ms."""
 
 
 def wrong(stage: Stage, found: Found, lead: Callable[[], Controller]) -> list[str]:
@@ -43,7 +43,7 @@ def wrong(stage: Stage, found: Found, lead: Callable[[], Controller]) -> list[st
 
     Args:
         stage: everything runs.
-        found: what the clients were told.
+        found: the answers that clients got.
         lead: in a migration, waits until one of ours leads, and returns that.
 
     Raises:
@@ -87,7 +87,7 @@ def dead(servers: Sequence[Process]) -> list[str]:
 
 
 def leading(leaders: Mapping[int, set[int]]) -> list[str]:
-    """Epochs in which more than one controller said that it leads."""
+    """Epochs in which more than one controller answered as leader."""
     return [
         f"epoch {epoch}: led by {sorted(ids)}" for epoch, ids in leaders.items() if len(ids) > 1
     ]

@@ -12,7 +12,7 @@ from bench.compose.node import Node, zookeeper
 
 
 def main() -> int:
-    """Do what the arguments say; returns the exit code."""
+    """Run the step that the arguments name; returns the exit code."""
     from bench.compose import steps  # noqa: PLC0415 - a health check needs none of its imports
 
     parser = argparse.ArgumentParser(prog="rehearse", description=__doc__)

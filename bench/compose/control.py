@@ -1,4 +1,4 @@
-"""What the containers of a migration share: the folder in which a step says how servers are to run.
+"""The folder that the containers of a migration share: a step writes there how servers must run.
 
 Each server has a folder of its own beside it, in the volume that all containers mount.
 """

@@ -50,7 +50,7 @@ class Engine:
 
         Args:
             command: as the page has it.
-            terminal: whether somebody types, so that Ctrl-C ends what runs in a container.
+            terminal: whether a person types, so that Ctrl-C ends what runs in a container.
 
         >>> docker = Engine(("docker", "compose"), ("docker", "build"), host_network=False)
         >>> " ".join(docker.words("docker compose -f compose/a.yaml exec b c > d"))
@@ -160,13 +160,13 @@ def base_image(engine: Engine) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = f"{folder}/root"
         made = ["debootstrap", "--variant=minbase", "--include=python3", "bookworm", root]
-        code, said = engine.run(made, 900)
+        code, output = engine.run(made, 900)
         packed = f"{folder}/root.tar"
         for words in (["tar", "-C", root, "-cf", packed, "."], ["podman", "import", packed, _BASE]):
             if code == 0:
-                code, said = engine.run(words, 300)
+                code, output = engine.run(words, 300)
         if code != 0:
-            raise EngineError(f"{_BASE} could neither be pulled nor made: {said[-400:]}")
+            raise EngineError(f"{_BASE} could neither be pulled nor made: {output[-400:]}")
 
 
 def main(given: Sequence[str]) -> int:

@@ -47,13 +47,13 @@ class Node:
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGINT, self._end)
         now = Wanted.STOPPED
-        self._say(now)
+        self._write_running(now)
         self._ended("")
         while not self._ending:
             wanted = control.wanted(self._name)
             if wanted is not now:
                 self._stop()
-                self._say(Wanted.STOPPED)
+                self._write_running(Wanted.STOPPED)
                 try:
                     self._start(wanted)
                 except (TimeoutError, subprocess.CalledProcessError) as error:
@@ -61,9 +61,9 @@ class Node:
                     sys.stderr.write(f"{self._name}: {error}\n")
                     return 1
                 now = wanted
-                self._say(now)
+                self._write_running(now)
             if self._child is not None and (code := self._child.poll()) is not None:
-                self._say(Wanted.STOPPED)
+                self._write_running(Wanted.STOPPED)
                 self._ended(f"exit code {code}")
                 return code
             time.sleep(_POLL_S)
@@ -83,7 +83,7 @@ class Node:
     def _end(self, _signal: int, _frame: FrameType | None) -> None:
         self._ending = True
 
-    def _say(self, now: Wanted) -> None:
+    def _write_running(self, now: Wanted) -> None:
         control.write(f"{self._name}.running", now)
 
     def _ended(self, why: str) -> None:

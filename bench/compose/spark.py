@@ -10,7 +10,7 @@ from typing import Final
 from bench.rig.waiting import wait_for
 
 MASTER: Final = "http://spark-master:18080/json/"
-"""What the master says of its cluster."""
+"""Page of the master that describes its cluster."""
 WORKERS: Final = 2
 _READY_S: Final = 120.0
 _LOGS: Final = "docker compose -f compose/analysis.yaml logs"

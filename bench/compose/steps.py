@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 
 class StepError(RuntimeError):
-    """A step cannot be done now, or failed; the message says why."""
+    """A step cannot be done now, or failed; the message has the reason."""
 
 
 def ready() -> None:
     """Wait until every broker answers and every replica is in sync."""
     _in_sync()
-    _say(f"{len(BROKERS)} brokers answer, every replica is in sync")
+    _print_line(f"{len(BROKERS)} brokers answer, every replica is in sync")
 
 
 def migrate() -> None:
@@ -124,7 +124,7 @@ def status() -> None:
     if (leader := _leader()) is not None:
         _run(_OURS, "status", "--url", plan.url(leader))
     elif all(control.wanted(controller_name(each)) is Wanted.STOPPED for each in CONTROLLERS):
-        _say("no controller leads: the cluster is in ZooKeeper mode")
+        _print_line("no controller leads: the cluster is in ZooKeeper mode")
     else:
         raise StepError(f"no controller leads: '{_FILE} logs {controller_name(3000)}' says more")
 
@@ -181,13 +181,13 @@ def _alone(name: str) -> Iterator[None]:
         yield
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def _run(*words: str) -> None:
-    _say("$ " + " ".join(words))
+    _print_line("$ " + " ".join(words))
     code = subprocess.run(words, check=False).returncode
     if code != 0:
         raise StepError(f"{' '.join(words[:2])} ended with {code}")
@@ -199,7 +199,7 @@ def _is(number: int, wanted: Wanted) -> bool:
 
 def _restart(name: str, wanted: Wanted) -> None:
     if control.wanted(name) is not wanted:
-        _say(f"{name}: {control.wanted(name)} -> {wanted}")
+        _print_line(f"{name}: {control.wanted(name)} -> {wanted}")
         control.want(name, wanted)
     _until(f"start of {name}", lambda: control.running(name) is wanted)
 
@@ -273,14 +273,14 @@ def _status(number: int) -> dict[str, Any] | None:
 
 
 def _leader() -> int | None:
-    found = (said for number in CONTROLLERS if (said := _status(number)) is not None)
-    return next((said["node_id"] for said in found if said["active"]), None)
+    found = (answer for number in CONTROLLERS if (answer := _status(number)) is not None)
+    return next((answer["node_id"] for answer in found if answer["active"]), None)
 
 
 def _drained() -> bool:
     leader = _leader()
-    said = None if leader is None else _status(leader)
-    return said is not None and bool(said["migration"]["lag"]["records"] == 0)
+    answer = None if leader is None else _status(leader)
+    return answer is not None and bool(answer["migration"]["lag"]["records"] == 0)
 
 
 def _caught_up(number: int) -> None:

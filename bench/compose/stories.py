@@ -21,8 +21,8 @@ class Command:
     """One command, as an operator types it."""
 
     text: str
-    says: tuple[str, ...] = ()
-    """Each must stand in what it prints."""
+    expected: tuple[str, ...] = ()
+    """Texts that must occur in the command's output."""
     healthy: bool = False
     """Whether every health check of its file must hold afterwards."""
 

@@ -47,27 +47,27 @@ def play(engine: Engine, commands: Sequence[Command], folder: Path) -> None:
     for one in commands:
         begun = time.monotonic()
         words = engine.words(one.text)
-        _tell(f"$ {one.text}")
+        _print_line(f"$ {one.text}")
         check_ports(engine, one.text)
         limit = _BUILD_S if one in stories.BUILD else _COMMAND_S
         try:
-            code, said = engine.run(words, limit)
+            code, output = engine.run(words, limit)
         except subprocess.TimeoutExpired as late:
             raise StoryError(f"{one.text}: {late}") from late
-        missing = [each for each in one.says if each not in said]
+        missing = [each for each in one.expected if each not in output]
         if code != 0 or missing:
-            raise StoryError(f"{one.text} ended with {code}, without {missing}:\n{said[-4000:]}")
+            raise StoryError(f"{one.text} ended with {code}, without {missing}:\n{output[-4000:]}")
         if " > " in one.text:
-            _kept(folder / one.text.partition(" > ")[2], said)
+            _kept(folder / one.text.partition(" > ")[2], output)
         if one.healthy:
             _all_healthy(engine, one.text.split()[3])
-        _tell(f"OK {time.monotonic() - begun:.1f} s")
+        _print_line(f"OK {time.monotonic() - begun:.1f} s")
 
 
 def volumes(engine: Engine) -> frozenset[str]:
     """Names of all volumes of the machine; one without a name of its own has 64 hex digits."""
-    _, said = engine.run([_program(engine), "volume", "ls", "-q"], _COMMAND_S)
-    return frozenset(said.split())
+    _, output = engine.run([_program(engine), "volume", "ls", "-q"], _COMMAND_S)
+    return frozenset(output.split())
 
 
 def nothing_left(engine: Engine, before: frozenset[str]) -> None:
@@ -75,7 +75,7 @@ def nothing_left(engine: Engine, before: frozenset[str]) -> None:
 
     Args:
         engine: as the stories were run.
-        before: the volumes before them; volumes with other names than ours are somebody else's.
+        before: the volumes before the stories; volumes with other names are of other programs.
 
     Raises:
         StoryError: one is left.
@@ -117,11 +117,11 @@ def main() -> int:
         except KeyboardInterrupt:
             sys.stderr.write("interrupted: what ran was taken down\n")
             return 130
-    _tell("compose OK: both stories ran, and nothing is left but the image")
+    _print_line("compose OK: both stories ran, and nothing is left but the image")
     return 0
 
 
-def _tell(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -143,16 +143,16 @@ def _program(engine: Engine) -> str:
 
 def _containers(engine: Engine, project: str = _PROJECT) -> list[str]:
     listed = ["ps", "--all", "--format", "{{.Names}}"]
-    _, said = engine.run([_program(engine), *listed], _COMMAND_S)
-    return [name for name in said.split() if name.startswith(project)]
+    _, output = engine.run([_program(engine), *listed], _COMMAND_S)
+    return [name for name in output.split() if name.startswith(project)]
 
 
 def _keep_logs(engine: Engine, folder: Path) -> None:
     """Of the containers that are left: of all where a command failed."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in _containers(engine):
-        said = engine.run([_program(engine), "logs", name], _COMMAND_S)[1]
-        (folder / f"{name}.log").write_text(said)
+        output = engine.run([_program(engine), "logs", name], _COMMAND_S)[1]
+        (folder / f"{name}.log").write_text(output)
 
 
 def _all_healthy(engine: Engine, file: str) -> None:
@@ -170,7 +170,7 @@ def _all_healthy(engine: Engine, file: str) -> None:
 
     for name in names:
         wait_for(f"health of {name}", lambda each=name: holds(each), _HEALTHY_S)  # type: ignore[misc]  # mypy infers no type for a default
-    _tell(f"  {len(names)} health checks hold")
+    _print_line(f"  {len(names)} health checks hold")
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def main(kind: str) -> None:
     """``kraft-bridge`` with another node behind ``controller -c FILE``; other verbs are its own."""
     match sys.argv[1:]:
         case ["controller", "-c", file]:
-            config, said = configuration.read(Path(file), (), load)
-            sys.stderr.write("".join(f"{line}\n" for line in said))
+            config, messages = configuration.read(Path(file), (), load)
+            sys.stderr.write("".join(f"{line}\n" for line in messages))
             if config is None:
                 sys.exit(2)
             sys.exit(process.run_controller(config, log_json=False, node=NODES[kind]))

@@ -1,7 +1,7 @@
 """A node that stops writing to ZooKeeper once dual write has begun, for the bench alone.
 
 What remains is the cost of everything else: the counterfactual to a row of the ordinary node. The
-brokers are told of a change when ZooKeeper has it, so they are not told either.
+a change is propagated to brokers after ZooKeeper has it, so none is propagated either.
 """
 
 from __future__ import annotations

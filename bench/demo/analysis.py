@@ -39,8 +39,8 @@ _POLL_S: Final = 0.1
 _OF_SPARK: Final = 3
 """Exit code of the child: not the analysis failed, but Spark."""
 _SPARK_ERRORS: Final = (SparkUnavailableError, JavaNotFoundError)
-_OF_WHO_RAISED: Final = (ConnectionError, EOFError, MemoryError)
-"""Whose these are is known from where they were raised."""
+_OF_RAISING_MODULE: Final = (ConnectionError, EOFError, MemoryError)
+"""Errors of Spark only if a module of `_SPARKS` raised them; others raise them too."""
 _SPARKS: Final = frozenset({"py4j", "pyspark"})
 _SPARK_WORDS: Final = re.compile(
     r"OutOfMemoryError|No space left|Disk quota|SparkContext.* (stopped|shut down)|ExecutorLost"
@@ -68,7 +68,9 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
     out.mkdir(parents=True, exist_ok=True)
     checks = out / _CHECKS
     checks.write_text(json.dumps([asdict(one) for one in narrator.checks], indent=1))
-    narrator.say(f"PySpark reads the trace of controller {stage.controllers.leader}, which leads")
+    narrator.print_line(
+        f"PySpark reads the trace of controller {stage.controllers.leader}, which leads"
+    )
     _run(trace, out, checks)
     left = json.loads((out / _SUMMARY).read_text())
     found = [Finding(**each) for each in left["findings"]]
@@ -147,10 +149,10 @@ def is_of_spark(error: BaseException) -> bool:
     if isinstance(error, (*_SPARK_ERRORS, Py4JNetworkError)):
         return True
     if isinstance(error, Py4JError | PySparkException):
-        told = _SPARK_WORDS.search(str(error)) is not None
+        from_spark = _SPARK_WORDS.search(str(error)) is not None
     else:
-        told = isinstance(error, _OF_WHO_RAISED) and _raised_in(error) in _SPARKS
-    return told or (cause is not None and is_of_spark(cause))
+        from_spark = isinstance(error, _OF_RAISING_MODULE) and _raised_in(error) in _SPARKS
+    return from_spark or (cause is not None and is_of_spark(cause))
 
 
 def _raised_in(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Three controllers of kraft-bridge, of which one leads: who that is changes."""
+"""Three controllers of kraft-bridge; one of them leads, and the leader changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Controllers:
 
     @property
     def leader(self) -> int:
-        """Who led when `status` was last answered."""
+        """Node id of the leader when `status` was last answered."""
         return self._leader
 
     @property
@@ -86,11 +86,11 @@ class Controllers:
         others = [each for each in IDS if each != self._leader]
         found: Status | None = None
         for each in (self._leader, *others):
-            said = self.nodes[each].status() if self.nodes[each].alive else None
-            if said is not None and said["migration"]["driver_state"] not in FOLLOWS:
+            answer = self.nodes[each].status() if self.nodes[each].alive else None
+            if answer is not None and answer["migration"]["driver_state"] not in FOLLOWS:
                 self._leader = each
-                return said
-            found = found or said
+                return answer
+            found = found or answer
         return found
 
     def wait_status(
@@ -134,11 +134,11 @@ class Controllers:
         """SIGKILL to the leader; wait until another one writes, and start the killed one again.
 
         Returns:
-            Who led, who leads, and after how many seconds.
+            The old leader, the new leader, and the seconds between the kill and the new leader.
 
         Raises:
             ProcessError: it does not start again.
-            TimeoutError: nobody took over, or it did not catch up.
+            TimeoutError: no other controller became leader, or the killed one did not catch up.
         """
         self.wait_dual_write()
         old = self._leader

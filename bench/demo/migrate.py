@@ -25,7 +25,7 @@ def migrate(stage: Stage, narrator: Narrator) -> None:
     controllers = stage.controllers
     controllers.start(cluster_id)
     for number, node in controllers.nodes.items():
-        narrator.say(f"kraft-bridge controller, node {number}, answers at {node.url}/status")
+        narrator.print_line(f"kraft-bridge controller, node {number}, answers at {node.url}/status")
     held_back = False
     with Watch(controllers, narrator, [broker.id for broker in stage.cluster.brokers]) as watch:
         for broker in stage.cluster.brokers:
@@ -92,7 +92,7 @@ def _check(stage: Stage, narrator: Narrator, watch: Watch, epoch_before: int) ->
     controllers = stage.controllers
 
     def owned() -> bool:
-        controllers.wait_dual_write()  # whoever leads by now
+        controllers.wait_dual_write()  # of the controller that leads now
         owner = stage.znode("/controller")
         return owner is not None and owner["brokerid"] == controllers.leader
 

@@ -25,7 +25,7 @@ class Check:
     step: int
     what: str
     held: bool | None
-    """None: not judged, and ``figures`` says why."""
+    """None: not judged; ``figures`` holds the reason."""
     figures: str
     of_speed: bool = False
     """Whether it is of rate or latency, of the report, or of when something happened, and not of
@@ -57,14 +57,14 @@ class Narrator:
     def step(self, number: int, title: str) -> None:
         """Open one of the five steps."""
         self._step = number
-        self._tell(Text(f"\n{number}. {title}", style="bold"))
+        self._print(Text(f"\n{number}. {title}", style="bold"))
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """One line of progress, with the time since the start."""
         line = Text(f"{self.elapsed_s:7.1f} s  ", style="dim")
-        self._tell(line.append(text, style="default"))
+        self._print(line.append(text, style="default"))
 
-    def _tell(self, line: Text) -> None:
+    def _print(self, line: Text) -> None:
         # A full standard error changes nothing about what is judged, nor about the exit code.
         with contextlib.suppress(OSError):
             self.err.print(line, soft_wrap=True)

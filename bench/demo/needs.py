@@ -31,7 +31,7 @@ _LIMITS: Final = {"-n": ("open files", 1_024), "-u": ("processes and threads", 1
 """Option of ulimit -> what it is of, and how many are needed."""
 _LOOK_S: Final = 1.0
 _UNFIT: Final = frozenset(',\\"#%?*[]{}:\n\r\t')
-"""Kafka separates folders by commas; the rest means something in a file or URL, or is a pattern."""
+"""Kafka separates folders by commas; the others have a meaning in files, URLs or patterns."""
 
 
 class NotHereError(RuntimeError):

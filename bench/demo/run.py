@@ -31,7 +31,7 @@ _ASCII: Final = frozenset({"C", "POSIX"})
 """With these as LC_ALL Java finds no folder whose name has other letters; as LANG, Python tells its
 children better."""
 
-# Their messages say enough; anything else is shown with its traceback.
+# The messages of these errors are enough; other errors are shown with their traceback.
 _EXPECTED: Final = (
     ProcessError,
     RefusedError,
@@ -56,7 +56,7 @@ def run(options: Options) -> int:
         os.environ["LC_ALL"] = "C.UTF-8"
     options.out.mkdir(parents=True, exist_ok=True)
     narrator = Narrator()
-    narrator.say(f"everything of this run lies in {options.out}")
+    narrator.print_line(f"everything of this run lies in {options.out}")
     interrupted = False
     filled: list[str] = []
     try:
@@ -75,7 +75,9 @@ def run(options: Options) -> int:
     end_undisturbed()
     left = running()
     if interrupted and not left:
-        narrator.say(f"interrupted: every process has ended, and its logs are in {options.out}")
+        narrator.print_line(
+            f"interrupted: every process has ended, and its logs are in {options.out}"
+        )
         return INTERRUPTED
     narrator.check(
         "no process is left behind", not left, ", ".join(f"{p.name} {p.pid}" for p in left)

@@ -54,12 +54,14 @@ def seed(stage: Stage, narrator: Narrator) -> None:
         TimeoutError: something did not happen in time.
     """
     stage.zk.start().wait_started(PATIENCE_S)
-    narrator.say(f"ZooKeeper 3.9.5 answers at {stage.zk.hosts}")
+    narrator.print_line(f"ZooKeeper 3.9.5 answers at {stage.zk.hosts}")
     stage.cluster.start(PATIENCE_S).wait_ready(PATIENCE_S)
-    narrator.say(f"three Kafka {stage.cluster.brokers[0].release} brokers run in ZooKeeper mode")
+    narrator.print_line(
+        f"three Kafka {stage.cluster.brokers[0].release} brokers run in ZooKeeper mode"
+    )
     _fill(stage)
     stage.clients.start(WRITTEN)
-    narrator.say("producer (acks=all, idempotent) and consumer group run from here on")
+    narrator.print_line("producer (acks=all, idempotent) and consumer group run from here on")
     _wait_whole(stage)
     _check(stage, narrator)
 
@@ -102,7 +104,7 @@ def _wait_whole(stage: Stage) -> None:
 
 
 def ask(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run one call to its end, from outside any event loop."""
+    """Run one coroutine to its end in a new event loop."""
     return asyncio.run(work())
 
 

@@ -27,14 +27,14 @@ _KILL_AT: Final = 0.2
 """Parts of the load's time after which the leading controller is killed, and a broker."""
 _SHARE_MIN: Final = 0.30
 _RATE_MIN: Final = 0.8
-"""Part of the rate asked for that is carried."""
+"""The share of the requested rate that must be reached."""
 _P50_MAX_MS: Final = 500.0
 _SLOW_MS: Final = 500.0
-_HEARD_S: Final = 300.0
-"""So long a broker may take to hear of new leaders, behind the requests that wait for it."""
+_NEW_LEADERS_S: Final = 300.0
+"""How long a broker may take to learn of new leaders; other requests may be queued before."""
 _KILLED: Final = "a controller and a broker were killed meanwhile"
 _SHOWN: Final = 5
-"""Changes that are named, at most."""
+"""At most so many changes are named in the output."""
 
 
 def strain(stage: Stage, narrator: Narrator) -> AdminResult:
@@ -66,7 +66,7 @@ def strain(stage: Stage, narrator: Narrator) -> AdminResult:
         stage.clients.administer_no_more()
         done, sharing = load.result(2 * PATIENCE_S), shared.read()
         watch.doing("waiting until every replica is in sync")
-        wait_for("replicas in sync at every broker", lambda: _heard(stage), PATIENCE_S)
+        wait_for("replicas in sync at every broker", lambda: _all_in_sync(stage), PATIENCE_S)
         watch.doing("ending producer and group, and reading every record back")
         produced, consumed = stage.clients.stop()
         verdict = stage.clients.verify(produced.acknowledged)
@@ -101,7 +101,7 @@ def strain(stage: Stage, narrator: Narrator) -> AdminResult:
     return done
 
 
-def _heard(stage: Stage) -> bool:
+def _all_in_sync(stage: Stage) -> bool:
     """Whether every broker shows every replica in sync."""
     return not any(unheard(stage.shape(broker)) for broker in stage.cluster.brokers)
 
@@ -126,7 +126,7 @@ def _most_leading(stage: Stage) -> tuple[Broker, int, int]:
 
 
 def unled(seen: api.Shape, victim: int) -> list[str]:
-    """Partitions in sync elsewhere that nobody leads, or still this broker."""
+    """Partitions with other in-sync replicas that have no leader, or still this broker."""
     return [
         f"{name}-{number}"
         for name, topic in seen.topics.items()
@@ -136,7 +136,7 @@ def unled(seen: api.Shape, victim: int) -> list[str]:
 
 
 def _kill_and_revive(stage: Stage, watch: Watch, victim: Broker) -> list[str]:
-    """Returns the partitions that nobody took over from it while it was away."""
+    """Returns the partitions that got no new leader while the killed broker was down."""
     watch.doing(f"SIGKILL to broker {victim.id}")
     victim.kill()
 
@@ -150,7 +150,7 @@ def _kill_and_revive(stage: Stage, watch: Watch, victim: Broker) -> list[str]:
     wait_for("end of its session", lambda: stage.stat(path) is None, PATIENCE_S)
     watch.doing("waiting until the other brokers know the new leaders")
     with contextlib.suppress(TimeoutError):
-        wait_for("leaders elsewhere", lambda: not unled(stage.shape(), victim.id), _HEARD_S)
+        wait_for("leaders elsewhere", lambda: not unled(stage.shape(), victim.id), _NEW_LEADERS_S)
     leaderless = unled(stage.shape(), victim.id)
     watch.doing(f"broker {victim.id} starts again")
     victim.start().wait_started(PATIENCE_S)

@@ -103,7 +103,7 @@ def _at_one_offset(stage: Stage) -> tuple[Entities, Entities]:
     controllers = stage.controllers
 
     def log() -> Records:
-        controllers.wait_dual_write()  # whoever leads by now
+        controllers.wait_dual_write()  # of the controller that leads now
         return controllers.records()
 
     def read() -> tuple[Entities, Records]:
@@ -113,7 +113,7 @@ def _at_one_offset(stage: Stage) -> tuple[Entities, Entities]:
         )
 
     servers = [stage.zk, *controllers.nodes.values(), *stage.cluster.brokers]
-    running = [one for one in servers if one.alive]  # of one that is not, another check says so
+    running = [one for one in servers if one.alive]  # another check reports a server that has ended
     tree, records = patiently("stores that do not change while they are read", read, running)
     return tree, from_log(records)
 
@@ -199,7 +199,7 @@ def refused(
     these topics, and the load leaves one alone after it gave a change of it up.
 
     Args:
-        admin: what the load says.
+        admin: the result of the load.
         records: of the log, as Kafka's tool prints them.
         lost_ns: when another controller came to lead, monotonic; only a change that was in flight
             then can have been sent twice. None: not known, it may have been at any time.

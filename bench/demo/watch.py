@@ -30,7 +30,7 @@ class Watch:
         self._narrator = narrator
         self._brokers = brokers
         self._doing = ""
-        self._told: dict[str, str] = {}
+        self._printed: dict[str, str] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="watch", daemon=True)
         self._live: Live | None = None
@@ -38,7 +38,7 @@ class Watch:
         self.states: list[str] = []
         """Driver states seen, in order."""
         self.copied = 0
-        """Most records that a leader said it has copied; the next leader copies none."""
+        """The most copied records that a leader reported; a later leader copies none."""
         self.lag_max = 0
         """Longest write-behind lag seen, in records."""
 
@@ -46,7 +46,7 @@ class Watch:
         """Set the current step of the demonstration, shown under the status."""
         self._doing = text
         if self._live is None:
-            self._narrator.say(text)
+            self._narrator.print_line(text)
 
     def __enter__(self) -> Self:
         if self._narrator.live:
@@ -88,20 +88,22 @@ class Watch:
         self.lag_max = max(self.lag_max, migration["lag"]["records"] or 0)
         if self._live is None:
             whose = " (no leader answers)" if state in FOLLOWS else ""
-            self._tell("driver", f"migration driver: {state}{whose}")
+            self._print_change("driver", f"migration driver: {state}{whose}")
             for one in migration["waiting"]:
-                self._tell(
+                self._print_change(
                     f"{one['why']} {one['subject']}", f"/status says: {one['text']}", once=True
                 )
             if migration["records_copied"]:
-                self._tell("copied", f"copied: {migration['records_copied']} records")
+                self._print_change("copied", f"copied: {migration['records_copied']} records")
             for broker in self._brokers:
-                self._tell(f"broker {broker}", f"broker {broker}: {standing(status, broker)}")
+                self._print_change(
+                    f"broker {broker}", f"broker {broker}: {standing(status, broker)}"
+                )
 
-    def _tell(self, what: str, text: str, *, once: bool = False) -> None:
-        if self._told.get(what) != text and not (once and what in self._told):
-            self._told[what] = text
-            self._narrator.say(text)
+    def _print_change(self, what: str, text: str, *, once: bool = False) -> None:
+        if self._printed.get(what) != text and not (once and what in self._printed):
+            self._printed[what] = text
+            self._narrator.print_line(text)
 
     def table(self) -> Table:
         """What is shown on a terminal."""

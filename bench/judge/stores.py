@@ -54,7 +54,7 @@ class Entities:
     offset: int = -1
     """Position of the store, as an offset of the metadata log."""
     gone: set[str] = field(default_factory=set)
-    """Names of topics that a log had and has deleted; a tree does not tell."""
+    """Names of topics that a log created and deleted; a tree does not record them."""
 
 
 def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
@@ -368,7 +368,7 @@ def differences(zookeeper: Entities, log: Entities) -> list[str]:
 
 
 def _outdated(zookeeper: Mapping[str, int] | None, log: Mapping[str, int] | None) -> list[str]:
-    """States whose version is below the partition epoch: brokers refuse what is told of them."""
+    """States whose version is below the partition epoch: brokers refuse requests about them."""
     if zookeeper is None or log is None:
         return []
     return [

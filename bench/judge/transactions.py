@@ -1,4 +1,4 @@
-"""ZooKeeper's own transaction log: who wrote what, in which order, and what was refused.
+"""ZooKeeper's own transaction log: the writer and order of each write, and refused writes.
 
 Read from the files of a server, by rules implemented for this alone: the code that wrote is not
 asked what it wrote.
@@ -25,7 +25,7 @@ EPOCH, CONTROLLER, MIGRATION, OURS = (
     "/kraft_bridge",
 )
 BROKERS_OWN: Final = ("/brokers/ids", "/brokers/seqid")
-"""What brokers in ZooKeeper mode write there themselves, whoever leads."""
+"""Znodes that brokers in ZooKeeper mode write themselves, under any controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def two_writers(transactions: Sequence[Transaction]) -> list[str]:
             )
         for write in one.writes:
             if write.path == OURS and write.data:
-                said = json.loads(write.data)
-                if (said["node_id"], said["zk_epoch"]) != (force.node_id, force.zk_epoch):
-                    wrong.append(f"{one.zxid:#x}: {OURS} names {said} under the claim {force}")
+                content = json.loads(write.data)
+                if (content["node_id"], content["zk_epoch"]) != (force.node_id, force.zk_epoch):
+                    wrong.append(f"{one.zxid:#x}: {OURS} names {content} under the claim {force}")
     return wrong

@@ -136,7 +136,7 @@ def unlike(book: Book, store: Entities) -> list[str]:
 
 
 def _not_already(load: AdminResult, store: Entities) -> list[str]:
-    """Changes that were refused as carried out already, and are not: nobody touches them since."""
+    """Changes refused because they seemed carried out, and were not; no later change undid them."""
     return [
         f"{change.api} of topic {topic} was answered with {change.error}, and it has "
         f"{_partitions(store, topic) or 'no'} partitions"

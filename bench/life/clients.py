@@ -53,13 +53,15 @@ class _Producer:
     Args:
         topic: that it writes to, with `PARTITIONS` partitions.
         first: sequence number of the first record of each partition.
-        told: takes each acknowledgement, with the ms since the intended instant.
+        on_acknowledged: takes each acknowledgement, with the ms since the intended instant.
     """
 
-    def __init__(self, topic: str, first: int, told: Callable[[Acknowledged, float], None]) -> None:
+    def __init__(
+        self, topic: str, first: int, on_acknowledged: Callable[[Acknowledged, float], None]
+    ) -> None:
         self.topic = topic
         self._first = first
-        self._told = told
+        self._on_acknowledged = on_acknowledged
         self.failed: Counter[str] = Counter()
         """Error -> records given up."""
         self._patience_s = PATIENCE_S
@@ -90,7 +92,7 @@ class _Producer:
     def _answered(self, partition: int, offset: int | None, sequence: int, intended: float) -> None:
         where = UNKNOWN_OFFSET if offset is None else offset
         known = Acknowledged(self.topic, partition, where, sequence)
-        self._told(known, (time.monotonic() - intended) * 1000)
+        self._on_acknowledged(known, (time.monotonic() - intended) * 1000)
 
     def stop(self) -> None:
         """Send no more, and wait for the last acknowledgements."""
@@ -107,10 +109,10 @@ class _Producer:
 
 
 class Librdkafka(_Producer):
-    """That of confluent-kafka."""
+    """The producer of confluent-kafka."""
 
     def __init__(
-        self, bootstrap: str, first: int, told: Callable[[Acknowledged, float], None]
+        self, bootstrap: str, first: int, on_acknowledged: Callable[[Acknowledged, float], None]
     ) -> None:
         # With more than one request under way, librdkafka 2.16 wrote a record twice when a leader
         # changed, also in plain ZooKeeper mode: what followed the refused one came first, was
@@ -121,7 +123,7 @@ class Librdkafka(_Producer):
             "message.timeout.ms": _PATIENCE_MS,
         }
         self._client = confluent_kafka.Producer({"bootstrap.servers": bootstrap, **settings})
-        super().__init__(_LIBRDKAFKA, first, told)
+        super().__init__(_LIBRDKAFKA, first, on_acknowledged)
 
     def _serve(self, seconds: float) -> bool:
         end = time.monotonic() + seconds
@@ -145,10 +147,10 @@ class Librdkafka(_Producer):
 
 
 class KafkaPython(_Producer):
-    """That of kafka-python."""
+    """The producer of kafka-python."""
 
     def __init__(
-        self, bootstrap: str, first: int, told: Callable[[Acknowledged, float], None]
+        self, bootstrap: str, first: int, on_acknowledged: Callable[[Acknowledged, float], None]
     ) -> None:
         import kafka  # noqa: PLC0415 - importing it warns, which is an error in tests
 
@@ -161,7 +163,7 @@ class KafkaPython(_Producer):
             delivery_timeout_ms=_PATIENCE_MS,
             max_block_ms=_PATIENCE_MS,
         )
-        super().__init__(_KAFKA_PYTHON, first, told)
+        super().__init__(_KAFKA_PYTHON, first, on_acknowledged)
 
     def _send(self, partition: int, sequence: int, intended: float) -> None:
         def failed(error: BaseException) -> None:
@@ -183,7 +185,7 @@ class KafkaPython(_Producer):
 
 
 class LifeClients(Clients):
-    """All of them.
+    """All clients of a life.
 
     Args:
         bootstrap: ``host:port,...`` of brokers.
@@ -211,17 +213,17 @@ class LifeClients(Clients):
             _RECORDS_PER_S,
             first=self._first,
             give_up_s=PATIENCE_S,
-            told=self._told,
+            on_acknowledged=self._note_acknowledged,
         )
         self._consume = ConsumeLoad(self._bootstrap, list(RECORDS), group="life")
         self._produced = self.call(producer.run(self._stop))
         self._consumed = self.call(self._consume.run(self._stop_consuming))
         self._producers = [
-            library(self._bootstrap, self._first, self._told)
+            library(self._bootstrap, self._first, self._note_acknowledged)
             for library in (Librdkafka, KafkaPython)
         ]
 
-    def _told(self, known: Acknowledged, waited_ms: float) -> None:
+    def _note_acknowledged(self, known: Acknowledged, waited_ms: float) -> None:
         now = time.monotonic()
         self._book.add_record(known)
         self._waits.note(RECORD, waited_ms / 1000, now)

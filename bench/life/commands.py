@@ -131,7 +131,7 @@ def preflight(stage: Stage) -> str:
 
 
 def look(stage: Stage) -> str:
-    """What the controller that leads says of itself, for a person."""
+    """The status of the controller that leads, as text for a person."""
     return run(stage, Form.STATUS, URL=stage.leader().url)
 
 
@@ -141,7 +141,7 @@ def wait_hybrid(stage: Stage) -> None:
 
 
 def wait_finalised(stage: Stage) -> None:
-    """Wait until the controller that leads says that the migration is finalised."""
+    """Wait until the controller that leads reports that the migration is finalised."""
     run(stage, Form.WAIT_FINALISED, URL=stage.leader().url)
 
 
@@ -175,7 +175,7 @@ def raise_level(stage: Stage, release: str) -> str:
 
 
 def refused_level(stage: Stage, level: int) -> str:
-    """Ask for a metadata.version that must be refused; returns what the tool says."""
+    """Ask for a metadata.version that must be refused; returns the tool's output."""
     broker = stage.cluster.brokers[0].bootstrap
     return run(stage, Form.RAISE_TO, 1, BROKER=broker, LEVEL=str(level))
 

@@ -1,4 +1,4 @@
-"""A copy that is under way until it is called off: ZooKeeper hears nothing more after the claim."""
+"""Keeps a copy from ending: after the claim no request of the controller reaches ZooKeeper."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def claimed(request: bytes, reply: bytes) -> bool:
 
 @contextmanager
 def held_copy(stage: Stage) -> Iterator[Callable[[], None]]:
-    """Start the quorum that was planned; once it claims ``/controller`` ZooKeeper hears no more.
+    """Start the planned quorum; after its claim of ``/controller`` nothing reaches ZooKeeper.
 
     Yields what waits until that is so. The files of the controllers name ZooKeeper itself, as an
     operator's do, and not the line by which they reach it.
@@ -39,7 +39,7 @@ def held_copy(stage: Stage) -> Iterator[Callable[[], None]]:
 
         def look(request: bytes, reply: bytes) -> None:
             if claimed(request, reply):
-                line.freeze(to_client=False)  # it is to hear that it has claimed
+                line.freeze(to_client=False)  # the controller still gets the answer to its claim
                 over.set()
 
         line.watch_replies = look

@@ -24,7 +24,7 @@ _SHOWN: Final = 5
 _GAUGE: Final = re.compile(
     r"^kraft_bridge_migrating_zk_broker_count(?:\{.*\})? (\d+)", re.MULTILINE
 )
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class Life:
@@ -34,17 +34,17 @@ class Life:
         stage: servers that were started as they were left.
         clients: that run.
         book, waits: that the clients write.
-        say: takes lines for whoever watches.
+        print_line: takes each line of progress.
     """
 
     def __init__(
-        self, stage: Stage, clients: LifeClients, book: Book, waits: Waits, say: Say
+        self, stage: Stage, clients: LifeClients, book: Book, waits: Waits, print_line: PrintLine
     ) -> None:
         self.stage = stage
         self.clients = clients
         self.book = book
         self.waits = waits
-        self.say = say
+        self.print_line = print_line
         self.row = PhaseRow("", "")
 
     # ------------------------------------------------------------- phases
@@ -77,10 +77,10 @@ class Life:
             done = self.clients.changed()
             row.changes = done.done.total()
             for line in done.slow:
-                self.say(f"  waited long, or given up: {line}")
+                self.print_line(f"  waited long, or given up: {line}")
             row.seconds = time.monotonic() - begin
             self._judge(watch.quorum_s)
-        row.nobody_s = watch.nobody_s
+        row.nobody_s = watch.without_controller_s
         row.lag_records, row.lag_ms = watch.lag_records, watch.lag_ms
         row.record_s = self.waits.longest(RECORD, begin) or 0.0
         row.change_s = self.waits.longest(CHANGE, begin)
@@ -98,19 +98,19 @@ class Life:
         return row
 
     def check(self, what: str, held: object, figures: str = "") -> None:
-        """Enter a check; ``figures`` say what was seen."""
+        """Record the result of a check; ``figures``: the measured values."""
         text = f"{what} ({figures})" if figures else what
         (self.row.checks if held else self.row.wrong).append(text)
-        self.say(f"  {'held' if held else 'WRONG'}: {text}")
+        self.print_line(f"  {'held' if held else 'WRONG'}: {text}")
 
     def check_speed(self, what: str, held: object, figures: str, sharing: Sharing) -> None:
-        """Enter a check of speed: what did not hold is not judged if the machine was busy."""
+        """Record a check of speed; on a busy machine a failed one is listed as not judged."""
         if held or not sharing.busy:
             self.check(what, held, figures)
             return
         text = f"{what} ({figures}; on this machine {sharing})"
         self.row.unjudged.append(text)
-        self.say(f"  not judged: {text}")
+        self.print_line(f"  not judged: {text}")
 
     # ------------------------------------------------------------- restarts
     def restart(
@@ -165,7 +165,7 @@ class Life:
     @contextlib.contextmanager
     def restarting(self, server: str, change: str) -> Iterator[None]:
         """Measure the restart that the ``with`` block does."""
-        self.say(f"  {server}: {change}")
+        self.print_line(f"  {server}: {change}")
         begin = time.monotonic()
         yield
         self.stage.whole()
@@ -175,13 +175,13 @@ class Life:
         self.row.restarts.append(
             Restart(server, change, took, waited, self.waits.longest(CHANGE, begin))
         )
-        self.say(
+        self.print_line(
             f"  {server}: in sync after {took:.1f} s; longest wait for a record {waited:.2f} s"
         )
 
     # ------------------------------------------------------------- checks
     def _judge(self, ruled_s: float | None = None) -> None:
-        """What holds at the end of every phase; ``ruled_s``: since when our controllers rule."""
+        """Check what must hold after each phase; ``ruled_s``: since when ours is active."""
         dual = self.stage.standing.quorum is Quorum.MIGRATING and self._migrated()
         if dual:
             log, wrong = stores.agree(self.stage)
@@ -230,7 +230,7 @@ class Life:
         return bool(migration["migration_state"] == "MIGRATION")
 
     def same_metadata(self) -> None:
-        """Check that every broker tells its clients the same."""
+        """Check that every broker answers Metadata requests of clients equally."""
         wrong: list[str] = []
         answers: dict[int, dict[str, object]] = {}
 

@@ -1,7 +1,7 @@
 """Passwords, rights and limits, changed in each phase; what brokers must then enforce.
 
 In phase number n user ``alice`` has a password and a quota of that number, by SCRAM; ``reader``,
-who logs in by PLAIN, may always describe one topic, and the other one in odd phases only.
+who logs in by PLAIN, may describe one topic in every phase, and another topic in odd phases only.
 """
 
 from __future__ import annotations
@@ -148,9 +148,9 @@ def wrong(stage: Stage, number: int) -> list[str]:
 
 
 def _wrong(stage: Stage, broker: Broker, number: int) -> Iterator[str]:
-    told = _told_quota(broker)
-    if told != quota(number):
-        yield f"broker {broker.id}: quota of {ALICE} is {told}"
+    actual = _described_quota(broker)
+    if actual != quota(number):
+        yield f"broker {broker.id}: quota of {ALICE} is {actual}"
     if not stage.secured:
         return
     address = f"{HOST}:{broker.sasl_port}"
@@ -164,7 +164,7 @@ def _wrong(stage: Stage, broker: Broker, number: int) -> Iterator[str]:
             yield f"broker {broker.id}: {READER} may {'not ' * wanted}describe {topic}"
 
 
-def _told_quota(broker: Broker) -> float | None:
+def _described_quota(broker: Broker) -> float | None:
     kind = m.DescribeClientQuotasRequest
     named = kind.ComponentData(entity_type="user", match_type=0, match=ALICE)
     answer = asyncio.run(api.call(broker.bootstrap, kind(components=[named], strict=True)))

@@ -26,7 +26,7 @@ OLDEST: Final = "3.4.1"
 LEVEL, LEVEL_NAME = 21, "3.9-IV0"
 """The newest metadata.version of the bridge releases."""
 KEEPS_ITS_LOG: Final = frozenset({"3.4.1", "3.5.2", "3.6.2"})
-"""Brokers of these keep what they fetched of another quorum's log; from 3.7 they clear it."""
+"""Brokers of these releases keep the log of an earlier quorum; from 3.7 brokers delete it."""
 AT_THE_CLAIM: Final = frozenset(
     f"{api} STALE_CONTROLLER_EPOCH" for api in ("CreateTopics", "IncrementalAlterConfigs")
 )
@@ -76,8 +76,8 @@ def dual_write(life: Life) -> None:
 
 def _judge_and_start(life: Life) -> None:
     """Let preflight judge what was planned, and start the controllers."""
-    said = commands.preflight(life.stage)
-    life.check("preflight finds nothing that blocks", held=True, figures=said.splitlines()[-1])
+    output = commands.preflight(life.stage)
+    life.check("preflight finds nothing that blocks", held=True, figures=output.splitlines()[-1])
     life.stage.start_quorum()
 
 
@@ -86,7 +86,7 @@ def _migrate(life: Life) -> None:
     for broker in _in_mode(life, Mode.ZOOKEEPER):
         life.restart(broker, Mode.MIGRATING, while_stopped=_forget(life))
     commands.wait_hybrid(life.stage)
-    life.say(commands.look(life.stage))
+    life.print_line(commands.look(life.stage))
 
 
 def to_kraft(life: Life) -> None:
@@ -109,22 +109,22 @@ def rollback(life: Life) -> None:
 
 
 def _give_back(life: Life) -> str:
-    """Let the controllers end and a broker rule; returns what the command says."""
+    """Roll back: controllers end, a broker becomes the controller; returns the command's output."""
     stage = life.stage
     shared = Shared()
-    said = commands.rollback(stage)
+    output = commands.rollback(stage)
     sharing = shared.read()
-    life.say(said)
-    freed = _FREED.search(said)
+    life.print_line(output)
+    freed = _FREED.search(output)
     what = "/controller was free within a second"
     if freed is not None:
         took_ms = int(freed[1].replace(",", ""))
         life.check_speed(what, took_ms <= _FREED_MS_MAX, f"{took_ms} ms", sharing)
-    elif not life.row.cut:  # one that was cut has measured nothing
+    elif not life.row.cut:  # a phase that was cut has measured nothing
         life.check(what, held=False, figures="the command does not say")
     stage.standing.quorum = Quorum.ABSENT
     stage.save()
-    return said
+    return output
 
 
 def _to_zookeeper(life: Life) -> None:
@@ -141,8 +141,8 @@ def _to_zookeeper(life: Life) -> None:
 def copying(life: Life) -> None:
     """An attempt whose copy comes to no end, as ZooKeeper does not answer: everything goes back.
 
-    The last broker that restarts with the flag begins the copy. Until somebody rules again its
-    replicas do not get in sync.
+    The copy begins when the last broker restarts with the flag. The replicas of this broker do not
+    get in sync until a controller is active again.
     """
     stage = life.stage
     if stage.standing.quorum is Quorum.MIGRATING or _in_mode(life, Mode.MIGRATING):
@@ -153,8 +153,8 @@ def copying(life: Life) -> None:
         def back() -> None:
             held()
             began = f"rollback from: {_COPYING}:"
-            said = _give_back(life)
-            life.check("it went back from the copy", began in said, said.splitlines()[0])
+            output = _give_back(life)
+            life.check("it went back from the copy", began in output, output.splitlines()[0])
 
         *others, last = stage.cluster.brokers
         for broker in others:
@@ -184,7 +184,7 @@ def _forget(life: Life) -> Callable[[Broker], None]:
     def remove(broker: Broker) -> None:
         folder = broker.data / _COPY
         if release_of(life, broker) in KEEPS_ITS_LOG and folder.exists():
-            life.say(f"  broker {broker.id}: rm -r {folder.name} in its log.dirs")
+            life.print_line(f"  broker {broker.id}: rm -r {folder.name} in its log.dirs")
             shutil.rmtree(folder)
 
     return remove
@@ -208,7 +208,7 @@ def finalise(life: Life) -> None:
     One of 3.4 does not say whether it has the flag: the same restart makes it one of 3.9.
     """
     stage = life.stage
-    life.say(commands.missing(stage))
+    life.print_line(commands.missing(stage))
     change = "with the flag to without"
     if stage.standing.release == OLDEST:
         change += f", {OLDEST} to {NEWEST}"
@@ -223,10 +223,10 @@ def finalise(life: Life) -> None:
             functools.partial(stage.standing.without_flag.append, number),
         )
     if stage.holds:
-        # The leader has to learn of every flag first.
+        # The leader must first learn that every controller runs without the flag.
         stage.wait("a hold", lambda: stage.status()["finalisation"]["state"] == "held")
         life.check("the migration is held open", held=True)
-        life.say(commands.finalise(stage))
+        life.print_line(commands.finalise(stage))
     commands.wait_finalised(stage)
     stage.end_zookeeper()
 
@@ -248,9 +248,9 @@ def to_4_1(life: Life) -> None:
 def to_4_3(life: Life) -> None:
     """Brokers become those of 4.3.0; the level of 4.0 is refused."""
     _all_to(life, "4.3.0")
-    said = commands.refused_level(life.stage, LEVEL + 1)
-    named = f"{LEVEL + 1}" in said and "Local controller" in said
-    life.check("a level beyond 3.9 is refused by name", named, said.strip())
+    output = commands.refused_level(life.stage, LEVEL + 1)
+    named = f"{LEVEL + 1}" in output and "Local controller" in output
+    life.check("a level beyond 3.9 is refused by name", named, output.strip())
 
 
 def _all_to(life: Life, release: str) -> None:

@@ -22,7 +22,7 @@ def unexcused(
     """A line for each change that was given up without an excuse.
 
     Args:
-        done: what the load says.
+        done: the result of the load.
         excused: refusals, as ``API ERROR``, that are Kafka's own in a phase.
         moved: from when to when the controller was replaced, in seconds of the monotonic clock. A
             broker passes a change on again then, and the client gets the second answer.
@@ -43,7 +43,7 @@ def _twice(change: GivenUp, moved: Iterable[tuple[float, float]]) -> bool:
 
 
 def of_ours(done: AdminResult, watch: RulingWatch) -> list[NotNow]:
-    """What a controller of ours refused for a time: asked for and answered while one ruled."""
+    """Retriable refusals by a controller of ours: sent and answered while one was active."""
     if watch.quorum_s is None:
         return []
     since_ns, until_ns = watch.quorum_s * 1e9, watch.quorum_until_s * 1e9

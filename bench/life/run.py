@@ -44,7 +44,7 @@ _FAILURES: Final = (
     OSError,  # with it TimeoutError and ConnectionError
     subprocess.CalledProcessError,
 )
-"""What a server that ends, refuses or does not answer makes of a phase."""
+"""Errors that a phase raises if a server ends, refuses or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Options:
     until: str | None = None
     """The last phase to play; None: all."""
     again: bool = False
-    """Begin anew, whatever is there."""
+    """Begin anew, even if an earlier run can be continued."""
     whole: bool = False
-    """Whether nothing is left out."""
+    """Whether all phases of all releases are run."""
 
 
 def run(options: Options) -> int:
@@ -81,19 +81,19 @@ def run(options: Options) -> int:
         for release in options.releases:
             rows += _life(options, release, again=again)
     for lines in (table(rows), restarts(rows)):
-        say("\n" + "\n".join(lines))
+        print_line("\n" + "\n".join(lines))
     for row in rows:
         for line in row.unjudged:
-            say(f"not judged: {row.release} {row.phase}: {line}")
+            print_line(f"not judged: {row.release} {row.phase}: {line}")
     wrong = [f"{row.release} {row.phase}: {line}" for row in rows for line in row.wrong]
     wrong += [f"left behind: {process.name} {process.pid}" for process in running()]
     if options.whole and not wrong:
         wrong += [f"no life typed: {form}" for form in untyped(_typed(options))]
     for line in wrong:
-        say(f"WRONG: {line}")
+        print_line(f"WRONG: {line}")
     record.leave(proofs(rows), complete=options.whole)
     took = sum(row.seconds for row in rows)
-    say(f"life {'FAILED' if wrong else 'OK'}: {len(rows)} phases, {took:.0f} s")
+    print_line(f"life {'FAILED' if wrong else 'OK'}: {len(rows)} phases, {took:.0f} s")
     return int(bool(wrong))
 
 
@@ -103,7 +103,7 @@ def _typed(options: Options) -> set[str]:
     return {name for one in found if one is not None for name in one.typed}
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -127,7 +127,7 @@ def _life(options: Options, release: str, *, again: bool) -> list[PhaseRow]:
     left = [one for one in wanted if one.name not in standing.done]
     if left:
         begun = standing.begun or "its beginning"
-        say(f"{release}: run {standing.run} in {folder}, from {begun}")
+        print_line(f"{release}: run {standing.run} in {folder}, from {begun}")
         _play(folder, standing, left)
     names = {one.name for one in wanted}
     return [_row(one) for one in standing.rows if one["phase"] in names]
@@ -140,7 +140,7 @@ def _standing(folder: Path, release: str, *, again: bool) -> Standing:
     found = None if again else Standing.load(path)
     if found is not None and (found.code != code or found.failed):
         why = "a check failed in it" if found.failed else "the code has changed"
-        say(f"{release}: begins anew: {why}")
+        print_line(f"{release}: begins anew: {why}")
         found = None
     if found is None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -158,7 +158,7 @@ def _play(folder: Path, standing: Standing, left: Sequence[Phase]) -> None:
     with Stage(folder, standing) as stage:
         clients = LifeClients(stage.cluster.bootstrap, book, waits, standing.run)
         try:
-            life = Life(stage, clients, book, waits, say)
+            life = Life(stage, clients, book, waits, print_line)
             _phases(life, left)
         finally:
             clients.abandon()
@@ -175,12 +175,12 @@ def _phases(life: Life, left: Sequence[Phase]) -> None:
         for phase in left:
             _one(life, phase)
         consumed, failed = life.clients.finish()
-        for who, errors in failed.items():
-            life.check(f"no error that no retry mends: {who}", not errors, f"{dict(errors)}")
-        told = life.book.records()
-        unread = sorted(f"{name}-{number}" for name, number in consumed.unread(told))
+        for client, errors in failed.items():
+            life.check(f"no error that no retry mends: {client}", not errors, f"{dict(errors)}")
+        acknowledged = life.book.records()
+        unread = sorted(f"{name}-{number}" for name, number in consumed.unread(acknowledged))
         missed = f"; not to the end: {', '.join(unread)}" if unread else ""
-        count = len(told) - before
+        count = len(acknowledged) - before
         figures = f"{consumed.consumed} read, {count} acknowledged in this run{missed}"
         life.check("the group read every record", consumed.consumed and not unread, figures)
         unwell = stage.stop()
@@ -198,7 +198,7 @@ def _one(life: Life, phase: Phase) -> None:
     cut = int(standing.begun == phase.name)
     standing.begun = phase.name
     stage.save()
-    say(f"{standing.release}: {phase.name}")
+    print_line(f"{standing.release}: {phase.name}")
     row = life.play(phase.name, phase.act, cut, phase.excused)
     standing.done.append(phase.name)
     standing.begun = ""

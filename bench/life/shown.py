@@ -1,4 +1,4 @@
-"""What brokers tell their clients, compared: all must say the same, whatever mode they run in."""
+"""Compares the Metadata responses of brokers: they must be equal in every mode of a broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _topic(topic: Any) -> dict[str, Any]:
 
 
 def unequal(answers: Mapping[int, Any]) -> list[str]:
-    """Where brokers say something else than the first of them: broker id -> its answer."""
+    """One line for each difference from the first answer; ``answers``: broker id -> answer."""
     (first, wanted), *others = answers.items()
     return [
         f"broker {first} and broker {other}: {line}"

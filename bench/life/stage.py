@@ -47,7 +47,7 @@ SAFE: Final = {
 UNSECURED: Final = "3.4.1"
 """Its brokers do not start with migration on and an authorizer, nor is SCRAM in its log."""
 HELD: Final = "3.9.2"
-"""In its life the end waits for an operator, in the other one it does not."""
+"""In the life of this release finalising waits for an operator; in the other life it does not."""
 _RULING: Final = frozenset({"MIGRATION", "POST_MIGRATION"})
 
 
@@ -119,7 +119,7 @@ class Stage:
             _security(standing.release) if self.secured else {},
         )
         for number, node in made.nodes.items():
-            self._as_said(number, node)
+            self._apply_settings(number, node)
         return made
 
     def plan_quorum(self) -> None:
@@ -166,11 +166,11 @@ class Stage:
             TimeoutError: none leads.
         """
         node = self.controllers.nodes[number]
-        self._as_said(number, node)
+        self._apply_settings(number, node)
         node.start().wait_started()
         self.status()
 
-    def _as_said(self, number: int, node: Bridge) -> None:
+    def _apply_settings(self, number: int, node: Bridge) -> None:
         standing = self.standing
         node.release = standing.controllers_release or standing.release
         node.zk = None if number in standing.without_flag else self.zk.hosts
@@ -304,7 +304,7 @@ class Stage:
             return None
 
     def shape(self, broker: Broker) -> api.Shape:
-        """What a broker tells its clients."""
+        """The Metadata response of a broker for its clients."""
         return asyncio.run(api.shape(broker.bootstrap))
 
     def whole(self) -> None:
@@ -333,12 +333,12 @@ class Stage:
         return patiently(what, ready, self._servers())
 
     def _servers(self) -> list[Process]:
-        """Brokers, and controllers if there are to be any."""
+        """Brokers, and controllers if the quorum is to run."""
         there = self.standing.quorum is not Quorum.ABSENT
         return [*self.cluster.brokers, *(self.controllers.nodes.values() if there else ())]
 
     def ruling(self) -> Ruling:
-        """Whether a controller rules now; never raises."""
+        """Whether a controller is active now; never raises."""
         for status in self._statuses():
             migration = status["migration"]
             if status["active"] and (migration is None or migration["migration_state"] in _RULING):
@@ -346,8 +346,8 @@ class Stage:
                 records = lag.get("records_without_no_ops")
                 dual = migration is not None and migration["migration_state"] == "MIGRATION"
                 by_log = records is not None or not dual
-                who = status["node_id"], status["leader_epoch"]
-                return Ruling(True, who, records, lag.get("ms"), by_log=by_log)
+                controller = status["node_id"], status["leader_epoch"]
+                return Ruling(True, controller, records, lag.get("ms"), by_log=by_log)
         alive = {broker.id for broker in self.cluster.brokers if broker.alive}
         holder = None
         if self.standing.zookeeper and self.zk.alive:

@@ -40,7 +40,7 @@ class Standing:
     """All that the next run must know; saved before each change of it takes effect."""
 
     release: str
-    """That the life began with."""
+    """The release of the brokers when the life began."""
     code: str
     """Of the program that began it: a life is not continued by other code."""
     brokers: dict[int, BrokerStanding]

@@ -48,7 +48,7 @@ class PhaseRow:
     checks: list[str] = field(default_factory=list)
     """What held, with figures."""
     wrong: list[str] = field(default_factory=list)
-    """What did not."""
+    """What did not hold, with figures."""
     unjudged: list[str] = field(default_factory=list)
     """What was slower than it should be, with what else this machine did."""
     cut: int = 0

@@ -1,4 +1,4 @@
-"""How long clients waited, and for how long nobody ruled: figures of a phase or of one restart."""
+"""How long clients waited, and how long no controller was active, in a phase or one restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Wait:
     at_s: float
     """When it came, by the monotonic clock."""
     waited_s: float
-    """Since the instant that it was meant to be asked for."""
+    """Seconds from the intended instant of the request to its answer."""
     kind: str
     """``RECORD`` or ``CHANGE``."""
 
@@ -47,8 +47,8 @@ class Ruling:
 
     someone: bool
     """Whether a controller, of either mode, carries out changes."""
-    who: Any = None
-    """The controller, with its epoch; None: nobody, or not known."""
+    controller: Any = None
+    """The active controller, with its epoch; None: there is none, or it is not known."""
     lag_records: int | None = None
     """Committed records that ZooKeeper lacks; None where that is not known, or not asked for."""
     lag_ms: int | None = None
@@ -57,10 +57,10 @@ class Ruling:
 
 
 class RulingWatch:
-    """Looks again and again whether somebody rules, in a thread while its ``with`` block runs.
+    """Polls whether a controller is active, in a thread while its ``with`` block runs.
 
     Args:
-        look: what is seen now; must not raise.
+        look: returns what is seen now; must not raise.
         clock: seconds.
     """
 
@@ -70,33 +70,33 @@ class RulingWatch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="ruling", daemon=True)
         self._last_s: float | None = None
-        self.nobody_s = 0.0
-        """Seconds in which nobody ruled: from the look that saw nobody to the next one."""
+        self.without_controller_s = 0.0
+        """Seconds without an active controller: from a look that saw none to the next look."""
         self.lag_records = 0
         """Longest lag seen."""
         self.lag_ms = 0
         self.quorum_s: float | None = None
-        """When a controller of ours was first seen to rule."""
+        """When a controller of ours was first seen active."""
         self.quorum_until_s = 0.0
-        """When one was last seen to."""
+        """When a controller of ours was last seen active."""
         self.moved: list[tuple[float, float]] = []
         """From the last look that saw one controller, to the first that saw another one."""
         self._ruler: tuple[Any, float] | None = None
 
     def take(self, seen: Ruling, now_s: float) -> None:
-        """Enter what was seen; ``now_s``: when the look began."""
+        """Add an observation; ``now_s``: when the look began."""
         if self._last_s is not None and self._absent:
-            self.nobody_s += now_s - self._last_s
+            self.without_controller_s += now_s - self._last_s
         self._absent = not seen.someone
         self._last_s = now_s
         if seen.by_log:
             self.quorum_s = now_s if self.quorum_s is None else self.quorum_s
             self.quorum_until_s = now_s
-        if seen.who is not None:
-            if self._ruler is not None and self._ruler[0] != seen.who:
+        if seen.controller is not None:
+            if self._ruler is not None and self._ruler[0] != seen.controller:
                 # The look itself takes time: what was seen may be newer than its begin.
                 self.moved.append((self._ruler[1], self._clock()))
-            self._ruler = seen.who, now_s
+            self._ruler = seen.controller, now_s
         self.lag_records = max(self.lag_records, seen.lag_records or 0)
         self.lag_ms = max(self.lag_ms, seen.lag_ms or 0)
 

@@ -34,20 +34,20 @@ RETRIABLE: Final = frozenset(
 which is why UNKNOWN_TOPIC_OR_PARTITION is treated apart: by what was asked, and for how long."""
 
 UNKNOWN_S: Final = 15.0
-"""For how long a topic may be unknown to whoever is to delete it. Longer, it is gone: to a second
-controller a broker sends a deletion again, if the first one does not answer."""
+"""How long a broker may not know a topic that it is asked to delete. After that the topic is
+deleted: a broker repeats a deletion at the next controller if the first did not answer."""
 _ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 _IN_DOUBT: Final = frozenset(
     {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER}
 )
-"""After these a change that was sent may have been carried out. After the last one too: who is no
-controller any longer answers so whoever waits for a commit, and the next one may commit what it has
-appended (QuorumController.renounce; ``emulator/controller/machine.py``, ``suspend``)."""
+"""After these errors a change may have been carried out, also after NOT_CONTROLLER: a leader that
+resigns answers it to callers that wait for a commit, and the next leader may commit the records
+(QuorumController.renounce; ``emulator/controller/machine.py``, ``suspend``)."""
 _BACKOFF_S: Final = 0.1
 SLOW_S: Final = 20.0
 """A change that waited for longer is printed, as one that was given up."""
-_TOLD: Final = 4
-_TOLD_CHANGES: Final = 200
+_LISTED_ATTEMPTS_MAX: Final = 4
+_SLOW_CHANGES_MAX: Final = 200
 
 
 class GivenUp(NamedTuple):
@@ -56,7 +56,7 @@ class GivenUp(NamedTuple):
     api: str
     error: str
     partitions: int | None = None
-    """That the topic has if the change was carried out all the same; none: it is gone then."""
+    """Partitions of the topic if the change was carried out; None: the topic is deleted then."""
     sent_ns: int = 0
     answered_ns: int = 0
     """Monotonic clock; until then a broker may have sent the change to several controllers."""
@@ -89,7 +89,7 @@ class AdminResult:
     """Changes that waited for longer than ``SLOW_S``, or were given up, the first 200 of them: a
     line each, with the errors in their order and its longest attempts."""
     prefix: str = "load-"
-    """Of the names of all its topics."""
+    """Prefix of the names of all topics of the load."""
     elapsed_s: float = 0.0
     """To the last answer."""
     schedule_s: float = 0.0
@@ -106,7 +106,7 @@ class AdminResult:
         return achieved_per_s(0, round(self.schedule_s * 1e9), self.answered_ns)
 
     def add(self, other: AdminResult) -> None:
-        """Put the result of another share of the same schedule to it."""
+        """Add the result of another share of the same schedule."""
         self.intended += other.intended
         self.answered_ns.extend(other.answered_ns)
         self.done += other.done
@@ -139,7 +139,7 @@ class _Attempt:
         return (self.answered_ns - self.sent_ns) / 1e9
 
     def text(self) -> str:
-        """What came of it, for a sentence."""
+        """The result of the attempt, as part of a sentence."""
         return f"{self.broker or 'no broker'} {self.error.name} after {self.took_s():.1f} s"
 
 
@@ -148,11 +148,11 @@ def _first_as_last(attempts: Sequence[_Attempt]) -> _Attempt:
     return next(one for one in attempts if one.error is attempts[-1].error)
 
 
-def _told(attempts: Sequence[_Attempt]) -> str:
+def _attempts_text(attempts: Sequence[_Attempt]) -> str:
     """How often each error came, in the order in which it came first, and the longest attempts."""
     errors = Counter(one.error.name for one in attempts)
     counts = ", ".join(f"{count} {name}" for name, count in errors.items())
-    longest = sorted(attempts, key=_Attempt.took_s)[-_TOLD:]
+    longest = sorted(attempts, key=_Attempt.took_s)[-_LISTED_ATTEMPTS_MAX:]
     return f"{counts}; longest: {', '.join(one.text() for one in attempts if one in longest)}"
 
 
@@ -255,7 +255,7 @@ class AdminLoad:
         return self._result
 
     def progress(self) -> str:
-        """How far it is, in one line."""
+        """The progress of the load, in one line."""
         found = self._result
         done, failed = found.done.total(), found.failed.total() + found.unsent
         return (
@@ -366,9 +366,9 @@ class AdminLoad:
             self._changes.withdraw(change)
         last = attempts[-1]
         waited_s = (time.monotonic_ns() - intended_ns) / 1e9
-        if (waited_s > SLOW_S or not done) and len(self._result.slow) < _TOLD_CHANGES:
+        if (waited_s > SLOW_S or not done) and len(self._result.slow) < _SLOW_CHANGES_MAX:
             self._result.slow.append(
-                f"{change.api} {change.topic}: {waited_s:.1f} s, {_told(attempts)}"
+                f"{change.api} {change.topic}: {waited_s:.1f} s, {_attempts_text(attempts)}"
             )
         if done:
             assert self._begin_ns is not None

@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
 
     # ---------------------------------------------------------------- asyncio's protocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Called by asyncio: keep the transport."""
         # A cast: uvloop's transports are of no class of asyncio.
         self._transport = cast("asyncio.Transport", transport)
         self._event(Connected)
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
         self._event(Received, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what was not answered."""
+        """Called by asyncio: fail every call without an answer."""
         self._event(Closed, f"closed the connection: {exc}" if exc else "closed the connection")
 
     # ---------------------------------------------------------------- around the channel
@@ -211,7 +211,7 @@ class Connection(asyncio.Protocol):
 
 
 def _fail(waited_for: asyncio.Future[Any], error: OSError) -> None:
-    """Let it raise; asyncio prints no traceback if a Ctrl-C came before anybody waited for it."""
+    """Fail a future, and read its error: asyncio prints errors of futures that no caller reads."""
     waited_for.set_exception(error)
     waited_for.exception()
 

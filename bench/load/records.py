@@ -28,12 +28,12 @@ logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 
 
 class Acknowledged(NamedTuple):
-    """A record the cluster said it holds."""
+    """A record that the cluster acknowledged."""
 
     topic: str
     partition: int
     offset: int
-    """`UNKNOWN_OFFSET` if the cluster did not say where: it holds it from an earlier attempt."""
+    """`UNKNOWN_OFFSET` if the answer has no offset: an earlier attempt wrote the record."""
     sequence: int
 
 
@@ -58,7 +58,7 @@ class ProduceLoad:
         value_bytes: size of each record's value.
         first: sequence number of the first record of each partition.
         give_up_s: for so long a record is sent again; then it counts as failed.
-        told: takes each acknowledgement, with the ms since the intended instant.
+        on_acknowledged: takes each acknowledgement, with the ms since the intended instant.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ProduceLoad:
         value_bytes: int = 100,
         first: int = 0,
         give_up_s: float = 60.0,
-        told: Callable[[Acknowledged, float], None] | None = None,
+        on_acknowledged: Callable[[Acknowledged, float], None] | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._targets = [
@@ -82,7 +82,7 @@ class ProduceLoad:
         self._value = bytes(value_bytes)
         self._first = first
         self._give_up_ms = round(give_up_s * 1_000)
-        self._told = told
+        self._on_acknowledged = on_acknowledged
         self._result = ProduceResult()
 
     async def run(self, stop: asyncio.Event) -> ProduceResult:
@@ -137,8 +137,8 @@ class ProduceLoad:
         self._result.longest_ms = max(self._result.longest_ms, waited)
         known = Acknowledged(held.topic, held.partition, held.offset, sequence)
         self._result.acknowledged.append(known)
-        if self._told is not None:
-            self._told(known, waited)
+        if self._on_acknowledged is not None:
+            self._on_acknowledged(known, waited)
 
 
 @dataclass
@@ -241,7 +241,7 @@ class Verdict:
     missing: tuple[Acknowledged, ...]
     """Acknowledged, but not at that offset with that key."""
     duplicated: tuple[tuple[str, int, int], ...]
-    """(topic, partition, sequence) that stands there more than once."""
+    """(topic, partition, sequence) of records that occur more than once."""
     out_of_order: tuple[tuple[str, int, int], ...]
     """(topic, partition, offset) whose sequence number is below one before it."""
 

@@ -19,7 +19,7 @@ from emulator.io.trace_recording import recording
 from emulator.trace.rows import RequestRow, Row
 from wire.errors import ErrorCode
 
-_TOLD_S: Final = 2.0
+_PROGRESS_S: Final = 2.0
 _REACH_S: Final = 10.0
 """How long one attempt to find a broker may take, before the load begins."""
 _SHARES: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "max_ms": 1.0}
@@ -54,10 +54,10 @@ class LoadOutcome:
     waits: defaultdict[str, array[float]] = field(default_factory=lambda: defaultdict(_of_doubles))
     """API -> ms from the intended instant, of changes that were carried out."""
     lacks: str = ""
-    """What is missing in its trace."""
+    """What is missing in the trace of the load."""
 
     def add(self, other: LoadOutcome) -> None:
-        """Put another share to it."""
+        """Add the result of another process."""
         self.result.add(other.result)
         for api, waits in other.waits.items():
             self.waits[api].extend(waits)
@@ -71,14 +71,16 @@ class UnreachableError(OSError):
     """No bootstrap broker answered, or none knows the controller."""
 
 
-def play(plan: LoadPlan, trace: str | None, run_id: str, say: Callable[[str], None]) -> LoadOutcome:
+def play(
+    plan: LoadPlan, trace: str | None, run_id: str, print_line: Callable[[str], None]
+) -> LoadOutcome:
     """Run a load in this process; SIGINT or SIGTERM ends it, a second one at once.
 
     Args:
         plan: what is asked.
         trace: path or URI for a trace.
         run_id: of the trace.
-        say: takes lines about the progress.
+        print_line: takes lines about the progress.
 
     Raises:
         UnreachableError: before anything was asked.
@@ -87,7 +89,7 @@ def play(plan: LoadPlan, trace: str | None, run_id: str, say: Callable[[str], No
 
     async def whole() -> LoadOutcome:
         await reach(plan)
-        together = Alone(say, (signal.SIGINT, signal.SIGTERM))
+        together = Alone(print_line, (signal.SIGINT, signal.SIGTERM))
         return await take_part(plan, trace, run_id, together)
 
     return asyncio.run(whole())
@@ -148,7 +150,7 @@ async def _play(
 
     together.watch(stop)
     while not running.done():
-        await asyncio.wait([running], timeout=_TOLD_S)
+        await asyncio.wait([running], timeout=_PROGRESS_S)
         flush()
         together.say(load.progress())
     if running.cancelled():

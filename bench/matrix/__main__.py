@@ -44,7 +44,7 @@ def main() -> int:
             for release in releases:
                 cells += _release(release, root, host, options.step, beside=options.beside)
     except (JarsMissingError, JavaNotFoundError, ProcessError) as error:
-        say(str(error))
+        print_line(str(error))
         return 2
     if options.json:
         sys.stdout.write(json.dumps([dataclasses.asdict(cell) for cell in cells], indent=1) + "\n")
@@ -57,29 +57,31 @@ def main() -> int:
 def _release(
     release: str, root: Path, host: ToolHost, steps: list[str] | None, *, beside: bool
 ) -> list[Cell]:
-    """Ours, and Kafka's own where ours is red or it was asked for."""
-    done = play(release, table.OURS, root / f"{release}-ours", host=host, say=say, only=steps)
+    """Cells of our controller, and of Kafka's own where ours are red or ``beside`` is set."""
+    done = play(
+        release, table.OURS, root / f"{release}-ours", host=host, print_line=print_line, only=steps
+    )
     report(release, table.OURS, done)
     cells = done.cells
     red = {cell.step for cell in cells if cell.state == RED}
     if beside or red:
         only = steps if beside else [*red, *(BUILDS_ON[step] for step in red & BUILDS_ON.keys())]
         folder = root / f"{release}-kafka"
-        theirs = play(release, table.KAFKA, folder, host=host, say=say, only=only)
+        theirs = play(release, table.KAFKA, folder, host=host, print_line=print_line, only=only)
         report(release, table.KAFKA, theirs)
         cells = cells + theirs.cells
     return cells
 
 
 def report(release: str, controller: str, done: Played) -> None:
-    """Say how long it took, and what the brokers complained of."""
-    say(f"{release} on {controller}: {done.seconds:.0f} s")
+    """Print how long a migration took, and which warnings and errors the brokers logged."""
+    print_line(f"{release} on {controller}: {done.seconds:.0f} s")
     for kind, count in done.complaints.most_common():
-        say(f"    {count:5} {kind}")
+        print_line(f"    {count:5} {kind}")
 
 
-def say(text: str) -> None:
-    """A line of progress."""
+def print_line(text: str) -> None:
+    """Print a line of progress."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 

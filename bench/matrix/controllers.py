@@ -30,22 +30,22 @@ class Controller(Protocol):
     log: Path
 
     def begin(self) -> None:
-        """Format its folder and start it."""
+        """Format the controller's folder and start the controller."""
 
     def await_dual_write(self) -> None:
-        """Wait until the migration is there."""
+        """Wait until the controller is in dual write."""
 
     def go_back(self, look: KazooClient) -> None:
-        """End it and free ``/controller``, as its documentation says."""
+        """End the controller and delete ``/controller``, as the controller's documentation asks."""
 
     def clear(self, look: KazooClient) -> None:
-        """Delete from ZooKeeper what would keep a second attempt from copying."""
+        """Delete the znodes that would prevent the copy of a second migration."""
 
     def compared(self) -> str | None:
-        """When it last compared the whole tree with its log; None: it does not say."""
+        """When the controller last compared the whole tree with its log; None: not known."""
 
     def finalise(self) -> None:
-        """Restart it without the flag, and wait until it serves."""
+        """Restart the controller without the migration flag, and wait until it serves."""
 
     def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102 - as the processes' own
 
@@ -82,8 +82,8 @@ class _Ours(Bridge):
             raise ProcessError(f"kraft-bridge rollback: {done.stdout}{done.stderr}")
 
     def compared(self) -> str | None:
-        said = self.status()
-        return None if said is None else said["migration"]["compared_at"]
+        status = self.status()
+        return None if status is None else status["migration"]["compared_at"]
 
     def finalise(self) -> None:
         self.stop(PATIENCE_S)

@@ -32,9 +32,9 @@ def call_as(address: str, mechanism: str, user: str, password: str, *requests: A
     Args:
         address: ``host:port`` of a SASL listener.
         mechanism: ``PLAIN`` or one of `HASHES`.
-        user: who logs in.
+        user: name of the user that logs in.
         password: as the broker knows it.
-        requests: none to try the login only.
+        requests: sent after the login; with none of them only the login is tried.
 
     Raises:
         LoginError: refused.
@@ -64,17 +64,17 @@ async def _step(connection: Connection, data: bytes) -> bytes:
     answer, _ = await connection.call(m.SaslAuthenticateRequest(auth_bytes=data), 1)
     if answer.error_code:
         raise LoginError(answer.error_code, answer.error_message)
-    told: bytes = answer.auth_bytes
-    return told
+    response: bytes = answer.auth_bytes
+    return response
 
 
 async def _scram(connection: Connection, name: str, user: str, password: str) -> None:
     """RFC 5802, without channel binding."""
     bare = f"n={user},r={secrets.token_hex(12)}"
     first = (await _step(connection, f"n,,{bare}".encode())).decode()
-    told = dict(part.split("=", 1) for part in first.split(","))
-    salt, iterations = base64.b64decode(told["s"]), int(told["i"])
-    final = f"c=biws,r={told['r']}"
+    challenge = dict(part.split("=", 1) for part in first.split(","))
+    salt, iterations = base64.b64decode(challenge["s"]), int(challenge["i"])
+    final = f"c=biws,r={challenge['r']}"
     salted = salted_password(name, password, salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", name)
     stored = hashlib.new(name, client_key).digest()

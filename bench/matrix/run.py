@@ -1,8 +1,8 @@
 """Run the steps of one release on one controller, until one fails.
 
-A step that the release does not have is not taken. What follows a red step is not taken either: it
-would be judged on what the red one left behind. So one flaw is one red cell, and every step that
-nobody has seen to work is told.
+A step that the release does not have is not run. Steps after a red step are not run either: they
+would start from the state that the failed step left behind. So one defect makes one red cell, and
+the table names every step that was not run.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Played:
     seconds: float
 
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 def play(
@@ -114,7 +114,7 @@ def play(
     folder: Path,
     *,
     host: ToolHost,
-    say: Say,
+    print_line: PrintLine,
     only: Collection[str] | None = None,
 ) -> Played:
     """Migrate a fresh cluster of a release.
@@ -124,7 +124,7 @@ def play(
         controller: ``ours`` or ``kafka``.
         folder: for its files; made.
         host: Kafka's tools.
-        say: takes each cell as a line.
+        print_line: takes each cell as a line.
         only: names of steps; versions, register and copy are always taken.
 
     Raises:
@@ -142,10 +142,12 @@ def play(
             cells.append(cell)
             if cell.state == GREEN:
                 stage.kept.setdefault("green", set()).add(name)
-            say(line(cell))
+            print_line(line(cell))
         complaints = _complaints(stage)
     for process in [one for one in running() if one not in foreign]:
-        say(f"{release} on {controller}: {process.name} {process.pid} was left behind; it is ended")
+        print_line(
+            f"{release} on {controller}: {process.name} {process.pid} was left behind; it is ended"
+        )
         process.kill()
     return Played(cells, complaints, time.monotonic() - begun)
 
@@ -160,18 +162,18 @@ def steps_of(only: Collection[str] | None) -> list[str]:
 
 
 def _seed(stage: Stage, wanted: Collection[str]) -> None:
-    """Give the old cluster what the steps begin with.
+    """Create in the old cluster what the steps need before the migration.
 
     Raises:
-        ProcessError: it does not take that.
+        ProcessError: the old cluster refuses it.
     """
     for one in CLASSES:
         if (one.name in wanted or one.name == "topics") and not not_known(stage.release, one.name):
             try:
                 one.seed(stage)
             except _FAILURES as error:
-                said = f"{stage.release} in ZooKeeper mode: what {one.name} begins with: "
-                raise ProcessError(f"{said}{_sentence(error)}") from error
+                prefix = f"{stage.release} in ZooKeeper mode: what {one.name} begins with: "
+                raise ProcessError(f"{prefix}{_sentence(error)}") from error
 
 
 def _cell(stage: Stage, name: str, controller: str, so_far: list[Cell]) -> Cell:

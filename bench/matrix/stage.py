@@ -38,7 +38,7 @@ from bench.rig.zookeeper import ZooKeeper
 
 COUNT: Final = 3
 TIMEOUT_MS: Final = round(PATIENCE_S * 1_000)
-"""Of requests that wait at a broker."""
+"""Timeout in a request that a broker lets wait."""
 
 
 class WrongError(Exception):
@@ -67,11 +67,11 @@ class Stage:
     controller: controllers.Controller = field(init=False)
     look: KazooClient = field(init=False)
     before: judge.Stores = field(init=False)
-    """The tree when the controller came."""
+    """ZooKeeper's tree when the controller was started."""
     kept: dict[str, Any] = field(default_factory=dict)
     """Values that a step stores for later ones."""
     migrated: bool = False
-    """Whether brokers pass administrative requests on, whichever is asked."""
+    """Whether every broker forwards administrative requests to the controller."""
     _turn: itertools.count[int] = field(default_factory=itertools.count)
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -117,7 +117,7 @@ class Stage:
         self._stack.callback(self.controller.kill)
 
     def another_controller(self) -> None:
-        """Have one for a second attempt, with a folder of its own; it is not started."""
+        """Make a controller for a second migration, with its own folder, and do not start it."""
         self._set_controller("controller-2")
 
     def end_zookeeper(self) -> None:
@@ -127,7 +127,7 @@ class Stage:
 
     # ------------------------------------------------------------- asking
     def ask(self, request: Any, broker: int | None = None) -> Any:
-        """Send a request to a broker; without one, to one that takes administrative requests."""
+        """Send a request to ``broker``; None: to a broker that takes administrative requests."""
         address = self._admin() if broker is None else self.cluster.brokers[broker].bootstrap
         return asyncio.run(api.call(address, request, limit_s=PATIENCE_S))
 
@@ -157,7 +157,7 @@ class Stage:
         return [broker.id for broker in self.cluster.brokers if broker.alive]
 
     def shape(self, broker: int = 0) -> api.Shape:
-        """What a broker tells its clients."""
+        """The Metadata response of a broker for its clients."""
         return asyncio.run(api.shape(self.cluster.brokers[broker].bootstrap))
 
     # ------------------------------------------------------------- looking
@@ -190,7 +190,7 @@ class Stage:
         return list(plain.read_dump(printed.out))
 
     def standing(self) -> Standing:
-        """What is there now, to tell later what a step left behind."""
+        """Znodes and brokers now, to find later what a step left behind."""
         modes = {True: "in ZooKeeper mode", False: "in KRaft mode"}
         brokers = {
             f"broker {one.id}": modes[one.zk is not None] if one.alive else "ended"

@@ -84,7 +84,7 @@ def _words(
 
 
 def markdown(cells: Sequence[Cell], expected: Iterable[tuple[str, str]] = ()) -> str:
-    """The table with its notes; Kafka's own controller stands beside where it was asked."""
+    """The table with its notes; cells of Kafka's own controller are shown beside ours."""
     words = _words(cells, expected)
     theirs = {(c.release, c.step): c.state for c in cells if c.controller == KAFKA}
     releases = list(dict.fromkeys(release for release, _ in words))
@@ -111,9 +111,9 @@ def _notes(cells: Sequence[Cell]) -> list[str]:
         elif cell.why:
             behind = f"; left behind: {cell.left}" if cell.left else ""
             unlisted = cell.state == NOT_APPLICABLE and not not_known(cell.release, cell.step)
-            told = "n/a, which no table says of this release: " if unlisted else ""
+            prefix = "n/a, which no table says of this release: " if unlisted else ""
             place = f"{cell.release} {cell.step}, {cell.controller}"
-            notes.append(f"- {place}: {told}{cell.why}{behind}")
+            notes.append(f"- {place}: {prefix}{cell.why}{behind}")
     for (release, controller, why), steps in together.items():
         notes.append(f"- {release}, {controller}: {why}: {', '.join(steps)}")
     return notes

@@ -32,7 +32,7 @@ PARTS: Final = (
     "failover",
     "analysis",
 )
-"""Modules of this package: ``options(parser)``, ``rows(asked, folder)``, ``told(rows)``."""
+"""Modules of this package: ``options(parser)``, ``rows(asked, folder)``, ``summary(rows)``."""
 
 
 def _parser(parts: dict[str, Any]) -> argparse.ArgumentParser:
@@ -58,25 +58,25 @@ def main() -> int:
     interrupt_on_terminate()
     folder: Path = asked.out.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    _say(json.dumps({"machine": description()}))
+    _print_line(json.dumps({"machine": description()}))
     rows: list[dict[str, Any]] = []
     try:
         for row in parts[asked.part].rows(asked, folder):
             rows.append(row)
-            _say(json.dumps(row))
+            _print_line(json.dumps(row))
             (folder / "rows.json").write_text(json.dumps(rows, indent=1))
     except KeyboardInterrupt:
-        _say("interrupted; where rows are kept, the same command goes on")
+        _print_line("interrupted; where rows are kept, the same command goes on")
         return 1
     finally:
         kill_all()
-    text, holds = parts[asked.part].told(rows)
+    text, holds = parts[asked.part].summary(rows)
     (folder / "table.md").write_text(f"{text}\n")
-    _say(f"\n{text}")
+    _print_line(f"\n{text}")
     return 0 if holds else 1
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -29,7 +29,7 @@ SHOWN: Final = (
     *("rows", "master", "wall_s", "cpu_s", "memory_mib", "java_mib", "trace_mib", "disk_mib"),
     *("others_cores", "void"),
 )
-_STANDS_FOR: Final = 0.1
+_SIMILAR: Final = 0.1
 """A row within a tenth of the rows of another is of the same size."""
 _LEAST: Final = 10_000
 _CODE: Final = ("bench/analysis", "bench/report", "bench/micro", "emulator/trace")
@@ -59,15 +59,15 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
             shutil.rmtree(folder / f"rows-{wanted}", ignore_errors=True)
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
-    """Every row, what they say together, and whether all count."""
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
+    """Every row, a summary of all rows, and whether all rows count."""
     ordered = sorted(rows, key=lambda row: (row["rows"], row["master"]))
     text = table.plain([{name: row[name] for name in SHOWN} for row in ordered])
-    return "\n".join([text, "", *said(rows)]), not any(row["void"] for row in rows)
+    return "\n".join([text, "", *sentences(rows)]), not any(row["void"] for row in rows)
 
 
 def sizes(rows: int) -> list[int]:
-    """The trials, and what is asked for; smaller ones than 10,000 rows say nothing.
+    """Sizes of the trials, then the size asked for; trials below 10,000 rows are useless.
 
     >>> sizes(50_000_000), sizes(300_000)
     ([200000, 2000000, 50000000], [12000, 300000])
@@ -78,7 +78,7 @@ def sizes(rows: int) -> list[int]:
 def _taken(
     asked: Namespace, folder: Path, wanted: int, master: str, before: Sequence[table.Row]
 ) -> dict[str, Any]:
-    """One row; how long it will take is said first, as far as it is known."""
+    """Take one row; first print how long it will take, if that is known."""
     own = folder / f"rows-{wanted}"
     try:
         truth = one_analysis.trace(own, wanted)
@@ -132,10 +132,10 @@ def seconds_at(wanted: int, known: Sequence[table.Row]) -> float | None:
 
 def same_size(one: int, other: int) -> bool:
     """Whether two numbers of rows count as one: a trace ends with a whole operation."""
-    return abs(one - other) <= _STANDS_FOR * min(one, other)
+    return abs(one - other) <= _SIMILAR * min(one, other)
 
 
-def said(rows: Sequence[table.Row]) -> list[str]:
+def sentences(rows: Sequence[table.Row]) -> list[str]:
     """One sentence for each size: the ratio of two masters, and the greatest memory."""
     good = [row for row in rows if not row["void"]]
     sizes: defaultdict[int, dict[str, table.Row]] = defaultdict(dict)

@@ -17,7 +17,7 @@ import uvloop
 from bench.rig.ports import HOST
 
 NextFrame: TypeAlias = Callable[[], bytes]
-"""Gives the next request of one connection, with its length."""
+"""Returns the next request of one connection, with its length prefix."""
 
 
 @dataclass(slots=True)

@@ -57,7 +57,7 @@ def _started(brokers: int, *, fsync: bool) -> Row:
     }
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Medians of each case, and whether all brokers start within ``START_MAX_S``."""
     by = ("which", "brokers", "fsync")
     cases: dict[tuple[Any, ...], list[table.Row]] = {}

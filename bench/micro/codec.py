@@ -91,7 +91,7 @@ def rows(_asked: Namespace, _folder: Path) -> Iterator[dict[str, Any]]:
             yield {**row, "Java 3.9.2": of_java}
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Every row, and whether the targets hold."""
     lines, held = [table.plain(rows), ""], True
     for message, operation, above, below, bound, target in TARGETS:

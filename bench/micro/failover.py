@@ -81,8 +81,8 @@ def rows(asked: Namespace, folder: Path) -> Iterator[Row]:
     yield {"what": "machine", "stack": "", **asdict(shared.read())}
 
 
-def told(rows: Sequence[Row]) -> tuple[str, bool]:
-    """Medians of both stacks; whether ours is slower is said, and decides nothing."""
+def summary(rows: Sequence[Row]) -> tuple[str, bool]:
+    """Medians of both stacks; a slower result of ours is printed, and is no failure."""
     taken = [row for row in rows if row["what"] != "machine"]
     text = table.beside(taken, ("what", "linger_ms"), "stack", [*STACKS], FIGURES)
     [machine] = [row for row in rows if row["what"] == "machine"]
@@ -204,9 +204,9 @@ def _leader(stage: Stage) -> quorum.Leader:
 
 def _all_follow(stage: Stage) -> bool:
     for server in stage.controllers:
-        said = quorum.described(server.port) if server.alive else None
-        if said is not None:
-            ends = [voter.log_end_offset for voter in said.current_voters]
+        answer = quorum.described(server.port) if server.alive else None
+        if answer is not None:
+            ends = [voter.log_end_offset for voter in answer.current_voters]
             return bool(max(ends) - min(ends) <= _LAG_MAX)
     return False
 
@@ -287,9 +287,9 @@ def _until(ready: Callable[[], Any]) -> float:
 
 
 def _claims(server: Controller) -> int:
-    """How often a controller says in its log that dual write has begun."""
-    said = "to=DUAL_WRITE" if isinstance(server, Bridge) else "to DUAL_WRITE state"
-    return sum(said in line for line in server.lines())
+    """How often a controller logged that dual write has begun."""
+    mark = "to=DUAL_WRITE" if isinstance(server, Bridge) else "to DUAL_WRITE state"
+    return sum(mark in line for line in server.lines())
 
 
 def _dual_writing(server: Controller) -> bool:

@@ -94,7 +94,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[Row]:
             yield {"mode": mode, "brokers": size, "controller": name, **(best or {"rate": None})}
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Each controller at the highest rate in time."""
     names = [name for name in BOTH if any(row["controller"] == name for row in rows)]
     late = [

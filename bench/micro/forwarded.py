@@ -70,7 +70,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
                     yield _row(work, what, name, turn, brokers[name])
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Medians without the turn that warms up, and whether our CreateTopics takes not too long."""
     counted = [row for row in rows if row["round"]]
     creations = [row for row in counted if row["API"] == APIS[0]]

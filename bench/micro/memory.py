@@ -36,7 +36,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
-    """Make partitions, restart, and look at each point; one row.
+    """Create partitions, restart, and measure the memory at each point; one row.
 
     Raises:
         RpcRefusedError: a topic was refused.
@@ -66,6 +66,6 @@ def _restarted(server: Server) -> int:
     return resident_bytes(pid_of(server))
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """The row."""
     return table.plain(rows), True

@@ -65,9 +65,9 @@ def analysed(folder: Path, truth: Truth, master: str) -> dict[str, Any]:
     busy_s, begin_s = machine_cpu_s(), time.monotonic()
     used_before_s = sum(os.times()[:2])
     with (
-        (out / "said.txt").open("w") as said,
+        (out / "said.txt").open("w") as log,
         subprocess.Popen(
-            [*command, "--out", str(out)], stdout=said, stderr=subprocess.STDOUT, env=environment
+            [*command, "--out", str(out)], stdout=log, stderr=subprocess.STDOUT, env=environment
         ) as program,
     ):
         try:
@@ -101,7 +101,7 @@ def analysed(folder: Path, truth: Truth, master: str) -> dict[str, Any]:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Have ended what still runs, after an interrupt."""
+    """End the processes that still run after an interrupt."""
     if program.returncode is not None:
         return
     program.terminate()
@@ -113,7 +113,7 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 
 def wrong(tables: Path, truth: Truth) -> str:
-    """What an analysis found that is not the truth; empty if nothing."""
+    """Results of an analysis that differ from the truth of the trace; empty if none does."""
     try:
         # Without a freeze there is no row of what it blocked.
         blocking, multis = _only(tables / "blocking"), _only(tables / "coalescing")
@@ -121,7 +121,7 @@ def wrong(tables: Path, truth: Truth) -> str:
         [felt] = [row for row in latency if row["seen"] == "client response"]
     except (OSError, ValueError, KeyError) as error:
         return f"its tables cannot be read: {error}"
-    told = (
+    figures = (
         ("blocked operations", blocking.get("blocked_operations"), truth.blocked_operations),
         ("blocked ms, summed", blocking.get("total_ms"), truth.blocked_total_ms),
         ("blocked ms", blocking.get("union_ms"), truth.blocked_union_ms),
@@ -132,13 +132,13 @@ def wrong(tables: Path, truth: Truth) -> str:
     )
     return "; ".join(
         f"{what}: {found}, not {true}"
-        for what, found, true in told
+        for what, found, true in figures
         if abs((found or 0) - true) > _NEAR * max(1.0, abs(true))
     )
 
 
 def _only(table: Path) -> Mapping[str, Any]:
-    """The one row of a table; nothing of an empty one."""
+    """The only row of a table; empty if the table has none."""
     found: list[dict[str, Any]] = pq.read_table(table).to_pylist()
     if len(found) > 1:
         raise ValueError(f"{table.name} has {len(found)} rows")

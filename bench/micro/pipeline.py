@@ -257,6 +257,6 @@ def rows(asked: Namespace, _folder: Path) -> Iterator[dict[str, Any]]:
         yield {"load": name, "total": cost.total / cost.partitions} | parts | multis
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Every row."""
     return table.plain(rows), True

@@ -29,7 +29,7 @@ class Memory:
 
 
 def memory_of(root: int) -> Memory:
-    """What a process and its descendants hold now; nothing if it is gone."""
+    """Memory of a process and its descendants now; empty if the process has ended."""
     children: defaultdict[int, list[int]] = defaultdict(list)
     found: dict[int, tuple[str, int]] = {}
     for path in Path("/proc").iterdir():

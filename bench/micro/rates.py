@@ -96,7 +96,7 @@ def _row(one: Measured, kind: Kind, connections: int, seconds: float) -> dict[st
     }
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Medians, ours beside Kafka's."""
     names = [name for name in BOTH if any(row["controller"] == name for row in rows)]
     return table.beside(rows, ("request", "connections"), "controller", names, FIGURES), True

@@ -91,7 +91,7 @@ class Burst:
 
 
 def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
-    """Pairs; who is first turns from pair to pair.
+    """Pairs of rows; the controller that runs first alternates between pairs.
 
     Raises:
         ProcessError: a server did not start or did not get there in time.
@@ -112,7 +112,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
         shutil.rmtree(own)  # kept only if the round failed
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Medians with and without a trace, and whether every row counts."""
     text = table.beside(rows, (), "controller", (ON, OFF), FIGURES)
     return text, not any(row["void"] for row in rows)

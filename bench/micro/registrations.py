@@ -22,7 +22,7 @@ from wire.errors import ErrorCode
 from wire.frame import RequestHeader, encode_request, framed
 
 BROKERS: Final = (901, 902, 903)
-"""Not the ids of a fleet that the controller may have beside them."""
+"""Broker ids that differ from those of a fleet at the same controller."""
 PROPERTIES: Final = MappingProxyType(
     {
         "broker.session.timeout.ms": 3_600_000,

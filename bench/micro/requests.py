@@ -22,7 +22,7 @@ from wire.frame import decode_response
 ALTER_PREFIX: Final = "alter"
 """Topics of one partition, one for each connection that changes an ISR."""
 _MARK: Final = 0x5A17C3E9
-"""Stands where the partition epoch will be."""
+"""Placeholder for the partition epoch in an encoded request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
                 yield {"controller": name, "partitions": asked.partitions, **row}
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Every row."""
     return table.plain(rows), True
 
@@ -100,7 +100,7 @@ def _row(server: Server, cluster: RpcCluster, seconds: float) -> dict[str, Any]:
 
 
 def longest_step_ms(page: str) -> float | None:
-    """What the page of the metrics says of the longest step; None if it does not."""
+    """The longest step by the metrics page, in ms; None if the page does not have it."""
     found = re.search(rf"^{LONGEST_STEP}\{{[^}}]*\}} ([0-9.e+-]+)$", page, re.MULTILINE)
     return None if found is None else float(found[1])
 

@@ -56,7 +56,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
             server.wait_started()
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Every row, and the median."""
     middle = {name: table.middle(rows, name) for name in ("listening_s", "cpu_s")}
     return table.plain([*rows, {"partitions": "median", **middle}]), True

@@ -65,7 +65,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
                 yield {"controller": name, **row}
 
 
-def told(rows: Sequence[table.Row]) -> tuple[str, bool]:
+def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     """Every row."""
     return table.plain(rows), True
 

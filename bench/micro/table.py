@@ -77,11 +77,11 @@ def ratio(ones: Sequence[Row], others: Sequence[Row], figure: str) -> str:
     found = quotients(ones, others, figure)
     if not found:
         return "-"
-    told = shown(statistics.median(found))
+    text = shown(statistics.median(found))
     if len(found) > 1:
-        told += f" ({shown(min(found))} - {shown(max(found))})"
+        text += f" ({shown(min(found))} - {shown(max(found))})"
     within = interval(found)
-    return told + ("" if within is None else f", within {shown(within[0])} - {shown(within[1])}")
+    return text + ("" if within is None else f", within {shown(within[0])} - {shown(within[1])}")
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | None:
@@ -103,10 +103,10 @@ def counted(rows: Sequence[Row]) -> str:
     """How many rows, how many of them count, how busy others were, and what is void."""
     busy = [row["others_cores"] for row in rows if row.get("others_cores") is not None]
     void = [row["void"] for row in rows if row.get("void")]
-    told = f"{len(rows)} rows, {len(void)} void, {sum(one < QUIET_CORES for one in busy)} quiet"
+    text = f"{len(rows)} rows, {len(void)} void, {sum(one < QUIET_CORES for one in busy)} quiet"
     if busy:
-        told += f"; others used {min(busy):.2f} - {max(busy):.2f} cores"
-    return "\n".join([told, *(f"void: {why}" for why in dict.fromkeys(void))])
+        text += f"; others used {min(busy):.2f} - {max(busy):.2f} cores"
+    return "\n".join([text, *(f"void: {why}" for why in dict.fromkeys(void))])
 
 
 def markdown(lines: Sequence[Sequence[str]]) -> str:
@@ -118,8 +118,8 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     | x | 1 |
     """
     head, *rest = lines
-    told = [f"| {' | '.join(line)} |" for line in (head, *rest)]
-    return "\n".join([told[0], f"|{'---|' * len(head)}", *told[1:]])
+    written = [f"| {' | '.join(line)} |" for line in (head, *rest)]
+    return "\n".join([written[0], f"|{'---|' * len(head)}", *written[1:]])
 
 
 def shown(value: object) -> str:

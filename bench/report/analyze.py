@@ -85,7 +85,7 @@ def analyze(
     twice = [place for place, times in Counter(map(_plain, places)).items() if times > 1]
     if twice:
         raise NoSuchTraceError(f"{twice[0]} is given twice: its rows would count as repeats")
-    # Before minutes of work: whether what comes of it can be written.
+    # Before minutes of work, check that the results can be written.
     make_folder(Path(out_dir))
     with interruptible() as again:
         spark = _session(master, remote)
@@ -159,7 +159,7 @@ def look(place: str, *, bench_runs: bool = True) -> None:
 def report(
     spark: SparkSession, trace: str, out: Path, also: Sequence[ReportSection] = ()
 ) -> Analysis:
-    """The same in a session that stays open."""
+    """As `analyze`, in a Spark session that stays open."""
     return report_over(spark, read(spark, trace), out, also)
 
 
@@ -170,7 +170,7 @@ def follow(
     *,
     every_s: float = 10.0,
     idle_s: float | None = None,
-    tell: Callable[[Live], None],
+    on_state: Callable[[Live], None],
 ) -> Analysis:
     """Analyse a trace while it grows; ``report.html`` is written again as it does.
 
@@ -183,7 +183,7 @@ def follow(
         master: as for ``analyze``; Spark Connect cannot call back, so there is no ``remote``.
         every_s: seconds between two looks.
         idle_s: end when no file came for so long; None: only by an interrupt.
-        tell: called with each new state.
+        on_state: called with each new state.
 
     Raises:
         JavaNotFoundError, TraceError, SparkUnavailableError: as ``analyze``.
@@ -200,7 +200,7 @@ def follow(
             follower.run_until(
                 idle,
                 lambda tables: last.append(report_over(spark, tables, out)),
-                tell,
+                on_state,
                 every_s,
                 stop,
             )
@@ -257,8 +257,8 @@ def sweep_report(
     command = shlex.join(["kraft-bridge", "analyze", *places, *options])
     html = out / "report.html"
     html.write_text(sweep_page(found, tables["described"], command, parquet), encoding="utf-8")
-    told = [Finding("headline", found.headline), *sweep_findings(found)]
-    return Analysis(html, parquet, told)
+    summary = [Finding("headline", found.headline), *sweep_findings(found)]
+    return Analysis(html, parquet, summary)
 
 
 def _records(spark: SparkSession, where: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bench.rig.own_folder import private_folder
 
-# Else it writes to the user's home, and complains where that cannot be.
+# Otherwise matplotlib writes to the user's home, and warns where it cannot.
 os.environ.setdefault("MPLCONFIGDIR", str(private_folder(os.getpid()) / "matplotlib"))
 
 import matplotlib as mpl
@@ -24,7 +24,7 @@ _STYLE: Final[Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
-    "text.parse_math": False,  # names come from traces, where a $ is a $
+    "text.parse_math": False,  # names come from traces: a $ in them begins no formula
 }
 COLOURS: Final = ("#2b87a8", "#d1495b", "#b97e0e", "#66a182", "#8d6a9f", "#8a8f94")
 

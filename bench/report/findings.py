@@ -148,13 +148,13 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
 
 
 def _never(tables: Tables) -> str:
-    """That nothing waited, with what was asked of it: without a load it says little."""
-    said = "never: no operation waited for ZooKeeper"
+    """The text for a run in which no operation waited, with the load, which it depends on."""
+    text = "never: no operation waited for ZooKeeper"
     per_s, lags = _per_s(tables), tables["lag_summary"]
-    said += f", at {per_s:.1f} changes/s" if per_s else ", and the trace holds no load"
+    text += f", at {per_s:.1f} changes/s" if per_s else ", and the trace holds no load"
     if not lags:
-        return said
-    return f"{said}; the lag reached {_of_bound(tables, max(lags, key=_greatest))}"
+        return text
+    return f"{text}; the lag reached {_of_bound(tables, max(lags, key=_greatest))}"
 
 
 def _greatest(row: Record) -> int:

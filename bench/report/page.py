@@ -22,7 +22,7 @@ def page(tables: Tables, where: str, also: Sequence[ReportSection] = ()) -> str:
     Args:
         tables: results of the job, as records.
         where: where the Parquet behind it lies, as the reader should know it.
-        also: sections of who made the trace, shown first.
+        also: sections by the program that made the trace, shown first.
     """
     runs = sorted({row["run_id"] for row in tables["runs"]})
     sections = {

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Final
 
-from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates, interval_says
+from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates, interval_text
 from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, SAMPLES, TREND_SHARE
 from bench.analysis.sweep.one_run import Run
 from bench.load.schedule import GRACE, SETTLED
 from bench.report import charts
 from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
 from bench.report.findings import Finding, Record
-from bench.report.sweep_blocking import blocking, collapse_says, fields, medians
+from bench.report.sweep_blocking import blocking, collapse_text, fields, medians
 
 _CURVES: Final[tuple[tuple[str, str, Callable[[Run], float | None], bool], ...]] = (
     ("p99 of requests, from the intended instant", "ms", lambda run: run.p99_ms, True),
@@ -70,14 +70,14 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
 
 def sweep_findings(found: Conclusions) -> list[Finding]:
     """The summary for the page and the terminal: blocking, one line a sweep of rates, doubts."""
-    told = list(_blocked_runs(found))
+    summary = list(_blocked_runs(found))
     for sweep in found.sweeps:
         if sweep.knee is None or sweep.rates < 2:
             continue
-        told.append(Finding(f"knee of {sweep.group.label}", _knee_says(sweep)))
+        summary.append(Finding(f"knee of {sweep.group.label}", _knee_text(sweep)))
     if found.collapsing.bins:
-        told.append(Finding("blocked share by utilisation", collapse_says(found.collapsing)))
-    told += [
+        summary.append(Finding("blocked share by utilisation", collapse_text(found.collapsing)))
+    summary += [
         Finding(
             f"time without a controller, {copy.target}, {copy.per_topic} partitions a topic",
             f"{copy.fixed_s:.2f} s and {copy.each_us:,.0f} us each partition (R2 "
@@ -86,7 +86,7 @@ def sweep_findings(found: Conclusions) -> list[Finding]:
         for copy in found.copies
     ]
     doubtful = len({anomaly.run_id for anomaly in found.anomalies})
-    told.append(
+    summary.append(
         Finding(
             "runs",
             f"{len(found.runs)}, of which {sum(run.counts for run in found.runs)} count; "
@@ -94,11 +94,11 @@ def sweep_findings(found: Conclusions) -> list[Finding]:
             warning=doubtful > 0,
         )
     )
-    return told
+    return summary
 
 
 def _blocked_runs(found: Conclusions) -> Iterable[Finding]:
-    """What all runs say of blocking, also those that belong to no sweep of rates."""
+    """Blocking in all runs, also in those that belong to no sweep of rates."""
     shares = {
         run.run_id: run.blocked_share
         for run in found.runs
@@ -108,13 +108,13 @@ def _blocked_runs(found: Conclusions) -> Iterable[Finding]:
         return
     worst = max(shares, key=lambda run_id: shares[run_id])
     blocked = sum(share > 0 for share in shares.values())
-    told = f"in {blocked} of {len(shares)} runs of {OURS} an operation waited"
+    text = f"in {blocked} of {len(shares)} runs of {OURS} an operation waited"
     if blocked:
-        told += f", at most {shares[worst]:.2%} of the time ({worst})"
-    yield Finding("ZooKeeper blocking KRaft", told)
+        text += f", at most {shares[worst]:.2%} of the time ({worst})"
+    yield Finding("ZooKeeper blocking KRaft", text)
 
 
-def _knee_says(sweep: SweepOfRates) -> str:
+def _knee_text(sweep: SweepOfRates) -> str:
     assert sweep.knee is not None
     at = sweep.knee
     kept = "below the lowest rate" if at.rate is None else f"{at.rate:,.0f} changes/s"
@@ -122,7 +122,7 @@ def _knee_says(sweep: SweepOfRates) -> str:
     if at.low is None or at.high is None:
         interval = "one repeat: no interval"
     else:
-        interval = interval_says(at.repeats, at.low, at.high)
+        interval = interval_text(at.repeats, at.low, at.high)
     return f"{kept}; {after}; {interval}"
 
 
@@ -281,8 +281,8 @@ def _anomalies(found: Conclusions) -> Iterable[Block]:
 
 
 def _runs(found: Conclusions, described: Sequence[Record]) -> Iterable[Block]:
-    told = {row["run_id"]: row["achieved_per_s"] for row in described}
-    if any(told.values()):
+    achieved = {row["run_id"]: row["achieved_per_s"] for row in described}
+    if any(achieved.values()):
         yield Note(
             "achieved: the share of what was due in the steady window that was answered without "
             f"error, at most {GRACE:.0%} of the window late. achieved_per_s: answers of the whole "
@@ -295,7 +295,7 @@ def _runs(found: Conclusions, described: Sequence[Record]) -> Iterable[Block]:
                 "run": run.run_id,
                 "rate_per_s": run.rate,
                 "achieved": run.achieved,
-                "achieved_per_s": told.get(run.run_id),
+                "achieved_per_s": achieved.get(run.run_id),
                 "p50_ms": run.p50_ms,
                 "p99_ms": run.p99_ms,
                 "lag_p99_ms": run.lag_p99_ms,

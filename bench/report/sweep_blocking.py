@@ -83,21 +83,21 @@ def blocking(found: Conclusions) -> Iterable[Block]:
         yield Note(
             "Utilisation: the time ZooKeeper would need for what was committed, as a share of the "
             "window, at the time a record took in that run. If blocking depends on nothing else, "
-            f"all lines fall on one. Here {collapse_says(found.collapsing)}."
+            f"all lines fall on one. Here {collapse_text(found.collapsing)}."
         )
         yield from table([fields(each) for each in found.collapsing.bins])
 
 
-def collapse_says(found: Collapsing) -> str:
+def collapse_text(found: Collapsing) -> str:
     """Whether the curves of blocked share by utilisation fall on one, in numbers."""
     if found.apart is None:
         return "no two sweeps were measured at the same utilisation"
-    says = "they do" if found.collapses else "they do not"
+    verdict = "they do" if found.collapses else "they do not"
     explained = "nothing was blocked there"
     if found.explained is not None:
         explained = f"utilisation accounts for {found.explained:.0%} of the variance"
     return (
-        f"{says}: at equal utilisation, sweeps differ by at most {found.apart:.1%} of the time "
+        f"{verdict}: at equal utilisation, sweeps differ by at most {found.apart:.1%} of the time "
         f"(at {found.utilisation:.1f}; up to {APART:.0%} counts as one line); {explained}"
     )
 

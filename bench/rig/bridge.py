@@ -137,7 +137,7 @@ class Bridge(Process):
         return found[-1]
 
     def status(self) -> dict[str, Any] | None:
-        """What ``/status`` says; None while it does not answer, or another program has its port."""
+        """The content of ``/status``; None if there is no answer, or it is another program's."""
         try:
             found = json.loads(self.page("/status") or "null")
         except ValueError:

@@ -1,4 +1,4 @@
-"""Our broker as a child process, on the very properties that Kafka's is started with."""
+"""Our broker as a child process, with the same properties as Kafka's broker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A class-data archive per Kafka release: halves the start of its servers.
 
-Optional: without it servers start all the same. It is made once, by a server that is told to write
-it at its end, and kept in the cache under a name that holds all it depends on.
+The archive is optional. A server writes it once, when it ends, and it is kept in the cache; its
+name holds everything that its content depends on.
 """
 
 import hashlib

@@ -104,7 +104,7 @@ class Cluster:
             rolling: one after the other, as an operator does; else all at once, which is faster
                 and leaves no partition a leader meanwhile.
 
-        Returns when all have started; `wait_ready` waits until a controller has told them all.
+        Returns when all have started; `wait_ready` waits until each has its controller's metadata.
         """
         if not rolling:
             self.stop(PATIENCE_S)

@@ -80,7 +80,7 @@ class Fault:
         return self.frame
 
     def picks(self, code: int) -> bool:
-        """Whether this operation is the one; counts those that pass."""
+        """Whether the fault strikes this operation; counts matching operations that pass before."""
         if self.code not in (None, code):
             return False
         self.skip -= 1
@@ -167,11 +167,11 @@ class FaultProxy:
         )
 
     def throttle(self, to_server_bytes_per_s: float) -> None:
-        """Let each connection carry so many bytes a second to the server, 0: as they come."""
+        """Limit each connection to so many bytes a second to the server; 0: no limit."""
         self._do(lambda: setattr(self, "_bytes_per_s", to_server_bytes_per_s))
 
     def freeze(self, *, to_server: bool = True, to_client: bool = True) -> None:
-        """Let nothing more through in these directions; connections stay open, bytes are held."""
+        """Stop forwarding in these directions: connections stay open, bytes are held back."""
 
         def hold() -> None:
             for flow, wanted in zip(self._flow, (to_server, to_client), strict=True):
@@ -181,7 +181,7 @@ class FaultProxy:
         self._do(hold)
 
     def thaw(self) -> None:
-        """Deliver what was held, and go on."""
+        """Deliver the bytes that were held, and forward again."""
 
         def release() -> None:
             for flow in self._flow:
@@ -201,7 +201,7 @@ class FaultProxy:
         return self._do(abort)
 
     def refuse(self, *, on: bool = True) -> None:
-        """Close new connections at once, as if nobody listened; cuts those there are."""
+        """Close new connections at once, as if the port were closed; cut the existing ones."""
         self._do(lambda: setattr(self, "_refuse", on))
         if on:
             self.cut()
@@ -294,7 +294,7 @@ class FaultProxy:
                         carried_s = max(carried_s, now_s) + len(frame) / self._bytes_per_s
                         now_s = carried_s
                     queue.put_nowait((now_s + self._delay_s[way], head + frame))
-        except asyncio.IncompleteReadError:  # one side has closed: so shall the other, in order
+        except asyncio.IncompleteReadError:  # one side closed: close the other in order
             await queue.join()
             writer.close()
         except ConnectionError:
@@ -316,7 +316,7 @@ class FaultProxy:
             queue.task_done()
 
     def _request(self, link: _Link, frame: bytes) -> bool:
-        """Whether a request passes; notes what is to happen to its reply."""
+        """Whether a request passes; also plans the fault of its reply."""
         if not link.handshaken[0]:
             link.handshaken[0] = True  # ZooKeeper's connect request carries no number
             return True

@@ -167,7 +167,7 @@ def spark_java_home(java: Java, cache: Path) -> Path:
     modules = subprocess.run(
         [java.executable, "--list-modules"], capture_output=True, text=True, check=True
     ).stdout
-    # On PATH may be a script of whoever chooses among several: its folder is no home.
+    # PATH may hold a script that selects one of several Javas: its folder is no Java home.
     if VECTOR_MODULE in modules and (java.home / "bin" / "java").exists():
         return java.home
     home = cache.absolute() / "java-shim"

@@ -81,7 +81,7 @@ class Sharing:
 
     @property
     def busy(self) -> bool:
-        """Whether somebody else used the machine, or it was full."""
+        """Whether other programs used the machine, or its cores were all busy."""
         return self.others >= QUIET_CORES or self.ours + self.others >= _FULL * self.cores
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def own_folder() -> Path | None:
-    """The folder, made if it is not there; None if its name is taken by somebody else.
+    """The folder, made if missing; None if others own it, or may write to it.
 
     Anybody may make a folder of that name first: what another user can write is neither used nor
     run.

@@ -1,4 +1,4 @@
-"""Wait for an event while servers run: a slow one is asked again, one that ended ends the wait."""
+"""Wait for an event while servers run: ask slow servers again, stop when a server has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOW: Final = (
     UnreadableError,
     subprocess.CalledProcessError,
 )
-"""What a server that does not answer in time raises, and a tool that reads a log half written."""
+"""Errors of a server that does not answer in time, or of a tool that reads an unfinished log."""
 
 
 def patiently(
@@ -43,21 +43,21 @@ def patiently(
         ProcessError: one of them has ended by itself.
         TimeoutError: it was not so in time.
     """
-    said = ""
+    last_error = ""
 
     def asked() -> T | None:
-        nonlocal said
+        nonlocal last_error
         if ended := [one for one in servers if one.exit_code is not None]:
             raise ProcessError(f"{ended[0].name} ended by itself with {ended[0].exit_code}")
         try:
             return ready()
         except SLOW as error:
-            said = f"; {type(error).__name__}: {error}"
+            last_error = f"; {type(error).__name__}: {error}"
             return None
 
     try:
         found = wait_for(what, asked, timeout_s)
     except TimeoutError as late:
-        raise TimeoutError(f"{late}{said}") from late
+        raise TimeoutError(f"{late}{last_error}") from late
     assert found is not None
     return found

@@ -26,8 +26,8 @@ _AGAIN_S = 5.0
 _TAIL_LINES = 12
 _PORT_TAKEN = ("Address already in use", "BindException")
 
-# Told the process group of each child, and that it was reaped; when its standard input ends, we are
-# gone, by whatever means, SIGKILL too, and it kills what is left.
+# The watchdog gets the process group of each child, and a line when the child was reaped. When its
+# standard input ends, this process has ended, even by SIGKILL; then it kills the groups left.
 _WATCHDOG = """
 while read -r sign group; do
   if [ "$sign" = + ]; then groups="$groups $group"; continue; fi
@@ -66,7 +66,7 @@ class _Interrupts:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold them back inside: between its start and our note of it a child would be lost."""
+        """Delay signals in a ``with`` block, so that a child which starts in it is registered."""
         if threading.current_thread() is not threading.main_thread():
             yield  # signals are handled in the main thread alone
             return
@@ -104,7 +104,7 @@ def _watchdog(_parent: int) -> int:
     return writing
 
 
-def _tell_watchdog(sign: str, group: int) -> None:
+def _notify_watchdog(sign: str, group: int) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(_watchdog(os.getpid()), f"{sign} {group}\n".encode())
 
@@ -167,7 +167,7 @@ class Process:
                 start_new_session=True,
             )
             _alive.add(self)
-            _tell_watchdog("+", self._child.pid)
+            _notify_watchdog("+", self._child.pid)
         return self
 
     @property
@@ -310,7 +310,7 @@ class Process:
         with _lock:
             if self in _alive:
                 _alive.discard(self)
-                _tell_watchdog("-", self._child.pid)
+                _notify_watchdog("-", self._child.pid)
         return self._child.returncode
 
 

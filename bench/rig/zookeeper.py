@@ -182,7 +182,7 @@ class ZooKeeper(Process):
         )
 
     def answers(self) -> bool:
-        """Whether the server says it is in order (``ruok`` -> ``imok``)."""
+        """Whether the server answers ``imok`` to ``ruok``."""
         return self.four_letters("ruok") == "imok"
 
     def four_letters(self, word: str) -> str:
@@ -248,7 +248,7 @@ def hold(folder: Path) -> TextIO:
 
 
 def run_foreground(folder: Path, port: int) -> int:
-    """Run a server until Ctrl-C, SIGTERM or its own end; what it says goes to ``stderr``.
+    """Run a server until Ctrl-C, SIGTERM or its own end; its output goes to ``stderr``.
 
     Args:
         folder: where it keeps its data.

@@ -1,8 +1,8 @@
 """A ZooKeeper that is there already: each row gets a chroot of its own in it.
 
-It is neither fresh nor known to be idle, its processes are not seen, and nothing may be done to it:
-no faults, no delay. So rows on it say less than rows on a server of the bench. What a bench that
-was killed has left there is removed (``leftovers``).
+That ZooKeeper is neither fresh nor known to be idle, its processes cannot be measured, and the
+bench injects no faults or delays into it. So rows on it show less than rows on a server of the
+bench. Chroots that a killed bench has left in it are removed (``leftovers``).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from bench.runs.zookeepers import Servers
 
 _CONNECT_S = 10.0
 _IN_USE: set[str] = set()
-_TOLD: set[str] = set()
+_REPORTED: set[str] = set()
 
 
 class ZooKeeperUnreachableError(OSError):
-    """Nothing answers at that address, or it refuses."""
+    """No ZooKeeper answers at that address, or it refuses the connection."""
 
 
 class Borrowed(Servers):
@@ -44,7 +44,7 @@ class Borrowed(Servers):
 
 
 def problem(case: Case) -> str | None:
-    """Why a case cannot be run on it; None if it can."""
+    """Why a case cannot be run on a borrowed ZooKeeper; None if it can."""
     for key in ("latency_ms", "freeze_s", "kill_leader"):
         if getattr(case, key):
             return f"case {case.name}: {key} needs a ZooKeeper of the bench, without --zookeeper"
@@ -53,12 +53,13 @@ def problem(case: Case) -> str | None:
     return None
 
 
-def check(hosts: str, say: Callable[[str], None]) -> None:
-    """See whether it answers, and remove what a bench that was killed has left there.
+def check(hosts: str, print_line: Callable[[str], None]) -> None:
+    """Check that a ZooKeeper answers, and remove what a killed bench has left in it.
 
     Args:
         hosts: without a chroot.
-        say: is given a line for each chroot that is removed, or that may have to be.
+        print_line: takes a line for each chroot that is removed, or that an operator may have to
+            remove.
 
     Raises:
         ZooKeeperUnreachableError: it does not.
@@ -69,7 +70,7 @@ def check(hosts: str, say: Callable[[str], None]) -> None:
         raise ZooKeeperUnreachableError(str(error)) from error
     try:
         client.start(_CONNECT_S)
-        leftovers.remove(client, _IN_USE, _TOLD, say)
+        leftovers.remove(client, _IN_USE, _REPORTED, print_line)
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
         raise ZooKeeperUnreachableError(str(error) or type(error).__name__) from error
     finally:
@@ -78,11 +79,11 @@ def check(hosts: str, say: Callable[[str], None]) -> None:
 
 
 @contextlib.contextmanager
-def borrowed(hosts: str, run_id: str, say: Callable[[str], None]) -> Iterator[Borrowed]:
+def borrowed(hosts: str, run_id: str, print_line: Callable[[str], None]) -> Iterator[Borrowed]:
     """Make a chroot for a row, and remove it afterwards."""
     chroot = f"/{leftovers.NAME}{run_id}-{secrets.token_hex(4)}"
     with connected(hosts) as client:
-        leftovers.remove(client, _IN_USE, _TOLD, say)
+        leftovers.remove(client, _IN_USE, _REPORTED, print_line)
         _IN_USE.add(chroot)
         client.create(chroot, leftovers.data(leftovers.this_process()))
         try:

@@ -19,7 +19,7 @@ from wire.errors import DecodeError
 from wire.frame import RequestHeader, encode_request, framed
 
 UNANSWERED = -2
-"""In place of an error code: no answer came."""
+"""In place of an error code: the request got no answer."""
 _CORRELATION = slice(8, 12)
 """Where a request with its length holds its correlation id."""
 
@@ -260,7 +260,7 @@ class OpenLoop:
             raise LostConnectionError(f"an answer cannot be read: {error}") from error
 
     def lost(self, wire: _Wire, error: Exception | None) -> None:
-        """A connection has ended; that is an error unless we end."""
+        """A connection has ended; that is an error unless the load is over."""
         if wire in self._wires:
             self._end(LostConnectionError(f"the controller closed a connection ({error})"))
 

@@ -101,18 +101,18 @@ def changes(
 def not_compared(before: Sequence[BenchRow], after: Sequence[BenchRow]) -> list[str]:
     """What ``changes`` leaves out, in sentences: cases of one run only, or changed since."""
     one, other = _asked(before), _asked(after)
-    said = []
+    sentences = []
     for key in sorted(one.keys() | other.keys()):
         name = " ".join(key)
         if key not in other:
-            said.append(f"{name}: not in the newer run")
+            sentences.append(f"{name}: not in the newer run")
         elif key not in one:
-            said.append(f"{name}: not in the older run")
+            sentences.append(f"{name}: not in the older run")
         elif one[key] != other[key]:
-            said.append(f"{name}: not the same load in both runs")
+            sentences.append(f"{name}: not the same load in both runs")
         elif key not in grouped(before):
-            said.append(f"{name}: void in the older run")
-    return said
+            sentences.append(f"{name}: void in the older run")
+    return sentences
 
 
 def _asked(rows: Sequence[BenchRow]) -> dict[tuple[str, str], tuple[object, ...]]:
@@ -135,7 +135,7 @@ def _worse(measure: Measure, before: float, after: float) -> float:
 
 
 def _beyond_chance(measure: Measure, was: Sequence[float], now: Sequence[float]) -> bool:
-    """Whether the best after is worse than the worst before; of single rows nobody knows."""
+    """Whether the best row after is worse than the worst before; single rows cannot show this."""
     if min(len(was), len(now)) < 2:
         return True
     return max(now) < min(was) if measure.more else min(now) > max(was)

@@ -9,7 +9,7 @@ from bench.rig.fault_proxy import FaultProxy
 
 
 def main() -> None:
-    """Forward for ever."""
+    """Forward requests until the process is killed."""
     port, target, latency_ms = sys.argv[1:4]
     proxy = FaultProxy(int(target), port=int(port)).start()
     proxy.delay(to_server_ms=float(latency_ms))

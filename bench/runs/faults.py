@@ -28,7 +28,7 @@ class Fault:
         self._thread.start()
 
     def close(self, *, at_once: bool = False) -> None:
-        """Wait until it is over; one that has not begun never does.
+        """Wait for the end of the fault; a fault that has not begun is cancelled.
 
         Args:
             at_once: ZooKeeper goes on now; the row is given up, and a freeze may take minutes.
@@ -48,7 +48,7 @@ class Fault:
         leader = self._servers.leader()
         self.begin_ns = time.monotonic_ns()
         if case.kill_leader:
-            # Not waited for: what it used so far is still to be read.
+            # Do not wait for the process: its CPU time up to now is read afterwards.
             leader.signal(signal.SIGKILL)
         else:
             with leader.paused():

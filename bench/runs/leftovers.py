@@ -3,7 +3,7 @@
 Each row works in a chroot of its own, whose data names the process that made it. A chroot is
 removed when that process is certain to be over: another process cannot have the same host, boot,
 namespace of process ids, process id and start. Of any other chroot, such as one made from another
-machine, only the name is told.
+machine, only the name is printed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def this_process() -> Maker:
 
 
 def data(maker: Maker) -> bytes:
-    """What stands in a chroot that it makes."""
+    """The data of a chroot that this process makes."""
     return msgspec.json.encode(maker)
 
 
@@ -79,14 +79,16 @@ def is_over(maker: Maker, here: Maker) -> bool:
     return _is_gone(maker.pid) if began is None else began != maker.began
 
 
-def remove(client: Client, in_use: set[str], told: set[str], say: Callable[[str], None]) -> None:
-    """Remove the chroots that nobody uses any more, and tell of those of which it is not certain.
+def remove(
+    client: Client, in_use: set[str], reported: set[str], print_line: Callable[[str], None]
+) -> None:
+    """Remove chroots whose process has ended; print the names of those where this is not known.
 
     Args:
         client: at the root of ZooKeeper.
         in_use: paths of the chroots in which this process works now.
-        told: paths that were told of already; grows.
-        say: is given one line for each.
+        reported: paths that were printed already; grows.
+        print_line: takes one line for each path.
     """
     here = this_process()
     for name in sorted(client.get_children("/")):
@@ -100,29 +102,31 @@ def remove(client: Client, in_use: set[str], told: set[str], say: Callable[[str]
         except NoAuthError:
             maker = None
         if maker is not None and (maker == here or is_over(maker, here)):
-            _remove(client, path, maker, say)
-        elif path not in told and (maker is None or not _runs(maker, here)):
-            told.add(path)
+            _remove(client, path, maker, print_line)
+        elif path not in reported and (maker is None or not _runs(maker, here)):
+            reported.add(path)
             by = "unknown" if maker is None else f"process {maker.pid} on {maker.host}"
-            say(
+            print_line(
                 f"{path} is there, made by a bench ({by}) that cannot be seen from here: if it has "
                 f"ended, remove it, for example by zkCli's 'deleteall {path}'"
             )
 
 
-def _remove(client: Client, path: str, maker: Maker, say: Callable[[str], None]) -> None:
+def _remove(client: Client, path: str, maker: Maker, print_line: Callable[[str], None]) -> None:
     try:
         client.delete(path, recursive=True)
     except NotEmptyError:
-        say(f"{path}, left by process {maker.pid}, is still written: it is removed next time")
+        print_line(
+            f"{path}, left by process {maker.pid}, is still written: it is removed next time"
+        )
     except NoAuthError:
-        say(f"{path}, left by process {maker.pid}, may not be removed by this client")
+        print_line(f"{path}, left by process {maker.pid}, may not be removed by this client")
     else:
-        say(f"{path} removed: process {maker.pid}, which made it, has left it behind")
+        print_line(f"{path} removed: process {maker.pid}, which made it, has left it behind")
 
 
 def _runs(maker: Maker, here: Maker) -> bool:
-    """Whether it is seen to run."""
+    """Whether the process that made a chroot is seen to run."""
     same = (maker.host, maker.boot, maker.namespace) == (here.host, here.boot, here.namespace)
     return same and _began(maker.pid) == maker.began
 

@@ -18,7 +18,7 @@ CLIENT_ID: Final = "bench"
 MADE: Final = "made"
 """Names of topics that the load creates begin with it."""
 _TIMEOUT_MS: Final = 120_000
-"""Of a creation: longer than any freeze, so that it waits and is not refused."""
+"""Timeout of a creation: longer than any freeze, so that the request waits and is not refused."""
 _TOPIC: Final = 2
 _KEYS: Final = {
     "CreateTopics": (19, 7),

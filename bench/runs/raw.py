@@ -1,4 +1,4 @@
-"""ZooKeeper's own limit: its asynchronous Java client writes multis, and nobody else does."""
+"""ZooKeeper's own limit: its asynchronous Java client writes multis, without other load."""
 
 from __future__ import annotations
 

@@ -225,9 +225,9 @@ class _Reader:
                 lists[key] = values
         for point in itertools.product(*lists.values()):
             chosen = dict(zip(lists, point, strict=True))
-            told = [base] if base else []
-            told += [f"{key.partition('_')[0]}{value}" for key, value in chosen.items()]
-            yield "-".join(told).replace(".", "p").lower(), chosen
+            parts = [base] if base else []
+            parts += [f"{key.partition('_')[0]}{value}" for key, value in chosen.items()]
+            yield "-".join(parts).replace(".", "p").lower(), chosen
 
     def _case(self, kind: Kind | None, name: str, values: dict[str, Any]) -> Case | None:
         where = f"case {name or '(without a name)'}, "

@@ -139,7 +139,7 @@ class BenchRow:
 
     def line(self) -> str:
         """The row in one line."""
-        told = [
+        parts = [
             f"{what} {value:,.{digits}f} {unit}"
             for what, value, unit, digits in (
                 ("commit", self.achieved_per_s, "/s", 0),
@@ -157,10 +157,10 @@ class BenchRow:
             if value is not None
         ]
         if self.refused:
-            told.append(f"{self.refused} refused: {self.errors}")
+            parts.append(f"{self.refused} refused: {self.errors}")
         if self.void:
-            told.append(f"VOID: {self.void}")
-        return f"{self.run_id}: {', '.join(told)}"
+            parts.append(f"VOID: {self.void}")
+        return f"{self.run_id}: {', '.join(parts)}"
 
 
 def row_of(document: Mapping[str, Any]) -> BenchRow:

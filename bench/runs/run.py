@@ -39,12 +39,12 @@ _FAILURES: Final = (
     KazooException,
     KazooTimeoutError,
 )
-"""What a server that ends, refuses or does not answer makes of a row."""
+"""Errors that a row raises if a server ends, refuses or does not answer."""
 
 _PAIR: Final = frozenset({"kraft-bridge", OFF})
 """Rows of one round that differ in writing to ZooKeeper alone."""
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class NotAloneError(RuntimeError):
@@ -68,16 +68,16 @@ def alone(out: Path) -> Iterator[None]:
         yield
 
 
-def dry_run(planned: Sequence[Planned], store: Store, say: Say) -> None:
-    """Say what would run, and about how long it takes."""
+def dry_run(planned: Sequence[Planned], store: Store, print_line: PrintLine) -> None:
+    """Print which rows would run, and about how long they take."""
     left = [one for one in planned if store.taken(one) is None]
     for one in planned:
         state = "" if one in left else "  (is there)"
         case = one.case
         schedule = f"{case.count} at {case.rate:g}/s" if case.count and case.rate else ""
-        say(f"{one.run_id}  {schedule}{state}  ~{one.seconds:.0f} s")
+        print_line(f"{one.run_id}  {schedule}{state}  ~{one.seconds:.0f} s")
     minutes = left_s(planned, store) / 60
-    say(f"{len(left)} of {len(planned)} rows to take, about {minutes:.0f} min")
+    print_line(f"{len(left)} of {len(planned)} rows to take, about {minutes:.0f} min")
 
 
 def left_s(planned: Sequence[Planned], store: Store) -> float:
@@ -85,14 +85,19 @@ def left_s(planned: Sequence[Planned], store: Store) -> float:
     return sum(one.seconds for one in planned if store.taken(one) is None)
 
 
-def say_at_once(line: str) -> None:
+def print_at_once(line: str) -> None:
     """Print a line, also into a pipe."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def run(
-    planned: Sequence[Planned], store: Store, *, patience_s: float, command: str, say: Say
+    planned: Sequence[Planned],
+    store: Store,
+    *,
+    patience_s: float,
+    command: str,
+    print_line: PrintLine,
 ) -> list[BenchRow]:
     """Take every row that is not there, round by round.
 
@@ -106,13 +111,13 @@ def run(
         fresh = False
         for one in of_round:
             if store.taken(one) is not None:
-                say(f"{one.run_id}: is there")
+                print_line(f"{one.run_id}: is there")
                 continue
             began = time.monotonic()
             try:
-                row = _taken(one, store, patience_s, say)
+                row = _taken(one, store, patience_s, print_line)
             except ProcessError as error:
-                say(f"FAILED {error}")
+                print_line(f"FAILED {error}")
                 continue
             if one.target in _PAIR and {each.target for each in of_round} >= _PAIR:
                 row.pair = one.round
@@ -120,23 +125,23 @@ def run(
             store.keep(row)
             store.write_parquet()
             fresh = True
-            say(f"{row.line()} [{time.monotonic() - began:.0f} s]")
+            print_line(f"{row.line()} [{time.monotonic() - began:.0f} s]")
         if fresh:
             store.judge(of_round)
             store.write_parquet()
     return [found for one in planned if (found := store.taken(one)) is not None]
 
 
-def _take(one: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
+def _take(one: Planned, store: Store, patience_s: float, print_line: PrintLine) -> BenchRow:
     if one.scenario.kind is Kind.RAW:
         return raw.take(one, store, patience_s)
-    return stage.take(one, store, patience_s, say)
+    return stage.take(one, store, patience_s, print_line)
 
 
-def _taken(one: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
+def _taken(one: Planned, store: Store, patience_s: float, print_line: PrintLine) -> BenchRow:
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            row = _take(one, store, patience_s, say)
+            row = _take(one, store, patience_s, print_line)
         except (JarsMissingError, JavaNotFoundError):
             raise
         except PortTakenError:
@@ -146,7 +151,7 @@ def _taken(one: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
             why = str(error) or type(error).__name__
             if attempt == ATTEMPTS:
                 raise ProcessError(f"{one.run_id}: {why}") from error
-            say(f"{one.run_id}: once more, because: {why.splitlines()[0]}")
+            print_line(f"{one.run_id}: once more, because: {why.splitlines()[0]}")
         else:
             if code_now() != row.code:
                 # Servers are started from the files, so what was measured is neither of both.

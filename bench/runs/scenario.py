@@ -129,8 +129,8 @@ class Planned:
     def digest(self) -> str:
         """Of all that decides what is measured: a row of another digest is taken again."""
         warm_up = asdict(self.scenario.warm_up)
-        told = [self.scenario.kind, asdict(self.case), warm_up, self.target, self.zookeeper]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        content = [self.scenario.kind, asdict(self.case), warm_up, self.target, self.zookeeper]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def seconds(self) -> float:
@@ -156,7 +156,7 @@ class Planned:
 def planned(
     scenario: Scenario, targets: Sequence[str], repeats: int, zookeeper: str | None = None
 ) -> list[Planned]:
-    """All rows, a round of a case after the other; who is first turns from round to round."""
+    """All rows, round by round; the target that runs first alternates between rounds."""
     rows = []
     for repeat in range(1, repeats + 1):
         for number, case in enumerate(scenario.cases):

@@ -41,7 +41,7 @@ _DUAL_WRITE_S: Final = 600.0
 _WARM_CONNECTIONS: Final = 16
 _WARM_WAIT_S: Final = 300.0
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Stage:
         return found
 
 
-def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
+def take(planned: Planned, store: Store, patience_s: float, print_line: PrintLine) -> BenchRow:
     """Take one row; its trace and its tree are in the store afterwards.
 
     Raises:
@@ -85,15 +85,15 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
 
     def quiet(pids: Mapping[str, int]) -> None:
         if planned.scenario.kind is Kind.COPY:
-            _wait_quiet(pids, planned, patience_s, say)
+            _wait_quiet(pids, planned, patience_s, print_line)
 
-    with _staged(planned, row, store, folder, quiet, say=say) as stage:
+    with _staged(planned, row, store, folder, quiet, print_line=print_line) as stage:
         kind = planned.scenario.kind
         if kind is not Kind.COPY:
             _warm_up(stage)
         row.zk_write_p50_ms = zookeepers.write_ms(stage.servers.hosts)
         if kind is not Kind.COPY:
-            _wait_quiet(stage.pids(), planned, patience_s, say)
+            _wait_quiet(stage.pids(), planned, patience_s, print_line)
         doubtful: set[str] = set()
         if kind in LOADS:
             doubtful = _measure(stage, store)
@@ -109,10 +109,12 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
     return row
 
 
-def _wait_quiet(pids: Mapping[str, int], planned: Planned, patience_s: float, say: Say) -> None:
+def _wait_quiet(
+    pids: Mapping[str, int], planned: Planned, patience_s: float, print_line: PrintLine
+) -> None:
     others = wait_quiet(patience_s, pids.values())
     if others:
-        say(f"{planned.run_id}: others used {others:.2f} cores before it")
+        print_line(f"{planned.run_id}: others used {others:.2f} cores before it")
 
 
 def _unread(planned: Planned) -> list[str]:
@@ -131,7 +133,7 @@ def _staged(
     folder: Path,
     before_start: Callable[[Mapping[str, int]], None],
     *,
-    say: Say,
+    print_line: PrintLine,
 ) -> Iterator[Stage]:
     case = planned.case
     with contextlib.ExitStack() as stack:
@@ -139,7 +141,7 @@ def _staged(
         if planned.zookeeper is None:
             servers = stack.enter_context(zookeepers.running(case, folder))
         else:
-            servers = stack.enter_context(borrowed(planned.zookeeper, planned.run_id, say))
+            servers = stack.enter_context(borrowed(planned.zookeeper, planned.run_id, print_line))
         client = stack.enter_context(warming.connected(servers.direct))
         seed(client, CLUSTER_ID)
         seeding.topics(client, case.topics_present, case.partitions)

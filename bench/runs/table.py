@@ -117,10 +117,10 @@ def text(rows: Sequence[BenchRow], targets: Sequence[str]) -> str:
             lines.append(f"| {' | '.join(cells)} |")
     void = [f"void: {row.run_id}: {row.void}" for row in rows if row.void]
     busy = [row.others_cores for row in rows if row.others_cores is not None]
-    told = f"{len(rows)} rows, {len(void)} void, {sum(row.quiet for row in rows)} quiet"
+    counts = f"{len(rows)} rows, {len(void)} void, {sum(row.quiet for row in rows)} quiet"
     if busy:
-        told += f"; other processes used {min(busy):.2f} to {max(busy):.2f} cores"
-    return "\n".join([*lines, "", told, *void]).strip()
+        counts += f"; other processes used {min(busy):.2f} to {max(busy):.2f} cores"
+    return "\n".join([*lines, "", counts, *void]).strip()
 
 
 def _number(value: float | None) -> str:

@@ -13,7 +13,7 @@ from bench.rig.ports import is_open
 
 KAFKA_RELEASE: Final = "3.9.2"
 OFF: Final = "no-zookeeper"
-"""The counterfactual: what a row would be without writes to ZooKeeper."""
+"""The counterfactual: our controller without writes to ZooKeeper."""
 RAW_TARGET: Final = "raw-multi"
 """ZooKeeper alone; no controller."""
 
@@ -30,19 +30,19 @@ class Controller(Protocol):
     def alive(self) -> bool: ...  # noqa: D102 - as the processes' own
 
     def prepare(self) -> None:
-        """Format its folder."""
+        """Format the controller's folder."""
 
     def begin(self) -> None:
-        """Start it, and do not wait."""
+        """Start the controller, without waiting for it."""
 
     def listening(self) -> bool:
-        """Whether it accepts connections."""
+        """Whether the controller accepts connections."""
 
     def dual_writing(self) -> bool:
-        """Whether it logged or tells that changes go to ZooKeeper, since its last start."""
+        """Whether its log or status shows, since its last start, that changes go to ZooKeeper."""
 
     def metrics(self) -> dict[str, float]:
-        """Its own figures; empty if it has none for us."""
+        """Metrics of the controller, by name; empty for Kafka's controller."""
 
     def tail(self) -> str: ...  # noqa: D102 - as the processes' own
 

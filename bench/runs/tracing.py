@@ -20,7 +20,7 @@ from emulator.trace.trace_metrics import TRACE_MISSING_S
 def write(store: Store, planned: Planned, row: BenchRow, seen: Mapping[str, Sequence[Row]]) -> None:
     """Write a trace beside the controller's own.
 
-    Every row leaves one, so that all tables are there for whoever reads the run.
+    Every row leaves one, so that all tables exist when the run is analysed.
 
     Args:
         store: of the run.
@@ -58,7 +58,7 @@ def write(store: Store, planned: Planned, row: BenchRow, seen: Mapping[str, Sequ
 
 
 def lacks(store: Store, run_id: str) -> str:
-    """Why a row must not be compared: its trace says that it is not whole; empty if it does not.
+    """Why a row must not be compared: its trace is marked as incomplete; empty if it is not.
 
     Args:
         store: of the run.

@@ -19,7 +19,7 @@ _OWN: Final = re.compile(
 )
 """Fields that depend on the writer, the number and the time of writes."""
 _LOOSE: Final = {"topic_id", "controller_epoch"}
-"""Members that differ from run to run."""
+"""Members of the JSON of a znode that differ from run to run."""
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """Looks at a row from outside, 20 times a second: how far the log is, and how far ZooKeeper.
 
-The same for every controller: DescribeQuorum tells the high watermark, ``/migration`` the offset
-up to which ZooKeeper holds everything.
+It works with every controller: DescribeQuorum has the high watermark, ``/migration`` the offset up
+to which ZooKeeper holds everything.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Sample:
 class Watch:
     """Samples in a thread until ``close``.
 
-    While ZooKeeper does not answer, the last offset it told counts.
+    While ZooKeeper does not answer, the last offset that was read counts.
 
     Args:
         port: of the controller.
@@ -58,7 +58,7 @@ class Watch:
     def __init__(self, port: int, client: KazooClient, *, closely: bool = False) -> None:
         self.samples: list[Sample] = []
         self.problem: Exception | None = None
-        """Why it ended early; None while all is well."""
+        """Why the watch ended early; None while it works."""
         self._quorum = BlockingClient(port)
         self._client = client
         self._pending: Any = None

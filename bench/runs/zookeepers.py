@@ -86,12 +86,12 @@ class Servers:
 
     def znodes(self) -> int | None:
         """Persistent znodes; None if unknown."""
-        told = dict(
+        figures = dict(
             line.split("\t", 1)
             for line in self.alive().four_letters("mntr").splitlines()
             if "\t" in line
         )
-        return int(told["zk_znode_count"]) - int(told["zk_ephemerals_count"])
+        return int(figures["zk_znode_count"]) - int(figures["zk_ephemerals_count"])
 
 
 @contextlib.contextmanager

@@ -75,7 +75,9 @@ class _Order(Generic[T]):
     version: str
 
 
-def run_together(master: str, tasks: int, work: Work[T], say: Callable[[str], None]) -> list[T]:
+def run_together(
+    master: str, tasks: int, work: Work[T], print_line: Callable[[str], None]
+) -> list[T]:
     """Do work in ``tasks`` barrier tasks; returns their results by number.
 
     The first SIGINT or SIGTERM asks the tasks to end in order, the second to end at once. Only the
@@ -86,7 +88,7 @@ def run_together(master: str, tasks: int, work: Work[T], say: Callable[[str], No
             tasks.
         tasks: how many.
         work: must be picklable; the workers must be able to import its modules.
-        say: takes lines about the progress.
+        print_line: takes lines about the progress.
 
     Raises:
         TasksFailedError: a task failed, or Spark did.
@@ -103,10 +105,10 @@ def run_together(master: str, tasks: int, work: Work[T], say: Callable[[str], No
     try:
         context = spark.sparkContext
         host = str(context.getConf().get("spark.driver.host", "127.0.0.1"))
-        with _asked_to_stop() as asked, TaskDesk(host, tasks, say) as desk:
+        with _asked_to_stop() as asked, TaskDesk(host, tasks, print_line) as desk:
             _wait_for_slots(context, master, tasks, asked)
             order = _Order(work, desk.address, desk.token, _version())
-            return _supervised(_Job(context, tasks, order), desk, asked, say)
+            return _supervised(_Job(context, tasks, order), desk, asked, print_line)
     finally:
         # Java may have been ended by the same signal.
         with contextlib.suppress(Py4JError, OSError):
@@ -138,7 +140,7 @@ class _Job(Generic[T]):
 
 
 def _supervised(
-    job: _Job[T], desk: TaskDesk, asked: list[int], say: Callable[[str], None]
+    job: _Job[T], desk: TaskDesk, asked: list[int], print_line: Callable[[str], None]
 ) -> list[T]:
     handled = 0
     while job.runs(0.1):
@@ -146,7 +148,7 @@ def _supervised(
             continue
         handled += 1
         if handled == 1:
-            say("the tasks are asked to end (again: at once)")
+            print_line("the tasks are asked to end (again: at once)")
             desk.stop("orderly")
         elif handled == 2:
             desk.stop("now")
@@ -200,10 +202,10 @@ def _version() -> str:
 def _task(
     order: _Order[T], _numbers: Iterable[int]
 ) -> Iterator[tuple[T | None, TaskFailure | None]]:
-    """What Spark calls in each task. No failure leaves it: Spark would begin anew, or tell less.
+    """What Spark calls in each task. It raises nothing: Spark would retry, or hide the error.
 
-    If Spark begins anew all the same, after it has lost a task, the driver has heard of that: it
-    tells whoever comes then to end at once.
+    If Spark retries all the same, because it lost a task, the driver knows of the loss: it asks
+    the tasks that connect then to end at once.
     """
     context = BarrierTaskContext.get()
     share = Share(context.partitionId(), len(context.getTaskInfos()))
@@ -228,7 +230,7 @@ def _prepared(order: _Order[T], share: Share) -> TaskFailure | None:
         try:
             asyncio.run(order.work.prepare(share))
         except Exception as error:  # noqa: BLE001 - told to the user
-            kind, why = type(error).__name__, _said(error)
+            kind, why = type(error).__name__, _error_text(error)
     return TaskFailure(share.index, socket.gethostname(), kind, why) if kind else None
 
 
@@ -238,12 +240,12 @@ async def _take_part(order: _Order[T], share: Share, begin_ns: int) -> T | None:
     try:
         return await order.work.run(side)
     except Exception as error:  # noqa: BLE001 - told to the user
-        last = {"failed": _said(error), "kind": type(error).__name__}
+        last = {"failed": _error_text(error), "kind": type(error).__name__}
         return None
     finally:
         reading.cancel()
         await side.close(**last)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__

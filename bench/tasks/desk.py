@@ -39,14 +39,14 @@ class TaskDesk:
     Args:
         host: an address of the driver that the tasks can reach.
         tasks: how many there are.
-        say: takes a line of a task, with its number.
+        print_line: takes a line of a task, with its number.
     """
 
-    def __init__(self, host: str, tasks: int, say: Callable[[str], None]) -> None:
+    def __init__(self, host: str, tasks: int, print_line: Callable[[str], None]) -> None:
         self.token = secrets.token_hex(16)
         self.failure: TaskFailure | None = None
         self._tasks = tasks
-        self._say = say
+        self._print_line = print_line
         self._lock = threading.Lock()
         self._stops: list[str] = []
         self._there: defaultdict[str, set[int]] = defaultdict(set)
@@ -76,10 +76,10 @@ class TaskDesk:
             thread.join()
 
     def stop(self, how: str) -> None:
-        """Ask all tasks to end, ``orderly`` or ``now``; those that come later hear it too."""
+        """Ask all tasks to end, ``orderly`` or ``now``; tasks that connect later are asked too."""
         with self._lock:
             self._stops.append(how)
-            self._tell_all(stop=how)
+            self._send_all(stop=how)
 
     def settle(self, within_s: float) -> None:
         """Wait until every task has ended its line, for so long."""
@@ -111,10 +111,10 @@ class TaskDesk:
                 index = int(hello["hello"])
                 self._came(index, line)
                 while message := messages.readline(LINE_MAX):
-                    if self._heard(index, host, json.loads(message)):
+                    if self._take_message(index, host, json.loads(message)):
                         return
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                """As at an end of the line."""
+                """Treated as an end of the connection."""
             if index is not None:
                 self._failed(TaskFailure(index, host, "lost", "it was lost"))
 
@@ -122,18 +122,18 @@ class TaskDesk:
         with self._lock:
             self._lines[index] = line
             for how in self._stops:
-                _tell(line, stop=how)
+                _send(line, stop=how)
 
-    def _heard(self, index: int, host: str, message: dict[str, Any]) -> bool:
+    def _take_message(self, index: int, host: str, message: dict[str, Any]) -> bool:
         """Take a message; returns whether it was the last one of this task."""
         if "say" in message:
-            self._say(f"task {index}: {message['say']}")
+            self._print_line(f"task {index}: {message['say']}")
         elif "at" in message:
             with self._lock:
                 there = self._there[message["at"]]
                 there.add(index)
                 if len(there) == self._tasks:
-                    self._tell_all(go=message["at"], wall_ns=time.time_ns() + LEAD_NS)
+                    self._send_all(go=message["at"], wall_ns=time.time_ns() + LEAD_NS)
         elif "failed" in message:
             self._failed(TaskFailure(index, host, str(message["kind"]), str(message["failed"])))
         return "failed" in message or "done" in message
@@ -143,14 +143,14 @@ class TaskDesk:
             if self.failure is None:
                 self.failure = failure
                 self._stops.append("now")
-                self._tell_all(stop="now")
+                self._send_all(stop="now")
 
-    def _tell_all(self, **message: Any) -> None:
+    def _send_all(self, **message: Any) -> None:
         for line in self._lines.values():
-            _tell(line, **message)
+            _send(line, **message)
 
 
-def _tell(line: socket.socket, **message: Any) -> None:
+def _send(line: socket.socket, **message: Any) -> None:
     # A line that is broken is noticed by the thread that reads it.
     with contextlib.suppress(OSError):
         line.sendall(json.dumps(message).encode() + b"\n")

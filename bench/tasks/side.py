@@ -90,12 +90,12 @@ class TaskSide:
                 message = json.loads(line)
                 if "go" in message and message["go"] in self._waiting:
                     waits = self._waiting.pop(message["go"])
-                    if not waits.done():  # who waited may have been ended meanwhile
+                    if not waits.done():  # the waiting coroutine may be cancelled
                         waits.set_result(message["wall_ns"])
                 elif "stop" in message:
                     self._ask(1 if message["stop"] == "orderly" else 2)
         except (OSError, ValueError):
-            """The connection is of no more use, as at its end."""
+            """The connection is unusable: treat it as closed."""
         self._ask(2)
 
     def _ask(self, times: int) -> None:

@@ -70,7 +70,7 @@ def analyze(
                 master,
                 every_s=every,
                 idle_s=until_idle,
-                tell=lambda live: tell.print(str(live)),
+                on_state=lambda live: tell.print(str(live)),
             )
         else:
             done = report.analyze(run, out, master, remote, lag_p99_ms)

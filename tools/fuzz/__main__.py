@@ -49,11 +49,11 @@ def verdict(stage: Stage, state: State, frames: int) -> str:
         if one.readings
     ]
     memory = "memory judged" if state.judged_frames else "too few frames to judge the memory"
-    said = f"{len(state.wrong)} kinds of things are wrong" if state.wrong else "nothing is wrong"
+    result = f"{len(state.wrong)} kinds of things are wrong" if state.wrong else "nothing is wrong"
     return (
         f"{state.frames} of {frames} frames, {judge.least(state.done)} or more of each of "
         f"{len(state.done)} APIs and versions, seed {state.seed}, {rate(state):.0f} frames/s; "
-        f"{'; '.join(sizes)}; {memory}: {said}"
+        f"{'; '.join(sizes)}; {memory}: {result}"
     )
 
 
@@ -77,13 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
         with Stage(folder) as stage:
-            fuzz = Fuzz(stage, state, _say, asked.warm, asked.lanes)
+            fuzz = Fuzz(stage, state, _print_line, asked.warm, asked.lanes)
             if asked.again:
                 return _again(fuzz, asked.again, asked.hex)
             whole = fuzz.run(asked.frames, end_s)
-            _say(verdict(stage, state, asked.frames))
+            _print_line(verdict(stage, state, asked.frames))
     except KeyboardInterrupt:
-        _say(f"interrupted after {state.frames} frames; the same command goes on there")
+        _print_line(f"interrupted after {state.frames} frames; the same command goes on there")
         return 130
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -92,14 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _again(fuzz: Fuzz, text: str, data: str | None) -> int:
-    """Send one frame and say what comes."""
+    """Send one frame and print the result."""
     server, key, version, number = text.split()
     fuzz.state.wrong.clear()
     fuzz.stage.sweep()
     cell = Cell(server, int(key), int(version))
     frame = drawn(fuzz.state.seed, cell, int(number), fuzz.stage.known)
     fuzz.one(frame if data is None else replace(frame, data=bytes.fromhex(data)))
-    _say("nothing is wrong" if not fuzz.state.wrong else "it is wrong again")
+    _print_line("nothing is wrong" if not fuzz.state.wrong else "it is wrong again")
     return 1 if fuzz.state.wrong else 0
 
 
@@ -111,7 +111,7 @@ def leave_record(state: State) -> None:
     record.leave([proof], complete=enough and bool(state.judged_frames))
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -27,7 +27,7 @@ class Door:
 
     Args:
         port: of the listener.
-        user: who logs in; empty: nobody.
+        user: name of the user that logs in; empty: no login.
     """
 
     def __init__(self, port: int, user: str = "") -> None:

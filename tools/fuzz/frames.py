@@ -26,7 +26,7 @@ _LOGIN: Final = frozenset({17, 36})
 OWN_ID: Final = 7
 """A broker that is only registered, so that its epoch is known."""
 USERS: Final = ("admin", "reader")
-"""Who logs in: a super user, and one who may nothing."""
+"""Users that log in: a super user, and a user without any permission."""
 LogIn: TypeAlias = Literal["plain", "before", "login"]
 """Where a frame goes: to a listener without SASL; to one with SASL before, or after a login."""
 
@@ -128,7 +128,7 @@ class Values(Maker):
         if isinstance(request, m.BrokerRegistrationRequest | m.UnregisterBrokerRequest):
             request.broker_id = rng.choice((OWN_ID, 8, 9))
         if isinstance(request, m.BrokerRegistrationRequest):
-            # A controller connects to brokers in ZooKeeper mode: to nobody else's port.
+            # A controller connects to brokers in ZooKeeper mode: name a port of no other program.
             for listener in request.listeners:
                 listener.host, listener.port = "localhost", 1
         if rng.random() < 0.1:

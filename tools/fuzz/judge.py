@@ -1,4 +1,4 @@
-"""What no frame may do: each judge is a function of what was seen, and says what is wrong."""
+"""What no frame may cause: each judge is a function of what was seen, and returns the faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGNS: Final = ("Traceback (most recent call last)", "internal error", "because
 _RAISED: Final = re.compile(
     r"""(?:why=["']?|before a login: )(?!ValueError|DecodeError|TooMany|Trailing)\w+Error\b"""
 )
-"""A connection closed because of an exception that nobody expects of a frame."""
+"""Log line of a connection that was closed by an exception which no frame should cause."""
 _FAILURES: Final = re.compile(r"^kraft_bridge_request_failures_total\{.*\} [1-9].*$", re.MULTILINE)
 
 

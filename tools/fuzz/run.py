@@ -21,7 +21,7 @@ from tools.fuzz.traffic import Traffic
 from wire.schema import lookup
 
 SWEEP_FRAMES: Final = 5_000
-SAY_S: Final = 30.0
+PRINT_EVERY_S: Final = 30.0
 LANES: Final = 6
 """Frames that are under way at once. Two cores are busy then, though some answers come late."""
 ALONE_MS: Final = judge.STEP_MS / 2
@@ -43,7 +43,7 @@ class Fuzz:
     Args:
         stage: its servers run.
         state: where it goes on.
-        say: takes lines for a person.
+        print_line: takes lines for a person.
         warm_frames: as of `judge.of_memory`.
         lanes: how many frames are under way at once; each lane has connections of its own.
     """
@@ -52,12 +52,12 @@ class Fuzz:
         self,
         stage: Stage,
         state: State,
-        say: Callable[[str], None],
+        print_line: Callable[[str], None],
         warm_frames: int,
         lanes: int = 1,
     ) -> None:
         self.stage, self.state = stage, state
-        self._say, self._warm_frames, self._lanes = say, warm_frames, lanes
+        self._print_line, self._warm_frames, self._lanes = print_line, warm_frames, lanes
         self._offered: dict[str, list[Cell]] = defaultdict(list)
         """API and version -> with each server that offers it."""
         for one in stage.servers.values():
@@ -71,7 +71,7 @@ class Fuzz:
         self._turn = Lock()
         self._ended = ""
         """Why no more is sent; empty: it is."""
-        self._since_s = self._said_s = time.monotonic()
+        self._since_s = self._printed_s = time.monotonic()
 
     def run(self, frames: int, end_s: float = math.inf) -> bool:
         """Send frames in turn to each API and version; returns whether all were sent.
@@ -80,7 +80,7 @@ class Fuzz:
             frames: of all runs of this state together.
             end_s: of the monotonic clock, when none is sent any more.
         """
-        self._since_s = self._said_s = time.monotonic()
+        self._since_s = self._printed_s = time.monotonic()
         others = [
             Thread(target=self._lane, args=(lane, frames, end_s), daemon=True)
             for lane in range(1, self._lanes)
@@ -111,7 +111,7 @@ class Fuzz:
                 self.one(frame, lane)
         except (OSError, ProcessError) as error:
             self._breaks(frame, error, self._traffic.leave(lane))
-        except Exception:  # noqa: BLE001 - of a thread; the first one says it
+        except Exception:  # noqa: BLE001 - in a thread; the first error is kept and reported
             self._ended = self._ended or traceback.format_exc()
         finally:
             self._traffic.leave(lane)
@@ -151,10 +151,10 @@ class Fuzz:
             if self._frames - self._looked >= SWEEP_FRAMES:
                 with self._traffic.alone():
                     self._look()
-            if now_s > self._said_s + SAY_S:
-                self._said_s = now_s
+            if now_s > self._printed_s + PRINT_EVERY_S:
+                self._printed_s = now_s
                 self._count_seconds()
-                self._say(f"{self.state.frames} frames, {rate(self.state):.0f} a second")
+                self._print_line(f"{self.state.frames} frames, {rate(self.state):.0f} a second")
             name = next(self._names)
             number, seed = self.state.done[name], self.state.seed
             # It counts also if it ends a server: the next run goes on after it.
@@ -257,7 +257,7 @@ class Fuzz:
         frames = [] if frame is None else [frame, *others]
         what = "\n  or this one:\n".join(described(one) + self._kept(one) for one in frames)
         self.state.wrong[kind] = f"{text}\n{what}" if what else text
-        self._say(f"WRONG: {self.state.wrong[kind]}")
+        self._print_line(f"WRONG: {self.state.wrong[kind]}")
 
     def _kept(self, frame: Frame) -> str:
         """The command that sends a frame again."""

@@ -104,7 +104,7 @@ class Server:
             return str(answer.read().decode())
 
     def status(self) -> dict[str, Any]:
-        """What ``/status`` says; empty while it does not answer."""
+        """The content of ``/status``; empty while the server does not answer."""
         try:
             return dict(json.loads(self.page("/status")))
         except OSError:

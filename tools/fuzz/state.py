@@ -22,7 +22,7 @@ class State:
         self.seed = seed
         self.done: dict[str, int] = {}
         self.wrong: dict[str, str] = {}
-        """By kind, which one text stands for."""
+        """Kind of fault -> the text of its first case."""
         self.seconds = 0.0
         self.judged_frames = 0
         """Those after which the memory of warm processes was judged."""

@@ -32,7 +32,7 @@ class Traffic:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nothing is under way in a ``with`` block; whoever asks for it has left before."""
+        """No frame is under way in a ``with`` block; the caller must have left before."""
         with self._changed:
             self._changed.wait_for(lambda: not self._alone)
             self._alone = True

@@ -258,7 +258,7 @@ def _moved(
     """What ran each line, where the lines are now; a new line has what those it replaces had.
 
     Args:
-        contexts: number of a line -> who ran it.
+        contexts: number of a line -> the tests that ran it.
         old: the lines then.
         new: the lines now.
     """

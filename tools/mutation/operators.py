@@ -72,7 +72,7 @@ class Change:
 
     @property
     def key(self) -> str:
-        """Sixteen characters that stay the same wherever the function stands in the file."""
+        """Sixteen characters that do not depend on the function's place in the file."""
         return hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:16]
 
 

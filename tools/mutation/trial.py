@@ -79,7 +79,7 @@ class Copy:
                     return found
                 fewer = self._usable(left)
                 if len(fewer) == len(left):
-                    break  # this machine is too slow to say
+                    break  # this machine is too slow for a result
                 left = fewer
         return None
 

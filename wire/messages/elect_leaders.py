@@ -47,7 +47,7 @@ def _as_decoded(message: ElectLeadersResponse, _version: int) -> ElectLeadersRes
 
 
 def _without_error(message: ElectLeadersResponse, version: int) -> ElectLeadersResponse:
-    """In v0 an error for the whole is told of each partition only (ElectLeadersResponse)."""
+    """In v0 an error of the whole request is in each partition only (ElectLeadersResponse)."""
     return replace(message, error_code=0) if version == 0 and message.error_code else message
 
 

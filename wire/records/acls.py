@@ -1,4 +1,4 @@
-"""Access rules: ids 6, 18, 19. Id 6 stands in the schemas of 3.4 alone and was never written.
+"""Access rules: ids 6, 18, 19. Only the schemas of 3.4 have id 6, and it was never written.
 
 KIP-801.
 Source: the records of the same names, Kafka 3.4-3.9.

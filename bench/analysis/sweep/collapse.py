@@ -34,7 +34,7 @@ class Collapse:
 
 @dataclass(frozen=True, slots=True)
 class Collapsing:
-    """All bins, and what they say together.
+    """All bins, and the results over all of them.
 
     ``apart``: the greatest of the bins, at ``utilisation``; None: no bin has two sweeps.
     ``explained``: share of the variance of the blocked share, over the runs of bins with two

@@ -34,7 +34,7 @@ _OFF_RATE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SweepOfRates:
-    """One group: its runs from the lowest rate up, and what they say."""
+    """One group: its runs from the lowest rate up, and the results computed from them."""
 
     group: Group
     runs: list[Run]
@@ -49,7 +49,7 @@ class SweepOfRates:
     """95 % of that rate in resampled repeats; None if a rate has one repeat."""
     rates: int
     repeats: int
-    """Of the rate that has the fewest."""
+    """Number of repeats of the rate that has the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +191,14 @@ def headline(sweeps: Sequence[SweepOfRates], limit_ms: float) -> str:
     if not alike:
         return "No sweep of rates of kraft-bridge is among these runs."
     kafkas = {sweep.group: sweep for sweep in sweeps if sweep.group.target == KAFKA}
-    said = []
+    parts = []
     for group in sorted(alike, key=_order):
         theirs = next((kafkas[one] for one in kafkas if same_but_target(one, group)), None)
         beside = f", Kafka: {_rate(theirs)}" if theirs is not None else ""
-        said.append(f"{_of_bounds(alike[group], group)}{beside}")
+        parts.append(f"{_of_bounds(alike[group], group)}{beside}")
     return (
         f"With the lag's p99 within {limit_ms:g} ms and nothing blocked, ZooKeeper keeps up with "
-        f"kraft-bridge at {'; '.join(said)}."
+        f"kraft-bridge at {'; '.join(parts)}."
     )
 
 
@@ -209,18 +209,18 @@ def _of_bounds(sweeps: Sequence[SweepOfRates], group: Group) -> str:
         key=lambda sweep: (-(sweep.unblocked_rate or 0.0), sweep.group.bound_records or 0),
     )
     where = f"at {group.latency_ms:g} ms of latency"
-    said = []
+    parts = []
     if bounded:
         best = bounded[0]
         bound = best.group.bound_records
         named = "" if bound is None else f" with a bound of {bound:,} records"
         if named and len(bounded) > 1:
             named += f" (the best of {len(bounded)} bounds)"
-        said.append(f"{_rate(best)} {where}{named}")
-    said += [
+        parts.append(f"{_rate(best)} {where}{named}")
+    parts += [
         f"{_rate(sweep)} {'' if bounded else where + ' '}without a bound" for sweep in unbounded
     ]
-    return ", ".join(said)
+    return ", ".join(parts)
 
 
 def _order(group: Group) -> tuple[str, float, int, str]:
@@ -235,25 +235,25 @@ def same_but_target(one: Group, other: Group) -> bool:
 
 
 def _rate(sweep: SweepOfRates) -> str:
-    said = []
+    notes = []
     if sweep.unblocked_rate is None:
         begin, each = "no rate measured", ""
-        said.append(f"from {sweep.runs[0].rate:,.0f} changes/s")
+        notes.append(f"from {sweep.runs[0].rate:,.0f} changes/s")
     else:
         batch = sweep.group.partitions_per_topic or 1
         each = f" of {batch:,} partitions" if batch > 1 else ""
         begin = f"up to {sweep.unblocked_rate:,.0f} changes/s"
-        said += ["the highest measured"] * (sweep.unblocked_rate == sweep.runs[-1].rate)
+        notes += ["the highest measured"] * (sweep.unblocked_rate == sweep.runs[-1].rate)
     if sweep.unblocked_interval is not None:
-        said.append(interval_says(sweep.repeats, *sweep.unblocked_interval))
-    more = f" ({'; '.join(said)})" if said else ""
+        notes.append(interval_text(sweep.repeats, *sweep.unblocked_interval))
+    more = f" ({'; '.join(notes)})" if notes else ""
     return f"{begin}{each}{more}"
 
 
-def interval_says(repeats: int, low: float, high: float) -> str:
+def interval_text(repeats: int, low: float, high: float) -> str:
     """An interval of ``knee.interval`` in words.
 
-    >>> interval_says(3, 0.0, 1200.0)
+    >>> interval_text(3, 0.0, 1200.0)
     '95 % of 3 resampled repeats: below the lowest to 1,200'
     """
     lowest, highest = (f"{rate:,.0f}" if rate else "below the lowest" for rate in (low, high))

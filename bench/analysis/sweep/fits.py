@@ -69,8 +69,8 @@ def line(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
     off = y - (fixed + each * x)
     spread = float(((y - y.mean()) ** 2).sum())
     r_squared = 1 - float((off**2).sum()) / spread if spread else 1.0
-    told = (fixed, each, r_squared, np.abs(off / y).max())
-    return Line(*(round(float(value), 12) for value in told))
+    figures = (fixed, each, r_squared, np.abs(off / y).max())
+    return Line(*(round(float(value), 12) for value in figures))
 
 
 def median(values: Sequence[float]) -> float:
@@ -124,9 +124,9 @@ def scaling(offered: Sequence[float], achieved: Sequence[float]) -> Scaling | No
     if found[0] <= 0:
         return None
     sigma, kappa = found[1] / found[0], found[2] / found[0]
-    said = n / (columns @ found)
+    predicted = n / (columns @ found)
     spread = float(((reached - reached.mean()) ** 2).sum())
-    off = float(((reached - said) ** 2).sum())
+    off = float(((reached - predicted) ** 2).sum())
     peak = unit * math.sqrt((1 - sigma) / kappa) if kappa > 0 and sigma < 1 else None
     if peak is not None and peak > offers.max():
         peak = None

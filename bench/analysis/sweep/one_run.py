@@ -139,7 +139,7 @@ def run_of(
 
 def _setting(described: Record) -> str:
     """What runs must have in common besides, to differ in nothing but their rate."""
-    told = [
+    parts = [
         f"{described[name]:g} {words}"
         for name, words, plain in (
             ("topics_present", "topics present", 0),
@@ -149,7 +149,7 @@ def _setting(described: Record) -> str:
         )
         if described.get(name) not in {None, plain}
     ]
-    return ", ".join(told)
+    return ", ".join(parts)
 
 
 def _share(part_ms: float | None, seconds: float) -> float | None:

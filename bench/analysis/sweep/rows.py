@@ -16,7 +16,7 @@ from emulator.trace import rows
 ROWS: Final = "rows.parquet"
 _GREATEST: Final = 1e15
 _LONGEST_S: Final = 86_400.0
-"""A schedule is not looked at beyond a day: its length is what a file says."""
+"""Longest schedule that is read: its length comes from a file, which may be damaged."""
 
 COLUMNS: Final[dict[str, str]] = {
     "run_id": "string",

@@ -1,4 +1,4 @@
-"""The clients: each tells the names of its calls and answers one at a time."""
+"""The clients: each lists the names of its calls and makes one call at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Client(Protocol):
         """Connect; returns the names of its calls, in order."""
 
     def ask(self, call: str) -> str:
-        """Make a call; returns what became of it."""
+        """Make a call; returns its result or error as text."""
 
     def end(self) -> None:
         """Disconnect."""
@@ -59,7 +59,7 @@ class PythonClient:
         return self._start()
 
     def ask(self, call: str) -> str:
-        """Make a call; without an answer in time the process is started anew for the next."""
+        """Make a call; if no answer comes in time, restart the process for the next call."""
         if self._child is None:
             self._start()
         assert self._child is not None

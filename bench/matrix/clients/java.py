@@ -49,7 +49,7 @@ class AdminClient:
         return self._run().splitlines()
 
     def ask(self, call: str) -> str:
-        """Make a call; without an answer the process is started anew for the next."""
+        """Make a call; if no answer comes in time, restart the process for the next call."""
         try:
             return self._run(call)
         except TimeoutError as error:
@@ -86,7 +86,7 @@ class Tools:
         return f"tools {self.release}"
 
     def begin(self, bootstrap: str) -> Sequence[str]:
-        """The lines that ask a broker; a line that stands there twice has its number behind it."""
+        """The lines that ask a broker; a line that occurs twice gets a number at its end."""
         self._bootstrap = bootstrap
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():
@@ -114,7 +114,7 @@ class Tools:
         except TimeoutError as error:
             return f"NO ANSWER: {error}"
         text = f"{done.out}\n{done.err}".replace(str(self.folder), "<folder>")
-        # Offsets and lags are of the moment.
+        # Offsets and lags change from run to run.
         numbers = line.numbers and line.tool != "kafka-metadata-quorum"
         return f"exit code {done.code}\n" + plain(_LOGGING.sub("", text), numbers=numbers)
 
@@ -123,4 +123,4 @@ class Tools:
 
 
 _LOGGING: Final = re.compile(r"^\S+ main ERROR .*$", re.MULTILINE)
-"""What log4j says of itself in Kafka 4."""
+"""Lines that log4j prints about its own configuration in Kafka 4."""

@@ -1,6 +1,6 @@
 """Answers that may differ from those of Kafka's broker and controller, each with its reason.
 
-What stands here stands in docs/divergence.md too.
+docs/divergence.md lists the same differences.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Known:
         call: pattern of the whole call.
         columns: where.
         why: the reason, one sentence.
-        short: what stands in the table.
-        says: pattern that the answer must hold.
-        aside: pattern of all that may differ: without it both answers must be the same.
+        short: the text in the table.
+        contains: pattern that must occur in the answer.
+        aside: pattern of what may differ: without such parts both answers must be equal.
     """
 
     client: str
@@ -36,12 +36,12 @@ class Known:
     columns: tuple[str, ...]
     why: str
     short: str
-    says: str | None = None
+    contains: str | None = None
     aside: str | None = None
 
     def explains(self, theirs: str, answer: str) -> bool:
-        """Whether two answers differ in what is meant, and in nothing else that can be told."""
-        if self.says is not None and re.search(self.says, answer) is None:
+        """Whether this entry covers every difference between two answers."""
+        if self.contains is not None and re.search(self.contains, answer) is None:
             return False
         return self.aside is None or self._rest(theirs) == self._rest(answer)
 
@@ -74,7 +74,7 @@ KNOWN: Final = (
         OUR_BROKER,
         "our broker stores no records, groups and transactions: INVALID_REQUEST",
         "no records",
-        says="INVALID_REQUEST|InvalidRequestException",
+        contains="INVALID_REQUEST|InvalidRequestException",
     ),
     Known(
         "Java client .*",
@@ -82,7 +82,7 @@ KNOWN: Final = (
         OUR_BROKER,
         "our broker has no loggers to change: INVALID_REQUEST",
         "no loggers",
-        says="InvalidRequestException: This node has no loggers",
+        contains="InvalidRequestException: This node has no loggers",
     ),
     Known(
         "Java client .*",
@@ -90,6 +90,6 @@ KNOWN: Final = (
         OUR_BROKER,
         "our broker has no text for each config",
         "no texts",
-        says="documentation=null",
+        contains="documentation=null",
     ),
 )

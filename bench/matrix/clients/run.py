@@ -16,7 +16,7 @@ _PORT: Final = re.compile(r"('127\.0\.0\.1', )\d+")
 
 
 def column(
-    stage: Column, clients: Sequence[Client], say: Callable[[str], None] = lambda _: None
+    stage: Column, clients: Sequence[Client], print_line: Callable[[str], None] = lambda _: None
 ) -> list[Outcome]:
     """Every call, in order, on a cluster that is started."""
     found = []
@@ -32,7 +32,7 @@ def column(
                 changed = _READS.search(call) is None
         finally:
             client.end()
-        say(f"{stage.name}: {client.name} {time.monotonic() - begun:.1f} s")
+        print_line(f"{stage.name}: {client.name} {time.monotonic() - begun:.1f} s")
     return found
 
 

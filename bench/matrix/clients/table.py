@@ -24,7 +24,7 @@ class Row:
     client: str
     call: str
     texts: Mapping[str, str]
-    """Name of the column -> what became of the call."""
+    """Name of the column -> result or error of the call."""
 
     def differing(self) -> list[str]:
         """The columns whose answer is not that of Kafka's broker and controller."""
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is to be told of all rows.
+    """The result of the comparison of all rows.
 
     Args:
         rows: all of them.
@@ -77,9 +77,9 @@ def judge(found: Sequence[Row], reasons: Sequence[Known]) -> Judged:
     wrong = []
     for row in found:
         for column in row.differing():
-            told, theirs = row.texts[column], row.texts[REFERENCE]
+            answer, theirs = row.texts[column], row.texts[REFERENCE]
             why = next((one for one in reasons if one.fits(row.client, row.call, column)), None)
-            if why is None or not why.explains(theirs, told):
+            if why is None or not why.explains(theirs, answer):
                 wrong.append((row, column))
             else:
                 known[row.client, row.call, column] = why
@@ -151,7 +151,7 @@ def _detail(row: Row, column: str, why: str) -> str:
     theirs, mine = row.texts[REFERENCE].splitlines(), row.texts[column].splitlines()
     gone = [line for line in theirs if line not in mine]
     new = [line for line in mine if line not in theirs]
-    # Long lines mostly differ in one place: what comes long before it says nothing.
+    # Long lines mostly differ in one place: only the text near that place is useful.
     start = _alike([*gone, *new]) - _BEFORE if gone and new else 0
     head = f"{row.client} {row.call}, {column}" + (f" ({why})" if why else "")
     return "\n".join(

@@ -82,7 +82,7 @@ def table(mine: Sequence[Outcome], theirs: Sequence[Outcome]) -> str:
 
 
 def brief(outcome: Outcome) -> str:
-    """Exit code, or what a library said, and the error's name if there is one."""
+    """The exit code, or the first line of a library's answer, and the error's name if any."""
     lines = outcome.text.splitlines()
     errors = [word for line in lines for word in _errors(line)]
     first = lines[0][:60] if lines else ""

@@ -38,7 +38,7 @@ def _confluent(stage: Stage) -> list[Outcome]:
 
 
 def _futures(call: Callable[[], Any]) -> str:
-    """What became of each future, or what the call raised."""
+    """The result of each future, or the error that the call raised."""
     try:
         made = call()
         found = made if isinstance(made, dict) else {"": made}
@@ -147,14 +147,14 @@ async def _aiokafka(stage: Stage) -> list[Outcome]:
     await admin.start()
     try:
         return [
-            Outcome("aiokafka", what, plain(await _told(call)))
+            Outcome("aiokafka", what, plain(await _outcome_text(call)))
             for what, call in _aiokafka_calls(admin).items()
         ]
     finally:
         await admin.close()
 
 
-async def _told(call: Callable[[], Any]) -> str:
+async def _outcome_text(call: Callable[[], Any]) -> str:
     try:
         answer = await call()
     except Exception as error:  # noqa: BLE001 - whatever it raises is what is compared

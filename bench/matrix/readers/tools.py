@@ -42,11 +42,11 @@ class Line:
     """Ask the controller itself (KIP-919), not a broker."""
 
 
-_HEARD_S: Final = 0.5
+_CACHED_S: Final = 0.5
 _READS_FIRST: Final = re.compile(r"^(--)?(describe|list|alter|delete)|--(execute|verify|cancel)")
 """Commands that ask a broker how things are before they change them, or only that."""
 _KAFKAS_S: Final = 10.0
-"""So long Kafka's controller is waited for: of some changes it never tells."""
+"""How long to wait for Kafka's controller, which never propagates some changes."""
 FILES: Final = {
     "move": {
         "version": 1,
@@ -90,7 +90,7 @@ def settle(stage: Stage) -> None:
     """Wait until brokers in ZooKeeper mode, which describe what ZooKeeper holds, can know."""
     with contextlib.suppress(WrongError):
         stage.agree(PATIENCE_S if stage.ours else _KAFKAS_S)
-    time.sleep(_HEARD_S)
+    time.sleep(_CACHED_S)
 
 
 @dataclass(slots=True)
@@ -133,8 +133,8 @@ class Script:
         self.outcomes.append(Outcome(tool, shown, text.replace(str(self.folder), "<folder>")))
         return done.out
 
-    def _heard(self, what: str, count: int) -> None:
-        """Until every broker's cache has that many tokens; Kafka's controller never tells them."""
+    def _wait_cached(self, what: str, count: int) -> None:
+        """Wait until every broker caches that many tokens; Kafka's controller never sends them."""
         with contextlib.suppress(WrongError):
             self.stage.each(
                 what,
@@ -159,10 +159,10 @@ class Script:
         made = ask("--create --max-life-time-period -1 --renewer-principal User:reader")
         found = re.search(r"[A-Za-z0-9+/]{80,}={0,2}", made)
         hmac = found[0] if found else "none"
-        self._heard("the token", 1)
+        self._wait_cached("the token", 1)
         ask("--describe --owner-principal User:admin")
         ask(f"--renew --renew-time-period 3600000 --hmac {hmac}")
         ask("--renew --renew-time-period 3600000 --hmac bm9uZQ==")
         ask(f"--expire --expiry-time-period -1 --hmac {hmac}")
-        self._heard("end of the token", 0)
+        self._wait_cached("end of the token", 0)
         ask("--describe --owner-principal User:admin")

@@ -16,13 +16,13 @@ from bench.rig.waiting import PATIENCE_S
 
 _COPY: Final = "__cluster_metadata-0"
 _KEEP_THEIR_COPY: Final = frozenset({"3.4.1", "3.5.2", "3.6.2"})
-"""Brokers of these keep what they fetched of another quorum's log; from 3.7 they clear it."""
+"""Brokers of these releases keep the log of an earlier quorum; from 3.7 brokers delete it."""
 _FINAL: Final = 3
 """POST_MIGRATION in a ZkMigrationStateRecord."""
 
 
 def roll(stage: Stage) -> None:
-    """Every broker restarts in KRaft mode, one by one; both stores go on alike."""
+    """Every broker restarts in KRaft mode, one by one; both stores stay equal."""
     for broker in stage.cluster.brokers:
         broker.stop(PATIENCE_S)
         broker.zk, broker.migration = None, False
@@ -83,15 +83,13 @@ def finalise(stage: Stage) -> None:
     stage.cluster.start()
     stage.whole()
     if leaving and compared is not None:
-        # Before that a controller that ends leaves no mark.
+        # A controller that ends earlier leaves no mark.
         stage.until(
             "another comparison", lambda: stage.controller.compared() not in {None, compared}
         )
     stage.agree()
     topics = set(stage.tree().plain.topics)
-    stage.migrated = (
-        False  # nobody looks into ZooKeeper any more, not for what is left behind either
-    )
+    stage.migrated = False  # from here on no check reads ZooKeeper
     stage.controller.finalise()
     states = [r["data"] for r in stage.records() if r["type"] == "ZK_MIGRATION_STATE_RECORD"]
     if not states or states[-1]["zkMigrationState"] != _FINAL:

@@ -36,7 +36,7 @@ def fenced(records: list[dict[str, Any]]) -> dict[int, bool]:
 
 
 def versions(stage: Stage) -> None:
-    """A broker of Kafka in ZooKeeper mode speaks the versions that ours of this release speaks.
+    """Kafka's broker in ZooKeeper mode supports the same API versions as our broker.
 
     So those of KIP-590 that were never released are in no release.
     """
@@ -102,7 +102,7 @@ def broker_death(stage: Stage) -> None:
             and all(leader >= 0 and VICTIM not in isr for leader, _, isr in shape.partitions)
         ),
     )
-    # Another one that a busy machine has kept from its heartbeats comes back.
+    # Another broker, fenced because the busy machine delayed its heartbeats, is unfenced again.
     stage.until(
         f"log in which broker {VICTIM} alone is fenced",
         lambda: [b for b, f in fenced(stage.records()).items() if f] == [VICTIM],
@@ -152,8 +152,8 @@ def reassignment(stage: Stage) -> None:
     )
     tree, _ = stage.agree()
     partition = tree.plain.topics[topic]["partitions"][0]
-    told = partition["replicas"], partition["adding"], partition["removing"]
-    same("reassigned partition", told, (list(after), [], []))
+    actual = partition["replicas"], partition["adding"], partition["removing"]
+    same("reassigned partition", actual, (list(after), [], []))
     answer = stage.ask(m.ListPartitionReassignmentsRequest(topics=None, timeout_ms=TIMEOUT_MS))
     accepted("ListPartitionReassignments", answer.error_code)
     same("reassignments under way", answer.topics, [])

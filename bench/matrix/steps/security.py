@@ -57,15 +57,15 @@ def check_quotas(stage: Stage, broker: int) -> None:
     """Whether a broker describes the quotas that are left."""
     answer = stage.ask(m.DescribeClientQuotasRequest(components=[]), broker)
     accepted("DescribeClientQuotas", answer.error_code)
-    told = {
+    described = {
         tuple(sorted((one.entity_type, one.entity_name or "") for one in entry.entity)): {
             value.key: value.value for value in entry.values
         }
         for entry in answer.entries
     }
-    shown = told.get((("user", "a b"),))
+    shown = described.get((("user", "a b"),))
     same(f"quota of user a b on broker {broker}", shown, {"producer_byte_rate": 2000.0})
-    same("number of quotas described", len(told), 3)
+    same("number of quotas described", len(described), 3)
 
 
 # --------------------------------------------------------------------- SCRAM
@@ -116,7 +116,7 @@ def _change_scram(stage: Stage) -> None:
 
 
 def check_logins(stage: Stage, broker: int) -> bool:
-    """Whether those may log in who are left, with their last passwords, and nobody else."""
+    """Whether the remaining users, and only they, can log in with their last passwords."""
     return (
         may_log_in(stage, broker, "alice", "two", 1)
         and may_log_in(stage, broker, "alice", "one", 2)
@@ -145,14 +145,14 @@ def _create_acls(stage: Stage, *creations: A.AclCreation) -> None:
 
 
 def may_describe(stage: Stage, broker: int, topic: str) -> bool:
-    """Whether ``reader`` is told of a topic there."""
+    """Whether a broker describes a topic to ``reader``."""
     wanted = m.MetadataRequest.MetadataRequestTopic(name=topic)
     request = m.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
     (answer,) = stage.ask_as("reader", request, broker=broker)
-    (told,) = answer.topics
-    if told.error_code not in (0, _REFUSED):
-        raise WrongError(f"Metadata of {topic} for reader: error {told.error_code}")
-    return bool(told.error_code == 0)
+    (found,) = answer.topics
+    if found.error_code not in (0, _REFUSED):
+        raise WrongError(f"Metadata of {topic} for reader: error {found.error_code}")
+    return bool(found.error_code == 0)
 
 
 def _seed_acls(stage: Stage) -> None:
@@ -232,8 +232,8 @@ def _change_tokens(stage: Stage) -> None:
         keep.token_id: renewed.expiry_timestamp_ms,
         made.token_id: made.expiry_timestamp_ms,
     }
-    told = {key[1]: value["expiry"] for key, value in tree.of("token").items()}
-    same("tokens in ZooKeeper", told, wanted)
+    stored = {key[1]: value["expiry"] for key, value in tree.of("token").items()}
+    same("tokens in ZooKeeper", stored, wanted)
     stage.kept["tokens"] = wanted
     stage.each("the tokens", lambda broker: known_tokens(stage, broker) == wanted)
 

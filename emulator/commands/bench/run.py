@@ -166,12 +166,12 @@ def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience
     command = shlex.join(["kraft-bridge", *sys.argv[1:]])
     bad = False
     minutes = sum(runner.left_s(plan, store) for _, _, plan, store in plans) / 60
-    runner.say_at_once(f"about {minutes:.0f} min, if the machine is quiet")
+    runner.print_at_once(f"about {minutes:.0f} min, if the machine is quiet")
     try:
         for scenario, names, plan, store in plans:
             typer.echo(f"\n== {scenario.name}: {scenario.about}")
             rows = runner.run(
-                plan, store, patience_s=patience, command=command, say=runner.say_at_once
+                plan, store, patience_s=patience, command=command, print_line=runner.print_at_once
             )
             bad |= len(rows) < len(plan) or any(row.void for row in rows)
             table = text(rows, names)

@@ -70,7 +70,7 @@ def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(ours, monke
             os.kill(os.getpid(), signal.SIGINT)
         return told(self)
 
-    monkeypatch.setattr(session, "_TOLD_S", 0.2)
+    monkeypatch.setattr(session, "_PROGRESS_S", 0.2)
     monkeypatch.setattr(AdminLoad, "progress", progress)
     said = load("--bootstrap-server", ours.bootstrap, "--rate", 40, "--prefix", "endless")
     assert said.exit_code == 0, said.output

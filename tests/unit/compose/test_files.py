@@ -193,4 +193,4 @@ def test_the_load_has_to_end_without_a_failure():
     (asked,) = (each for each in stories.MIGRATION if each.text.endswith("rehearse load"))
     for change, kept in (({}, True), ({"failed": 10}, False), ({"given_up": 1}, False)):
         text = session.text(found | change, "load")
-        assert all(one in text for one in asked.says) is kept
+        assert all(one in text for one in asked.expected) is kept

@@ -140,7 +140,7 @@ def child(monkeypatch, tmp_path):
             trace=trace,
             controllers=SimpleNamespace(leader=1, nodes={1: SimpleNamespace(pid=7)}),
         )
-        narrator = SimpleNamespace(checks=[], say=lambda _: None)
+        narrator = SimpleNamespace(checks=[], print_line=lambda _: None)
         launch = analysis.Process.launch
         monkeypatch.setattr(
             analysis.Process,

@@ -148,7 +148,7 @@ def test_a_full_standard_output_is_named_and_a_full_standard_error_ends_nothing(
     monkeypatch.setattr("sys.stdout", io.StringIO())
     narrator = Narrator()
     narrator.step(1, "A step")
-    narrator.say("going on")
+    narrator.print_line("going on")
     assert narrator.check("it held", held=True)
     monkeypatch.setattr("sys.stdout", Full())
     with pytest.raises(OSError, match="standard output"):
@@ -160,7 +160,7 @@ def test_figures_go_to_stdout_progress_to_stderr_without_colour(capsys, monkeypa
     narrator = Narrator()
     assert not narrator.live
     narrator.step(1, "A step")
-    narrator.say("going on")
+    narrator.print_line("going on")
     narrator.check("it held", held=True, figures="3")
     seen = capsys.readouterr()
     assert seen.out == "OK          it held: 3\n"

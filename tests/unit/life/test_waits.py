@@ -21,7 +21,7 @@ def test_the_time_without_a_controller_is_from_a_look_that_saw_none_to_the_next(
     watch = RulingWatch(lambda: Ruling(someone=True), lambda: 0.0)
     for someone, now_s in ((True, 0.0), (False, 1.0), (False, 2.0), (True, 2.5), (True, 9.0)):
         watch.take(Ruling(someone), now_s)
-    assert watch.nobody_s == 1.5
+    assert watch.without_controller_s == 1.5
 
 
 def test_the_longest_lag_is_kept():
@@ -46,11 +46,11 @@ def test_the_first_look_that_saw_our_controllers_rule_is_kept():
 def test_it_keeps_when_ours_was_last_seen_to_rule_and_when_another_one_took_over():
     watch = RulingWatch(lambda: Ruling(someone=True), lambda: now_s + 0.5)
     for seen, now_s in (
-        (Ruling(someone=True, who="a", by_log=True), 1.0),
-        (Ruling(someone=True, who="a", by_log=True), 2.0),
+        (Ruling(someone=True, controller="a", by_log=True), 1.0),
+        (Ruling(someone=True, controller="a", by_log=True), 2.0),
         (Ruling(someone=False), 3.0),
-        (Ruling(someone=True, who="b"), 4.0),
-        (Ruling(someone=True, who="b"), 5.0),
+        (Ruling(someone=True, controller="b"), 4.0),
+        (Ruling(someone=True, controller="b"), 5.0),
     ):
         watch.take(seen, now_s)
     assert (watch.quorum_s, watch.quorum_until_s) == (1.0, 2.0)

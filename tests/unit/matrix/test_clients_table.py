@@ -53,8 +53,8 @@ def test_a_reason_holds_for_its_call_and_column_only() -> None:
 
 
 def test_a_reason_explains_only_what_it_is_about() -> None:
-    says = Known("lib", ".*", (OTHER,), "meant", "", says="INVALID")
-    judged = table.judge(rows(("a", "INVALID: b"), ("a", "no answer")), [says])
+    reason = Known("lib", ".*", (OTHER,), "meant", "", contains="INVALID")
+    judged = table.judge(rows(("a", "INVALID: b"), ("a", "no answer")), [reason])
     assert [row.call for row, _ in judged.wrong] == ["call 1"]
     aside = Known("lib", ".*", (OTHER,), "meant", "", aside="(?m)^old: .*$")
     judged = table.judge(rows(("old: 1\nnew: 1", "new: 1"), ("old: 1\nnew: 1", "new: 2")), [aside])

@@ -77,7 +77,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def play(release: str = NEWEST) -> tuple[dict[str, run.Cell], list[str]]:
     said: list[str] = []
-    done = run.play(release, "ours", Path("unused"), host=SimpleNamespace(), say=said.append)
+    done = run.play(release, "ours", Path("unused"), host=SimpleNamespace(), print_line=said.append)
     assert [cell.step for cell in done.cells] == list(run.STEPS)
     return {cell.step: cell for cell in done.cells}, said
 

@@ -65,15 +65,15 @@ def test_two_masters_are_compared_at_each_size() -> None:
         row(2_000_000, "local[2]", 10.0, others_cores=0.9),
         row(2_000_000, "local[1]", 99.0, void="blocked ms: 1, not 2"),
     ]
-    small, large = analysis.said(rows)
+    small, large = analysis.sentences(rows)
     assert small == "2,000,000 rows: at most 900 MiB (goal: 4,096)"
     assert large == (
         "50,000,001 rows: at most 2,000 MiB (goal: 4,096); local[1] / local[2] = 1.80 (goal: 1.7)"
     )
-    told, holds = analysis.told(rows)
+    summary, holds = analysis.summary(rows)
     assert not holds
-    assert "| 2,000,000 | local[2] | 10 " in told
-    assert "| blocked ms: 1, not 2 |" in told
+    assert "| 2,000,000 | local[2] | 10 " in summary
+    assert "| blocked ms: 1, not 2 |" in summary
 
 
 def tables(folder: Path, truth: Truth) -> Path:

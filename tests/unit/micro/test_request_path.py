@@ -92,7 +92,7 @@ def test_the_real_process_is_measured(tmp_path: Path) -> None:
     rows = [*rates.rows(asked, tmp_path)]
     assert [row["request"] for row in rows] == [*KINDS]
     assert all(row["rate"] > 0 for row in rows)
-    text, _ = rates.told(rows)
+    text, _ = rates.summary(rows)
     assert text.count("requests/s") == len(KINDS)
 
 
@@ -124,7 +124,7 @@ def test_memory_and_starts_are_of_a_controller_that_was_restarted(
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", "")
     found = [*start.rows(asked_of(start, "--partitions", "100", "--rounds", "2"), tmp_path)]
     assert all(one["listening_s"] > 0 and one["cpu_s"] > 0 for one in found)
-    assert start.told(found)[0].splitlines()[-1].startswith("| median |")
+    assert start.summary(found)[0].splitlines()[-1].startswith("| median |")
 
 
 def test_a_large_request_is_timed_and_who_waits_for_it(tmp_path: Path) -> None:

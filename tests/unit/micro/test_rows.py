@@ -115,7 +115,7 @@ def test_a_combination_that_is_late_everywhere_is_a_line_too() -> None:
         {"mode": "kraft", "brokers": 50, "controller": "ours", **best},
         {"mode": "kraft", "brokers": 50, "controller": "kafka", "rate": None},
     ]
-    text, _ = fleets.told(found)
+    text, _ = fleets.summary(found)
     assert "| kraft | 50 | ISR changes/s | 1,234 | - | - |" in text
     assert text.splitlines()[-1] == "late at every rate: kraft, 50 brokers, kafka"
 
@@ -128,13 +128,13 @@ def test_the_first_turn_is_not_counted() -> None:
         for name in ("ours", "kafka")
         for turn in range(4)
     ]
-    text, holds = forwarded.told(rows)
+    text, holds = forwarded.summary(rows)
     assert holds
     assert "| Metadata | p50, ms | 3 | 2 | 1.5 (1.5 - 1.5) |" in text
     assert f"| {WAITS} | p99, ms | 9 | 9 |" in text
     for row in rows:
         row["p50_ms"] += 2 * (row["broker"] == "ours")
-    assert not forwarded.told(rows)[1]
+    assert not forwarded.summary(rows)[1]
 
 
 def start(brokers: int, seconds: float, which: str = cluster.LATER) -> dict[str, Any]:
@@ -153,6 +153,6 @@ def start(brokers: int, seconds: float, which: str = cluster.LATER) -> dict[str,
     ids=["in time", "late", "the median counts", "three brokers that start later"],
 )
 def test_a_start_of_three_brokers_has_a_limit(rows: list[dict[str, Any]], *, late: bool) -> None:
-    text, holds = cluster.told(rows)
+    text, holds = cluster.summary(rows)
     assert holds is not late
     assert text.count("\n") == 1 + len({(row["which"], row["brokers"]) for row in rows})

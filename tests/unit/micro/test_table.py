@@ -64,11 +64,11 @@ def test_the_cost_of_recording_is_a_ratio_of_pairs() -> None:
         for pair in range(2)
         for name in (recording.ON, recording.OFF)
     ]
-    text, holds = recording.told(rows)
+    text, holds = recording.summary(rows)
     assert holds
     assert text.count("1 (1 - 1)") == len(recording.FIGURES)
     rows[0]["void"] = "3 znodes written, not 4"
-    assert not recording.told(rows)[1]
+    assert not recording.summary(rows)[1]
 
 
 def test_a_row_has_a_column_for_each_key() -> None:

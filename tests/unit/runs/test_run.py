@@ -36,7 +36,7 @@ def played(monkeypatch, store, plan, take):
         return take(each)
 
     monkeypatch.setattr(runner.stage, "take", taking)
-    rows = runner.run(plan, store, patience_s=0, command="me", say=said.append)
+    rows = runner.run(plan, store, patience_s=0, command="me", print_line=said.append)
     return rows, taken, said
 
 

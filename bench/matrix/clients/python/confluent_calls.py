@@ -202,7 +202,7 @@ def _groups(admin: Any) -> Calls:
 
 
 def _denied(admin: Any) -> Calls:
-    """Everybody may everything here, by ACLs; those that deny are stronger."""
+    """ACLs allow every operation to every user here; an ACL that denies takes precedence."""
     me, do = "User:ANONYMOUS", api.AclOperation
     denied = [
         _acl(me, do.ALL, deny=True),
@@ -244,7 +244,7 @@ def _end(admin: Any) -> Calls:
 
 
 def _text(call: Callable[[], Any]) -> str:
-    """What became of each future, or what the call raised."""
+    """The result of each future, or the error that the call raised."""
     try:
         made = call()
     except Exception as error:  # noqa: BLE001 - whatever it raises is what is compared

@@ -197,7 +197,7 @@ def _without(value: Any, *names: str) -> Any:
 
 
 def _ids(quorum: Any) -> Any:
-    """Who takes part in the quorum; offsets and times are of the moment."""
+    """Members of the quorum, without offsets and times, which differ from run to run."""
     whole = quorum["topics"][0]["partitions"][0] if "topics" in quorum else quorum
     return {
         "leader": whole["leader_id"],

@@ -25,21 +25,22 @@ _NO_TOPIC: Final = ("A" * 22, "00000000-0000-0000-0000-000000000000")
 _PLAIN: Final = (str, int, float, bytes, bool)
 
 
-def serve(calls: Calls, told: Callable[[Callable[[], Any]], str] | None = None) -> None:
+def serve(calls: Calls, run_call: Callable[[Callable[[], Any]], str] | None = None) -> None:
     """Print the names of the calls, then answer them one at a time until the input ends.
 
     Args:
         calls: name -> call.
-        told: runs one and says what became of it; for libraries with results of their own.
+        run_call: makes one call and returns its result or error as text; for libraries whose
+            results need special treatment.
     """
     out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     _print(out, {"calls": list(calls)})
     for line in sys.stdin:
         call = calls[json.loads(line)["call"]]
-        _print(out, {"text": (told or _told)(call)})
+        _print(out, {"text": (run_call or _outcome_text)(call)})
 
 
-def _told(call: Callable[[], Any]) -> str:
+def _outcome_text(call: Callable[[], Any]) -> str:
     try:
         return shown(call())
     except Exception as error:  # noqa: BLE001 - whatever it raises is what is compared
