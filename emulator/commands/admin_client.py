@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from emulator.commands.reach import nobody_at, none_of
+from emulator.commands.reach import none_of, why_unreachable
 from emulator.config.listeners import HostPort
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.greeting import Greeting
@@ -210,7 +210,7 @@ def no_broker_at(addresses: Sequence[HostPort], patience_s: float) -> str:
     What is no broker and shows it is told at once, what is silent within ``patience_s``: a client
     would try again and again, as a broker may be starting.
     """
-    return nobody_at(addresses) or none_of(addresses, _no_broker, patience_s)
+    return why_unreachable(addresses) or none_of(addresses, _no_broker, patience_s)
 
 
 def _no_broker(one: HostPort, patience_s: float) -> str:

@@ -197,14 +197,14 @@ def check_properties(settings: FleetSettings, ids: range, *, rolls: bool) -> Non
     from emulator.config.load import ConfigError
 
     modes = {settings.zookeeper is None, rolls or settings.zookeeper is None}
-    said: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for kraft, number in itertools.product(sorted(modes), (ids[0], ids[-1])):
         try:
             raw = settings.properties(number, ANY_PORT, kraft=kraft)
-            said |= dict.fromkeys(load_broker(raw, settings.host)[1])
+            warnings |= dict.fromkeys(load_broker(raw, settings.host)[1])
         except ConfigError as error:
             raise fail("; ".join(error.problems), 2) from error
-    for warning in said:
+    for warning in warnings:
         typer.echo(warning, err=True)
 
 
@@ -252,14 +252,14 @@ def cluster_of(controllers: str) -> str:
     problems: list[str] = []
     for controller in name_list(controllers) or ("",):
         try:
-            return _told_cluster(controller)
+            return _cluster_of(controller)
         except (OSError, TooOldError, ValueError) as error:
             problems.append(sentence(error))
     why = "; ".join(dict.fromkeys(problems))
     raise fail(f"--controller {controllers}: {why}", ExitCode.UNREACHABLE)
 
 
-def _told_cluster(controller: str) -> str:
+def _cluster_of(controller: str) -> str:
     from emulator.commands.admin_client import Connection
     from emulator.config.listeners import host_port
     from wire import messages as m

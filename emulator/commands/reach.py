@@ -17,10 +17,10 @@ Tried: TypeAlias = Callable[[HostPort, float], str]
 """Why an address is not what is looked for, found out in so many seconds; empty if it is."""
 
 
-def nobody_at(addresses: Sequence[HostPort], patience_s: float = PATIENCE_S) -> str:
+def why_unreachable(addresses: Sequence[HostPort], patience_s: float = PATIENCE_S) -> str:
     """Why no connection can be opened to any of the addresses; empty if one was.
 
-    >>> nobody_at([HostPort("127.0.0.1", 1)])
+    >>> why_unreachable([HostPort("127.0.0.1", 1)])
     '127.0.0.1:1: Connection refused'
     """
     return none_of(addresses, _connect, patience_s)

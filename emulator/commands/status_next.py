@@ -56,7 +56,7 @@ def brokers_first(finalisation: dict[str, Any]) -> bool:
     return finalisation["state"] == "migrating" and "zookeeper_broker" in whys
 
 
-def _nobody_leads(found: dict[str, Any]) -> bool:
+def _no_leader_known(found: dict[str, Any]) -> bool:
     """Whether there is a quorum, and this node knows no leader of it."""
     several = len((found.get("quorum") or {}).get("voters", ())) > 1
     known = found.get("leader_id", found["node_id"]) is not None
@@ -88,7 +88,7 @@ def next_step(found: dict[str, Any], asked: str = "") -> str:
     """
     phase = phase_of(found)
     migration = found.get("migration") or {}
-    if _nobody_leads(found):
+    if _no_leader_known(found):
         return _lead(found)
     where = migration.get("zookeeper", {}).get("server") or "HOST:PORT"
     compare = f"kraft-bridge zk diff --zookeeper {where} --log-dir FOLDER"

@@ -33,7 +33,7 @@ from emulator.io.watched import Watched
 from emulator.seam import Halt, Log, ReplaceFile
 from emulator.trace.exposition import exposition
 
-SAID_PLAINLY: Final = (BrokerFolderError, serving.BindError, OSError)
+OPERATOR_ERRORS: Final = (BrokerFolderError, serving.BindError, OSError)
 """Failures that an operator can repair."""
 
 
@@ -244,4 +244,4 @@ def run_broker(config: BrokerConfig, *, log_json: bool, log_level: str = "info")
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 return runner.run(process.run())
 
-    return serving.exit_code_of(run, SAID_PLAINLY, log)
+    return serving.exit_code_of(run, OPERATOR_ERRORS, log)

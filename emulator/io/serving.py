@@ -137,12 +137,12 @@ async def serve_http(
 
 def _failures_to(log: Callable[[Log], None]) -> http.Failed:
     """Log a page that cannot be made; again only if the reason is another one."""
-    told: dict[str, str] = {}
+    logged: dict[str, str] = {}
 
     def failed(path: str, error: Exception) -> None:
         why = f"{type(error).__name__}: {error}"
-        if told.get(path) != why:
-            told[path] = why
+        if logged.get(path) != why:
+            logged[path] = why
             at = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(at.filename).name}:{at.lineno}"
             log(Log("error", "a page cannot be made", {"path": path, "why": why, "where": where}))

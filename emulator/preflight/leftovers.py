@@ -117,12 +117,12 @@ def old_consumers(survey: Survey) -> Iterator[Outcome]:
             and survey.read_at_ms - max(times) > RECENT_MS
             and not alive
         )
-        said = f"{several(len(alive), 'member')} connected; " if alive else ""
+        connected = f"{several(len(alive), 'member')} connected; " if alive else ""
         last = ", the last more than 30 days ago" if quiet else ""
         yield finding(
             "W17",
             root,
-            f"{said}offsets of {several(len(offsets), 'partition')} in ZooKeeper{last}",
+            f"{connected}offsets of {several(len(offsets), 'partition')} in ZooKeeper{last}",
             "not migrated: without ZooKeeper this group has no offsets, and its consumers stop",
             "none, if nobody uses the group; else use a consumer that commits to Kafka, and carry "
             "its offsets over with kafka-consumer-groups --reset-offsets",

@@ -140,11 +140,11 @@ def _properties(one: Properties, release: tuple[int, int], text: str) -> Iterato
                 "remove it before the upgrade",
             )
     for key, (since, least) in LEAST.items():
-        told = one.get(key)
-        if release >= since and _WHOLE.fullmatch(told) and int(told) < least:
+        value = one.get(key)
+        if release >= since and _WHOLE.fullmatch(value) and int(value) < least:
             yield _W18(
                 one.at(key),
-                f"{told}: {text} refuses less than {least:,}",
+                f"{value}: {text} refuses less than {least:,}",
                 "the node does not start",
                 f"remove it, or set it to {least} or more",
             )

@@ -158,6 +158,6 @@ def counted(changes: Iterable[tuple[int, str]]) -> str:
     kinds: dict[str, int] = {}
     for _, kind in changes:
         kinds[kind] = kinds.get(kind, 0) + 1
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     total = sum(kinds.values())
-    return f"{total} record{'' if total == 1 else 's'} ({told})"
+    return f"{total} record{'' if total == 1 else 's'} ({counts})"

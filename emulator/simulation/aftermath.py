@@ -176,11 +176,11 @@ def sum_up(runs: Iterable[Iterable[Struck]]) -> Effects:
     """
     found: Effects = {}
     for strikes in runs:
-        told: dict[tuple[str, str], bool] = {}
+        hits: dict[tuple[str, str], bool] = {}
         for one in strikes:
             cell = (one.state, one.fault)
-            told[cell] = told.get(cell, False) or bool(one.effects)
-        for (state, fault), hit in told.items():
+            hits[cell] = hits.get(cell, False) or bool(one.effects)
+        for (state, fault), hit in hits.items():
             counts = found.setdefault(state, {}).setdefault(fault, {"seeds": 0, "struck": 0})
             counts["seeds"] += hit
             counts["struck"] += 1

@@ -49,11 +49,11 @@ class KnownByBroker(Protocol):
     def counts(self) -> IsrChangeCounts:
         """The changes of ISRs that were granted."""
 
-    def take_told(self) -> list[tuple[ControlRequest, ControlResponse]]:
+    def take_control_requests(self) -> list[tuple[ControlRequest, ControlResponse]]:
         """Control requests since the last call, with its answers."""
 
 
-class _Told(ZooKeeperSide):
+class _RecordingSide(ZooKeeperSide):
     """The side of a broker in ZooKeeper mode; keeps what controllers tell it."""
 
     seen: list[tuple[ControlRequest, ControlResponse]]
@@ -70,7 +70,7 @@ class KnownInZooKeeperMode:
 
     def __init__(self, config: BrokerConfig, network: Network, rng: Random) -> None:
         identity = broker_settings.zookeeper_identity(config.node_id, rng.randbytes(16))
-        self.side = _Told(config, identity, network.new_conn, rng)
+        self.side = _RecordingSide(config, identity, network.new_conn, rng)
         self.side.seen = []
 
     @property
@@ -106,7 +106,7 @@ class KnownInZooKeeperMode:
         """See KnownByBroker."""
         return self.side.alter_partition.counts
 
-    def take_told(self) -> list[tuple[ControlRequest, ControlResponse]]:
+    def take_control_requests(self) -> list[tuple[ControlRequest, ControlResponse]]:
         """See KnownByBroker."""
         seen, self.side.seen = self.side.seen, []
         return seen
@@ -152,6 +152,6 @@ class KnownInKRaftMode:
         """See KnownByBroker."""
         return self.side.hosting.isrs.counts
 
-    def take_told(self) -> list[tuple[ControlRequest, ControlResponse]]:
+    def take_control_requests(self) -> list[tuple[ControlRequest, ControlResponse]]:
         """See KnownByBroker: its listeners do not offer such requests."""
         return []

@@ -265,7 +265,7 @@ class DiskLedger:
         """Take the content of ``quorum-state``."""
         assert self._voters is not None
         if data is not None:
-            before, self.epoch = self.epoch, self._voters.says(self._node_id, data)
+            before, self.epoch = self.epoch, self._voters.take_state(self._node_id, data)
             what = f"node {self._node_id} is in epoch {self.epoch} after epoch {before}"
             ensure(self.epoch >= before, "one-vote", what)
 

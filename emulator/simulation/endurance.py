@@ -144,7 +144,7 @@ class Endurance:
     Args:
         seed: of all random choices.
         hours: of virtual time from the end of the copy on.
-        say: takes each row.
+        report: takes each row.
         to_kraft: ids of the brokers that go on in KRaft mode.
     """
 
@@ -152,13 +152,13 @@ class Endurance:
         self,
         seed: int,
         hours: int,
-        say: Callable[[HourRow], None],
+        report: Callable[[HourRow], None],
         to_kraft: Sequence[int] = TO_KRAFT,
     ) -> None:
         self.rows: list[HourRow] = []
         self._run = Run(seed, endurance(hours))
         self._hours = hours
-        self._say = say
+        self._report = report
         self._to_kraft = to_kraft
         self._looked: list[HourRow] = []
         """In this hour."""
@@ -192,7 +192,7 @@ class Endurance:
             return
         self.rows.append(_of_hour(self._looked))
         self._looked.clear()
-        self._say(self.rows[-1])
+        self._report(self.rows[-1])
         # What happened before takes no part in anything to come; nobody reads it here.
         self._run.world.scheduler.lines.clear()
         gc.collect()

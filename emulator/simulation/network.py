@@ -30,7 +30,7 @@ class Party(Protocol):
         """Somebody connected to an address this party listens on."""
 
     def connected(self, conn: int) -> None:
-        """A connection this party opened stands."""
+        """A connection that this party opened is established."""
 
     def received(self, conn: int, data: bytes) -> None:
         """Bytes arrived."""
@@ -124,11 +124,11 @@ class Network:
                 if (_machine(_other(link, one)), _machine(one)) in self._parted:
                     self.hold(link, one)
 
-        def stands() -> None:
+        def established() -> None:
             acceptor.accepted(conn)
             self._deliver(link, party.name, lambda: party.connected(conn))
 
-        self._deliver(link, acceptor.name, stands)
+        self._deliver(link, acceptor.name, established)
 
     def send(self, sender: Party, conn: int, data: bytes) -> None:
         """Send bytes; lost without a word when the connection is gone."""

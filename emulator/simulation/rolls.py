@@ -69,7 +69,7 @@ class Rolls:
         broker = rng.choice(sorted(ready, key=lambda one: one.id))
         self.done += 1
         mode = world.lives.turn(broker.id)
-        world.scheduler.tell("roll", f"{broker.name} is restarted in {mode} mode")
+        world.scheduler.add_line("roll", f"{broker.name} is restarted in {mode} mode")
         if rng.random() < 0.3:
             world.lives.kill(broker)
             return

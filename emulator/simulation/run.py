@@ -104,10 +104,10 @@ class Run:
         in_kraft = UNDER_FAULTS_IN_KRAFT_MS_MAX
         most_ms = UNDER_FAULTS_MS_MAX if world.scenario.migration else in_kraft
         self._until(lambda: self._faults_over, under_faults_ms_max or most_ms, "faults end")
-        world.scheduler.tell("run", "no more faults")
+        world.scheduler.add_line("run", "no more faults")
         world.calm()
         self._until(self._stays_at_rest, QUIET_MS_MAX, "rest")
-        world.scheduler.tell("run", self.refusal or "everything is at rest")
+        world.scheduler.add_line("run", self.refusal or "everything is at rest")
         for checker in self.checkers:
             checker.ended()
 
@@ -125,7 +125,7 @@ class Run:
         """
         self.world.begin()
         Operator(self.world, number).go_back()
-        self.world.scheduler.tell("run", f"attempt {number + 1}")
+        self.world.scheduler.add_line("run", f"attempt {number + 1}")
         return Run(self.world.seed + ATTEMPT, self.world.scenario, self)
 
     # ---------------------------------------------------------------- faults
@@ -143,7 +143,7 @@ class Run:
         def begin() -> None:
             self._to_strike -= 1
             aimed = f"@{plan.state}" + f"+{plan.after_ms}" * bool(plan.after_ms)
-            world.scheduler.tell("fault", f"{plan.name}{aimed * bool(plan.state)}")
+            world.scheduler.add_line("fault", f"{plan.name}{aimed * bool(plan.state)}")
             world.aftermath.begins(plan.name, lambda: strike.ended_us)
             recipe(strike)
             strike.look()
@@ -211,7 +211,7 @@ class Run:
 
     def _stays_at_rest_later(self) -> bool:
         """What had come to rest began to move again: say so, and wait on."""
-        self.world.scheduler.tell("run", f"moves again: {self._unrest()}")
+        self.world.scheduler.add_line("run", f"moves again: {self._unrest()}")
         return False
 
     def _unrest(self) -> str:
@@ -321,7 +321,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         failure = f"keeps-running: {type(error).__name__}: {error}"
     world = run.world
     if failure:
-        world.scheduler.tell("run", failure)
+        world.scheduler.add_line("run", failure)
     traffic, lag = world.traffic, run.found(LagIsTrue)
     claimed, bounded = run.found(EpochsGrow), run.found(LagBounded)
     return Report(

@@ -57,9 +57,9 @@ class Scheduler:
         self.now_us = max(self.now_us, time_us)
         action()
 
-    def tell(self, who: str, what: str) -> None:
+    def add_line(self, source: str, what: str) -> None:
         """Add a line to the story."""
-        self.lines.append(f"{self.now_us / MS:11.3f} {who:<12} {what}")
+        self.lines.append(f"{self.now_us / MS:11.3f} {source:<12} {what}")
 
     def go_on(self, before: Scheduler) -> None:
         """Begin at the time at which another one is, behind its lines; nothing of it is to come."""

@@ -226,7 +226,7 @@ class World:
         host.may_halt = ""
         host.ledger.begins(host.disk.files)
         process = host.process = self._life(host)
-        self.scheduler.tell(process.name, f"log ends at {process.node.raft.log_end_offset}")
+        self.scheduler.add_line(process.name, f"log ends at {process.node.raft.log_end_offset}")
         process.start()
         return process
 

@@ -96,7 +96,7 @@ class WatchedZooKeeper(ZooKeeperModel):
         self.tree.zxid = ((self.tree.zxid >> 32) + 1) << 32
         self._sessions.clear()
         for session_id, each in backup.sessions.items():
-            self._sessions[session_id] = replace(each, conn=None, last_heard_ms=now_ms)
+            self._sessions[session_id] = replace(each, conn=None, last_contact_ms=now_ms)
         return effects
 
     def _set(self, conn: int, frame: bytes) -> None:

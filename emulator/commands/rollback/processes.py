@@ -168,8 +168,8 @@ def _tried(path: Path) -> bool | None:
         return None
     try:
         asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        told = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-        if told[0] != fcntl.F_UNLCK:
+        lock = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        if lock[0] != fcntl.F_UNLCK:
             return True
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

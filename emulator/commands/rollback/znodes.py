@@ -140,8 +140,8 @@ class RollbackZnodes:
             return True
         if any(isinstance(one, _CHANGED) for one in failed):
             return False
-        told = [one for one in failed if not isinstance(one, _NOT_TRIED)] or failed
-        raise CourseError(f"{_refusal(told[0])}: {COME_BACK}")
+        tried = [one for one in failed if not isinstance(one, _NOT_TRIED)] or failed
+        raise CourseError(f"{_refusal(tried[0])}: {COME_BACK}")
 
     def _send(self, multi: Multi) -> list[object]:
         transaction = self._zookeeper().transaction()
@@ -166,7 +166,7 @@ class RollbackZnodes:
         while (left := until - time.monotonic()) > 0:
             changed = threading.Event()
             try:
-                exists = client.exists(controller.PATH, watch=lambda _, told=changed: told.set())
+                exists = client.exists(controller.PATH, watch=lambda _, event=changed: event.set())
                 if exists is not None:
                     data, _ = client.get(controller.PATH)
                     at, holder = time.monotonic(), controller.try_parse(data)

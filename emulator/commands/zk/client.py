@@ -15,7 +15,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.handlers.utils import create_tcp_connection
 
 from emulator.commands.configuration import text_of
-from emulator.commands.reach import nobody_at
+from emulator.commands.reach import why_unreachable
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.tls import TlsSettings
@@ -109,7 +109,7 @@ def check_reachable(hosts: str) -> None:
         ValueError: ``hosts`` is no connect string.
     """
     servers, _ = config_zookeeper.connect_string(hosts)
-    if problem := nobody_at(servers):
+    if problem := why_unreachable(servers):
         raise KazooTimeoutError(problem)
 
 

@@ -110,7 +110,7 @@ class BrokerLife(LifeScript):
             self,
         )
         tls = {} if mode is None else profiles(mode.security.tls)
-        self._shell = Shell(self.tapped, None, clock, log=self._logged, row=_unsaid, tls=tls)
+        self._shell = Shell(self.tapped, None, clock, log=self._logged, row=_drop_row, tls=tls)
         self._task = asyncio.ensure_future(self._live(config.listeners[0], bound))
 
     @property
@@ -131,7 +131,7 @@ class BrokerLife(LifeScript):
         return registration is None or registration.epoch >= 0
 
     @property
-    def unheard(self) -> bool:
+    def unanswered(self) -> bool:
         """Whether its heartbeats got no good answer for as long as a controller keeps a session."""
         beaten_ns = self._beaten_ns
         return beaten_ns is not None and self._clock.now_ns() - beaten_ns > self._patience_ns
@@ -260,5 +260,5 @@ class BrokerLife(LifeScript):
         return self._shell.new_conn()
 
 
-def _unsaid(_something: object) -> None:
+def _drop_row(_something: object) -> None:
     """There are no rows."""

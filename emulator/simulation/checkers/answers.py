@@ -64,10 +64,10 @@ class PassedOnUntilTimeout(Checker):
     def passed_on(self, asked: BrokerAsked) -> None:
         """Judge what a client got, and when."""
         what = f"{type(asked.message).__name__} through {asked.broker.name}"
-        said = asked.answer
-        codes = error_codes(said)
+        answer = asked.answer
+        codes = error_codes(answer)
         ensure(ErrorCode.NOT_CONTROLLER not in codes, self.name, f"{what}: NOT_CONTROLLER")
-        if said is None or asked.waited_ms is None:
+        if answer is None or asked.waited_ms is None:
             return
         waited = f"{what}: answered after {asked.waited_ms} ms"
         ensure(asked.waited_ms <= LATEST_MS, self.name, waited)

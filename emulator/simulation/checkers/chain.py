@@ -104,8 +104,8 @@ class OneWriter(Checker):
         if OWN in changed:
             holder = self._claims.get(epoch, "nobody")
             ensure(client == holder, self.name, f"{client} writes in epoch {epoch} of {holder}")
-            said = self.world.numbers(OWN)["zk_epoch"]
-            ensure(said == epoch, self.name, f"{client} says epoch {said}, it is {epoch}")
+            zk_epoch = self.world.numbers(OWN)["zk_epoch"]
+            ensure(zk_epoch == epoch, self.name, f"{client} says epoch {zk_epoch}, it is {epoch}")
 
     def _look_at_states(self, changed: frozenset[str], client: str) -> None:
         """The state of a partition names the KRaft epoch of the claim under which it is written."""
@@ -113,9 +113,13 @@ class OneWriter(Checker):
             node = self.world.tree.nodes.get(path)
             state = path.startswith("/brokers/topics/") and path.endswith("/state")
             if state and node is not None and node.mzxid == self.world.tree.zxid:
-                said = json.loads(node.data or b"{}").get("controller_epoch")
-                right = said == self.world.numbers(OWN)["kraft_epoch"]
-                ensure(right, self.name, f"{client} writes controller epoch {said} to {path}")
+                controller_epoch = json.loads(node.data or b"{}").get("controller_epoch")
+                right = controller_epoch == self.world.numbers(OWN)["kraft_epoch"]
+                ensure(
+                    right,
+                    self.name,
+                    f"{client} writes controller epoch {controller_epoch} to {path}",
+                )
 
 
 class EpochsGrow(Checker):

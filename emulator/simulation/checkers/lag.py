@@ -150,7 +150,7 @@ class LagIsTrue(Checker):
         super().__init__(world)
         self.records_max = 0
         self.pending_max = 0
-        self._said: tuple[str, int, int, int, int] | None = None
+        self._last_status: tuple[str, int, int, int, int] | None = None
         self._seen: tuple[str | int, ...] = ()
         """What the gauges depend on, when they were looked at last."""
 
@@ -176,7 +176,7 @@ class LagIsTrue(Checker):
         status = driver.status(self.world.scheduler.now_ms)
         confirmed = status.confirmed_offset
         lag, pending = status.lag_records, status.lag_changed_records
-        self._as_gauges_say(process, (process.name, applied, confirmed, lag, pending))
+        self._compare_gauges(process, (process.name, applied, confirmed, lag, pending))
         ensure(applied < committed.end_offset, self.name, f"{applied} is said to be committed")
         brought = confirmed <= host.written
         ensure(brought, self.name, f"{confirmed} is said to be in ZooKeeper, {host.written} is")
@@ -186,14 +186,14 @@ class LagIsTrue(Checker):
         self.records_max = max(self.records_max, lag)
         self.pending_max = max(self.pending_max, pending)
 
-    def _as_gauges_say(self, process: Process, said: tuple[str, int, int, int, int]) -> None:
+    def _compare_gauges(self, process: Process, status: tuple[str, int, int, int, int]) -> None:
         """The gauges say the same as ``/status``; they are asked when that has changed."""
-        if said == self._said:
+        if status == self._last_status:
             return
-        self._said = said
+        self._last_status = status
         gauges = metrics(process.node, self.world.scheduler.now_ms)
         shown = (process.name, *(gauges[one] for one in SHOWN))
-        ensure(shown == said, self.name, f"the gauges say {shown}, the status says {said}")
+        ensure(shown == status, self.name, f"the gauges say {shown}, the status says {status}")
 
     def unrest(self) -> str:
         """Nothing is said to be missing."""

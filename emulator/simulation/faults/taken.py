@@ -46,7 +46,7 @@ class OperatorOfOne(Checker):
         self._restored = True
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
-        """See what is said."""
+        """See Onlooker."""
         del effects
         driver = process.node.driver
         if driver is None or process.name in self._seen:
@@ -76,7 +76,7 @@ class OperatorOfOne(Checker):
         world.foreign_write(Delete(OWN), SetData(EPOCH, b"%d" % max(epoch, known)))
         # Without both znodes a restored ensemble looks like that of a cluster that went back.
         world.forgotten |= CONTROLLER not in world.tree.nodes
-        world.scheduler.tell("operator", "the log is the newer one")
+        world.scheduler.add_line("operator", "the log is the newer one")
         for one in claims:
             one.set_back()
 
@@ -109,12 +109,12 @@ def controller_foreign(strike: Strike) -> None:
     if not _begins(strike):
         return
     epoch = max(-1, world.claimed_kraft_epoch + rng.choice((-1, 0, 1, 1, 3)))
-    said = {"version": 2, "brokerid": STRANGER, "timestamp": "3", "kraftControllerEpoch": epoch}
-    data = json.dumps(said).encode()
+    claim = {"version": 2, "brokerid": STRANGER, "timestamp": "3", "kraftControllerEpoch": epoch}
+    data = json.dumps(claim).encode()
     there = CONTROLLER in world.tree.nodes
     world.foreign_write(SetData(CONTROLLER, data) if there else Create(CONTROLLER, data))
     world.controller_deleted = True
-    strike.tell(f"/controller names {STRANGER} in epoch {epoch}")
+    strike.add_line(f"/controller names {STRANGER} in epoch {epoch}")
     _removed_later(strike)
 
 
@@ -128,7 +128,7 @@ def _removed_later(strike: Strike) -> None:
         elif world.numbers(CONTROLLER).get("brokerid") == STRANGER:
             world.foreign_write(Delete(CONTROLLER))
             world.controller_deleted = True
-            strike.tell("/controller is deleted")
+            strike.add_line("/controller is deleted")
 
     strike.after_ms(strike.rng.randint(*REMOVES_MS), remove)
 
@@ -146,7 +146,7 @@ def zookeeper_restored(strike: Strike) -> None:
         return
     backup, raised = world.zookeeper.model.back_up(), world.raised_ever
     forgets = OWN not in backup.nodes
-    strike.tell("a backup of the ensemble is made")
+    strike.add_line("a backup of the ensemble is made")
 
     def may_be() -> bool:
         return not (world.zookeeper.frozen or _has_a_second_log(world))
