@@ -111,13 +111,11 @@ def _versions(one: Properties) -> Iterator[Outcome]:
             f"set {VOTERS} as on the controllers",
             Severity.WARNING,
         )
-    advertised_names = {end.name for end in parsed(one.get(ADVERTISED))[0]} & set(
-        controller_names(one)
-    )
-    if advertised_names and level is not None and level < BOOTSTRAP_LEVEL:
+    in_both = {end.name for end in parsed(one.get(ADVERTISED))[0]} & set(controller_names(one))
+    if in_both and level is not None and level < BOOTSTRAP_LEVEL:
         yield _B11(
             one.at(ADVERTISED),
-            f"{listed(sorted(advertised_names))} is a listener of controllers",
+            f"{listed(sorted(in_both))} is a listener of controllers",
             "a broker before 3.9 does not start with it; since 3.9 it has no effect",
             f"remove it from {ADVERTISED}",
             Severity.WARNING,

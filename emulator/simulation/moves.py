@@ -100,10 +100,8 @@ class Moves:
             if not isinstance(answer, m.ElectLeadersResponse) or self._refused(answer.error_code):
                 return
             for topic in answer.replica_election_results:
-                indexes = [one.partition_id for one in topic.partition_result]
-                ensure(
-                    len(set(indexes)) == len(indexes), "elected-once", f"{topic.topic}: {indexes}"
-                )
+                ids = [one.partition_id for one in topic.partition_result]
+                ensure(len(set(ids)) == len(ids), "elected-once", f"{topic.topic}: {ids}")
                 for one in topic.partition_result:
                     code = one.error_code
                     ensure(code in ELECTION_ERRORS, "expected-answers", f"election: {code}")

@@ -48,12 +48,8 @@ def read_properties(path: Path) -> Properties:
         raise PreflightError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:
         raise PreflightError(f"{path}: {error}") from error
-    settings_of_folders = (
-        values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir")
-    )
-    folders = [
-        part.strip() for text in settings_of_folders for part in text.split(",") if part.strip()
-    ]
+    lists = (values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir"))
+    folders = [part.strip() for text in lists for part in text.split(",") if part.strip()]
     metas, unread = dict[str, dict[str, str]](), dict[str, str]()
     for folder in folders:
         try:

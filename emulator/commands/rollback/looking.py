@@ -123,9 +123,8 @@ class Looker:
         if seen.freed_by_others and not seen.running:
             seen = replace(seen, ends=log_ends.read(nodes, seen.stage.mark))
         final = phase_of(seen) is RollbackPhase.FINALISED
-        leader_answers = (
-            seen.leader is not None and not final
-        )  # the log is written, and need not be read
+        # While a leader answers, the log is being written, and need not be read.
+        leader_answers = seen.leader is not None and not final
         image, why = (None, "") if leader_answers else self._image(seen)
         seen = replace(seen, modes=_modes(seen, image), not_compared=why)
         if image is None or (seen.running and not final):

@@ -113,13 +113,9 @@ class OneWriter(Checker):
             node = self.world.tree.nodes.get(path)
             state = path.startswith("/brokers/topics/") and path.endswith("/state")
             if state and node is not None and node.mzxid == self.world.tree.zxid:
-                controller_epoch = json.loads(node.data or b"{}").get("controller_epoch")
-                right = controller_epoch == self.world.numbers(OWN)["kraft_epoch"]
-                ensure(
-                    right,
-                    self.name,
-                    f"{client} writes controller epoch {controller_epoch} to {path}",
-                )
+                named = json.loads(node.data or b"{}").get("controller_epoch")
+                right = named == self.world.numbers(OWN)["kraft_epoch"]
+                ensure(right, self.name, f"{client} writes controller epoch {named} to {path}")
 
 
 class EpochsGrow(Checker):
