@@ -68,7 +68,7 @@ def ask(request: str | urllib.request.Request) -> bytes:
     def run() -> None:
         try:
             answers.put(_answer(request))
-        except Exception as error:  # noqa: BLE001 - it is raised by who waits
+        except Exception as error:  # noqa: BLE001 - the thread that waits raises it
             answers.put(error)
 
     threading.Thread(target=run, daemon=True).start()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DESCRIPTORS_EACH: Final = 8
 """Connections, and a listener, of one broker."""
 ANSWER_S: Final = 5.0
-"""How long a controller may take to tell the id of its cluster."""
+"""How long a controller may take to answer with the id of its cluster."""
 REACH_S: Final = 15.0
 """How long ZooKeeper may take to answer at first."""
 ANY_PORT: Final = 9092
@@ -227,7 +227,7 @@ def possible_brokers() -> int:
 
 
 def too_many(brokers: int, possible: int) -> str:
-    """What is said of more."""
+    """The error text for more brokers than ``possible``."""
     return (
         f"--brokers {brokers}: this process has descriptors for {possible}; raise the limit "
         "(ulimit -n)"
@@ -238,7 +238,7 @@ def cluster_of(controllers: str) -> str:
     """Ask KRaft controllers for the id of their cluster, until one answers.
 
     Raises:
-        typer.Exit: none does, or it does not tell.
+        typer.Exit: none answers, or the answer has no id.
     """
     from emulator.commands.admin_client import TooOldError
     from emulator.config.listeners import host_port

@@ -38,7 +38,7 @@ COUNT_MAX: Final = 1_000_000
 
 
 class IsrPolicy(StrEnum):
-    """Who changes ISRs; the values of ``--isr``."""
+    """What changes ISRs; the values of ``--isr``."""
 
     AUTO = "auto"
     MANUAL = "manual"

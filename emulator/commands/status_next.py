@@ -64,7 +64,7 @@ def _no_leader_known(found: dict[str, Any]) -> bool:
 
 
 def _lead(found: dict[str, Any]) -> str:
-    """How to get a leader: one whose log is gone votes for nobody before it has heard of one."""
+    """How to get a leader: a voter without its log grants no vote before it knows a leader."""
     if (found.get("quorum") or {}).get("voter_state") != "unknown":
         return (
             "see that a majority of the controllers runs and that they reach each other; "

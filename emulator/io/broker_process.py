@@ -219,7 +219,7 @@ def _no_row(_row: object) -> None:
 
 
 def run_broker(config: BrokerConfig, *, log_json: bool, log_level: str = "info") -> int:
-    """Run until told to stop or ended; returns the exit code.
+    """Run until a signal or the end of the machine; returns the exit code.
 
     0: stopped in order. 1: not registered, refused, or something failed; the log says what.
 

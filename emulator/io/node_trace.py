@@ -73,7 +73,7 @@ class NodeTrace:
             self._report()
 
     def close(self) -> None:
-        """Finish its files; what is missing is said."""
+        """Finish its files; what is missing is logged."""
         try:
             if self._file is not None:
                 self._file.close()

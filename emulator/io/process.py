@@ -227,7 +227,7 @@ def run_controller(
     log_level: str = "info",
     node: Callable[..., Node] = Node,
 ) -> int:
-    """Run until told to stop or halted; returns the exit code.
+    """Run until a signal or a halt; returns the exit code.
 
     0: stopped in order with everything written. 1: something failed; stderr says what.
 

@@ -290,7 +290,7 @@ def exit_code_of(
     except plain as error:
         log_output.write(f"kraft-bridge: {sentence(error)}\n")
         return 1
-    except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
+    except Exception:  # noqa: BLE001 - the last place that can log it, and end with a code
         log_output.write(traceback.format_exc())
         log_output.write("kraft-bridge: stopped because of a bug; nothing was written after it\n")
         return 1

@@ -64,7 +64,7 @@ class TcpConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the machines, unless they closed it themselves."""
+        """Report the end to the machines, unless they closed it themselves."""
         self._gone(self.conn)
         if not self.closing:
             self._emit(Closed(self.conn, explain(exc) if exc else "closed by peer"))

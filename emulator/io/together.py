@@ -50,7 +50,7 @@ class Together(Protocol):
         """Which part of the plan is done here."""
 
     def report(self, line: str) -> None:
-        """Tell the user how far it is."""
+        """Print for the user how far it is."""
 
     async def meet(self, point: str) -> int:
         """Wait until every process is at a point of the plan.

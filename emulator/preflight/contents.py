@@ -42,7 +42,7 @@ _SET: Final = frozenset({"/controller", "/controller_epoch", "/latest_producer_i
 """Znodes that are only ever set, though their data may be null."""
 ZNODES_MANY: Final = 800_000
 CLOSED: Final = "B07"
-"""The rule that tells of znodes that may not be read."""
+"""The rule that reports znodes that may not be read."""
 _UNCOPIED: Final = frozenset(
     one.value for one in (Why.MALFORMED_ZNODE, Why.MIGRATION_ZNODE, Why.NO_CONTROLLER_EPOCH)
 )
@@ -73,7 +73,7 @@ def readable(survey: Survey) -> Iterator[Outcome]:
             yield _unreadable(path, fact)
     if FEATURE not in reported and FEATURE in survey.nodes:
         yield from _features(survey.json(FEATURE))
-    # B08 says it of the passwords of brokers.
+    # B08 reports it for the passwords of brokers.
     part = [path for path in hidden if not path.startswith("/config/brok")]
     part = [path for path in part if survey.nodes[path].data != REDACTED]
     if part:

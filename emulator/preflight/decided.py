@@ -128,7 +128,7 @@ def _shown(value: Meaning) -> str:
 
 
 def _principals(survey: Survey, one: Properties) -> Iterator[Outcome]:
-    """Who a caller is, is said by the broker and read by the controller, with one class."""
+    """The broker writes the caller's principal, and the controller reads it, with one class."""
     other = next((x for x in survey.brokers if x.principal_builder != one.principal_builder), None)
     if other is not None and not other.provides(BUILDER) and not one.provides(BUILDER):
         yield _W21(

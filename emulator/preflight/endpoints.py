@@ -112,9 +112,9 @@ def controller_names(one: Properties) -> list[str]:
 
 
 def advertised(one: Properties) -> list[ListenerAddress]:
-    """What a broker tells its clients: ``advertised.listeners``, else where it listens.
+    """The addresses that a broker gives its clients: ``advertised.listeners``, else its listeners.
 
-    Without the controllers' listeners, which no client is told of.
+    Without the controllers' listeners, which are given to no client.
     """
     ends = parsed(one.get(ADVERTISED))[0] if ADVERTISED in one.values else listening(one)
     names = controller_names(one)

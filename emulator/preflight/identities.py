@@ -1,4 +1,4 @@
-"""Rules on who a node is: ``meta.properties``, ids, and the principal it is seen as."""
+"""Rules on the identity of a node: ``meta.properties``, ids, and the principal it is seen as."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def principals(survey: Survey) -> Iterator[Outcome]:
 
 
 def _let_in(survey: Survey, controller: Properties, principal: str) -> bool:
-    """Whether a controller lets in who is none of its super users, before the copy and after it."""
+    """Whether a controller lets in a caller that is no super user, before the copy and after it."""
     now = standing(survey)
     copied = now.in_kraft and now.complete
     if copied and granted_cluster_action(survey, principal):
@@ -296,7 +296,7 @@ def super_users(one: Properties) -> frozenset[str]:
 
 
 def principal_of(one: Properties, listener: str, *, between_brokers: bool = False) -> str | None:
-    """The principal of a node that connects to a listener; None if its file does not say it.
+    """The principal of a node that connects to a listener; None if its file does not show it.
 
     Of TLS it is in a certificate, which is not read; of Kerberos the first part of the name.
     """

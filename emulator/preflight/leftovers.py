@@ -44,7 +44,7 @@ TOOLS: Final = {
     "strimzi": "Strimzi's topic operator",
 }
 RECENT_MS: Final = 30 * 24 * 3_600_000
-"""Offsets that nobody has committed for so long are a remainder."""
+"""Offsets that no group has committed for so long are a remainder."""
 OFFSET_DEPTH: Final = len("/consumers/GROUP/offsets/TOPIC/PARTITION".split("/")) - 1
 """Slashes in the path of an offset; the znode of its topic, which may have data too, has fewer."""
 

@@ -49,7 +49,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """One ``server.properties``: its name, its content, and what its folders say.
+    """One ``server.properties``: its name, its content, and that of its folders.
 
     ``meta``: the first ``meta.properties`` found; ``metas``: all of them, by folder; ``unread``:
     why one could not be read, by folder.
@@ -99,7 +99,7 @@ class Properties:
 
     @property
     def principal_builder(self) -> str:
-        """The class that says who a caller is; empty for Kafka's own."""
+        """The class that builds a caller's principal; empty for Kafka's own."""
         builder = self.get(BUILDER)
         return "" if builder == DEFAULT_BUILDER else builder
 

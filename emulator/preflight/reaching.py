@@ -61,7 +61,7 @@ def chroot(survey: Survey) -> Iterator[Outcome]:
         return
     ours, other = survey.chroot, "the tree that was read"
     if survey.round_trips is None and not ours:
-        # A dump does not say below which chroot it was read: the controllers are to have one tree.
+        # A dump does not show below which chroot it was read: the controllers are to have one tree.
         first, ours = next(((x, y) for x, y in chroots if x in survey.controllers), chroots[0])
         other = first.name
     for one, path in chroots:
@@ -208,7 +208,7 @@ def _brokers(ids: Sequence[int | None]) -> str:
 
 
 def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
-    """Whether a controller speaks the protocol of that listener, and its login is accepted."""
+    """Whether a controller has the security protocol of that listener, and a login it accepts."""
     name = one.inter_broker_listener
     mine = one.inter_broker_protocol
     if mine not in SECURITY_PROTOCOLS:

@@ -3,8 +3,8 @@
 The tree alone shows who holds ``/controller`` and how far ``/migration`` says that ZooKeeper has
 followed a log. It cannot show that this log is the one of the controllers given: a KRaft controller
 that was formatted again claims ``/controller`` with the same id, skips the copy because
-``/migration`` is complete, and later empties ZooKeeper. Only a controller's folder tells the two
-apart, so without one a complete ``/migration`` is always a blocker.
+``/migration`` is complete, and later empties ZooKeeper. Only a controller's folder shows which
+log it is, so without one a complete ``/migration`` is always a blocker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StageFound:
     """The stage, one sentence about it, and what shows it.
 
     ``shown``: a controller's folder confirms it. ``mark``: ``/migration``; ``holder``: of
-    ``/controller``, None when nobody holds it.
+    ``/controller``, None if there is no such znode.
     """
 
     stage: MigrationStage
@@ -63,7 +63,7 @@ class StageFound:
 
     @property
     def unreadable(self) -> bool:
-        """Whether a znode that tells the stage cannot be read."""
+        """Whether a znode that shows the stage cannot be read."""
         return self.stage is MigrationStage.UNREADABLE
 
     @property
@@ -189,7 +189,7 @@ def _follows(survey: Survey, mark: MigrationZnode) -> ControllerFolder | None:
 
 
 def _quiet_ms(survey: Survey) -> float:
-    """How long nobody has written ``/migration``; infinite if it is not known."""
+    """How long ``/migration`` has not been written; infinite if it is not known."""
     node = survey.nodes.get(migration.PATH)
     if node is None or node.mtime_ms is None or survey.read_at_ms is None:
         return math.inf

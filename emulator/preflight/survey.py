@@ -32,7 +32,7 @@ class DumpedZnode:
     data: bytes | None
     version: int = 0
     ephemeral: bool | None = None
-    """None: the dump does not say."""
+    """None: the dump does not have it."""
     acl: tuple[tuple[int, str, str], ...] = ((31, *OPEN),)
     mtime_ms: int | None = None
     """When its data was last written; None: not in the dump."""
@@ -74,7 +74,7 @@ class Survey:
     closed: frozenset[str] = frozenset()
     """Paths that could not be read for want of rights; what is below them is unknown too."""
     closed_to: str = ""
-    """Who could not read them, if the controllers will have that login; empty: another one."""
+    """The login that could not read them, if it is the controllers' too; empty: another login."""
     decodes: bool = True
     """Whether encoded passwords can be decoded here: the extra ``passwords`` is installed."""
 

@@ -54,7 +54,7 @@ def own_places(survey: Survey) -> Iterator[Outcome]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a node needs for itself: where it is told to be, the machine, its ports and folders."""
+    """What a node needs for itself: its advertised addresses, machine, ports and folders."""
 
     file: Properties
     addresses: Mapping[tuple[str, int], ListenerAddress]
@@ -84,7 +84,7 @@ def _addresses(first: _Place, second: _Place) -> Iterator[Finding]:
 
 
 def _machine(first: _Place, second: _Place) -> Iterator[Finding]:
-    """Nodes of one machine, as far as their files say that they are."""
+    """Nodes of one machine, as far as their files show it."""
     if not first.hosts & second.hosts:
         return
     for port in sorted({x.port for x in first.bound for y in second.bound if _clash(x, y)}):

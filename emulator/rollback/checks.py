@@ -115,7 +115,7 @@ def _stage(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
 
 
 def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
-    """R04: brokers in KRaft mode; nobody who could be elected."""
+    """R04: brokers in KRaft mode; no broker that could be elected."""
     if phase not in _BEFORE:
         return
     for broker_id in seen.in_kraft_mode:
@@ -161,7 +161,7 @@ def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
 
 
 def _controllers(seen: Situation, phase: RollbackPhase, *, stopped: bool) -> Iterator[Finding]:
-    """R07: who runs, and who cannot be asked."""
+    """R07: controllers that run, and those that cannot be asked."""
     if phase not in {*_BEFORE, RollbackPhase.RELEASED, RollbackPhase.ROLLED_BACK}:
         return
     if not seen.controllers and phase in _BEFORE:

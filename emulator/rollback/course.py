@@ -80,7 +80,7 @@ class RollbackWorld(Protocol):
         """The time."""
 
     def report(self, text: str) -> None:
-        """Tell the operator what is being done."""
+        """Print for the operator what is being done."""
 
 
 @dataclass(frozen=True, slots=True)

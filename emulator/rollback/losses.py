@@ -25,7 +25,7 @@ ALL_AT_ONCE: Final = "stop all brokers, then start all: a broker that starts kno
 
 
 def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
-    """R05: what the controllers say that ZooKeeper lacks; R06: how it differs from a log."""
+    """R05: what ZooKeeper lacks by the controllers' status; R06: how it differs from a log."""
     if phase is RollbackPhase.DUAL_WRITE:
         if seen.without_flag is not None:
             yield _without_flag(seen.without_flag)
@@ -124,7 +124,7 @@ def _fact_and_consequence(one: Difference) -> tuple[str, str]:
 
 
 def _too_low(seen: Situation) -> Iterator[Finding]:
-    """Versions that only now can be told: of a cluster that ran the trees were not compared."""
+    """Versions that can be compared only now: while the cluster ran, the trees were not."""
     found = [one for one in seen.differences or () if one.kind == "version"]
     for one in found[:NAMED_MAX]:
         yield finding(

@@ -1,7 +1,7 @@
 """What a controllers' log holds behind the offset of ``/migration``: changes not in ZooKeeper.
 
 Only the end of the log is decoded, batch headers before it are skipped: between the end of the
-controllers and the election of a broker nobody waits for this longer than some milliseconds.
+controllers and the election of a broker this may take some milliseconds only.
 """
 
 from __future__ import annotations

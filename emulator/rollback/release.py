@@ -75,7 +75,7 @@ def multi(found: Found, epoch_min: int, acl: tuple[ZnodeAcl, ...] = OPEN) -> Mul
 
 
 def _mark(found: Found) -> OwnZnode:
-    """What ``/kraft_bridge`` says from now on; who claimed last stays in it."""
+    """The content of ``/kraft_bridge`` from now on; it still names the last claim."""
     if found.own is not None:
         return msgspec.structs.replace(found.own, writer=own.ROLLED_BACK)
     holder, mark = found.controller, found.migration

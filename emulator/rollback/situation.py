@@ -114,7 +114,7 @@ class Situation:
 
     @cached_property
     def stage(self) -> StageFound:
-        """Where the migration stands, as preflight says it."""
+        """The stage of the migration, as preflight finds it."""
         return standing(self.survey)
 
     @cached_property

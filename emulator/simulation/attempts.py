@@ -158,7 +158,7 @@ class Operator:
         return int(self._world.tree.nodes[controller.EPOCH_PATH].data or b"0")
 
     def go_back(self) -> None:
-        """From the instant that is drawn to a ZooKeeper that nobody of the quorum has.
+        """Go back at the instant that is drawn, until no controller of the quorum holds ZooKeeper.
 
         Raises:
             Violated: it comes to no end, or something is not there that has to be.
@@ -275,7 +275,7 @@ class Operator:
         return not {migration.PATH, own.PATH} & self._world.tree.nodes.keys()
 
     def _judge(self) -> None:
-        """Nothing that is committed is missing, and nobody of the quorum holds anything."""
+        """No committed change is missing, and no controller of the quorum holds anything."""
         world = self._world
         holder = world.numbers(controller.PATH)
         ensure(holder.get("kraftControllerEpoch") == -1, NAME, f"/controller says {holder}")

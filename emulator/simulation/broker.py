@@ -1,8 +1,8 @@
 """A broker in the simulated cluster: the product's own, on the simulated network.
 
-What it receives is seen on its connections, and what it knows is what it would answer
-clients. A controller that forgets a registration, tells a broker out of order, or serves what must
-be taken back, breaks an invariant; so does a broker that ends without a reason.
+What a broker receives is seen on its connections. What a broker knows is what it would answer
+clients. A controller breaks an invariant if it forgets a registration, sends control requests out
+of order, or serves a record that is later truncated; so does a broker that ends without a reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LISTENER: Final = "PLAINTEXT"
 LOOPBACK: Final = bytes((127, 0, 0, 1))
 PRINCIPAL: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
 FAILED: Final = "a request failed with an internal error"
-"""The event that the log tells of a request whose handler raised."""
+"""The event of the log line about a request whose handler raised."""
 FORGOTTEN: Final = "heartbeat refused: STALE_BROKER_EPOCH"
 CLIENT_MS: Final = 3 * REQUEST_MS
 """How long clients wait: longer than a broker, which answers them."""
@@ -119,7 +119,7 @@ class SimulatedBroker:
         eyes: takes what the broker receives and does.
     """
 
-    def __init__(  # noqa: PLR0917  # who it is, and what it runs in
+    def __init__(  # noqa: PLR0917  # its identity, and what it runs in
         self,
         broker_id: int,
         life: int,
@@ -149,9 +149,9 @@ class SimulatedBroker:
         self._openers: dict[int, str] = {}
         """By connection that it has accepted."""
         self._from = ""
-        """Who has opened the connection of the newest bytes."""
+        """Name of the process that opened the connection of the newest bytes."""
         self.known_us: int | None = None
-        """When ZooKeeper had its registration: only then controllers tell brokers of it."""
+        """When ZooKeeper had its registration: from then on controllers list it to brokers."""
         self.known: KnownByBroker = (
             KnownInZooKeeperMode(config, network, rng)
             if config.zookeeper
@@ -206,13 +206,13 @@ class SimulatedBroker:
             self._after(self._node.shutdown(self._scheduler.now_ms))
 
     def die(self) -> None:
-        """SIGKILL: its connections close, and nobody gets an answer any more."""
+        """SIGKILL: its connections close, and no client gets an answer any more."""
         self.alive = False
         self._network.abandon(self)
         self._direct.end()
         self._client.end()
 
-    # ---------------------------------------------------------------- who asks
+    # ---------------------------------------------------------------- its clients
     def ask(self, message: object, version: int, on_answer: OnAnswer) -> None:
         """Ask the controller as a broker does, past this one's own requests."""
         self._direct.ask(message, version, on_answer)

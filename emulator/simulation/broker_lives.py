@@ -125,7 +125,9 @@ class BrokerLives(BrokerEyes):
         kind = (broker.id, type(request).__name__)
         lost = self._world.aftermath.happenings["lost", "broker"]
         before, lost_before = self._last_requests.get(kind, (None, 0))
-        if before == request and lost > lost_before:  # else the same is to be said again
+        if (
+            before == request and lost > lost_before
+        ):  # after a loss the same request is to be sent again
             self._world.aftermath.happened("repeated", "broker")
         self._last_requests[kind] = (request, lost)
         for one in self._world.onlookers:
@@ -154,9 +156,10 @@ class BrokerLives(BrokerEyes):
     def refused(self, broker: SimulatedBroker, opener: str) -> None:
         """See BrokerEyes.
 
-        Only a broker in KRaft mode may be told what it does not understand: by a controller that
-        acts on what ZooKeeper has, until that is its registration, or that was paused and has been
-        replaced. Where faults keep back what ZooKeeper answers, it may take longer.
+        Only a broker in KRaft mode may get control requests, which it does not understand. They
+        may come from a controller that has not read the new registration in ZooKeeper yet, or from
+        one that was paused and has been replaced. Where faults delay ZooKeeper's answers, this may
+        go on for longer.
         """
         late_us = 2 * self._world.network.slowest_us + (
             FAULTY_US if self._world.scenario.faults else SLACK_US

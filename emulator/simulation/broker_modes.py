@@ -35,7 +35,7 @@ class KnownByBroker(Protocol):
 
     @property
     def topics(self) -> Iterable[Any]:
-        """What it would tell clients: each has ``id``, ``name`` and ``partitions``."""
+        """What it would answer clients: each has ``id``, ``name`` and ``partitions``."""
 
     @property
     def live(self) -> frozenset[int]:
@@ -54,7 +54,7 @@ class KnownByBroker(Protocol):
 
 
 class _RecordingSide(ZooKeeperSide):
-    """The side of a broker in ZooKeeper mode; keeps what controllers tell it."""
+    """The side of a broker in ZooKeeper mode; keeps the control requests that it gets."""
 
     seen: list[tuple[ControlRequest, ControlResponse]]
 
@@ -88,17 +88,17 @@ class KnownInZooKeeperMode:
 
     @property
     def topics(self) -> Iterable[Any]:
-        """See KnownByBroker: what UpdateMetadata has told it."""
+        """See KnownByBroker: from UpdateMetadata requests."""
         return self.side.cache.topics()
 
     @property
     def live(self) -> frozenset[int]:
-        """See KnownByBroker: what UpdateMetadata has told it."""
+        """See KnownByBroker: from UpdateMetadata requests."""
         return frozenset(self.side.cache.live)
 
     @property
     def replicas(self) -> HostedReplicas:
-        """See KnownByBroker: what LeaderAndIsr has told it."""
+        """See KnownByBroker: from LeaderAndIsr requests."""
         return self.side.replicas
 
     @property

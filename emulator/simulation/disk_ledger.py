@@ -1,8 +1,8 @@
 """What is in the log on one disk, kept outside the controller.
 
 Written from the bytes that a process hands to its disk, read with ``wire/`` alone, and durable when
-the disk has synced them. What follows from that for the quorum, ``Voters`` says; a quorum of one
-has committed what is durable.
+the disk has synced them. ``Voters`` derives from that what the quorum has committed; a quorum of
+one has committed what is durable.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class DiskLedger:
         return sound_batches(data) if self._voters is None else self._voters.sound(data)
 
     def _wrote(self, at: int) -> None:
-        """Tell the voters of a batch, and of the epoch of the record before it."""
+        """Report a batch to the voters, with the epoch of the record before it."""
         if self._voters is None:
             return
         batch = self._written[at].batch

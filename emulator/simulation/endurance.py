@@ -74,9 +74,9 @@ LEAST: Final = (
 )
 """Of which a change of leaders holds more for a while, and which are judged by what is there at
 each look, as is what is kept for ever. A voter has one image for each batch that it does not know
-to be committed: all behind its newest snapshot when it has just been started and nobody leads,
-and what a leader appends that reaches no other voter. Snapshots are kept while ZooKeeper has not
-confirmed the claim.
+to be committed: all behind its newest snapshot when it has just been started and there is no
+leader, and what a leader appends that reaches no other voter. Snapshots are kept while ZooKeeper
+has not confirmed the claim.
 """
 ALOOF: Final = ("log_age_s", "snapshots", "files", "notifications", "sessions")
 """Those that do not depend on what clients decide; the others may grow as it does."""
@@ -87,7 +87,7 @@ class HourRow:
     """Sizes in one hour: the largest of all looks, and of all controllers or brokers.
 
     Of those in ``LEAST`` it is the smallest of all looks. ``decided_bytes``: what the committed
-    records say, written out by what shares no code with the product.
+    records set, written out by code that the product does not share.
 
     ``hour`` and ``cpu_s`` are the virtual time since the copy, and the CPU time of this process in
     the hour before, ``records`` their number at its end. ``log_age_s``: how old the oldest record
@@ -193,7 +193,7 @@ class Endurance:
         self.rows.append(_of_hour(self._looked))
         self._looked.clear()
         self._report(self.rows[-1])
-        # What happened before takes no part in anything to come; nobody reads it here.
+        # Nothing to come depends on the lines so far, and nothing here reads them.
         self._run.world.scheduler.lines.clear()
         gc.collect()
         gc.freeze()

@@ -119,7 +119,7 @@ class Draft:
         """Apply one record.
 
         Raises:
-            KeyError: it speaks of something that is not there.
+            KeyError: it names an entity that does not exist.
         """
         if (function := _APPLY.get(type(record))) is not None:
             function(self, record)

@@ -22,7 +22,7 @@ RESOURCES: Final = (2, 4, 8)
 
 
 class Hostile:
-    """Asks for what nobody should ask for.
+    """A client whose requests are wrong or malicious.
 
     Args:
         add_line: takes a line of the story.

@@ -33,12 +33,12 @@ VERSIONS: Final = {
     m.IncrementalAlterConfigsRequest: 1,
 }
 HARMLESS: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR})
-"""Answers that say: not now, nothing was done."""
+"""Errors that mean: not now, nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """What clients can say of a topic; ``partitions`` 0: there is none of that name."""
+    """What clients can see of a topic; ``partitions`` 0: there is none of that name."""
 
     partitions: int = 0
     retention: str | None = None
@@ -64,7 +64,7 @@ class Load:
         add_line: takes a line of the story.
         partitions_max: what a topic is made with at most.
         keeps_one: the last topic is not deleted. A ZooKeeper without topics is not gone back to:
-            ``rollback`` cannot tell it from one that was emptied (R03).
+            ``rollback`` takes it for one that was emptied (R03).
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class Load:
 
 
 def _inherited(thing: _Thing) -> _Thing:
-    """Who still waited waits no more, and is in doubt."""
+    """A thing of an earlier attempt; a change that waited for its answer is in doubt."""
     return replace(thing, busy=False, maybe=thing.asked if thing.busy else thing.maybe)
 
 

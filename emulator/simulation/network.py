@@ -68,7 +68,7 @@ class Network:
         scheduler: the clock.
         rng: delays and pieces.
         delay_us: shortest and longest way of a message.
-        places: the same for connections to who bears a name.
+        places: the same for connections to the party of that name.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Network:
         self._scheduler = scheduler
         self._rng = rng
         self.delay_us = {"": delay_us, **places}
-        """By the name of who accepts; "" for all others."""
+        """By the name of the party that accepts; "" for all others."""
         self.slowest_us = max(one[1] for one in self.delay_us.values())
         """The longest way that a message may have had so far."""
         self.lost = 0
@@ -149,7 +149,7 @@ class Network:
             self._deliver(link, target.name, lambda piece=piece: target.received(conn, piece))  # type: ignore[misc]  # a default binds the value of this turn
 
     def close(self, party: Party, conn: int) -> None:
-        """Close one end; the other hears of it after what was sent before."""
+        """Close one end; the other end is closed after what was sent before has arrived."""
         link = self._links.get(conn)
         if link is None or party.name not in link.open:
             return
@@ -186,7 +186,7 @@ class Network:
                 )
 
     def mute(self, link: Link, towards: Party) -> None:
-        """From now on nothing sent in this direction arrives, and nobody is told."""
+        """From now on nothing sent in this direction arrives; neither end is notified."""
         link.directions[towards.name].muted = True
 
     def hold(self, link: Link, towards: Party) -> None:
@@ -228,7 +228,7 @@ class Network:
         ]
 
     def release_all(self) -> None:
-        """Let everything go that is held anywhere, and part nobody any more."""
+        """Deliver everything that is held, and end every partition of the network."""
         self._parted.clear()
         for link in list(self._links.values()):
             for direction in link.directions.values():
@@ -243,7 +243,7 @@ class Network:
                 direction.delay_us = delay_us
 
     def slow(self, place: str, delay_us: tuple[int, int]) -> None:
-        """From now on messages take so long to who is named so; "": to all who are not named."""
+        """From now on messages to the party ``place`` take so long; "": to all others."""
         self.delay_us[place] = delay_us
         self.slowest_us = max(self.slowest_us, delay_us[1])
         for link in self._links.values():

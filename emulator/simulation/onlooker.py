@@ -1,4 +1,4 @@
-"""Who sees what happens in a simulated cluster: its checkers, and who acts on what it sees."""
+"""What observes a simulated cluster: its checkers, and operators that act on what they see."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ class Run:
         return not self._unrest() or self._stays_at_rest_later()
 
     def _stays_at_rest_later(self) -> bool:
-        """What had come to rest began to move again: say so, and wait on."""
+        """The cluster came to rest and then moved again: add a line, and wait on."""
         self.world.scheduler.add_line("run", f"moves again: {self._unrest()}")
         return False
 
@@ -222,7 +222,7 @@ class Run:
     def _justified_refusal(self) -> str:
         """Why the controller goes no further, where what happened gives it the right to."""
         world = self.world
-        # Who finalises goes on asking: with a controller that refuses for good that never ends.
+        # The operator who finalises asks again and again; a controller may refuse for good.
         busy = any(not s.over for s in self._strikes if s.name not in FINALISING)
         if busy or self._to_strike or not world.process.alive:
             return ""
@@ -247,7 +247,7 @@ class Report:
     failure: str
     """Empty when every invariant held."""
     digest: str
-    """Equal for two runs only if they told the same story."""
+    """Equal for two runs only if their lines are the same."""
     lines: tuple[str, ...]
     virtual_ms: int
     claims: tuple[tuple[int, int], ...]

@@ -1,7 +1,7 @@
 """Virtual time: a queue of actions to come, and the lines of what has happened.
 
 Nothing here looks at a clock. Two things due at the same microsecond happen in the order they were
-asked for, so a run is a function of its seed alone; the digest of the lines tells whether two runs
+asked for, so a run is a function of its seed alone; the digest of the lines shows whether two runs
 were the same.
 """
 
@@ -68,5 +68,5 @@ class Scheduler:
 
     @property
     def digest(self) -> str:
-        """Sixteen hex digits that two runs share only if they told the same story."""
+        """Sixteen hex digits that two runs share only if their lines are the same."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:16]

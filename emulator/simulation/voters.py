@@ -50,7 +50,7 @@ class Voters:
         self._ends: dict[int, dict[int, int]] = {}
         """By epoch and voter: first offset that is not durable there of what it acknowledges."""
 
-    # ---------------------------------------------------------------- what the disks say
+    # ---------------------------------------------------------------- what the disks hold
     def take_state(self, node_id: int, quorum_state: bytes) -> int:
         """Take the file of a voter; returns its epoch.
 

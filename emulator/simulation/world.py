@@ -264,13 +264,13 @@ class World:
     def second_host(self, copy: Copy, name: str, *, listens: bool = False) -> Host:
         """Another machine with a copy of a folder and the same identity.
 
-        ``listens``: at the address that brokers know, where nobody else may listen then.
+        ``listens``: at the address that brokers know; no other process may listen there then.
         """
         disk = SimulatedDisk(copy.files)
         host = Host(name, copy.node_id, disk, copy.ledger, listens=listens, written=copy.written)
         host.leads_alone = False
         if (before := self.hosts.get(name)) is not None:
-            # Names of processes are never given twice: checkers tell processes apart by them.
+            # Names of processes are never given twice: checkers identify processes by them.
             host.lives = before.lives
         self.hosts[name] = host
         return host
@@ -374,7 +374,7 @@ class World:
         return self.rolled_back
 
     def restore(self, backup: Backup) -> None:
-        """The ensemble begins again from a backup; nobody is told but who looks on."""
+        """The ensemble begins again from a backup; only the onlookers are notified."""
         self._served("")
         self.zookeeper.restore(backup)
         self.epochs_raised = 0

@@ -91,7 +91,7 @@ class ZooKeeperModel:
         """From now on clients connect to a server of the ensemble that learns nothing more.
 
         What they read is as old as this call, until they sync or write: then their server has
-        caught up with what they were told.
+        caught up with all that they have seen.
         """
         nodes = {
             path: replace(node, children=set(node.children))
@@ -169,7 +169,7 @@ class ZooKeeperModel:
         return effects
 
     def expire(self, session_id: int) -> list[Effect]:
-        """End a session as if nothing had been heard of it for too long."""
+        """End a session as if its client had been silent for too long."""
         session = self._sessions.pop(session_id, None)
         if session is None:
             return []

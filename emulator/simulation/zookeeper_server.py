@@ -19,7 +19,7 @@ SERVICE_US = (100, 2 * MS)
 class ZooKeeperServer:
     """Serves one request after the other; can be frozen (SIGSTOP), killed and started again.
 
-    ``watch`` is called after each request served, with the name of who sent it; ``happened`` when
+    ``watch`` is called after each request served, with the name of its client; ``happened`` when
     a request is lost, is refused or comes again.
     """
 
@@ -45,7 +45,7 @@ class ZooKeeperServer:
         self._waiting: list[Callable[[], None]] = []
         self._clients: dict[int, str] = {}
         self._owners: dict[int, str] = {}
-        """By session: who has it."""
+        """By session: the name of its client."""
         self._serving = False
         self._expiry_ms: int | None = None
         self.swallow_replies = 0

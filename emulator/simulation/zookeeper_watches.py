@@ -84,7 +84,7 @@ class WatchedZooKeeper(ZooKeeperModel):
 
         Sessions of the backup live again until their time is over, later ones are over. The servers
         elect a leader, so their next transaction is above all that clients have seen: an ensemble
-        whose transactions were behind would serve nobody who has seen more.
+        whose transactions were behind would refuse every client that has seen more.
         """
         effects = self.restart(now_ms)
         self.catch_up()

@@ -105,7 +105,7 @@ class ClusterScripts:
         return [one for script in self._both for one in script.status()]
 
     def check(self) -> None:
-        """Look for faults that never fired; each is told once.
+        """Look for faults that never fired; each is reported once.
 
         Raises:
             FaultMissedError: there are.

@@ -105,7 +105,7 @@ class LiveRollback:
         """Ask the leader until its lag is 0."""
         until, reported = time.monotonic() + self._timeout_s, ""
         if seen.leader is None and seen.checked_at_the_end:
-            return  # nobody shows a status: the logs will
+            return  # no controller shows a status: the logs are read later
         while True:
             behind, why = self._behind(seen)
             if behind == 0:
@@ -123,7 +123,7 @@ class LiveRollback:
             time.sleep(0.1)
 
     def _behind(self, seen: Situation) -> tuple[int | None, str]:
-        """Changes that ZooKeeper lacks, and a sentence; None: nobody knows."""
+        """Changes that ZooKeeper lacks, and a sentence; None: not known."""
         why, cluster = "no controller says that it leads", seen.survey.json("/cluster/id").get("id")
         for one in sorted(seen.controllers, key=lambda one: not one.leads):
             file = self._files.get(one.node_id)

@@ -137,7 +137,7 @@ class Looker:
         """Every controller that a file, or a folder, names."""
         files = self._files
         addresses: dict[int, HostPort] = {}
-        # What brokers are told may be a proxy, which accepts connections in any case.
+        # The address that brokers use may be a proxy, which accepts connections in any case.
         for one in sorted(self._given.properties, key=lambda one: one.is_controller):
             addresses.update(one.voter_addresses or {})
         ids = sorted({*self.paths, *addresses, *(one for one in files if one is not None)})
@@ -349,7 +349,7 @@ def status_url(file: Properties, address: HostPort | None) -> str | None:
 
 
 def alive(one: ControllerSeen) -> tuple[bool | None, str]:
-    """Whether a controller runs now, by the rule by which it was looked at, and why that is said.
+    """Whether a controller runs now, by the rule by which it was looked at, and the reason.
 
     The address of one whose folder is seen to be held is not asked.
     """

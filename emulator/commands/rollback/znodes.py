@@ -184,7 +184,7 @@ class RollbackZnodes:
 
 
 def _refusal(error: Exception) -> str:
-    """Why a multi was refused, as somebody who has to mend it needs it."""
+    """Why a multi was refused, in words for the operator who has to mend it."""
     if isinstance(error, NoAuthError):
         return "ZooKeeper does not let this login change the controllers' znodes"
     if isinstance(error, InvalidACLError):

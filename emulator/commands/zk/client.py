@@ -31,10 +31,10 @@ CONNECT_TIMEOUT_S: Final = 10.0
 
 
 def settings(path: Path | None, overrides: Iterable[str]) -> tuple[str, ZooKeeperSecurity]:
-    """Connect string ("" if not said) and security of a controller's or a broker's properties.
+    """Connect string ("" if not given) and security of a controller's or a broker's properties.
 
     Raises:
-        ValueError: what they say cannot be used; every problem is in the text.
+        ValueError: the properties cannot be used; every problem is in the text.
         OSError: a file cannot be read.
     """
     text = "" if path is None else text_of(path)
@@ -102,7 +102,7 @@ def client(
 
 
 def check_reachable(hosts: str) -> None:
-    """Ask whether any server accepts connections: kazoo would try for long, and not say why.
+    """Ask whether any server accepts connections: kazoo would try for long, and give no reason.
 
     Raises:
         KazooTimeoutError: none does; the text says why not, for each.
@@ -130,7 +130,7 @@ class Connector:
         """A client that is not started yet.
 
         Raises:
-            KazooTimeoutError: nobody accepts connections there; the text says why.
+            KazooTimeoutError: no server accepts connections there; the text has the reason.
             ValueError: ``hosts`` is no connect string.
         """
         check_reachable(hosts)

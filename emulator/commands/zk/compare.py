@@ -123,7 +123,7 @@ def compare(
         try:
             before = read_some(hosts, security, _CLAIM)
         except ZooKeeperUnreadableError:
-            open_log(folder)  # of two faults, the folder's is the one that is ours to say first
+            open_log(folder)  # if both cannot be read, the folder's error is raised
             raise
         found, note = _compared(hosts, folder, security)
         if not found or read_some(hosts, security, _CLAIM) == before:

@@ -178,7 +178,7 @@ def _left_alone(folder: Path) -> Iterator[None]:
 
 
 def _machine(asked: OfflineRun) -> OfflineReconcile:
-    """The machine for one folder, if nothing speaks against it.
+    """The machine for one folder, unless a check refuses it.
 
     Raises:
         RefusedError, FolderUnreadableError, ZooKeeperUnreadableError: see there.

@@ -44,7 +44,7 @@ class FleetError(Exception):
 
 
 class NoControllerYetError(FleetError):
-    """A request may be tried again: nobody is the controller, or it did not answer in time."""
+    """A request may be tried again: there is no controller, or it did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class BrokerFleet(FleetObserver):
         plan: what it does.
         settings: of its brokers.
         clock: time.
-        say: takes lines about its progress.
+        report: takes lines about its progress.
         create: creates topics by a broker; called in a thread.
         results: takes what is measured.
         together: the other processes of the fleet, if this one runs a share of its brokers only.
@@ -313,7 +313,7 @@ class BrokerFleet(FleetObserver):
         self._fail(FleetError(f"broker {broker_id}: {why}"))
 
     async def _watch(self) -> None:
-        """Say how many run when that has changed, and notice when the loop is late."""
+        """Report how many run when that has changed, and notice when the loop is late."""
         reported_ns, reported = self._clock.now_ns(), -1
         while True:
             before_ns = self._clock.now_ns()

@@ -31,7 +31,7 @@ class FleetMember:
         settings: of the fleet.
         images: of the cluster, shared by the fleet.
         clock: time.
-        observer: is told what it did.
+        observer: called with what it did.
         control: the control requests of the fleet's brokers.
     """
 

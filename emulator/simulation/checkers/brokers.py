@@ -69,7 +69,7 @@ class SentOnlyToRegistered(Checker):
     ) -> bool:
         """Whether all that is not listed are replicas that ZooKeeper refuses to hold.
 
-        The broker was never told of those: nothing is deleted because they are not listed.
+        No request ever listed those to the broker: nothing is deleted because they are missing.
 
         Args:
             broker_id: whose replicas are to be listed; None: all partitions.
@@ -100,7 +100,7 @@ class SentOnlyToRegistered(Checker):
 
 
 class SentOnlyCommitted(Checker):
-    """Brokers are told only what is committed, and never of an older controller again."""
+    """Brokers are sent only what is committed, and nothing of an older controller again."""
 
     name = "told-committed"
 
@@ -156,7 +156,7 @@ def _leaderless(facts: Facts) -> str:
 
 
 def _differences(broker: SimulatedBroker, facts: Facts) -> str:
-    """What a broker would tell clients, and hosts, and is not so; or empty."""
+    """How a broker's answers to clients, and its replicas, differ from the log; or empty."""
     count = 0
     for topic in broker.known.topics:
         known = facts.topics.get(topic.id)

@@ -92,7 +92,7 @@ class OneWriter(Checker):
         self._claims: dict[int, str] = {}
 
     def served(self, changed: frozenset[str], client: str) -> None:
-        """Remember who claims; look who writes."""
+        """Remember the claims; look which client writes."""
         if not client:
             return
         self._look_at_states(changed, client)
@@ -128,12 +128,12 @@ class EpochsGrow(Checker):
         self.claims: list[tuple[int, int]] = []
         self._last = (int(world.tree.nodes[EPOCH].data or b"0"), -1)
         self._set_back: tuple[int, int, int] | None = None
-        """Since ZooKeeper was set back and nobody has claimed: what it shows of the last claim."""
+        """What ZooKeeper, set back, shows of the last claim; None after the next claim."""
 
     def set_back(self) -> None:
         """The next claim is above all that were made, and a term counts once since the one shown.
 
-        Where none is shown the log has told no broker of an epoch yet, or the claim is refused.
+        Where none is shown, no broker has got an epoch from the log yet, or the claim is refused.
         """
         own = self.world.numbers(OWN)
         # What others have raised it by since the last claim is added when the next one is judged.

@@ -50,7 +50,7 @@ class CopyIsClaimed(Checker):
         """Processes that have read their own claim, and nothing else since."""
 
     def served(self, changed: frozenset[str], client: str) -> None:
-        """Note who claims."""
+        """Note the claims."""
         if EPOCH in changed:
             self._claims[client] = self._epoch
 
@@ -62,7 +62,7 @@ class CopyIsClaimed(Checker):
             self._read_own_claim.add(client)
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
-        """Look for the record that ends the copy; who follows only has what the leader wrote."""
+        """Look for the record that ends the copy; a follower only has what the leader wrote."""
         if (
             process.node.raft.is_leader
             and process.ledger.committed.facts.migration_state != COPIED

@@ -1,4 +1,4 @@
-"""How many records ZooKeeper lacks, and what the gauges of the controller say."""
+"""How many records ZooKeeper lacks, and what the gauges of the controller show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LagBounded(Checker):
     Counted from outside: what was appended and changes something when a batch begins, less what
     ``/migration`` covered at that moment. A life that has not read ``/migration`` yet counts only
     what it appended itself; that it has, shows in its second multi. For the second bound what a
-    life found in a snapshot does not count: it cannot tell NoOps there from changes.
+    life found in a snapshot does not count: a snapshot does not show which were NoOps.
     """
 
     name = "lag-bounded"
@@ -142,7 +142,7 @@ def _waits(record: object) -> bool:
 
 
 class LagIsTrue(Checker):
-    """M06, M12: the gauges say what is missing in ZooKeeper, and never zero while it is."""
+    """M06, M12: the gauges show what ZooKeeper lacks, and not zero while it lacks something."""
 
     name = "lag-gauge"
 
@@ -187,7 +187,7 @@ class LagIsTrue(Checker):
         self.pending_max = max(self.pending_max, pending)
 
     def _compare_gauges(self, process: Process, status: tuple[str, int, int, int, int]) -> None:
-        """The gauges say the same as ``/status``; they are asked when that has changed."""
+        """The gauges equal ``/status``; they are read when the status has changed."""
         if status == self._last_status:
             return
         self._last_status = status
@@ -196,7 +196,7 @@ class LagIsTrue(Checker):
         ensure(shown == status, self.name, f"the gauges say {shown}, the status says {status}")
 
     def unrest(self) -> str:
-        """Nothing is said to be missing."""
+        """The gauge shows that nothing is missing."""
         gauges = metrics(self.world.process.node, self.world.scheduler.now_ms)
         pending = gauges.get(metric.ZK_PENDING_RECORDS, 0)
         return f"the gauge says that {pending} records are pending" if pending else ""

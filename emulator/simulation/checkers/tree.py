@@ -12,7 +12,7 @@ CLAIMS = frozenset({CONTROLLER, EPOCH, MIGRATION, OWN})
 
 
 class ShowsCommitted(Checker):
-    """Invariant 1 (G06): a znode never shows what is not committed in the log of who wrote it.
+    """Invariant 1 (G06): a znode never shows what is not committed in the log of its writer.
 
     And none is removed but what that log has removed.
     """
@@ -73,7 +73,7 @@ class TreeIsLog(Checker):
         self._closed = -1
 
     def set_back(self) -> None:
-        """The tree is what the log said at an earlier offset."""
+        """The tree equals the log at an earlier offset."""
         self._closed = self.world.numbers(OWN).get("offset", -1)
 
     def served(self, changed: frozenset[str], client: str) -> None:

@@ -115,7 +115,7 @@ def disk_rots(strike: Strike) -> None:
 
 
 def proven(files: Mapping[str, bytes]) -> dict[str, list[tuple[int, int]]]:
-    """Where a process can tell damage from what was never synced: pieces of files, by path.
+    """Where a process can distinguish damage from what was never synced: pieces of files, by path.
 
     All of a snapshot; of the log what is followed by a group written later, or by another segment,
     or ends below ``recovery-point``. A group is written when the one before it is durable.

@@ -1,7 +1,7 @@
-"""Faults that take the claim from a controller: it must notice, and nobody tells it.
+"""Faults that take the claim from a controller: it must notice that by itself.
 
 One of several voters is never restarted: the leader has to resign, and the next one to claim. The
-only voter has an operator, who does what ``/status`` says.
+only voter has an operator, who does what ``/status`` asks for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESTORED_MS: Final = (20, 6_000)
 
 
 class OperatorOfOne(Checker):
-    """Who has a single controller, and does what its ``/status`` says.
+    """The operator of a single controller, who does what its ``/status`` asks for.
 
     One whose claim is over is restarted. If its log begins after what a restored ZooKeeper shows,
     the log is known to be the newer one here: then ``/kraft_bridge`` is deleted, and the epoch that
@@ -163,9 +163,9 @@ def zookeeper_restored(strike: Strike) -> None:
 
 
 def _has_a_second_log(world: World) -> bool:
-    """Whether a process lives that a restored ZooKeeper cannot tell from the right one.
+    """Whether a process lives that looks like the right one to a restored ZooKeeper.
 
-    An old copy of a folder fits an old state of ZooKeeper: with one voter nobody can know.
+    An old copy of a folder fits an old state of ZooKeeper: one voter cannot detect that.
     """
     others = [one for one in world.hosts.values() if one not in world.controllers.values()]
     return any(one.restarts for one in others) or any(one.alive for one in world.zombies)
@@ -183,7 +183,7 @@ def _begins(strike: Strike) -> bool:
 
 
 def _is_over(world: World) -> bool:
-    """ZooKeeper is somebody else's, or nobody's, by the will of an operator."""
+    """The migration is rolled back or finalised, or on the way to it."""
     final = world.facts.migration_state == FINALISED
     return world.rolled_back or world.going_back or world.finalising or final
 

@@ -3,7 +3,7 @@
 Most of them strike the active controller. A disk is lost only while no other voter may lack what it
 has acknowledged (``voter-state``), and the newest epoch has its leader: what two of three have lost
 nobody can have. An older disk is put in the place of one only while every other voter has all that
-is committed, as who starts on it cannot know that it is older.
+is committed: a voter that starts on it cannot detect that it is older.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def _other_disk(
 
 
 def _is_whole(host: Host) -> bool:
-    """Whether a voter knows that it has lost nothing: until then it elects nobody."""
+    """Whether a voter knows that it has lost nothing: until then it votes for no candidate."""
     state = host.disk.read(layout.VOTER_STATE)
     return state is not None and b"whole" in state
 

@@ -109,7 +109,7 @@ def zookeeper_refuses(strike: Strike) -> None:
 
 
 def stale_server(strike: Strike) -> None:
-    """A server of the ensemble lags: who connects to it reads an old tree until it syncs."""
+    """A server of the ensemble lags: its clients read an old tree until they sync."""
     world = strike.world
     model = world.zookeeper.model
     if model.lagging:
