@@ -195,6 +195,6 @@ def _check(bootstrap: str, prefix: str, names: dict[str, str]) -> None:
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", prefix):
         raise fail(f"--prefix {prefix!r}: letters, digits, '.', '_' and '-' only, at most 200", 2)
     for option, name in names.items():
-        # They become names of folders and files of the trace.
+        # These names become names of folders and files of the trace.
         if not re.fullmatch(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,99}", name):
             raise fail(f"{option} {name!r}: letters, digits, '.', '_' and '-' only, at most 100", 2)

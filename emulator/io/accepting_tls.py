@@ -78,7 +78,7 @@ class SecuredTransport(asyncio.Transport):
         self._plain.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the connection below."""
+        """See asyncio.Transport: answered by the TCP connection below."""
         return self._plain.get_extra_info(name, default)
 
 

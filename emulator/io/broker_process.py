@@ -86,7 +86,7 @@ class BrokerFolders:
 
     @property
     def disk(self) -> Disk:
-        """That of the metadata log."""
+        """The disk of the metadata log."""
         return next(iter(self._disks.values()))
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class BrokerProcess:
         self.log = log
         self._alone = False
         self.http_port = -1
-        """Of the HTTP endpoint, once it is served."""
+        """The port of the HTTP endpoint, once it is served."""
         self.shell: Shell | None = None
         around = BrokerSurroundings(
             self._new_conn,

@@ -24,7 +24,7 @@ _REMEDY: Final = "the node goes on without it; restart it to record again"
 
 
 class NodeTrace:
-    """What a controller records, if it is to record; says once that it cannot.
+    """What a controller records, if it is to record; logs once that it cannot.
 
     Args:
         config: names folder and run.

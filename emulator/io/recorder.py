@@ -192,7 +192,7 @@ class Recorder:
         finally:
             for end in ends:
                 if self._over.is_set():
-                    # What a peer does not read would keep the connection open for ever.
+                    # Bytes that a peer does not read would keep the connection open for ever.
                     end.transport.abort()
                 else:
                     end.close()

@@ -35,7 +35,7 @@ class TcpConnection(asyncio.Protocol):
         self._gone = gone
         self.transport: asyncio.Transport | None = None
         self.principal = ""
-        """By the certificate that the peer showed; empty: it showed none."""
+        """The principal of the certificate that the peer showed; empty: it showed none."""
         self.closing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

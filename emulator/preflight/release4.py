@@ -96,7 +96,7 @@ def kafka4(survey: Survey) -> Iterator[Outcome]:
                 f"controllers of {text} do not start below 7 (3.3-IV3)",
                 "kafka-features upgrade --release-version 3.9, once the migration is finalised",
             )
-    # What a node has now is judged only if it has no target.
+    # The file that a node has now is judged only if no target file is given for it.
     future = {one.node_id for one in survey.targets}
     present = [one for one in survey.properties if one.node_id not in future]
     for one in (*survey.targets, *present):

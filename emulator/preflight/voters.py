@@ -99,7 +99,7 @@ def _malformed(one: Properties, key: str) -> bool:
     if (one.voter_addresses if voters else one.bootstrap_servers) is None:
         return True
     entries = [trim(part) for part in text.split(",")] if text else []
-    # Of a server Kafka takes what is behind the last odd character.
+    # Kafka takes the part of a server that is behind the last odd character.
     addresses = [part.partition("@")[2] if voters else part.rpartition("@")[2] for part in entries]
     return not all(_ADDRESS.fullmatch(there) for there in addresses)
 

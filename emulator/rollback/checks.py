@@ -207,7 +207,7 @@ def epoch_min(seen: Situation) -> int:
         for path, node in survey.below("/brokers/topics")
         if path.endswith("/state") and node.data is not None
     ]
-    # What no broker can read is no epoch.
+    # A value that no broker can read is no epoch.
     return max((x for x in found if isinstance(x, int) and x < EPOCH_MAX - 1), default=-1)
 
 

@@ -299,7 +299,7 @@ def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted
         raise CourseError(f"not cleared: {names} may run; stop it first (or say --stopped)")
     for one in seen.survey.folders:
         if one.end_offset:
-            # It has higher epochs than new folders: its controller would lead theirs.
+            # This folder has higher epochs than new ones: its controller would become their leader.
             what = "empty it, and format it, before a controller starts"
             world.report(f"{one.name} holds a log: {what}")
     for _ in range(TRIES):

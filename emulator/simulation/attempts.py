@@ -40,7 +40,7 @@ CALM_AFTER: Final = 15
 CUTS: Final = (None, None, 0, 1, 2, 3, 4)
 """Effects before the command dies: one for each controller that is stopped, one for the release."""
 PAUSES_MS: Final = (0, 50, 500, 3_000)
-"""From a run of the command to the next one."""
+"""Pauses between two runs of the command."""
 AGAIN: Final = 0.5
 """How often somebody starts the old controllers again."""
 AGAIN_MS: Final = (500, 8_000)
@@ -253,7 +253,7 @@ class Operator:
             self._hands.wait(back, 5_000)
 
     def _start_stopped(self) -> None:
-        """As the command says: they write what is missing."""
+        """Start the stopped controllers, as the command advises: they write what is missing."""
         for host in self._world.controllers.values():
             if host.process is None or not host.process.alive:
                 host.restarts = True

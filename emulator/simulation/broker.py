@@ -63,7 +63,7 @@ class BrokerEyes(Protocol):
     """Takes what a broker receives and does."""
 
     def control_request_received(self, broker: SimulatedBroker, request: ControlRequest) -> None:
-        """It has received a control request."""
+        """The broker has received a control request."""
 
     def fetched(self, offset: int, leader_epoch: int, value: bytes, high_watermark: int) -> None:
         """The broker fetched a record of the metadata log, with the high watermark."""
@@ -147,7 +147,7 @@ class SimulatedBroker:
         self._granted = 0
         self._refused = 0
         self._openers: dict[int, str] = {}
-        """By connection that it has accepted."""
+        """Name of the party that opened each accepted connection."""
         self._from = ""
         """Name of the process that opened the connection of the newest bytes."""
         self.known_us: int | None = None
@@ -175,7 +175,7 @@ class SimulatedBroker:
     # ---------------------------------------------------------------- what it knows
     @property
     def epoch(self) -> int:
-        """Of its registration with the quorum; -1 before it has one."""
+        """The epoch of its registration with the quorum; -1 before it has one."""
         return self.known.epoch
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from emulator.simulation.world import World
 
 GONE_MS: Final = (10, 2_000)
-"""From the death of a broker to the end of its session."""
+"""Time from the death of a broker to the end of its ZooKeeper session."""
 SLACK_US: Final = 200 * MS
 FAULTY_US: Final = 15_000 * MS
 """How late a controller may learn that ZooKeeper has a registration."""

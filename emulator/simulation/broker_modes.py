@@ -27,7 +27,7 @@ class KnownByBroker(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Of its registration with the quorum; -1 before it has one."""
+        """The epoch of its registration with the quorum; -1 before it has one."""
 
     @property
     def leader(self) -> Address | None:

@@ -51,7 +51,7 @@ class DiskLedger:
         self._parts: dict[int, bytes] = {}
         self._snapshots: set[SnapshotId] = set()
         self.epoch = 0
-        """Of ``quorum-state``, in a quorum of several."""
+        """The epoch in ``quorum-state``, in a quorum of several."""
         self._another = True
         """What begins next finds a folder of which nothing is known."""
 
@@ -195,7 +195,7 @@ class DiskLedger:
         return self._written[self._durable - 1].batch.last_offset + 1 if self._durable else 0
 
     def _keeps(self, before: int, when: str) -> None:
-        """What is committed and was here is here."""
+        """The disk has not lost any committed record that it had."""
         if self._voters is not None:
             what = f"node {self._node_id} held the log up to {before}, and holds {self.held_end}"
             ensure(self.held_end >= before, SURVIVES, f"{what} {when}")
@@ -270,7 +270,7 @@ class DiskLedger:
             ensure(self.epoch >= before, "one-vote", what)
 
     def _acknowledge(self) -> None:
-        """What is durable of the voter's own epoch counts for the majority."""
+        """Report the end of what is durable, if its last batch is of the voter's own epoch."""
         if self._voters is None or not self._durable:
             return
         newest = self._written[self._durable - 1].batch

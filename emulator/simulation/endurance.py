@@ -35,7 +35,7 @@ HOUR_MS: Final = 3_600_000
 CHANGE_EVERY_MS: Final = 5_000
 OTHERS_EVERY_MS: Final = 30_000
 FAULTS: Final = ("voter-crash", "voter-kill", "voter-shutdown", "cut", "session-expiry")
-"""As many as there are hours, in turn, at random times."""
+"""One fault for each hour, in turn, at random times."""
 TO_KRAFT: Final = (0, 2)
 """Brokers that are restarted in KRaft mode when the copy is done."""
 BROKERS: Final = 4
@@ -165,7 +165,7 @@ class Endurance:
         self._cpu_s = time.process_time()
 
     def run(self) -> None:
-        """From the first connection to rest.
+        """Run from the first connection until everything is at rest.
 
         Raises:
             Violated: an invariant does not hold.

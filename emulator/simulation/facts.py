@@ -72,7 +72,7 @@ class Facts:
     offset: int = -1
     topics: Mapping[bytes, TopicFacts] = field(default_factory=dict)
     ids: Mapping[str, bytes] = field(default_factory=dict)
-    """Of topics, by name."""
+    """The ids of topics, by name."""
     configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
     brokers: Mapping[int, BrokerFacts] = field(default_factory=dict)
     client_quotas: Mapping[Entity, Mapping[str, float]] = field(default_factory=dict)

@@ -58,7 +58,7 @@ class Link:
     acceptor: Party
     open: set[str] = field(default_factory=set)
     directions: dict[str, _Direction] = field(default_factory=dict)
-    """By the name of the receiving party."""
+    """The two directions, by the name of the receiving party."""
 
 
 class Network:
@@ -81,7 +81,7 @@ class Network:
         self._scheduler = scheduler
         self._rng = rng
         self.delay_us = {"": delay_us, **places}
-        """By the name of the party that accepts; "" for all others."""
+        """Delays of connections, by the name of the party that accepts; "" for all others."""
         self.slowest_us = max(one[1] for one in self.delay_us.values())
         """The longest way that a message may have had so far."""
         self.lost = 0
@@ -236,7 +236,7 @@ class Network:
                     self.release(link, direction.target)
 
     def calm(self, delay_us: tuple[int, int]) -> None:
-        """From now on no message takes longer than that; what is on its way does."""
+        """From now on no message takes longer than that, but those that are on their way."""
         self.delay_us = dict.fromkeys(self.delay_us, delay_us)
         for link in self._links.values():
             for direction in link.directions.values():

@@ -324,7 +324,7 @@ class Process:
         try:
             self.disk.finish(effect)
         except OSError as error:
-            # Without the leader's snapshot it must end; without its own it goes on.
+            # A node that cannot write the leader's snapshot must end; without its own it goes on.
             self.disk_failed |= not self.node.raft.writes(effect.path)
             self._happened("refused", "disk")
             self._scheduler.add_line(self.name, f"disk failed: {error}")

@@ -51,9 +51,9 @@ QUIET_MS_MAX: Final = 120_000
 LOOK_US: Final = 20 * MS
 """How often a run looks whether everything is at rest."""
 ATTEMPT: Final = 1_000_000_007
-"""From the seed of one attempt to that of the next one."""
+"""The distance between the seeds of two attempts."""
 AT_REST_MS: Final = 600
-"""So long it must stay so: a NoOp is appended and written meanwhile."""
+"""How long everything must stay at rest: a NoOp is appended and written meanwhile."""
 CheckerT = TypeVar("CheckerT", bound=Checker)
 
 
@@ -90,7 +90,7 @@ class Run:
         return next((one for one in self.checkers if isinstance(one, kind)), None)
 
     def run(self, under_faults_ms_max: int | None = None) -> None:
-        """From the first connection to rest.
+        """Run from the first connection until everything is at rest.
 
         Args:
             under_faults_ms_max: time within which every fault must have ended; None: as for the
@@ -112,7 +112,7 @@ class Run:
             checker.ended()
 
     def go_back(self, number: int) -> Run:
-        """From the first connection to a point from which an operator goes back.
+        """Run from the first connection to a point from which an operator goes back.
 
         Args:
             number: of this attempt, from 1 on.

@@ -48,7 +48,7 @@ class Expected:
         self.parts = parts
 
     def then(self, facts: Facts) -> Expected:
-        """What follows from later facts."""
+        """The tree that follows from later facts."""
         old = self.facts
         parts = dict(self.parts)
         if facts.topics is not old.topics or facts.configs is not old.configs:

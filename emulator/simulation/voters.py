@@ -36,7 +36,7 @@ class Voters:
     def __init__(self, count: int, committed: CommittedLog) -> None:
         self.committed = committed
         self.leaders: dict[int, int] = {}
-        """By epoch, as any disk has named it."""
+        """The leader of each epoch, as any disk has named it."""
         self.on_elected: Callable[[], None] = lambda: None
         """Called when the first record of an epoch is written."""
         self._majority = count // 2 + 1
@@ -44,9 +44,9 @@ class Voters:
         self._known: dict[tuple[int, int], tuple[Batch, int | None]] = {}
         """By base offset and epoch: the batch, and the epoch of the record before it."""
         self._votes: dict[tuple[int, int], int] = {}
-        """By voter and epoch."""
+        """The vote of each voter in each epoch."""
         self._states: dict[int, tuple[int, int, int]] = {}
-        """By voter: epoch, leader and vote that its file names."""
+        """Epoch, leader and vote in the ``quorum-state`` of each voter."""
         self._ends: dict[int, dict[int, int]] = {}
         """By epoch and voter: first offset that is not durable there of what it acknowledges."""
 

@@ -73,7 +73,7 @@ class World:
             {"zookeeper": scenario.zookeeper_delay_us},
         )
         self.aftermath = Aftermath(self.scheduler, self._place)
-        """What faults have done, by the state of the driver."""
+        """The effects of faults, by the state of the migration driver."""
         self.network.on_lost = self.aftermath.lost_between
         model = WatchedZooKeeper(Random(f"zookeeper {seed}"))
         model.frame_bytes_max = scenario.zookeeper_frame_bytes or model.frame_bytes_max
@@ -125,7 +125,7 @@ class World:
         if self.voters is not None:
             self.voters.on_elected = self._elected
         self.hosts = {host.name: host for host in self.controllers.values()}
-        """Those, and all others that a fault has made, by name."""
+        """The controllers, and all other hosts that a fault has made, by name."""
         self.zombies: list[Process] = []
         """Controllers that were paused and replaced, and may run again."""
         self.lives = BrokerLives(self)

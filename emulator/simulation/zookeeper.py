@@ -143,7 +143,7 @@ class ZooKeeperModel:
 
     @property
     def next_frame(self) -> bytes:
-        """That request, without its length."""
+        """The request that is served next, without its length."""
         return self._pipeline[0][2] if self._pipeline else b""
 
     @property

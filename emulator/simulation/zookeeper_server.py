@@ -45,7 +45,7 @@ class ZooKeeperServer:
         self._waiting: list[Callable[[], None]] = []
         self._clients: dict[int, str] = {}
         self._owners: dict[int, str] = {}
-        """By session: the name of its client."""
+        """The name of the client of each session."""
         self._serving = False
         self._expiry_ms: int | None = None
         self.swallow_replies = 0

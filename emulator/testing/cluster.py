@@ -342,7 +342,7 @@ class Cluster:
         return [[*self._brokers], [] if self._controller is None else [self._controller]]
 
     def _request_stop(self, nodes: Sequence[AnyNode]) -> None:
-        # What is late or lost on purpose must not hold up the end.
+        # Requests that a fault delays or loses must not hold up the end.
         self._scripts.end()
         for node in nodes:
             if not node.stopping:

@@ -179,7 +179,7 @@ class Looker:
             status = None
         if unread and running is False:
             running, why = None, unread  # somebody answers there
-        # What a running controller does not hold is a copy, and older than its log.
+        # A folder that the running controller does not hold is a copy, older than its log.
         copied = bool(running) and (held is False or (held is None and not named))
         return ControllerSeen(
             node_id,

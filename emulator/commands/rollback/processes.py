@@ -85,7 +85,7 @@ def holder(folder: Path, locks: str | None = None) -> FolderHolder:
 
 
 def in_use(folder: Path) -> str:
-    """That a folder is in use, and by which process if that is seen."""
+    """A text: the folder is in use, and by which process if that is seen."""
     pid = holder(folder).pid
     return f"{folder} is in use by {'another process' if pid is None else f'process {pid}'}"
 
@@ -149,7 +149,7 @@ def _mount(path: Path) -> _Mount | None:
         if len(words) < 5 or "-" not in words[:-1]:
             continue
         place = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), words[4]).rstrip("/")
-        # Of two at one place the later one covers the earlier one.
+        # Of two mounts at one place the later one covers the earlier one.
         if (real == place or real.startswith(f"{place}/")) and len(place) >= best:
             major, _, minor = words[2].partition(":")
             best = len(place)
@@ -254,16 +254,16 @@ class Ending:
     def __init__(self, holders: Iterable[tuple[int, Path]]) -> None:
         self._open: dict[int, int] = {}
         self.refused: list[int] = []
-        """Those that this user may not signal."""
+        """Ids of processes that this user may not signal."""
         self.others: list[Path] = []
         """Folders that another process holds by now."""
         self.stopping: list[int] = []
-        """Those that were asked to end before."""
+        """Ids of processes that were asked to end before."""
         self.left_to_others: list[int] = []
-        """Those that another such object has its turn with."""
+        """Ids of processes that another rollback stops."""
         self._turns: list[int] = []
         self._awaited: dict[int, _Turn] = {}
-        """Of ``left_to_others``, by the descriptor of the process."""
+        """The turns of ``left_to_others``, by the descriptor of the process."""
         for pid, folder in holders:
             try:
                 descriptor = os.pidfd_open(pid)
@@ -342,7 +342,7 @@ class Ending:
                     continue
                 turn.since = time.monotonic()
             stops = ends(self._open[descriptor], turn.folder)
-            # It may have been signalled right before, and shows that a moment later.
+            # A process that was signalled right before shows that a moment later.
             if not stops and time.monotonic() - turn.since < SHOWS_S:
                 continue
             del self._awaited[descriptor]

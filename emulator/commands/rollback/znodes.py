@@ -46,7 +46,7 @@ _NO_VERSION: Final = 2**31 - 2
 """Of the root: it would have been written that often."""
 _CHANGED: Final = (BadVersionError, NoNodeError, NodeExistsError)
 _NOT_TRIED: Final = (RolledBackError, RuntimeInconsistency)
-"""Of the other ops of a multi that was refused."""
+"""Errors of the other operations of a multi that was refused."""
 COME_BACK: Final = "log in as the controllers do (-c), and run this command again"
 _LOST: Final = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
 

@@ -27,7 +27,7 @@ from emulator.zookeeper.ops import NodeData, ReadFailed, Stat
 from emulator.zookeeper.sasl import MECHANISM
 
 CONNECT_TIMEOUT_S: Final = 10.0
-"""So long a verb waits for ZooKeeper to take its connection."""
+"""How long a verb waits for ZooKeeper to accept its connection."""
 
 
 def settings(path: Path | None, overrides: Iterable[str]) -> tuple[str, ZooKeeperSecurity]:

@@ -60,7 +60,7 @@ class OfflineRun:
     security: ZooKeeperSecurity
     passwords: PasswordSettings
     voters: tuple[HostPort, ...]
-    """Of the controllers, as far as the properties name them."""
+    """Addresses of the controllers, as far as the properties name them."""
     folder: Path
     timeout_s: float
     dry_run: bool

@@ -160,7 +160,7 @@ class BrokerLife(LifeScript):
         if not self.goes_on:
             return
         if not self._begun:
-            # It has sent nothing yet.
+            # The broker has sent nothing yet.
             await self.die()
             return
         if not self._asked_to_end:

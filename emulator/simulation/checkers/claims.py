@@ -28,7 +28,7 @@ class OldSessionEnded(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._sessions: dict[str, list[int]] = {}
-        """By process: its sessions that have read, in this order."""
+        """The sessions of each process that have read, in this order."""
 
     def read(self, paths: frozenset[str], client: str) -> None:
         """Hold the session against those that have read."""

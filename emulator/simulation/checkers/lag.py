@@ -73,7 +73,7 @@ class LagBounded(Checker):
         if process is not world.active.process or not process.node.raft.is_leader:
             return
         if process.node.driver is None:
-            # It has no migration flag, and no ZooKeeper that could be behind.
+            # A controller without the migration flag has no ZooKeeper that could be behind.
             return
         if process.name != self._life:
             self._begin_life(process)

@@ -15,7 +15,7 @@ LOOK_MS: Final = 100
 PATIENCE_MS: Final = 15_000
 """How long a stop in order, or the final record, is waited for."""
 BETWEEN_MS: Final = (0, 0, 500, 3_000)
-"""From one restart to the next: controllers need not be back yet."""
+"""Pauses between restarts: the controller before need not be back yet."""
 TRIES: Final = 20
 """How often a controller gets the flag again, because something is missing: among faults that end
 leaders one after the other the operator does not give up before a run does."""
