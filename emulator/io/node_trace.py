@@ -1,4 +1,4 @@
-"""The trace of a controller: it only observes, so what goes wrong in it ends nothing else."""
+"""The trace of a controller: a failure of the trace does not stop the controller."""
 
 from __future__ import annotations
 

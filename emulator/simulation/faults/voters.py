@@ -1,9 +1,9 @@
 """Faults of one voter of several, or of all: those that a quorum must survive.
 
 Most of them strike the active controller. A disk is lost only while no other voter may lack what it
-has acknowledged (``voter-state``), and the newest epoch has its leader: what two of three have lost
-nobody can have. An older disk is put in the place of one only while every other voter has all that
-is committed: a voter that starts on it cannot detect that it is older.
+has acknowledged (``voter-state``), and the newest epoch has its leader: a record that two of three
+voters have lost may be gone for good. An older disk is put in the place of one only while every
+other voter has all that is committed: a voter that starts on it cannot detect that it is older.
 """
 
 from __future__ import annotations
