@@ -143,7 +143,7 @@ async def _play(
         nonlocal asked
         asked += 1
         if asked == 1:
-            together.say("no more changes; waiting for the answers (again: end at once)")
+            together.report("no more changes; waiting for the answers (again: end at once)")
             load.stop()
         else:
             running.cancel()
@@ -152,7 +152,7 @@ async def _play(
     while not running.done():
         await asyncio.wait([running], timeout=_PROGRESS_S)
         flush()
-        together.say(load.progress())
+        together.report(load.progress())
     if running.cancelled():
         return load.result
     return running.result()

@@ -59,7 +59,7 @@ class TaskSide:
         if not self._writer.is_closing():
             self._writer.write(json.dumps(message).encode() + b"\n")
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """See Together."""
         self.send(say=line)
 

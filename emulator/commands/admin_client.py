@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from emulator.commands.reach import nobody_at, none_of
+from emulator.commands.reach import none_of, why_unreachable
 from emulator.config.listeners import HostPort
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.greeting import Greeting
@@ -207,17 +207,17 @@ def _too_old(error: NoCommonVersionError) -> TooOldError:
 def no_broker_at(addresses: Sequence[HostPort], patience_s: float) -> str:
     """Why none of the addresses is that of a broker; empty if one is.
 
-    What is no broker and shows it is told at once, what is silent within ``patience_s``: a client
-    would try again and again, as a broker may be starting.
+    An address that answers and is no broker's is reported at once, a silent one within
+    ``patience_s``. An admin client would try again and again, as a broker may be starting.
     """
-    return nobody_at(addresses) or none_of(addresses, _no_broker, patience_s)
+    return why_unreachable(addresses) or none_of(addresses, _no_broker, patience_s)
 
 
 def _no_broker(one: HostPort, patience_s: float) -> str:
     why = ""
     for _ in range(2):
         try:
-            # Less than half, so that it is told before it is given up.
+            # Less than half, so that the reason is known before the address is given up.
             with closing(Connection(one.host, one.port, 0.45 * patience_s)) as connection:
                 why = "" if connection.offers(m.MetadataRequest) else _NO_METADATA
         except TimeoutError:

@@ -60,7 +60,7 @@ def analyze(
     from bench.analysis.read import TraceError
     from bench.rig.java import JavaNotFoundError
 
-    tell = Console(stderr=True, highlight=False, soft_wrap=True)
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
     failures = (JavaNotFoundError, TraceError, SparkUnavailableError, OSError)
     try:
         if follow:
@@ -70,7 +70,7 @@ def analyze(
                 master,
                 every_s=every,
                 idle_s=until_idle,
-                on_state=lambda live: tell.print(str(live)),
+                on_state=lambda live: errors.print(str(live)),
             )
         else:
             done = report.analyze(run, out, master, remote, lag_p99_ms)

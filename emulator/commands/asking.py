@@ -25,7 +25,7 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 REFUSAL_BYTES_MAX: Final = 10_000
 SHOWN_MAX: Final = 100
 """Characters of a text of others in a message."""
-NOBODY: Final = (
+NO_NODE: Final = (
     "no node with that kraftbridge.metrics.port runs there; --url names another address, such as "
     "http://127.0.0.1:9404"
 )
@@ -63,17 +63,17 @@ def ask(request: str | urllib.request.Request) -> bytes:
         OSError: nothing answers, or not to its end in time.
         ValueError: it is no HTTP, or too large.
     """
-    told: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
 
     def run() -> None:
         try:
-            told.put(_answer(request))
-        except Exception as error:  # noqa: BLE001 - it is raised by who waits
-            told.put(error)
+            answers.put(_answer(request))
+        except Exception as error:  # noqa: BLE001 - the thread that waits raises it
+            answers.put(error)
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        found = told.get(timeout=ANSWER_S)
+        found = answers.get(timeout=ANSWER_S)
     except queue.Empty:
         raise OSError(f"the answer has not ended after {ANSWER_S:g} s") from None
     if isinstance(found, Exception):
@@ -99,13 +99,13 @@ def _answer(request: str | urllib.request.Request) -> bytes:
 
 
 def unanswered(url: str, error: Exception) -> str:
-    """Why an address has told nothing, and what to do if nobody listens there.
+    """Why an address gave no answer, and what to do if no process listens there.
 
     >>> unanswered("http://h:1", OSError("Connection refused"))[:48]
     'http://h:1: Connection refused: no node with tha'
     """
     refused = str(error) == os.strerror(errno.ECONNREFUSED)
-    return f"{without_login(url)}: {error}{f': {NOBODY}' if refused else ''}"
+    return f"{without_login(url)}: {error}{f': {NO_NODE}' if refused else ''}"
 
 
 def page_of(url: str, name: str) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DESCRIPTORS_EACH: Final = 8
 """Connections, and a listener, of one broker."""
 ANSWER_S: Final = 5.0
-"""How long a controller may take to tell the id of its cluster."""
+"""How long a controller may take to answer with the id of its cluster."""
 REACH_S: Final = 15.0
 """How long ZooKeeper may take to answer at first."""
 ANY_PORT: Final = 9092
@@ -197,14 +197,14 @@ def check_properties(settings: FleetSettings, ids: range, *, rolls: bool) -> Non
     from emulator.config.load import ConfigError
 
     modes = {settings.zookeeper is None, rolls or settings.zookeeper is None}
-    said: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for kraft, number in itertools.product(sorted(modes), (ids[0], ids[-1])):
         try:
             raw = settings.properties(number, ANY_PORT, kraft=kraft)
-            said |= dict.fromkeys(load_broker(raw, settings.host)[1])
+            warnings |= dict.fromkeys(load_broker(raw, settings.host)[1])
         except ConfigError as error:
             raise fail("; ".join(error.problems), 2) from error
-    for warning in said:
+    for warning in warnings:
         typer.echo(warning, err=True)
 
 
@@ -227,7 +227,7 @@ def possible_brokers() -> int:
 
 
 def too_many(brokers: int, possible: int) -> str:
-    """What is said of more."""
+    """The error text for more brokers than ``possible``."""
     return (
         f"--brokers {brokers}: this process has descriptors for {possible}; raise the limit "
         "(ulimit -n)"
@@ -238,7 +238,7 @@ def cluster_of(controllers: str) -> str:
     """Ask KRaft controllers for the id of their cluster, until one answers.
 
     Raises:
-        typer.Exit: none does, or it does not tell.
+        typer.Exit: none answers, or the answer has no id.
     """
     from emulator.commands.admin_client import TooOldError
     from emulator.config.listeners import host_port
@@ -252,14 +252,14 @@ def cluster_of(controllers: str) -> str:
     problems: list[str] = []
     for controller in name_list(controllers) or ("",):
         try:
-            return _told_cluster(controller)
+            return _cluster_of(controller)
         except (OSError, TooOldError, ValueError) as error:
             problems.append(sentence(error))
     why = "; ".join(dict.fromkeys(problems))
     raise fail(f"--controller {controllers}: {why}", ExitCode.UNREACHABLE)
 
 
-def _told_cluster(controller: str) -> str:
+def _cluster_of(controller: str) -> str:
     from emulator.commands.admin_client import Connection
     from emulator.config.listeners import host_port
     from wire import messages as m

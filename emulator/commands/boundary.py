@@ -41,9 +41,9 @@ def run(program: Callable[[], object]) -> int:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        code = _told(f"the package {error.name} is missing; {install(*extra)}")
+        code = _print_problem(f"the package {error.name} is missing; {install(*extra)}")
     except OSError as error:
-        code = ExitCode.FOUND if error.errno == errno.EPIPE else _told(sentence(error))
+        code = ExitCode.FOUND if error.errno == errno.EPIPE else _print_problem(sentence(error))
         if error.errno == errno.ENAMETOOLONG:
             code = ExitCode.WRONG  # a name that was given, and not yet looked at
     for stream, name in ((sys.stdout, "standard output"), (sys.stderr, "standard error")):
@@ -80,11 +80,11 @@ def _code_of(program: Callable[[], object]) -> int:
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
-        return _told(str(end.code))
+        return _print_problem(str(end.code))
     return 0
 
 
-def _told(problem: str) -> int:
+def _print_problem(problem: str) -> int:
     # A closed or full standard error changes nothing about the exit code.
     with contextlib.suppress(OSError):
         sys.stderr.write(f"kraft-bridge: {problem}\n")
@@ -102,8 +102,8 @@ def _flushed(stream: TextIO | None, name: str) -> int:
         os.dup2(null, stream.fileno())
         os.close(null)
         if stream is sys.stderr:
-            return 0  # as in _told
+            return 0  # as in _print_problem
         if error.errno != errno.EPIPE:
-            _told(f"{name}: {error.strerror}")
+            _print_problem(f"{name}: {error.strerror}")
         return ExitCode.FOUND
     return 0

@@ -67,8 +67,8 @@ def configured(
     load: Callable[[Mapping[str, str]], tuple[T, tuple[str, ...]]],
 ) -> T:
     """Read a properties file; warnings go to stderr, problems end the command with code 2."""
-    config, said = configuration.read(path, overrides or (), load)
-    for line in said:
+    config, warnings = configuration.read(path, overrides or (), load)
+    for line in warnings:
         typer.echo(printable_lines(line), err=True)
     if config is None:
         raise typer.Exit(2)

@@ -43,7 +43,7 @@ BROKERS_FIRST: Final = (
 
 
 class Judgement(NamedTuple):
-    """What is to be said, and the exit code."""
+    """The lines to be printed, and the exit code."""
 
     lines: list[str]
     code: ExitCode

@@ -38,7 +38,7 @@ COUNT_MAX: Final = 1_000_000
 
 
 class IsrPolicy(StrEnum):
-    """Who changes ISRs; the values of ``--isr``."""
+    """What changes ISRs; the values of ``--isr``."""
 
     AUTO = "auto"
     MANUAL = "manual"
@@ -171,7 +171,7 @@ def _run(task: FleetTask) -> list[FleetOutcome]:
     from emulator.io.trace_file import TraceUnavailableError
 
     log_output.never_wait()
-    alone = _Alone(_say)
+    alone = _Alone(_print_line)
     try:
         with alone.signals():
             return [_on_uvloop(lambda: fleet_share.take_part(task, alone))]
@@ -200,7 +200,7 @@ def _run_in_tasks(task: FleetTask, master: str, tasks: int) -> list[FleetOutcome
         functools.partial(fleet_share.prepare, task), functools.partial(fleet_share.take_part, task)
     )
     try:
-        return run_together(master, tasks, work, _say)
+        return run_together(master, tasks, work, _print_line)
     except TasksFailedError as error:
         raise fail(str(error), 2 if error.kind == "ConfigError" else 1) from error
     except JavaNotFoundError as error:
@@ -226,7 +226,7 @@ def _shown(task: FleetTask, outcomes: list[FleetOutcome], *, as_json: bool) -> i
     return 1 if totals.failed or lacks else 0
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     log_output.write(f"{line}\n")
 
 
@@ -234,7 +234,7 @@ class _Alone(Alone):
     """SIGINT and SIGTERM stop the fleet, a second one at once; later ones change nothing."""
 
     _stop: Callable[[], object] | None = None
-    _told = False
+    _stopping = False
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
@@ -250,7 +250,7 @@ class _Alone(Alone):
         finally:
             for number, handler in before.items():
                 # One more must not cut off what is printed at the end.
-                signal.signal(number, signal.SIG_IGN if self._told else handler)
+                signal.signal(number, signal.SIG_IGN if self._stopping else handler)
 
     def watch(self, stop: Callable[[], object]) -> None:
         """See Together; called on the loop on which ``stop`` is to run."""
@@ -265,7 +265,7 @@ class _Alone(Alone):
     def _came(self, *_: object) -> None:
         if self._stop is None:
             raise KeyboardInterrupt
-        self._told = True
+        self._stopping = True
         self._stop()
 
 

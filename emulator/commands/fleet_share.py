@@ -73,7 +73,7 @@ async def take_part(task: FleetTask, together: Together) -> FleetOutcome:
             task.plan,
             task.settings,
             clock=Clock(),
-            say=together.say,
+            report=together.report,
             results=results,
             create=functools.partial(create_topics, task.settings.host),
             together=together,

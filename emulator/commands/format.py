@@ -178,7 +178,7 @@ def _write(root: Path, *files: ReplaceFile) -> None:
     except OSError as error:
         raise FormatError(sentence(error)) from error
     except FolderLockedError as error:
-        raise FormatError(in_use.told(error)) from error
+        raise FormatError(in_use.sentence_of(error)) from error
     try:
         for file in files:
             disk.replace(file)

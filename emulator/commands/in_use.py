@@ -23,11 +23,11 @@ def run(node: Callable[[], int]) -> int:
     try:
         return node()
     except FolderLockedError as error:
-        sys.stderr.write(f"kraft-bridge: {told(error)}\n")
+        sys.stderr.write(f"kraft-bridge: {sentence_of(error)}\n")
         return ExitCode.FOUND
 
 
-def told(error: FolderLockedError) -> str:
+def sentence_of(error: FolderLockedError) -> str:
     """One sentence."""
     from emulator.commands.rollback.processes import in_use
 

@@ -300,7 +300,7 @@ version, unjudged
     ),
 )
 FORMS: Final[Mapping[str, JsonForm]] = MappingProxyType({one.name: one for one in _FORMS})
-"""By name."""
+"""Every form, by its name."""
 
 
 def stamped(name: str, document: Mapping[str, Any]) -> dict[str, Any]:

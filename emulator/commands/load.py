@@ -129,7 +129,7 @@ def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
     if problem := no_broker_at(brokers, BROKER_S):
         raise fail(f"--bootstrap-server: {problem}", ExitCode.UNREACHABLE)
     try:
-        return [play(plan, trace, run_id, _say)]
+        return [play(plan, trace, run_id, _print_line)]
     except UnreachableError as error:
         problem = f"--bootstrap-server {plan.bootstrap}: {error}"
         raise fail(problem, ExitCode.UNREACHABLE) from error
@@ -150,7 +150,7 @@ def _play_in_tasks(
 
     run = functools.partial(take_part, plan, from_anywhere(trace), run_id)
     try:
-        return run_together(master, tasks, Work(functools.partial(reach, plan), run), _say)
+        return run_together(master, tasks, Work(functools.partial(reach, plan), run), _print_line)
     except TasksFailedError as error:
         unreachable = error.kind == UnreachableError.__name__
         raise fail(str(error), ExitCode.UNREACHABLE if unreachable else 1) from error
@@ -172,7 +172,7 @@ def _shown(plan: LoadPlan, shares: list[LoadOutcome], trace: str | None, *, as_j
     return int(bool(found["failed"] or found["given_up"] or lacks))
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     log_output.write(f"{line}\n")
 
 
@@ -195,6 +195,6 @@ def _check(bootstrap: str, prefix: str, names: dict[str, str]) -> None:
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", prefix):
         raise fail(f"--prefix {prefix!r}: letters, digits, '.', '_' and '-' only, at most 200", 2)
     for option, name in names.items():
-        # They become names of folders and files of the trace.
+        # These names become names of folders and files of the trace.
         if not re.fullmatch(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,99}", name):
             raise fail(f"{option} {name!r}: letters, digits, '.', '_' and '-' only, at most 100", 2)

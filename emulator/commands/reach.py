@@ -1,4 +1,4 @@
-"""Whether anybody listens at an address: told at once, before a client that tries for long."""
+"""Whether a server listens at an address: found out at once, as clients try for long."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Tried: TypeAlias = Callable[[HostPort, float], str]
 """Why an address is not what is looked for, found out in so many seconds; empty if it is."""
 
 
-def nobody_at(addresses: Sequence[HostPort], patience_s: float = PATIENCE_S) -> str:
+def why_unreachable(addresses: Sequence[HostPort], patience_s: float = PATIENCE_S) -> str:
     """Why no connection can be opened to any of the addresses; empty if one was.
 
-    >>> nobody_at([HostPort("127.0.0.1", 1)])
+    >>> why_unreachable([HostPort("127.0.0.1", 1)])
     '127.0.0.1:1: Connection refused'
     """
     return none_of(addresses, _connect, patience_s)
@@ -34,7 +34,7 @@ def none_of(addresses: Sequence[HostPort], tried: Tried, patience_s: float) -> s
     answers: queue.SimpleQueue[tuple[HostPort, str]] = queue.SimpleQueue()
     deadline = time.monotonic() + patience_s
     for one in addresses:
-        # Not a pool: nobody waits for a thread that still asks for a name.
+        # Not a pool: a thread that still looks up a name is not waited for.
         arguments = (tried, one, patience_s, answers)
         threading.Thread(target=_try, args=arguments, name="reach", daemon=True).start()
     whys = dict.fromkeys(addresses, f"no answer within {patience_s:g} s")

@@ -129,7 +129,7 @@ def _endure(kind: str, hours: float | None, seed: int, record: Path | None) -> i
 
 
 def _refused(why: str) -> typer.Exit:
-    """Say why nothing is simulated; returns the end of the process."""
+    """Print why nothing is simulated; returns the end of the process."""
     typer.echo(f"kraft-bridge: {why}", err=True)
     return typer.Exit(2)
 
@@ -166,7 +166,7 @@ def _batches(
                 if end is not None and time.monotonic() >= end:
                     return
         except BaseException:
-            # Interrupted, here or by whoever takes the reports: nobody waits for the rest.
+            # Interrupted, here or by the reader of the reports: the rest is not waited for.
             for worker in multiprocessing.active_children():
                 worker.terminate()
             raise

@@ -155,7 +155,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
         OSError, ValueError: at the end nothing answered, or not a controller.
     """
     end = time.monotonic() + patience_s
-    told = ""
+    printed = ""
     hopeless = _Hopeless()
     while True:
         left = end - time.monotonic()
@@ -167,11 +167,11 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
         except (OSError, ValueError) as error:
             if left <= 0:
                 raise
-            if str(error) != told:
-                told = str(error)
+            if str(error) != printed:
+                printed = str(error)
                 again = f"asked again, for {left:.0f} s at most"
                 where = without_login(page_of(url, "status"))
-                typer.echo(printable(f"{where}: {told}; {again}"), err=True)
+                typer.echo(printable(f"{where}: {printed}; {again}"), err=True)
         else:
             if reached(phase, wanted):
                 return body, ExitCode.DONE
@@ -179,9 +179,9 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
                 return body, ExitCode.FOUND
             if left <= 0:
                 return body, ExitCode.NOT_YET
-            if phase != told:
+            if phase != printed:
                 typer.echo(printable(f"{phase}; waiting for {wanted}"), err=True)
-                told = phase
+                printed = phase
         time.sleep(max(0.0, min(POLL_S, left)))
 
 

@@ -56,7 +56,7 @@ def brokers_first(finalisation: dict[str, Any]) -> bool:
     return finalisation["state"] == "migrating" and "zookeeper_broker" in whys
 
 
-def _nobody_leads(found: dict[str, Any]) -> bool:
+def _no_leader_known(found: dict[str, Any]) -> bool:
     """Whether there is a quorum, and this node knows no leader of it."""
     several = len((found.get("quorum") or {}).get("voters", ())) > 1
     known = found.get("leader_id", found["node_id"]) is not None
@@ -64,7 +64,7 @@ def _nobody_leads(found: dict[str, Any]) -> bool:
 
 
 def _lead(found: dict[str, Any]) -> str:
-    """How to get a leader: one whose log is gone votes for nobody before it has heard of one."""
+    """How to get a leader: a voter without its log grants no vote before it knows a leader."""
     if (found.get("quorum") or {}).get("voter_state") != "unknown":
         return (
             "see that a majority of the controllers runs and that they reach each other; "
@@ -88,7 +88,7 @@ def next_step(found: dict[str, Any], asked: str = "") -> str:
     """
     phase = phase_of(found)
     migration = found.get("migration") or {}
-    if _nobody_leads(found):
+    if _no_leader_known(found):
         return _lead(found)
     where = migration.get("zookeeper", {}).get("server") or "HOST:PORT"
     compare = f"kraft-bridge zk diff --zookeeper {where} --log-dir FOLDER"

@@ -160,7 +160,7 @@ def _unread(found: dict[str, Any]) -> str:
 
 
 def _office(found: dict[str, Any]) -> str:
-    """Whether the controller is active, else who is to be asked; older ones do not say who."""
+    """Whether the controller is active, else which one to ask; older releases do not name it."""
     if found["active"]:
         return "active"
     if "leader_id" not in found:
@@ -271,7 +271,7 @@ def _refusal(one: dict[str, Any]) -> Table:
 
 
 def _quorum(quorum: dict[str, Any]) -> Table:
-    """The voters, and how far they are as the leader has told."""
+    """The voters, and how far they are, as the leader's status has it."""
     leader, epoch = quorum["leader_id"], quorum["leader_epoch"]
     if leader is None:
         title = f"Quorum: no leader is known in epoch {epoch}"

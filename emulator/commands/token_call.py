@@ -1,7 +1,8 @@
 """Sending a node's token: to this machine alone, through no proxy, and to no other address.
 
-A token in a folder lets who has it change something. It is sent in plain text, so it must not leave
-the machine, whatever ``--url`` says or a server there answers (:mod:`emulator.commands.asking`).
+Whoever has the token of a folder may change the cluster. The token is sent in plain text, so it
+must not leave the machine, whatever ``--url`` names or a server there answers (see
+:mod:`emulator.commands.asking`).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class _Troubled:
     late: tuple[int, Request, StruckRequest] | None = None
     """When it is taken, and what becomes of it then."""
     executed: dict[int, StruckRequest] = field(default_factory=dict)
-    """By request id: struck, and executed in whole or in part."""
+    """Requests that were struck, and executed in whole or in part, by request id."""
     answers: list[tuple[int, Ticket, bytes | None]] = field(default_factory=list)
     """When each is given; None closes the connection then."""
 

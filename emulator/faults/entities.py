@@ -43,7 +43,7 @@ class Entities:
     ``asked``: field of the list in the request; ``answered``: in the response; ``kind``: class of
     an entry there; ``copied``: fields of an entry of the request that identify it, and their names
     in the response; ``names``: the texts that name an entry; ``parts``: its partitions, if errors
-    are told of them.
+    are reported for each of them.
     """
 
     response: type

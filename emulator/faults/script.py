@@ -115,7 +115,7 @@ class FaultScript:
         self.scripted += [Scripted(one, random.Random(one.seed or 0)) for one in faults]  # noqa: S311 - which requests are struck is no secret
 
     def clear(self) -> None:
-        """Remove all; those that never fired are still told by :meth:`never_fired`."""
+        """Remove all; those that never fired are still returned by :meth:`never_fired`."""
         self._missed += [one.fault for one in self.scripted if not one.fired]
         self.scripted.clear()
 

@@ -24,7 +24,7 @@ HANDSHAKE_S: Final = 10.0
 _READ_BYTES: Final = 256 * 1024
 
 Refused = Callable[[str, asyncio.BaseTransport], None]
-"""Is told why a handshake failed, and on which transport."""
+"""Called with the reason why a handshake failed, and its transport."""
 
 
 class SecuredTransport(asyncio.Transport):
@@ -51,7 +51,7 @@ class SecuredTransport(asyncio.Transport):
             self.flush()
 
     def close(self) -> None:
-        """Say good bye, send what is unsent, and close; the peer's good bye is not waited for."""
+        """Send close_notify and what is unsent, and close, without the peer's close_notify."""
         with contextlib.suppress(ssl.SSLError):
             self._session.unwrap()
         self.flush()
@@ -78,7 +78,7 @@ class SecuredTransport(asyncio.Transport):
         self._plain.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the connection below."""
+        """See asyncio.Transport: answered by the TCP connection below."""
         return self._plain.get_extra_info(name, default)
 
 
@@ -125,7 +125,7 @@ class TlsConnection(TcpConnection):
             self.give_up(explain(error, "client") or type(error).__name__)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the machines, if they know the connection."""
+        """Report the end to the machines, if they know the connection."""
         self._listener.ended(self)
         if self.transport is not None:
             super().connection_lost(ConnectionError(self._why) if self._why else exc)

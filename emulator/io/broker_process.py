@@ -33,7 +33,7 @@ from emulator.io.watched import Watched
 from emulator.seam import Halt, Log, ReplaceFile
 from emulator.trace.exposition import exposition
 
-SAID_PLAINLY: Final = (BrokerFolderError, serving.BindError, OSError)
+OPERATOR_ERRORS: Final = (BrokerFolderError, serving.BindError, OSError)
 """Failures that an operator can repair."""
 
 
@@ -86,7 +86,7 @@ class BrokerFolders:
 
     @property
     def disk(self) -> Disk:
-        """That of the metadata log."""
+        """The disk of the metadata log."""
         return next(iter(self._disks.values()))
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class BrokerProcess:
         self.log = log
         self._alone = False
         self.http_port = -1
-        """Of the HTTP endpoint, once it is served."""
+        """The port of the HTTP endpoint, once it is served."""
         self.shell: Shell | None = None
         around = BrokerSurroundings(
             self._new_conn,
@@ -219,7 +219,7 @@ def _no_row(_row: object) -> None:
 
 
 def run_broker(config: BrokerConfig, *, log_json: bool, log_level: str = "info") -> int:
-    """Run until told to stop or ended; returns the exit code.
+    """Run until a signal or the end of the machine; returns the exit code.
 
     0: stopped in order. 1: not registered, refused, or something failed; the log says what.
 
@@ -244,4 +244,4 @@ def run_broker(config: BrokerConfig, *, log_json: bool, log_level: str = "info")
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 return runner.run(process.run())
 
-    return serving.exit_code_of(run, SAID_PLAINLY, log)
+    return serving.exit_code_of(run, OPERATOR_ERRORS, log)

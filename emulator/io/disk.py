@@ -88,7 +88,7 @@ class _Reserve:
 
 
 def _lock(fd: int) -> None:
-    """Lock a file. Who only asks whether it is locked has it for a moment (``rollback``)."""
+    """Lock a file. ``rollback``, which tests the lock, holds it for a moment."""
     for _ in range(_LOCK_TRIES - 1):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,7 +189,7 @@ class Disk:
             except Exception as failed:  # noqa: BLE001 - as in large_file
                 error = unexpected(failed, str(self.root / effect.path))
             taken_ms = (time.monotonic_ns() - begin_ns) / 1e6
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: its callers have ended
                 loop.call_soon_threadsafe(synced, error, taken_ms)
 
         self._syncer.submit(work)
@@ -221,8 +221,8 @@ class Disk:
     def write(self, effect: WriteFile, done: Callable[[str, OSError | None], None]) -> None:
         """As :meth:`replace`, in a thread; ``done(path, error)`` is called on the loop.
 
-        What fails at once is told so, too; nothing is raised. What has not ended when the folder is
-        closed is given up: the file is as it was.
+        An error at once goes to ``done``, too; nothing is raised. A write that has not ended when
+        the folder is closed is given up: the file is as it was.
         """
         loop = asyncio.get_running_loop()
         path = self.root / effect.path
@@ -286,7 +286,7 @@ class Disk:
         """
         if self._shown is not None:
             return
-        with contextlib.suppress(OSError):  # the stop goes on though nobody sees it
+        with contextlib.suppress(OSError):  # the stop goes on though it is not shown
             self._shown = self._reserve.open(self.root, os.O_RDONLY)
             fcntl.flock(self._shown, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -1,4 +1,4 @@
-"""``/faults`` of the metrics port: who may change the script of faults, and how.
+"""``/faults`` of the metrics port: which clients may change the script of faults, and how.
 
 Only within this machine, and only with the token, which the node writes into its folder for its own
 user to read: a page in a browser, or another user of the machine, cannot make a node fail.

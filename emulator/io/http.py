@@ -146,8 +146,8 @@ class HttpConnection(asyncio.Protocol):
     def _local(self) -> bool:
         """Whether both ends are loopback addresses, or have one address.
 
-        Who connects to an address of its own machine does so from that address; from elsewhere no
-        answer would arrive there.
+        A client that connects to an address of its own machine has that address itself. To a forged
+        one from elsewhere no answer would arrive.
         """
         assert self._transport is not None, "data came over it"
         ends = [self._transport.get_extra_info(name) for name in ("peername", "sockname")]

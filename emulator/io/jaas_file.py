@@ -22,14 +22,14 @@ def inlined(raw: Mapping[str, str]) -> dict[str, str]:
         ValueError: the file cannot be read, or is not text; a value that may be a password is not
             in the error.
     """
-    said = trim(raw.get(JAAS, ""))
-    if not said or set(said) & set('{};="\n'):
+    value = trim(raw.get(JAAS, ""))
+    if not value or set(value) & set('{};="\n'):
         return dict(raw)
     try:
-        text = _text(Path(said.removeprefix("file:")))
+        text = _text(Path(value.removeprefix("file:")))
     except (OSError, ValueError) as error:
         # Shown only if it is surely a path, and no password where a path is expected.
-        shown = said if said.startswith(("/", "./", "../", "file:")) else "the file that it names"
+        shown = value if value.startswith(("/", "./", "../", "file:")) else "the file that it names"
         why = error.strerror if isinstance(error, OSError) else "not text in UTF-8, or above 1 MiB"
         raise ValueError(f"{JAAS}: {shown}: {why}") from None
     return {**raw, JAAS: text}

@@ -1,6 +1,6 @@
-"""Standard error of a process that serves others: it is never waited for, and ends nothing.
+"""Standard error of a server process, which never waits for it and never ends because of it.
 
-Behind it may be a full disk, a closed pipe, or one that nobody reads: what cannot be written at
+Behind it may be a full disk, a closed pipe, or a pipe that is not read: what cannot be written at
 once is lost, and counted.
 """
 

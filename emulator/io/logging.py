@@ -30,25 +30,25 @@ def logger(node: str, *, json: bool = False, level: str = "info") -> Callable[[L
     """
     bound = cache(lambda: _bound(node, json=json))
     lowest = LEVELS.index(level)
-    told = log_output.lines_lost()
+    lost_reported = log_output.lines_lost()
 
-    def say(line: Log) -> None:
+    def write_line(line: Log) -> None:
         found = log_event(line.event)
         event_id = UNLISTED if found is None else found.event_id
         getattr(bound(), line.level)(line.event, event_id=event_id, **line.fields)
 
     def write(line: Log) -> None:
-        nonlocal told
+        nonlocal lost_reported
         if LEVELS.index(line.level) < lowest:
             return
         lost = log_output.lines_lost()
         try:
-            say(line)
+            write_line(line)
         except Exception:  # noqa: BLE001 - such as no descriptor left to load the library
             log_output.lose()
-        if told < lost == log_output.lines_lost():
-            told = lost
-            say(Log("warning", _LOST, {"lines": lost}))
+        if lost_reported < lost == log_output.lines_lost():
+            lost_reported = lost
+            write_line(Log("warning", _LOST, {"lines": lost}))
 
     return write
 

@@ -1,4 +1,4 @@
-"""The trace of a controller: it only observes, so what goes wrong in it ends nothing else."""
+"""The trace of a controller: a failure of the trace does not stop the controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REMEDY: Final = "the node goes on without it; restart it to record again"
 
 
 class NodeTrace:
-    """What a controller records, if it is to record; says once that it cannot.
+    """What a controller records, if it is to record; logs once that it cannot.
 
     Args:
         config: names folder and run.
@@ -40,13 +40,13 @@ class NodeTrace:
         self._none_because = ""
         self._began_ns = clock.now_ns()
         self._flush_due_ns = 0
-        self._said = False
+        self._reported = False
         if self._folder:
             try:
                 self._file = _begun(config, clock)
             except Exception as error:  # noqa: BLE001 - no pyarrow, no thread, whatever it is
                 self._none_because = str(error) or type(error).__name__
-                self._say()
+                self._report()
 
     def append(self, row: Row) -> None:
         """Record a row, if there is a trace."""
@@ -57,7 +57,7 @@ class NodeTrace:
         self, now_ns: int, stalled: StallRow | None, gauges: Callable[[], Mapping[str, float]]
     ) -> None:
         """Record what a look every 100 ms finds; hand it over once a second."""
-        if self._file is None or self._said:
+        if self._file is None or self._reported:
             return
         try:
             if stalled is not None:
@@ -70,17 +70,17 @@ class NodeTrace:
             self._flush_due_ns = now_ns + FLUSH_NS
             self._file.flush()
         if self._file.ended is not None:
-            self._say()
+            self._report()
 
     def close(self) -> None:
-        """Finish its files; what is missing is said."""
+        """Finish its files; what is missing is logged."""
         try:
             if self._file is not None:
                 self._file.close()
         except TraceFailedError:
-            self._say(at_the_end=True)
+            self._report(at_the_end=True)
         if self._none_because:
-            self._say(at_the_end=True)
+            self._report(at_the_end=True)
 
     @property
     def status(self) -> dict[str, Any] | None:
@@ -112,10 +112,10 @@ class NodeTrace:
             return (self._clock.now_ns() - self._began_ns) / 1e9
         return 0.0 if self._file is None else self._file.missing_s
 
-    def _say(self, *, at_the_end: bool = False) -> None:
-        if self._said and not at_the_end:
+    def _report(self, *, at_the_end: bool = False) -> None:
+        if self._reported and not at_the_end:
             return
-        self._said = True
+        self._reported = True
         fields: dict[str, object] = {
             "folder": self._folder,
             "why": self._why,

@@ -55,7 +55,7 @@ class NodeProcess:
         node: makes the node; the bench measures others.
 
     Raises:
-        Exception: one of those that are said plainly (``_SAID_PLAINLY``); nothing was written.
+        Exception: one of ``_OPERATOR_ERRORS``, logged in one line; nothing was written.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class NodeProcess:
         return introspection.gauges(self.node, self.clock.now_ms())
 
 
-_SAID_PLAINLY = (
+_OPERATOR_ERRORS = (
     ActivationRefusedError,
     serving.BindError,
     RecoveryError,
@@ -227,7 +227,7 @@ def run_controller(
     log_level: str = "info",
     node: Callable[..., Node] = Node,
 ) -> int:
-    """Run until told to stop or halted; returns the exit code.
+    """Run until a signal or a halt; returns the exit code.
 
     0: stopped in order with everything written. 1: something failed; stderr says what.
 
@@ -258,4 +258,4 @@ def run_controller(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(process.run())
 
-    return serving.exit_code_of(run, _SAID_PLAINLY, log)
+    return serving.exit_code_of(run, _OPERATOR_ERRORS, log)

@@ -1,9 +1,9 @@
 """A proxy that records what passes: bytes go on at once, unchanged; whole pairs go to a file.
 
-Each side's end is passed on by itself, so a peer that closes its half still gets its answers. Who
-does not read is not read from. The lines of the file are whole at any time: each is one write, and
-one that fails is taken back. After it nothing is recorded, as a recording with a hole is none, and
-everything is passed on: the recorder only observes.
+Each side's end is passed on by itself, so a peer that closes its half still gets its answers. If
+one peer does not read, the other is not read from. The lines of the file are whole at any time:
+each is one write, and a write that fails is taken back. After such a failure nothing is recorded,
+as a recording with a gap is useless, and everything is passed on: the recorder only observes.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Recorder:
         finally:
             for end in ends:
                 if self._over.is_set():
-                    # What a peer does not read would keep the connection open for ever.
+                    # Bytes that a peer does not read would keep the connection open for ever.
                     end.transport.abort()
                 else:
                     end.close()

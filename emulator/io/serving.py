@@ -137,12 +137,12 @@ async def serve_http(
 
 def _failures_to(log: Callable[[Log], None]) -> http.Failed:
     """Log a page that cannot be made; again only if the reason is another one."""
-    told: dict[str, str] = {}
+    logged: dict[str, str] = {}
 
     def failed(path: str, error: Exception) -> None:
         why = f"{type(error).__name__}: {error}"
-        if told.get(path) != why:
-            told[path] = why
+        if logged.get(path) != why:
+            logged[path] = why
             at = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(at.filename).name}:{at.lineno}"
             log(Log("error", "a page cannot be made", {"path": path, "why": why, "where": where}))
@@ -290,7 +290,7 @@ def exit_code_of(
     except plain as error:
         log_output.write(f"kraft-bridge: {sentence(error)}\n")
         return 1
-    except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
+    except Exception:  # noqa: BLE001 - the last place that can log it, and end with a code
         log_output.write(traceback.format_exc())
         log_output.write("kraft-bridge: stopped because of a bug; nothing was written after it\n")
         return 1

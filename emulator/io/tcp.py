@@ -35,7 +35,7 @@ class TcpConnection(asyncio.Protocol):
         self._gone = gone
         self.transport: asyncio.Transport | None = None
         self.principal = ""
-        """By the certificate that the peer showed; empty: it showed none."""
+        """The principal of the certificate that the peer showed; empty: it showed none."""
         self.closing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -64,7 +64,7 @@ class TcpConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the machines, unless they closed it themselves."""
+        """Report the end to the machines, unless they closed it themselves."""
         self._gone(self.conn)
         if not self.closing:
             self._emit(Closed(self.conn, explain(exc) if exc else "closed by peer"))

@@ -210,7 +210,7 @@ def _pkcs12(store: Store) -> Any:
 
 
 def not_after(pem: str) -> datetime:
-    """When the first certificate of a PEM text ends, which OpenSSL's errors do not say.
+    """When the first certificate of a PEM text ends, which OpenSSL's errors do not show.
 
     Raises:
         ValueError: there is none, or it is damaged.

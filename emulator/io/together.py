@@ -49,8 +49,8 @@ class Together(Protocol):
     def share(self) -> Share:
         """Which part of the plan is done here."""
 
-    def say(self, line: str) -> None:
-        """Tell the user how far it is."""
+    def report(self, line: str) -> None:
+        """Print for the user how far it is."""
 
     async def meet(self, point: str) -> int:
         """Wait until every process is at a point of the plan.
@@ -67,15 +67,15 @@ class Alone:
     """One process that does all of a plan.
 
     Args:
-        say: takes lines about its progress.
+        report: takes lines about its progress.
         signals: those by which the user asks for an end.
     """
 
     def __init__(
-        self, say: Callable[[str], None], signals: tuple[signal.Signals, ...] = ()
+        self, report: Callable[[str], None], signals: tuple[signal.Signals, ...] = ()
     ) -> None:
         self.share = Share()
-        self.say = say
+        self.report = report
         self._signals = signals
 
     async def meet(self, _point: str) -> int:

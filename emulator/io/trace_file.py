@@ -10,9 +10,9 @@ starting with ``_`` (Spark and pyarrow skip such names), finished after ``file_s
 ``file_rows``, fsynced, and only then renamed. A crash at any time leaves complete files and loses
 the rows of at most ``file_seconds`` and one interval of ``flush``.
 
-A trace only observes: what it cannot write ends it, and nobody else. Rows after that are not kept;
-files that are not finished are removed. How much is missing is put into the trace as a gauge
-(``TRACE_MISSING_S``) as soon as its disk takes that, and once more at the end.
+A trace only observes: if it cannot be written, it ends, and the process goes on. Rows after that
+are not kept; files that are not finished are removed. How much is missing is put into the
+trace as a gauge (``TRACE_MISSING_S``) as soon as its disk takes that, and once more at the end.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ class _Writer:
                 self.ended = TraceEnd(sentence(failure) or type(failure).__name__, whole)
 
     def _mark(self) -> None:
-        """Say in the trace what is missing by now, if its disk takes that."""
+        """Write into the trace what is missing by now, if its disk takes that."""
         assert self.ended is not None
         missing_s = self._now - self.ended.complete_until_s
         row = rows.GaugeRow(int(self._now * 1e9), TRACE_MISSING_S.name, missing_s)
@@ -339,7 +339,7 @@ class _Table:
         self.whole_until_s = self._seen_until_s
 
     def discard(self) -> None:
-        """Give up the open file: nobody can read it, and a full disk needs its room."""
+        """Give up the open file: it cannot be read, and a full disk needs its room."""
         file, self._file = self._file, None
         self._batches, self._batch_rows, self._file_rows = [], 0, 0
         if file is not None:

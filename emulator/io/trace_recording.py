@@ -1,4 +1,4 @@
-"""The trace of a program that makes load: it goes on without it, and says at its end what lacks."""
+"""The trace of a program that makes load: the program never stops because of it."""
 
 from __future__ import annotations
 

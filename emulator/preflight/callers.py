@@ -35,12 +35,14 @@ SECRETS: Final = (
 )
 def acls(survey: Survey) -> Iterator[Outcome]:
     """Entries unknown to the target, handled wrongly by some releases, or in another tree."""
-    told = [one.get("kraftbridge.release") for one in survey.controllers]
-    told += [one.get("inter.broker.protocol.version") for one in survey.brokers]
-    told = [one for one in told if one.startswith(ACL_RELEASES)]
+    releases = [one.get("kraftbridge.release") for one in survey.controllers]
+    releases += [one.get("inter.broker.protocol.version") for one in survey.brokers]
+    releases = [one for one in releases if one.startswith(ACL_RELEASES)]
     # The protocol is lower than the release while brokers are being upgraded.
-    affected = Severity.WARNING if told else None
-    if told and not any(one.get("kraftbridge.release") in told for one in survey.controllers):
+    affected = Severity.WARNING if releases else None
+    if releases and not any(
+        one.get("kraftbridge.release") in releases for one in survey.controllers
+    ):
         affected = Severity.INFO
     for one in survey.brokers:
         yield from _elsewhere(one)
@@ -79,22 +81,24 @@ def acls(survey: Survey) -> Iterator[Outcome]:
 
 def _elsewhere(one: Properties) -> Iterator[Outcome]:
     """ACLs in another tree than the one that is migrated (AclAuthorizer's own connect string)."""
-    told = one.get(ACL_CONNECT)
-    if one.get(AUTHORIZER) not in ACL_AUTHORIZERS or not told:
+    acl_connect = one.get(ACL_CONNECT)
+    if one.get(AUTHORIZER) not in ACL_AUTHORIZERS or not acl_connect:
         return
     if one.provides(ACL_CONNECT) or one.provides(CONNECT):
         why = f"{one.name} takes {ACL_CONNECT} or {CONNECT} from a config provider"
         yield NotRun("W05", f"{why}, which is not asked here")
-    elif not _one_tree(told, one.get(CONNECT)):
+    elif not _one_tree(acl_connect, one.get(CONNECT)):
         yield finding(
             "W05",
             one.at(ACL_CONNECT),
-            f"{told}: the ACLs are in another tree than that of {CONNECT}",
+            f"{acl_connect}: the ACLs are in another tree than that of {CONNECT}",
             "the migration copies none of them: once the brokers are KRaft brokers, what these "
             "ACLs allow is refused, and what they deny may be allowed",
             f"make the ACLs in the tree of {CONNECT} too, and remove {ACL_CONNECT}",
             "AclAuthorizer.configure",
-            Severity.WARNING if _maybe_one_tree(told, one.get(CONNECT)) else Severity.BLOCKER,
+            Severity.WARNING
+            if _maybe_one_tree(acl_connect, one.get(CONNECT))
+            else Severity.BLOCKER,
         )
 
 

@@ -71,12 +71,12 @@ def cluster_id(survey: Survey) -> Iterator[Outcome]:
         )
         return
     unread = [one.name for one in survey.properties if not one.meta and not one.metas]
-    for name, where, told, controls in _cluster_ids(survey):
-        if told != found:
+    for name, where, file_cluster_id, controls in _cluster_ids(survey):
+        if file_cluster_id != found:
             yield finding(
                 "B04",
                 CLUSTER_ID,
-                f"{found}, but meta.properties {where} {name} says {told or 'none'}",
+                f"{found}, but meta.properties {where} {name} says {file_cluster_id or 'none'}",
                 "the brokers refuse this controller with INCONSISTENT_CLUSTER_ID"
                 if controls
                 else "the broker does not start: its folder is one of another cluster",
@@ -279,7 +279,7 @@ def pending_work(survey: Survey) -> Iterator[Outcome]:
     """Work that the ZooKeeper controller has begun and may not have finished."""
     for name in survey.children(DELETIONS):
         yield _deletion(survey, name)
-    told = (
+    unfinished = (
         (
             "/admin/reassign_partitions",
             "a reassignment by znode",
@@ -293,7 +293,7 @@ def pending_work(survey: Survey) -> Iterator[Outcome]:
             "let it end, or delete the znode",
         ),
     )
-    for path, what, consequence, remedy in told:
+    for path, what, consequence, remedy in unfinished:
         if path in survey.nodes:
             yield _W01(path, what, consequence, remedy)
 
@@ -367,12 +367,12 @@ def epochs(survey: Survey) -> Iterator[Outcome]:
     for path, node in survey.below("/brokers/topics"):
         if not path.endswith("/state") or node.data is None:
             continue
-        told = survey.json(path).get("controller_epoch", 0)
-        if isinstance(told, int) and told > epoch:
+        state_epoch = survey.json(path).get("controller_epoch", 0)
+        if isinstance(state_epoch, int) and state_epoch > epoch:
             yield finding(
                 "W04",
                 path,
-                f"controller_epoch {told} is above /controller_epoch {epoch}",
+                f"controller_epoch {state_epoch} is above /controller_epoch {epoch}",
                 "after a rollback the partition may stay offline",
                 "raise /controller_epoch above it before the migration",
                 "KAFKA-20488",

@@ -42,7 +42,7 @@ _SET: Final = frozenset({"/controller", "/controller_epoch", "/latest_producer_i
 """Znodes that are only ever set, though their data may be null."""
 ZNODES_MANY: Final = 800_000
 CLOSED: Final = "B07"
-"""The rule that tells of znodes that may not be read."""
+"""The rule that reports znodes that may not be read."""
 _UNCOPIED: Final = frozenset(
     one.value for one in (Why.MALFORMED_ZNODE, Why.MIGRATION_ZNODE, Why.NO_CONTROLLER_EPOCH)
 )
@@ -58,7 +58,9 @@ _UNCOPIED: Final = frozenset(
 def readable(survey: Survey) -> Iterator[Outcome]:
     """Everything that the copy would refuse; registrations and features that are no JSON object."""
     yield from _closed(survey)
-    told = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)} | {migration.PATH}
+    reported = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)} | {
+        migration.PATH
+    }
     hidden = [one.znode for one in survey.copy.unchecked]
     for path in hidden:
         if survey.nodes[path].data == REDACTED:
@@ -67,11 +69,11 @@ def readable(survey: Survey) -> Iterator[Outcome]:
     beside = [path for path in _BESIDE if path in survey.nodes]
     for path in (*(f"/brokers/ids/{name}" for name in names), *beside):
         if fact := _odd(survey.data(path)):
-            told.add(path)
+            reported.add(path)
             yield _unreadable(path, fact)
-    if FEATURE not in told and FEATURE in survey.nodes:
+    if FEATURE not in reported and FEATURE in survey.nodes:
         yield from _features(survey.json(FEATURE))
-    # B08 says it of the passwords of brokers.
+    # B08 reports it for the passwords of brokers.
     part = [path for path in hidden if not path.startswith("/config/brok")]
     part = [path for path in part if survey.nodes[path].data != REDACTED]
     if part:
@@ -90,19 +92,20 @@ def readable(survey: Survey) -> Iterator[Outcome]:
                 "raise inter.broker.protocol.version on every broker, and metadata.version with it",
                 "KIP-778",
             )
-        elif one.code in _UNCOPIED and one.znode not in told:
+        elif one.code in _UNCOPIED and one.znode not in reported:
             yield _unreadable(one.znode, one.reason)
 
 
 def _features(found: dict[str, Any]) -> Iterator[Outcome]:
     """A version or a status that no broker reads (FeatureZNode, Kafka 3.9)."""
     for key, known in (("version", (1, 2)), ("status", (0, 1))):
-        told = found.get(key)
-        if type(told) is not int or told not in known:
+        value = found.get(key)
+        if type(value) is not int or value not in known:
             yield finding(
                 "B07",
                 FEATURE,
-                f"{key} {told if key in found else 'missing'}: {known[0]} and {known[1]} are known",
+                f"{key} {value if key in found else 'missing'}: "
+                f"{known[0]} and {known[1]} are known",
                 "a ZooKeeper-mode broker that reads it ends: none starts for the migration",
                 "while all brokers are down, delete the znode: the next controller makes it anew",
                 "FeatureZNode",
@@ -269,13 +272,15 @@ def _able(node: DumpedZnode, needed: tuple[int, ...]) -> frozenset[str] | None:
     for permissions, scheme, name in node.acl:
         # A dump shows the user of a digest, not its hash.
         shown = name.partition(":")[0] if scheme == "digest" else name
-        who = "" if scheme == "world" else f"{scheme}:{shown}"
-        granted[who] = granted.get(who, 0) | permissions
+        identity = "" if scheme == "world" else f"{scheme}:{shown}"
+        granted[identity] = granted.get(identity, 0) | permissions
     everybody = granted.pop("", 0)
     if all(everybody & one for one in needed):
         return None
     return frozenset(
-        who for who, what in granted.items() if all((what | everybody) & one for one in needed)
+        identity
+        for identity, what in granted.items()
+        if all((what | everybody) & one for one in needed)
     )
 
 
@@ -308,8 +313,8 @@ def _login_elsewhere(survey: Survey) -> bool:
 )
 def sizes(survey: Survey) -> Iterator[Outcome]:
     """Half of ``jute.maxbuffer`` for one znode; near a million znodes in all."""
-    told = (number(one.get("jute.maxbuffer")) for one in survey.properties)
-    limit = min((one for one in told if one is not None), default=JUTE_MAX_BYTES)
+    limits = (number(one.get("jute.maxbuffer")) for one in survey.properties)
+    limit = min((one for one in limits if one is not None), default=JUTE_MAX_BYTES)
     for path, node in survey.nodes.items():
         size = len(node.data or b"")
         if size > limit // 2:

@@ -5,7 +5,7 @@ with a torn end is read as far as it goes. Only the few record types that are ju
 
 The end of the log of one of several voters may be truncated by the next leader. What one of ours
 had written down as committed counts, and what ZooKeeper shows to be; a folder of Kafka's does not
-tell, so all of it counts.
+show it, so all of it counts.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def read(
 
 
 def _committed(files: Mapping[str, bytes], voters: frozenset[int]) -> float:
-    """Everything below it is known to be committed; infinite if the folder does not tell."""
+    """Everything below it is known to be committed; infinite if the folder does not show it."""
     point = layout.parse_recovery_point(files.get(layout.RECOVERY_POINT, b""))
     return math.inf if point is None or len(voters) < 2 else point.committed
 

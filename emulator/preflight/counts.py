@@ -164,15 +164,15 @@ def headroom(survey: Survey) -> Iterator[Outcome]:
     except ZnodeError:
         return
     holder = controller.try_parse(survey.data(controller.PATH))
-    told = [one.election_epoch for one in survey.folders if one.election_epoch is not None]
-    told += [holder.kraft_epoch] if holder is not None and holder.kraft_epoch >= 0 else []
-    if not told:
+    epochs = [one.election_epoch for one in survey.folders if one.election_epoch is not None]
+    epochs += [holder.kraft_epoch] if holder is not None and holder.kraft_epoch >= 0 else []
+    if not epochs:
         yield finding("I05", controller.EPOCH_PATH, f"{epoch}; no epoch of a quorum is known")
         return
     yield finding(
         "I05",
         controller.EPOCH_PATH,
-        f"{epoch}, and the quorum is in epoch {max(told)}: {epoch - max(told)} above it",
+        f"{epoch}, and the quorum is in epoch {max(epochs)}: {epoch - max(epochs)} above it",
         "each election of the quorum takes one away unless the new leader claims; below 0 "
         "partitions may stay offline after a rollback",
         reference="KAFKA-20488",

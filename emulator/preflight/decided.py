@@ -88,14 +88,16 @@ def _compared(survey: Survey, one: Properties, decision: _Decision) -> Iterator[
             why = f"{file.name} takes {key} from a config provider, which is not asked here"
             yield NotRun("W21", why)
     after = _meaning(one, decision)
-    before = [(x, told) for x in survey.brokers if (told := _meaning(x, decision)) is not None]
-    others = [(x, told) for x, told in before if told != after]
+    before = [
+        (x, meaning) for x in survey.brokers if (meaning := _meaning(x, decision)) is not None
+    ]
+    others = [(x, meaning) for x, meaning in before if meaning != after]
     if after is None or not others:
         return
-    worse = [(x, told) for x, told in others if _is_worse(after, told)]
+    worse = [(x, meaning) for x, meaning in others if _is_worse(after, meaning)]
     file, value = (worse or others)[0]
     theirs = f"the brokers have {_shown(value)}"
-    if len({told for _, told in before}) > 1:
+    if len({meaning for _, meaning in before}) > 1:
         theirs = f"{file.name} has {_shown(value)}, and not every broker the same"
     mine = one.get(key) if key in one.values else f"not set, so {decision.default}"
     yield _W21(
@@ -126,7 +128,7 @@ def _shown(value: Meaning) -> str:
 
 
 def _principals(survey: Survey, one: Properties) -> Iterator[Outcome]:
-    """Who a caller is, is said by the broker and read by the controller, with one class."""
+    """The broker writes the caller's principal, and the controller reads it, with one class."""
     other = next((x for x in survey.brokers if x.principal_builder != one.principal_builder), None)
     if other is not None and not other.provides(BUILDER) and not one.provides(BUILDER):
         yield _W21(

@@ -112,13 +112,13 @@ def controller_names(one: Properties) -> list[str]:
 
 
 def advertised(one: Properties) -> list[ListenerAddress]:
-    """What a broker tells its clients: ``advertised.listeners``, else where it listens.
+    """The addresses that a broker gives its clients: ``advertised.listeners``, else its listeners.
 
-    Without the controllers' listeners, which no client is told of.
+    Without the controllers' listeners, which are given to no client.
     """
-    told = parsed(one.get(ADVERTISED))[0] if ADVERTISED in one.values else listening(one)
+    ends = parsed(one.get(ADVERTISED))[0] if ADVERTISED in one.values else listening(one)
     names = controller_names(one)
-    return [end for end in told if end.name not in names]
+    return [end for end in ends if end.name not in names]
 
 
 def hidden(one: Properties) -> list[str]:
@@ -146,8 +146,8 @@ def problems(one: Properties) -> Iterator[Problem]:
                 "give each listener a name of its own",
             )
     names = {end.name for end in listening(one)}
-    told = {end.name for end in advertised(one)}
-    for name in sorted(told - names if not one.is_controller else ()):
+    advertised_names = {end.name for end in advertised(one)}
+    for name in sorted(advertised_names - names if not one.is_controller else ()):
         yield Problem(ADVERTISED, f"{name} is not in {LISTENERS}", f"add {name} to {LISTENERS}")
     yield from _ports(listening(one))
     yield from _protocols(one)
@@ -197,12 +197,12 @@ def _protocols(one: Properties) -> Iterator[Problem]:
 
 
 def _unroutable(one: Properties) -> Iterator[Problem]:
-    told = parsed(one.get(ADVERTISED))[0]
+    ends = parsed(one.get(ADVERTISED))[0]
     key = ADVERTISED
     # Since 3.9.1 a controller that advertises nothing may listen on 0.0.0.0.
     if not one.is_controller and ADVERTISED not in one.values:
-        key, told = LISTENERS, advertised(one)
-    for end in told:
+        key, ends = LISTENERS, advertised(one)
+    for end in ends:
         if end.host == UNROUTABLE:
             yield Problem(
                 key,
@@ -250,12 +250,12 @@ def between(one: Properties) -> Iterator[Problem]:
         )
         return
     if not one.is_controller:
-        told = sorted({end.name for end in advertised(one)})
-        if one.inter_broker_listener not in told:
+        advertised_names = sorted({end.name for end in advertised(one)})
+        if one.inter_broker_listener not in advertised_names:
             yield Problem(
                 BETWEEN,
                 f"{one.inter_broker_listener} is not among the advertised listeners "
-                f"{', '.join(told) or '(none)'}",
+                f"{', '.join(advertised_names) or '(none)'}",
                 "name one of them",
             )
     mechanism = one.get(BROKER_MECHANISM) or DEFAULT_MECHANISM

@@ -60,7 +60,7 @@ class Rule:
 
 _RULES: dict[str, Rule] = {}
 RULES: Final = MappingProxyType(_RULES)
-"""By code; filled when ``report`` is imported."""
+"""Every rule, by its code; filled when ``report`` is imported."""
 _LETTERS: Final = {"B": Severity.BLOCKER, "W": Severity.WARNING, "I": Severity.INFO}
 
 

@@ -1,4 +1,4 @@
-"""Rules on who a node is: ``meta.properties``, ids, and the principal it is seen as."""
+"""Rules on the identity of a node: ``meta.properties``, ids, and the principal it is seen as."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _owner(files: list[Properties], meta: Mapping[str, str]) -> Properties | Non
 
     None if it is of none of them.
     """
-    told = number(meta.get("node.id") or meta.get("broker.id", ""))
-    owner = next((one for one in files if one.node_id == told), None)
+    node_id = number(meta.get("node.id") or meta.get("broker.id", ""))
+    owner = next((one for one in files if one.node_id == node_id), None)
     return files[0] if owner is None and len({one.node_id for one in files}) == 1 else owner
 
 
@@ -86,27 +86,27 @@ def _directory(
 
 
 def _cluster_id(survey: Survey) -> Iterator[Outcome]:
-    told = survey.json("/cluster/id").get("id")
-    if not isinstance(told, str) or not told:
+    cluster_id = survey.json("/cluster/id").get("id")
+    if not isinstance(cluster_id, str) or not cluster_id:
         return
-    if not is_uuid(told):
+    if not is_uuid(cluster_id):
         yield finding(
             "B18",
             "/cluster/id",
-            f"{told} is no UUID in base64",
+            f"{cluster_id} is no UUID in base64",
             "no controller can be formatted for this cluster: kafka-storage and kraft-bridge "
             "format refuse such an id",
             "while all brokers are down, give the cluster an id in that form, in /cluster/id and "
             "in each meta.properties",
             "StorageTool",
         )
-    elif told.startswith("-"):
+    elif cluster_id.startswith("-"):
         yield finding(
             "B18",
             "/cluster/id",
-            f"{told} begins with a dash",
+            f"{cluster_id} begins with a dash",
             "a command line takes it for an option: kafka-storage fails, or formats another id",
-            f"write --cluster-id={told}, with an equals sign",
+            f"write --cluster-id={cluster_id}, with an equals sign",
             "KAFKA-15754",
             Severity.INFO,
         )
@@ -132,15 +132,15 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
             "restore the file",
         )
     key = "broker.id" if version == 0 else "node.id"
-    told, mine = number(meta.get(key, "")), one.node_id
-    if mine is not None and told is not None and told != mine:
+    written, mine = number(meta.get(key, "")), one.node_id
+    if mine is not None and written is not None and written != mine:
         yield _B18(
             one.at("meta.properties"),
-            f"{key} {told} in {where}, and the file says {mine}",
+            f"{key} {written} in {where}, and the file says {mine}",
             "the node does not start: the folder is another node's",
             "give the node its own folder, or its own id",
         )
-    if meta.get(key) and told is None:
+    if meta.get(key) and written is None:
         yield _B18(
             one.at("meta.properties"),
             f"{key} {meta[key]!r} in {where} is no id",
@@ -200,15 +200,15 @@ def principals(survey: Survey) -> Iterator[Outcome]:
     unknown: set[str] = set()
     for controller in guarded:
         users = super_users(controller)
-        told: set[str] = set()
+        reported: set[str] = set()
         for one in callers:
             principal = principal_of(one, one.names(NAMES)[0])
             if principal is None and (not users or _no_subject(one, users)):
                 principal = A_SUBJECT
             if principal is None:
                 unknown.add(one.name)
-            elif principal not in users | told and not _let_in(survey, controller, principal):
-                told.add(principal)
+            elif principal not in users | reported and not _let_in(survey, controller, principal):
+                reported.add(principal)
                 yield _refused(survey, controller, one, principal)
     for name in sorted(unknown):
         yield NotRun("B19", f"{name} does not say its principal on the controllers' listener")
@@ -216,7 +216,7 @@ def principals(survey: Survey) -> Iterator[Outcome]:
 
 
 def _let_in(survey: Survey, controller: Properties, principal: str) -> bool:
-    """Whether a controller lets in who is none of its super users, before the copy and after it."""
+    """Whether a controller lets in a caller that is no super user, before the copy and after it."""
     now = standing(survey)
     copied = now.in_kraft and now.complete
     if copied and granted_cluster_action(survey, principal):
@@ -269,7 +269,7 @@ def _refused(survey: Survey, controller: Properties, one: Properties, principal:
 def _back(survey: Survey) -> Iterator[Outcome]:
     """The controllers' requests to the brokers, which need ClusterAction there."""
     controllers = [one for one in survey.all_files if one.is_controller]
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for one in survey.brokers:
         authorizer = one.get(AUTHORIZER)
         if one.is_untouched or authorizer not in ACL_AUTHORIZERS:
@@ -278,9 +278,9 @@ def _back(survey: Survey) -> Iterator[Outcome]:
             principal = principal_of(controller, one.inter_broker_listener, between_brokers=True)
             if principal is None or principal in super_users(one) or _open(survey, one, principal):
                 continue
-            if granted_cluster_action(survey, principal) or (one.name, principal) in told:
+            if granted_cluster_action(survey, principal) or (one.name, principal) in reported:
                 continue
-            told.add((one.name, principal))
+            reported.add((one.name, principal))
             yield _B19(
                 one.at(SUPER_USERS),
                 f"does not name {principal}, as which {controller.name} calls the brokers",
@@ -296,7 +296,7 @@ def super_users(one: Properties) -> frozenset[str]:
 
 
 def principal_of(one: Properties, listener: str, *, between_brokers: bool = False) -> str | None:
-    """The principal of a node that connects to a listener; None if its file does not say it.
+    """The principal of a node that connects to a listener; None if its file does not show it.
 
     Of TLS it is in a certificate, which is not read; of Kerberos the first part of the name.
     """
@@ -310,7 +310,7 @@ def principal_of(one: Properties, listener: str, *, between_brokers: bool = Fals
     which = "inter.broker" if between_brokers else "controller"
     mechanism = one.get(f"sasl.mechanism.{which}.protocol") or "GSSAPI"
     prefix = f"listener.name.{listener.lower()}."
-    told = (
+    jaas_config = (
         one.get(f"{prefix}{mechanism.lower()}.sasl.jaas.config")
         or one.get(f"{prefix}sasl.jaas.config")
         or one.get("sasl.jaas.config")
@@ -318,7 +318,7 @@ def principal_of(one: Properties, listener: str, *, between_brokers: bool = Fals
     if mechanism == "OAUTHBEARER":
         return None
     try:
-        options = jaas.one_module(told).options
+        options = jaas.one_module(jaas_config).options
     except ValueError:
         return None
     kerberos = mechanism == "GSSAPI"

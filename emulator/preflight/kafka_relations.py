@@ -64,7 +64,7 @@ def contradictions(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """
     number = _NumbersOfFile(values)
     for key, (valid, why) in _ALONE.items():
-        if key in values and (told := number.of(key, None)) is not None and not valid(told):
+        if key in values and (value := number.of(key, None)) is not None and not valid(value):
             yield key, why
     for lesser, low, greater, high in _NOT_ABOVE:
         if lesser not in values and greater not in values:
@@ -116,9 +116,12 @@ def _metadata_log(number: _NumbersOfFile, values: Mapping[str, str]) -> Iterator
     if not trim(values.get("process.roles", "")) and enabled != "true":
         return
     least, size = "metadata.log.segment.min.bytes", "metadata.log.segment.bytes"
-    low, told = number.of(least, 8 * _MIB), number.of(size, 1024 * _MIB)
-    if low is not None and told is not None and told < low:
-        yield (size if size in values else least), f"{size} ({told}) may not be below {low}"
+    low, segment_bytes = number.of(least, 8 * _MIB), number.of(size, 1024 * _MIB)
+    if low is not None and segment_bytes is not None and segment_bytes < low:
+        yield (
+            (size if size in values else least),
+            f"{size} ({segment_bytes}) may not be below {low}",
+        )
 
 
 class _NumbersOfFile:

@@ -212,8 +212,8 @@ def why_refused(key: str, text: str) -> str:
         kind, least, most = NUMBERS[key].split()
         return _number(kind, least, most, text)
     if key in NAMES:
-        told = java_text.items(text) if key in LISTS else (text,)
-        if set(told) - set(NAMES[key]):
+        names = java_text.items(text) if key in LISTS else (text,)
+        if set(names) - set(NAMES[key]):
             return f"Kafka takes {', '.join(NAMES[key])}"
     return ""
 

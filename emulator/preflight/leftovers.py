@@ -44,7 +44,7 @@ TOOLS: Final = {
     "strimzi": "Strimzi's topic operator",
 }
 RECENT_MS: Final = 30 * 24 * 3_600_000
-"""Offsets that nobody has committed for so long are a remainder."""
+"""Offsets that no group has committed for so long are a remainder."""
 OFFSET_DEPTH: Final = len("/consumers/GROUP/offsets/TOPIC/PARTITION".split("/")) - 1
 """Slashes in the path of an offset; the znode of its topic, which may have data too, has fewer."""
 
@@ -117,12 +117,12 @@ def old_consumers(survey: Survey) -> Iterator[Outcome]:
             and survey.read_at_ms - max(times) > RECENT_MS
             and not alive
         )
-        said = f"{several(len(alive), 'member')} connected; " if alive else ""
+        connected = f"{several(len(alive), 'member')} connected; " if alive else ""
         last = ", the last more than 30 days ago" if quiet else ""
         yield finding(
             "W17",
             root,
-            f"{said}offsets of {several(len(offsets), 'partition')} in ZooKeeper{last}",
+            f"{connected}offsets of {several(len(offsets), 'partition')} in ZooKeeper{last}",
             "not migrated: without ZooKeeper this group has no offsets, and its consumers stop",
             "none, if nobody uses the group; else use a consumer that commits to Kafka, and carry "
             "its offsets over with kafka-consumer-groups --reset-offsets",

@@ -49,7 +49,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """One ``server.properties``: its name, its content, and what its folders say.
+    """One ``server.properties``: its name, its content, and that of its folders.
 
     ``meta``: the first ``meta.properties`` found; ``metas``: all of them, by folder; ``unread``:
     why one could not be read, by folder.
@@ -99,9 +99,9 @@ class Properties:
 
     @property
     def principal_builder(self) -> str:
-        """The class that says who a caller is; empty for Kafka's own."""
-        told = self.get(BUILDER)
-        return "" if told == DEFAULT_BUILDER else told
+        """The class that builds a caller's principal; empty for Kafka's own."""
+        builder = self.get(BUILDER)
+        return "" if builder == DEFAULT_BUILDER else builder
 
     @property
     def is_controller(self) -> bool:
@@ -186,7 +186,7 @@ class Properties:
         written = self.written_protocols
         if PROTOCOL_MAP in self.values:
             # Kafka's names of listeners are in upper case, whatever the file says (ListenerName).
-            return {**written, **{name.upper(): told for name, told in written.items()}}
+            return {**written, **{name.upper(): protocol for name, protocol in written.items()}}
         controllers = self.names(NAMES)
         named = (one.partition("://")[0].upper() for one in self.names("listeners"))
         used = {*controllers, *named}
@@ -231,8 +231,8 @@ class Properties:
         """
         names = self.names(NAMES)
         own = (self.voter_addresses or {}).get(-1 if self.node_id is None else self.node_id)
-        told = self.listeners("advertised.listeners")
-        found = [HostPort(one.host, one.port) for one in told if one.name in names]
+        listeners = self.listeners("advertised.listeners")
+        found = [HostPort(one.host, one.port) for one in listeners if one.name in names]
         found = [*([own] if own else []), *found] or list(self.bootstrap_servers or ())
         if not found:
             found = [HostPort(one.host, one.port) for one in self.listeners() if one.name in names]

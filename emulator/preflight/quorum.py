@@ -117,9 +117,9 @@ def _begins_with(survey: Survey) -> Iterator[Outcome]:
 
 def _format_with(survey: Survey) -> str:
     """What a controller's folder is to be formatted with; empty if no broker's file is given."""
-    told = {file.protocol.name for file in survey.brokers if file.protocol is not None}
-    if len(told) == 1:
-        (name,) = told
+    protocols = {file.protocol.name for file in survey.brokers if file.protocol is not None}
+    if len(protocols) == 1:
+        (name,) = protocols
         return f". Format each with -r {name}: brokers have {IBP}={name}"
     if not survey.brokers:
         return ""
@@ -130,11 +130,11 @@ def _identity(survey: Survey, one: ControllerFolder, seen: dict[int, str]) -> It
     files = {file.node_id: file for file in survey.all_files if file.is_controller}
     node_id = one.node_id
     if node_id is None or (files and node_id not in files):
-        told = ", ".join(str(x) for x in sorted(x for x in files if x is not None))
+        ids = ", ".join(str(x) for x in sorted(x for x in files if x is not None))
         yield _B15(
             one.name,
             f"node.id {one.meta.get('node.id', 'missing')}, and the controllers' files have "
-            f"{told or 'none'}",
+            f"{ids or 'none'}",
             "no controller starts with this folder",
             "give the file of this controller too, or format the folder with its node.id",
         )
@@ -188,8 +188,8 @@ def _levels(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
             "the controller refuses to migrate",
             "format it with --release-version of the brokers' inter.broker.protocol.version",
         )
-    told = {file.protocol for file in survey.brokers if file.protocol is not None}
-    for version in sorted(told, key=lambda version: version.level):
+    versions = {file.protocol for file in survey.brokers if file.protocol is not None}
+    for version in sorted(versions, key=lambda version: version.level):
         if version.level != level:
             yield _B15(
                 one.name,
@@ -200,7 +200,7 @@ def _levels(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
                 f"format the controllers with --release-version {version.name}, or set {IBP} on "
                 "the brokers to the controllers' version",
             )
-    if not told:
+    if not versions:
         yield NotRun("B15", f"no broker's file says {IBP}: {one.name} has {level_name(level)}")
 
 

@@ -51,20 +51,20 @@ def chroot(survey: Survey) -> Iterator[Outcome]:
     # A KRaft broker's file has it without effect.
     files = [one for one in survey.all_files if not one.is_kraft_broker]
     every = ((one, _chroot(one)) for one in files)
-    told = [(one, path) for one, path in every if path is not None]
+    chroots = [(one, path) for one, path in every if path is not None]
     for one in files:
         if one.provides(CONNECT):
             why = f"{one.name} takes {CONNECT} from a config provider, which is not asked here"
             yield NotRun("B20", why)
-    if not told:
+    if not chroots:
         yield NotRun("B20", f"no {CONNECT} in the files given")
         return
     ours, other = survey.chroot, "the tree that was read"
     if survey.round_trips is None and not ours:
-        # A dump does not say below which chroot it was read: the controllers are to have one tree.
-        first, ours = next(((x, y) for x, y in told if x in survey.controllers), told[0])
+        # A dump does not show below which chroot it was read: the controllers are to have one tree.
+        first, ours = next(((x, y) for x, y in chroots if x in survey.controllers), chroots[0])
         other = first.name
-    for one, path in told:
+    for one, path in chroots:
         if path != ours:
             yield _B20(
                 one.at(CONNECT),
@@ -155,7 +155,7 @@ def _to_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
     Kafka's controller looks for it among the endpoints that a broker registered
     (``MigrationPropagator``).
     """
-    told = one.inter_broker_listener
+    listener = one.inter_broker_listener
     by_file = {x.node_id: names for x in survey.brokers if (names := _listener_names(x))}
     live: dict[int | None, frozenset[str]] = {
         x: names for x in survey.live_brokers if (names := survey.broker_listeners(x))
@@ -163,11 +163,11 @@ def _to_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
     lacking, doubtful = [], []
     for broker_id in sorted(by_file.keys() | live.keys(), key=lambda x: -1 if x is None else x):
         known = [some[broker_id] for some in (by_file, live) if broker_id in some]
-        if not any(told in names for names in known):
+        if not any(listener in names for names in known):
             lacking.append(broker_id)
-        elif not all(told in names for names in known):
+        elif not all(listener in names for names in known):
             doubtful.append(broker_id)
-    how = one.get(BETWEEN) or f"not set, so {told}"
+    how = one.get(BETWEEN) or f"not set, so {listener}"
     if lacking:
         yield _B21(
             one.at(BETWEEN),
@@ -175,7 +175,7 @@ def _to_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
             "the controller cannot send them their leaders and their metadata",
             "name the listener between brokers, as on the brokers",
         )
-    elif named := {x.inter_broker_listener for x in survey.brokers} - {told}:
+    elif named := {x.inter_broker_listener for x in survey.brokers} - {listener}:
         yield _B21(
             one.at(BETWEEN),
             f"{how}; brokers have {listed(sorted(named))}",
@@ -208,7 +208,7 @@ def _brokers(ids: Sequence[int | None]) -> str:
 
 
 def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
-    """Whether a controller speaks the protocol of that listener, and its login is accepted."""
+    """Whether a controller has the security protocol of that listener, and a login it accepts."""
     name = one.inter_broker_listener
     mine = one.inter_broker_protocol
     if mine not in SECURITY_PROTOCOLS:
@@ -353,7 +353,7 @@ def _scram(survey: Survey, one: Properties) -> Iterator[Outcome]:
     if now.in_kraft and now.complete:
         return  # the users were copied
     user = (principal_of(one, one.names(NAMES)[0]) or "").removeprefix("User:")
-    if any(number == how and user in {"", told} for x in survey.folders for told, how in x.users):
+    if any(number == how and user in {"", name} for x in survey.folders for name, how in x.users):
         return
     yield _B22(
         one.at(CONTROLLER_MECHANISM),

@@ -96,7 +96,7 @@ def kafka4(survey: Survey) -> Iterator[Outcome]:
                 f"controllers of {text} do not start below 7 (3.3-IV3)",
                 "kafka-features upgrade --release-version 3.9, once the migration is finalised",
             )
-    # What a node has now is judged only if it has no target.
+    # The file that a node has now is judged only if no target file is given for it.
     future = {one.node_id for one in survey.targets}
     present = [one for one in survey.properties if one.node_id not in future]
     for one in (*survey.targets, *present):
@@ -140,11 +140,11 @@ def _properties(one: Properties, release: tuple[int, int], text: str) -> Iterato
                 "remove it before the upgrade",
             )
     for key, (since, least) in LEAST.items():
-        told = one.get(key)
-        if release >= since and _WHOLE.fullmatch(told) and int(told) < least:
+        value = one.get(key)
+        if release >= since and _WHOLE.fullmatch(value) and int(value) < least:
             yield _W18(
                 one.at(key),
-                f"{told}: {text} refuses less than {least:,}",
+                f"{value}: {text} refuses less than {least:,}",
                 "the node does not start",
                 f"remove it, or set it to {least} or more",
             )

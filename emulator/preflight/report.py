@@ -84,7 +84,7 @@ def run(survey: Survey) -> PreflightReport:
     for rule in rules():
         for one in rule.check(survey):
             if isinstance(one, Finding):
-                # Of what could not be read nothing is known, not even that it is missing.
+                # Nothing is known of a znode that could not be read, not even that it is missing.
                 if one.code == contents.CLOSED or not survey.is_closed(one.znode):
                     findings.append(one)
             else:

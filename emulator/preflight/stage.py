@@ -3,8 +3,8 @@
 The tree alone shows who holds ``/controller`` and how far ``/migration`` says that ZooKeeper has
 followed a log. It cannot show that this log is the one of the controllers given: a KRaft controller
 that was formatted again claims ``/controller`` with the same id, skips the copy because
-``/migration`` is complete, and later empties ZooKeeper. Only a controller's folder tells the two
-apart, so without one a complete ``/migration`` is always a blocker.
+``/migration`` is complete, and later empties ZooKeeper. Only a controller's folder shows which
+log it is, so without one a complete ``/migration`` is always a blocker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StageFound:
     """The stage, one sentence about it, and what shows it.
 
     ``shown``: a controller's folder confirms it. ``mark``: ``/migration``; ``holder``: of
-    ``/controller``, None when nobody holds it.
+    ``/controller``, None if there is no such znode.
     """
 
     stage: MigrationStage
@@ -63,7 +63,7 @@ class StageFound:
 
     @property
     def unreadable(self) -> bool:
-        """Whether a znode that tells the stage cannot be read."""
+        """Whether a znode that shows the stage cannot be read."""
         return self.stage is MigrationStage.UNREADABLE
 
     @property
@@ -113,9 +113,9 @@ def _stage(
             f"{where}, and /migration names no offset yet",
             follows is not None,
         )
-    said = f"{where}; /migration is at offset {mark.kraft_metadata_offset}{_silence(survey)}"
+    mark_text = f"{where}; /migration is at offset {mark.kraft_metadata_offset}{_silence(survey)}"
     if not survey.live_brokers:
-        text = f"{said}; no broker is in ZooKeeper mode any more"
+        text = f"{mark_text}; no broker is in ZooKeeper mode any more"
         if follows is None and _quiet_ms(survey) < SILENT_MS:
             return MigrationStage.DUAL_WRITE, text, False
         if follows is None:
@@ -128,31 +128,35 @@ def _stage(
     if follows is not None:
         return (
             MigrationStage.DUAL_WRITE,
-            f"{said}, and the log in {follows.name} holds that offset",
+            f"{mark_text}, and the log in {follows.name} holds that offset",
             True,
         )
-    return MigrationStage.DUAL_WRITE, f"{said}; no folder given shows that log", False
+    return MigrationStage.DUAL_WRITE, f"{mark_text}; no folder given shows that log", False
 
 
 def _in_zookeeper(
     survey: Survey, mark: MigrationZnode, holder: ControllerZnode | None
 ) -> tuple[MigrationStage, str, bool]:
-    who = "nobody" if holder is None else f"broker {holder.broker_id} in ZooKeeper mode"
+    holder_text = "nobody" if holder is None else f"broker {holder.broker_id} in ZooKeeper mode"
     if mark.kraft_metadata_offset >= 0:
         stage = MigrationStage.EMPTIED if emptied(survey) else MigrationStage.ROLLED_BACK
         what = "every topic is gone from ZooKeeper, and " if stage is MigrationStage.EMPTIED else ""
         text = (
-            f"{what}{who} holds /controller, and /migration is left, at offset "
+            f"{what}{holder_text} holds /controller, and /migration is left, at offset "
             f"{mark.kraft_metadata_offset}"
         )
         return stage, text, False
     if migration.PATH in survey.nodes:
         return (
             MigrationStage.PREPARED,
-            f"{who} holds /controller; controllers have made /migration",
+            f"{holder_text} holds /controller; controllers have made /migration",
             False,
         )
-    return MigrationStage.NOT_BEGUN, f"{who} holds /controller, and there is no /migration", False
+    return (
+        MigrationStage.NOT_BEGUN,
+        f"{holder_text} holds /controller, and there is no /migration",
+        False,
+    )
 
 
 def emptied(survey: Survey) -> bool:
@@ -164,8 +168,10 @@ def emptied(survey: Survey) -> bool:
     if survey.children("/brokers/topics"):
         return False
     changes = (survey.json(path) for path, _ in survey.below("/config/changes"))
-    told = any(str(one.get("entity_path", "")).startswith("topics/") for one in changes)
-    return root.child_changes > 0 or told or bool(survey.children("/config/topics"))
+    topics_configured = any(
+        str(one.get("entity_path", "")).startswith("topics/") for one in changes
+    )
+    return root.child_changes > 0 or topics_configured or bool(survey.children("/config/topics"))
 
 
 def _follows(survey: Survey, mark: MigrationZnode) -> ControllerFolder | None:
@@ -183,7 +189,7 @@ def _follows(survey: Survey, mark: MigrationZnode) -> ControllerFolder | None:
 
 
 def _quiet_ms(survey: Survey) -> float:
-    """How long nobody has written ``/migration``; infinite if it is not known."""
+    """How long ``/migration`` has not been written; infinite if it is not known."""
     node = survey.nodes.get(migration.PATH)
     if node is None or node.mtime_ms is None or survey.read_at_ms is None:
         return math.inf
@@ -330,12 +336,12 @@ def not_emptied(survey: Survey) -> Iterator[Outcome]:
     now = standing(survey)
     root = survey.nodes.get("/brokers/topics")
     left = len(survey.children("/config/topics"))
-    told = "missing, and brokers are alive" if root is None else ""
+    missing = "missing, and brokers are alive" if root is None else ""
     yield finding(
         "B14",
         "/brokers/topics",
         # Whoever deletes a topic by Kafka deletes its config too.
-        told
+        missing
         or (
             f"empty, and {left} topics still have a config in /config/topics"
             if left
@@ -345,5 +351,5 @@ def not_emptied(survey: Survey) -> Iterator[Outcome]:
         "brokers then delete or rename the folders of partitions that they still hold",
         "stop the controllers and the brokers; restore ZooKeeper from a backup that has the topics",
         "KAFKA-17146",
-        None if told or now.complete or now.in_kraft or left else Severity.INFO,
+        None if missing or now.complete or now.in_kraft or left else Severity.INFO,
     )

@@ -119,7 +119,7 @@ def _ids(one: Properties) -> Iterator[Outcome]:
             _STOPS,
             f"write the id that {ROLES}=controller is to have, in digits",
         )
-    elif len({told if (x := number(told)) is None else x for told in ids.values()}) > 1:
+    elif len({text if (x := number(text)) is None else x for text in ids.values()}) > 1:
         yield _B23(
             one.at("node.id"),
             f"{ids['node.id']}, and broker.id={ids['broker.id']}",
@@ -141,10 +141,10 @@ def _control_plane(one: Properties) -> Iterator[Outcome]:
         yield _B23(
             one.at(key), f"{name} is the listener between brokers too", _STOPS, "name another one"
         )
-    elif name not in (told := sorted({end.name for end in advertised(one)})):
+    elif name not in (names := sorted({end.name for end in advertised(one)})):
         yield _B23(
             one.at(key),
-            f"{name} is not among the advertised listeners {', '.join(told)}",
+            f"{name} is not among the advertised listeners {', '.join(names)}",
             _STOPS,
             "name one of them, or remove it",
         )

@@ -32,7 +32,7 @@ class DumpedZnode:
     data: bytes | None
     version: int = 0
     ephemeral: bool | None = None
-    """None: the dump does not say."""
+    """None: the dump does not have it."""
     acl: tuple[tuple[int, str, str], ...] = ((31, *OPEN),)
     mtime_ms: int | None = None
     """When its data was last written; None: not in the dump."""
@@ -74,7 +74,7 @@ class Survey:
     closed: frozenset[str] = frozenset()
     """Paths that could not be read for want of rights; what is below them is unknown too."""
     closed_to: str = ""
-    """Who could not read them, if the controllers will have that login; empty: another one."""
+    """The login that could not read them, if it is the controllers' too; empty: another login."""
     decodes: bool = True
     """Whether encoded passwords can be decoded here: the extra ``passwords`` is installed."""
 
@@ -147,8 +147,8 @@ class Survey:
     @property
     def version(self) -> MetadataVersion:
         """The controllers' metadata.version, which must equal the brokers'."""
-        told = [one.protocol for one in self.brokers]
-        return min((one for one in told if one), key=lambda one: one.level, default=LATEST)
+        protocols = [one.protocol for one in self.brokers]
+        return min((one for one in protocols if one), key=lambda one: one.level, default=LATEST)
 
     @cached_property
     def pending(self) -> frozenset[str]:
@@ -189,9 +189,9 @@ class Survey:
     @cached_property
     def controller_ids(self) -> frozenset[int]:
         """Node ids of the quorum, from the properties files and the controllers' folders."""
-        told = [one.node_id for one in self.all_files if one.is_controller]
-        told += [one.node_id for one in self.folders]
-        ids = {one for one in told if one is not None}
+        node_ids = [one.node_id for one in self.all_files if one.is_controller]
+        node_ids += [one.node_id for one in self.folders]
+        ids = {one for one in node_ids if one is not None}
         return frozenset(ids.union(*(one.voters for one in self.all_files)))
 
     @cached_property

@@ -117,7 +117,7 @@ def _quorum(one: Properties) -> Iterator[Outcome]:
 def _listeners(one: Properties) -> Iterator[Outcome]:
     for found in (*problems(one), *between(one), *unmapped(one)):
         yield _B17(one.at(found.key), found.fact, "the node does not start", found.remedy)
-    names, told = set(controller_names(one)), parsed(one.get(ADVERTISED))[0]
+    names, ends = set(controller_names(one)), parsed(one.get(ADVERTISED))[0]
     for name in sorted(names & {end.name for end in listening(one)}):
         yield _B17(
             one.at(LISTENERS),
@@ -125,7 +125,7 @@ def _listeners(one: Properties) -> Iterator[Outcome]:
             "the node does not start: it has process.roles=broker only",
             f"remove {name} from {LISTENERS}",
         )
-    for name in sorted(names & {end.name for end in told}):
+    for name in sorted(names & {end.name for end in ends}):
         yield _B17(
             one.at(ADVERTISED),
             f"{name} is a listener of controllers",
@@ -177,7 +177,7 @@ def _metadata_folder(survey: Survey, one: Properties) -> Iterator[Outcome]:
 
 
 def _metadata_log(one: Properties) -> str:
-    """The folder of a node's metadata log; empty if its file does not say."""
+    """The folder of a node's metadata log; empty if its file does not name one."""
     own = one.get("metadata.log.dir")
     return normpath(own) if own else next(iter(one.folders), "")
 
@@ -295,5 +295,5 @@ def _addresses(before: Properties, one: Properties) -> Iterator[Outcome]:
 
 def _advertised(one: Properties) -> list[Listener]:
     names = {*one.names(NAMES), one.get("control.plane.listener.name").upper()}
-    told = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
-    return [x for x in told.values() if x.name.upper() not in names]
+    listeners = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
+    return [x for x in listeners.values() if x.name.upper() not in names]

@@ -39,33 +39,33 @@ def own_places(survey: Survey) -> Iterator[Outcome]:
     # A file without an id may be that of any target.
     replaced = {None, *(one.node_id for one in survey.targets)}
     later = [one for one in survey.properties if one.node_id not in replaced]
-    told: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
     for files in (survey.properties, [*survey.targets, *later]):
         for first, second in combinations([_place(one) for one in files], 2):
             mine = first.file.node_id
             if mine is not None and mine == second.file.node_id:
                 continue  # B05 and B17 say so
             for found in (*_addresses(first, second), *_machine(first, second)):
-                if (key := (found.znode, found.fact, found.consequence)) not in told:
-                    told.add(key)
+                if (key := (found.znode, found.fact, found.consequence)) not in reported:
+                    reported.add(key)
                     yield found
     yield from _registered(survey)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a node needs for itself: where it is told to be, the machine, its ports and folders."""
+    """What a node needs for itself: its advertised addresses, machine, ports and folders."""
 
     file: Properties
-    told: Mapping[tuple[str, int], ListenerAddress]
+    addresses: Mapping[tuple[str, int], ListenerAddress]
     hosts: frozenset[str]
     bound: tuple[ListenerAddress, ...]
     folders: frozenset[str]
 
 
 def _place(one: Properties) -> _Place:
-    told = [] if one.is_controller else advertised(one)
-    known = {(end.host.lower(), end.port): end for end in told if end.port and not end.wildcard}
+    ends = [] if one.is_controller else advertised(one)
+    known = {(end.host.lower(), end.port): end for end in ends if end.port and not end.wildcard}
     keys = ("log.dirs" if one.names("log.dirs") else "log.dir", "metadata.log.dir")
     folders = [path for key in keys if not one.provides(key) for path in one.names(key)]
     paths = frozenset(path.rstrip("/") or "/" for path in folders)
@@ -73,10 +73,10 @@ def _place(one: Properties) -> _Place:
 
 
 def _addresses(first: _Place, second: _Place) -> Iterator[Finding]:
-    for key in sorted(first.told.keys() & second.told.keys()):
+    for key in sorted(first.addresses.keys() & second.addresses.keys()):
         yield _B24(
             second.file.at("advertised.listeners"),
-            f"{second.told[key].host}:{key[1]}, as {first.file.name} has",
+            f"{second.addresses[key].host}:{key[1]}, as {first.file.name} has",
             "clients reach one of the two brokers at the address of both; in ZooKeeper mode the "
             "second does not start",
             "advertise each broker at an address of its own",
@@ -84,7 +84,7 @@ def _addresses(first: _Place, second: _Place) -> Iterator[Finding]:
 
 
 def _machine(first: _Place, second: _Place) -> Iterator[Finding]:
-    """Nodes of one machine, as far as their files say that they are."""
+    """Nodes of one machine, as far as their files show it."""
     if not first.hosts & second.hosts:
         return
     for port in sorted({x.port for x in first.bound for y in second.bound if _clash(x, y)}):

@@ -73,13 +73,13 @@ def addresses(survey: Survey) -> Iterator[Outcome]:
 
 
 def _doubled(one: Properties) -> list[Outcome]:
-    """Ids that stand in the voters twice: of them Kafka takes the last."""
-    told: dict[str, list[str]] = {}
+    """Ids that the voters name twice: Kafka takes the last address of such an id."""
+    by_node_id: dict[str, list[str]] = {}
     for entry in one.names(VOTERS):
         node_id, at, address = entry.partition("@")
         if not at or not node_id.isdigit() or not _ADDRESS.fullmatch(address):
             return []
-        told.setdefault(node_id, []).append(address)
+        by_node_id.setdefault(node_id, []).append(address)
     return [
         _B16(
             one.at(VOTERS),
@@ -88,7 +88,7 @@ def _doubled(one: Properties) -> list[Outcome]:
             "name each controller once",
             None if len(set(some)) > 1 else Severity.WARNING,
         )
-        for node_id, some in told.items()
+        for node_id, some in by_node_id.items()
         if len(some) > 1
     ]
 
@@ -99,7 +99,7 @@ def _malformed(one: Properties, key: str) -> bool:
     if (one.voter_addresses if voters else one.bootstrap_servers) is None:
         return True
     entries = [trim(part) for part in text.split(",")] if text else []
-    # Of a server Kafka takes what is behind the last odd character.
+    # Kafka takes the part of a server that is behind the last odd character.
     addresses = [part.partition("@")[2] if voters else part.rpartition("@")[2] for part in entries]
     return not all(_ADDRESS.fullmatch(there) for there in addresses)
 
@@ -120,8 +120,8 @@ def _one_address(one: Properties) -> Iterator[Outcome]:
 def _own_port(one: Properties) -> Iterator[Outcome]:
     own = (one.voter_addresses or {}).get(-1 if one.node_id is None else one.node_id)
     names = one.names(NAMES)
-    told = [*one.listeners(), *one.listeners("advertised.listeners")]
-    ports = {listener.port for listener in told if listener.name in names}
+    listeners = [*one.listeners(), *one.listeners("advertised.listeners")]
+    ports = {listener.port for listener in listeners if listener.name in names}
     if own is not None and ports and own.port not in ports:
         yield _B16(
             one.at(VOTERS),

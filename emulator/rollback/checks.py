@@ -90,12 +90,12 @@ def _stage(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             _BLOCKER,
         )
     cluster_id = seen.survey.json("/cluster/id").get("id")
-    for name, told in seen.clusters:
-        if cluster_id and told and told != cluster_id:
+    for name, other_id in seen.clusters:
+        if cluster_id and other_id and other_id != cluster_id:
             yield finding(
                 "R03",
                 name,
-                f"is of cluster {told}, and this is the ZooKeeper of {cluster_id}",
+                f"is of cluster {other_id}, and this is the ZooKeeper of {cluster_id}",
                 "controllers of another cluster would be stopped",
                 "give the files and the ZooKeeper of one cluster",
                 "",
@@ -115,7 +115,7 @@ def _stage(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
 
 
 def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
-    """R04: brokers in KRaft mode; nobody who could be elected."""
+    """R04: brokers in KRaft mode; no broker that could be elected."""
     if phase not in _BEFORE:
         return
     for broker_id in seen.in_kraft_mode:
@@ -161,7 +161,7 @@ def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
 
 
 def _controllers(seen: Situation, phase: RollbackPhase, *, stopped: bool) -> Iterator[Finding]:
-    """R07: who runs, and who cannot be asked."""
+    """R07: controllers that run, and those that cannot be asked."""
     if phase not in {*_BEFORE, RollbackPhase.RELEASED, RollbackPhase.ROLLED_BACK}:
         return
     if not seen.controllers and phase in _BEFORE:
@@ -207,7 +207,7 @@ def epoch_min(seen: Situation) -> int:
         for path, node in survey.below("/brokers/topics")
         if path.endswith("/state") and node.data is not None
     ]
-    # What no broker can read is no epoch.
+    # A value that no broker can read is no epoch.
     return max((x for x in found if isinstance(x, int) and x < EPOCH_MAX - 1), default=-1)
 
 
@@ -298,8 +298,8 @@ def _meta(seen: Situation) -> Iterator[Finding]:
     """R10: meta.properties of the brokers' folders."""
     for one in seen.broker_folders:
         version = one.meta.get("version", "")
-        told = number(one.meta.get("broker.id" if version == "0" else "node.id", ""))
-        mine = one.node_id if one.node_id is not None else told
+        written = number(one.meta.get("broker.id" if version == "0" else "node.id", ""))
+        mine = one.node_id if one.node_id is not None else written
         if version == "1":
             yield finding(
                 "R10",
@@ -321,11 +321,11 @@ def _meta(seen: Situation) -> Iterator[Finding]:
                 "KAFKA-20762",
                 _WARNING,
             )
-        elif told != mine:
+        elif written != mine:
             yield finding(
                 "R10",
                 one.name,
-                f"broker.id {told} in meta.properties, and the file says {mine}",
+                f"broker.id {written} in meta.properties, and the file says {mine}",
                 "the broker does not start: the folder is another node's",
                 "give the broker its own folder, or its own id",
                 "",

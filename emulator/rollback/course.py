@@ -79,8 +79,8 @@ class RollbackWorld(Protocol):
     def now(self) -> float:
         """The time."""
 
-    def say(self, text: str) -> None:
-        """Tell the operator what is being done."""
+    def report(self, text: str) -> None:
+        """Print for the operator what is being done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Course:
 
 
 def plan(world: RollbackWorld, wanted: Wanted) -> tuple[Situation, Course]:
-    """Look, judge, and say the steps; nothing is changed."""
+    """Look, judge, and list the steps; nothing is changed."""
     seen = world.look()
     phase = phase_of(seen)
     findings = checks(seen, phase, stopped=wanted.stopped)
@@ -147,8 +147,8 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
                 raise AssertionError(f"{other} is refused")
         after = world.look()
         course.steps = steps(after, phase_of(after))
-        told = losses(after, phase_of(after))
-        course.findings += [one for one in told if one not in course.findings]
+        lost = losses(after, phase_of(after))
+        course.findings += [one for one in lost if one not in course.findings]
         if wanted.clear:
             _clear(world, after, course, wanted)
             if CLEARED in course.did:
@@ -183,7 +183,7 @@ def _stop(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted)
     if not seen.running:
         return None
     if course.phase is RollbackPhase.DUAL_WRITE:
-        world.say("waiting until nothing is missing in ZooKeeper")
+        world.report("waiting until nothing is missing in ZooKeeper")
         world.drain(seen, forced=wanted.accept_loss)
     ended = world.stop(seen)
     names = ", ".join(one.text for one in seen.running)
@@ -227,7 +227,7 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
             + ("" if applied else " (or somebody else did: the answer was lost)")
         )
     elif sent or not seen.marked:
-        world.say("somebody else marked /kraft_bridge meanwhile, as another rollback does")
+        world.report("somebody else marked /kraft_bridge meanwhile, as another rollback does")
     held = held and ours
     if held:
         course.ours_ms = None if ended is None else (released - ended) * 1e3
@@ -299,9 +299,9 @@ def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted
         raise CourseError(f"not cleared: {names} may run; stop it first (or say --stopped)")
     for one in seen.survey.folders:
         if one.end_offset:
-            # It has higher epochs than new folders: its controller would lead theirs.
+            # This folder has higher epochs than new ones: its controller would become their leader.
             what = "empty it, and format it, before a controller starts"
-            world.say(f"{one.name} holds a log: {what}")
+            world.report(f"{one.name} holds a log: {what}")
     for _ in range(TRIES):
         found = _found(world)
         if release.held_by_kraft(found):

@@ -25,7 +25,7 @@ ALL_AT_ONCE: Final = "stop all brokers, then start all: a broker that starts kno
 
 
 def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
-    """R05: what the controllers say that ZooKeeper lacks; R06: how it differs from a log."""
+    """R05: what ZooKeeper lacks by the controllers' status; R06: how it differs from a log."""
     if phase is RollbackPhase.DUAL_WRITE:
         if seen.without_flag is not None:
             yield _without_flag(seen.without_flag)
@@ -96,12 +96,12 @@ def _freed(seen: Situation) -> Iterator[Finding]:
             Severity.BLOCKER,
         )
     elif usable < seen.logs_needed:
-        told = [*(one.problem for one in seen.ends if one.problem), not_here(seen)]
+        problems = [*(one.problem for one in seen.ends if one.problem), not_here(seen)]
         yield finding(
             "R06",
             migration.PATH,
             f"/controller was freed by somebody else, and {usable} of {seen.quorum} logs can be "
-            f"read here, {seen.logs_needed} are needed: {'; '.join(filter(None, told))}",
+            f"read here, {seen.logs_needed} are needed: {'; '.join(filter(None, problems))}",
             "it is not known whether ZooKeeper had every change then",
             "give -c of each controller, and --log-dir of copies of the folders elsewhere",
             "",
@@ -109,7 +109,7 @@ def _freed(seen: Situation) -> Iterator[Finding]:
         )
 
 
-def _said(one: Difference) -> tuple[str, str]:
+def _fact_and_consequence(one: Difference) -> tuple[str, str]:
     if one.kind == "version":
         return (
             f"its version, {one.version}, is below the partition epoch of the log, {one.epoch}",
@@ -124,10 +124,12 @@ def _said(one: Difference) -> tuple[str, str]:
 
 
 def _too_low(seen: Situation) -> Iterator[Finding]:
-    """Versions that only now can be told: of a cluster that ran the trees were not compared."""
+    """Versions that can be compared only now: while the cluster ran, the trees were not."""
     found = [one for one in seen.differences or () if one.kind == "version"]
     for one in found[:NAMED_MAX]:
-        yield finding("R06", one.path, *_said(one), ALL_AT_ONCE, "", Severity.WARNING)
+        yield finding(
+            "R06", one.path, *_fact_and_consequence(one), ALL_AT_ONCE, "", Severity.WARNING
+        )
     if len(found) > NAMED_MAX:
         more = f"{len(found) - NAMED_MAX} more versions are too low, {len(found)} in all"
         yield finding("R06", "/", more, "", ALL_AT_ONCE, "", Severity.WARNING)
@@ -135,8 +137,8 @@ def _too_low(seen: Situation) -> Iterator[Finding]:
 
 def _too_high(seen: Situation) -> Iterator[Finding]:
     """Versions above the partition epoch; the state itself is as the log has it."""
-    told = [one for one in seen.differences or () if one.kind == _AHEAD]
-    found = [one for one in told if not _written_since(seen, one.path)]
+    ahead = [one for one in seen.differences or () if one.kind == _AHEAD]
+    found = [one for one in ahead if not _written_since(seen, one.path)]
     for one in found[:NAMED_MAX]:
         leader = seen.survey.json(one.path).get("leader")
         yield finding(
@@ -166,15 +168,15 @@ def _written_since(seen: Situation, path: str) -> bool:
 
 def not_here(seen: Situation) -> str:
     """Which logs cannot be read here, and why."""
-    told = []
+    reasons = []
     for one in seen.controllers:
         if one.copied:
-            told.append(f"{one.copied} is a copy made while {one.text} ran")
+            reasons.append(f"{one.copied} is a copy made while {one.text} ran")
         elif not one.folder:
-            told.append(f"that of {one.text} is not here")
+            reasons.append(f"that of {one.text} is not here")
     if seen.quorum > len(seen.controllers):
-        told.append(f"{seen.quorum - len(seen.controllers)} more are voters, and not given")
-    return ", ".join(told)
+        reasons.append(f"{seen.quorum - len(seen.controllers)} more are voters, and not given")
+    return ", ".join(reasons)
 
 
 def copying(seen: Situation) -> str:
@@ -217,8 +219,8 @@ def _without_flag(leader: ControllerSeen) -> Finding:
 
 def _lag(seen: Situation) -> Iterator[Finding]:
     leader = seen.leader
-    told = {} if leader is None else leader.migration
-    if not told:
+    migration_status = {} if leader is None else leader.migration
+    if not migration_status:
         yield finding(
             "R05",
             migration.PATH,
@@ -235,10 +237,10 @@ def _lag(seen: Situation) -> Iterator[Finding]:
             Severity.WARNING if seen.checked_at_the_end else Severity.BLOCKER,
         )
         return
-    lag = told.get("lag") or {}
+    lag = migration_status.get("lag") or {}
     behind = lag.get("records_without_no_ops")
     if behind is None:
-        phase, why = told.get("phase"), told.get("deposed_because")
+        phase, why = migration_status.get("phase"), migration_status.get("deposed_because")
         yield finding(
             "R05",
             migration.PATH,
@@ -258,7 +260,7 @@ def _lag(seen: Situation) -> Iterator[Finding]:
             "",
             Severity.INFO,
         )
-    for one in told.get("poisoned") or ():
+    for one in migration_status.get("poisoned") or ():
         yield finding(
             "R05",
             str(one.get("znode")),
@@ -269,7 +271,7 @@ def _lag(seen: Situation) -> Iterator[Finding]:
             "",
             Severity.BLOCKER,
         )
-    for one in told.get("left_out") or ():
+    for one in migration_status.get("left_out") or ():
         yield finding(
             "R05",
             str(one.get("znode")),
@@ -289,7 +291,7 @@ def _different(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
         yield finding(
             "R06",
             one.path,
-            *_said(one),
+            *_fact_and_consequence(one),
             "see that lag 0 was reached, or write them again once a broker is the controller"
             if unjudged
             else ""

@@ -1,7 +1,7 @@
 """What a controllers' log holds behind the offset of ``/migration``: changes not in ZooKeeper.
 
 Only the end of the log is decoded, batch headers before it are skipped: between the end of the
-controllers and the election of a broker nobody waits for this longer than some milliseconds.
+controllers and the election of a broker this may take some milliseconds only.
 """
 
 from __future__ import annotations
@@ -158,6 +158,6 @@ def counted(changes: Iterable[tuple[int, str]]) -> str:
     kinds: dict[str, int] = {}
     for _, kind in changes:
         kinds[kind] = kinds.get(kind, 0) + 1
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     total = sum(kinds.values())
-    return f"{total} record{'' if total == 1 else 's'} ({told})"
+    return f"{total} record{'' if total == 1 else 's'} ({counts})"

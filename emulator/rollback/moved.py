@@ -2,7 +2,7 @@
 
 Only what is behind the committed end that was seen is decoded: the cluster has no controller while
 this is read. The answer is careful: any record of the state counts, also one of a transaction that
-is open or aborted, and what cannot be told counts as moved.
+is open or aborted, and what is not known counts as moved.
 """
 
 from __future__ import annotations

@@ -64,19 +64,19 @@ def phase_of(seen: Situation) -> RollbackPhase:
 
 
 def _finalised(seen: Situation) -> bool:
-    told = [one.migration.get("migration_state") for one in seen.controllers]
+    reported = [one.migration.get("migration_state") for one in seen.controllers]
     logged = [one.state for one in seen.survey.folders]
-    return MigrationState.POST_MIGRATION.name in told or MigrationState.POST_MIGRATION in logged
+    return MigrationState.POST_MIGRATION.name in reported or MigrationState.POST_MIGRATION in logged
 
 
 def _copied(seen: Situation) -> bool:
     """Whether callers may have been served by the KRaft controllers."""
     logged = [one.state for one in seen.survey.folders]
-    told = [one.migration.get("migration_state") for one in seen.controllers]
+    reported = [one.migration.get("migration_state") for one in seen.controllers]
     return (
         seen.stage.complete
         or MigrationState.MIGRATION in logged
-        or MigrationState.MIGRATION.name in told
+        or MigrationState.MIGRATION.name in reported
     )
 
 

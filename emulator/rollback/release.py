@@ -75,17 +75,17 @@ def multi(found: Found, epoch_min: int, acl: tuple[ZnodeAcl, ...] = OPEN) -> Mul
 
 
 def _mark(found: Found) -> OwnZnode:
-    """What ``/kraft_bridge`` says from now on; who claimed last stays in it."""
+    """The content of ``/kraft_bridge`` from now on; it still names the last claim."""
     if found.own is not None:
         return msgspec.structs.replace(found.own, writer=own.ROLLED_BACK)
-    holder, said = found.controller, found.migration
+    holder, mark = found.controller, found.migration
     return OwnZnode(
         node_id=-1 if holder is None else holder.broker_id,
         kraft_epoch=-1 if holder is None else holder.kraft_epoch,
         zk_epoch=found.zk_epoch,
         sequence=0,
-        offset=said.kraft_metadata_offset,
-        metadata_epoch=said.kraft_metadata_epoch,
+        offset=mark.kraft_metadata_offset,
+        metadata_epoch=mark.kraft_metadata_epoch,
         writer=own.ROLLED_BACK,
     )
 

@@ -22,7 +22,7 @@ class Reached(Enum):
 def runs(held: bool | None, answer: Reached, *, own: bool) -> bool | None:
     """Whether a controller runs; None: not known.
 
-    What is not known decides nothing, so that only one who is seen to be gone counts as ended.
+    What is not known decides nothing, so only a controller that is seen to be gone counts as ended.
 
     Args:
         held: whether somebody holds the lock of its folder; None: not known, or no folder.

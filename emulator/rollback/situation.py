@@ -114,7 +114,7 @@ class Situation:
 
     @cached_property
     def stage(self) -> StageFound:
-        """Where the migration stands, as preflight says it."""
+        """The stage of the migration, as preflight finds it."""
         return standing(self.survey)
 
     @cached_property
@@ -168,13 +168,13 @@ class Situation:
     @property
     def clusters(self) -> tuple[tuple[str, str], ...]:
         """Names of controllers and folders, with the id of the cluster that each is of."""
-        told = [(one.name, one.meta.get("cluster.id", "")) for one in self.survey.folders]
-        told += [
+        found = [(one.name, one.meta.get("cluster.id", "")) for one in self.survey.folders]
+        found += [
             (one.name, str(one.status.get("cluster_id", "")))
             for one in self.controllers
             if one.status
         ]
-        return tuple(told)
+        return tuple(found)
 
     @property
     def checked_at_the_end(self) -> bool:

@@ -1,4 +1,4 @@
-"""The steps back to ZooKeeper mode, in order: who does each, what, and what it costs."""
+"""The steps back to ZooKeeper mode, in order: the actor of each, the action, and what it costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from emulator.rollback.situation import Situation
 
 
 class Actor(Enum):
-    """Who does a step."""
+    """The actor of a step."""
 
     OPERATOR = "operator"
     COMMAND = "kraft-bridge"

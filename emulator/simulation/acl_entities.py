@@ -11,7 +11,7 @@ from typing import Any, Final
 from emulator.simulation.facts import Facts
 
 TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
-"""From number 2 on."""
+"""The names of ACL resource types; the first has Kafka's number 2."""
 PLACES: Final = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
 OPERATIONS: Final = dict(
     enumerate(

@@ -1,9 +1,10 @@
 """The effects of faults, by the state of the migration driver in which they struck.
 
-The models say when something is lost, refused or repeated; whose fault it is, is judged here. A
-strike is open from its begin until the main process changes its state or ends, or until
-``AFTER_US`` after the fault has ended: what a fault loses is asked for again only then. What
-happens meanwhile counts for it if a fault of its kind can do that, and there (``REACH``).
+The models report when something is lost, refused or repeated. This module decides which fault
+caused it. A strike is open from its begin until the main process changes its state or ends, or
+until ``AFTER_US`` after the fault has ended, as a lost request is repeated only then. A loss, a
+refusal or a repetition while a strike is open counts for this strike if faults of its kind can
+cause it at that place (``REACH``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ the disk."""
 
 AFTER_US: Final = 2_000 * MS
 ELECTED_AFTER_US: Final = 8_000 * MS
-"""An election begins when a voter has not heard of its leader for two to three seconds."""
+"""An election begins when a voter has had no request of its leader for two to three seconds."""
 
 _ALL: Final[tuple[What, ...]] = ("lost", "refused", "repeated")
 _ENDED: Final = frozenset(
@@ -128,7 +129,7 @@ class Aftermath:
         self._open: list[_Open] = []
 
     def begins(self, fault: str, ended_us: Callable[[], int | None]) -> None:
-        """A fault strikes now; ``ended_us`` tells when it ended, None as long as it has not."""
+        """A fault strikes now; ``ended_us`` returns when it ended, None as long as it has not."""
         process, state = self._place()
         if state:
             struck = Struck(state, fault)
@@ -176,11 +177,11 @@ def sum_up(runs: Iterable[Iterable[Struck]]) -> Effects:
     """
     found: Effects = {}
     for strikes in runs:
-        told: dict[tuple[str, str], bool] = {}
+        hits: dict[tuple[str, str], bool] = {}
         for one in strikes:
             cell = (one.state, one.fault)
-            told[cell] = told.get(cell, False) or bool(one.effects)
-        for (state, fault), hit in told.items():
+            hits[cell] = hits.get(cell, False) or bool(one.effects)
+        for (state, fault), hit in hits.items():
             counts = found.setdefault(state, {}).setdefault(fault, {"seeds": 0, "struck": 0})
             counts["seeds"] += hit
             counts["struck"] += 1

@@ -40,7 +40,7 @@ CALM_AFTER: Final = 15
 CUTS: Final = (None, None, 0, 1, 2, 3, 4)
 """Effects before the command dies: one for each controller that is stopped, one for the release."""
 PAUSES_MS: Final = (0, 50, 500, 3_000)
-"""From a run of the command to the next one."""
+"""Pauses between two runs of the command."""
 AGAIN: Final = 0.5
 """How often somebody starts the old controllers again."""
 AGAIN_MS: Final = (500, 8_000)
@@ -158,13 +158,13 @@ class Operator:
         return int(self._world.tree.nodes[controller.EPOCH_PATH].data or b"0")
 
     def go_back(self) -> None:
-        """From the instant that is drawn to a ZooKeeper that nobody of the quorum has.
+        """Go back at the instant that is drawn, until no controller of the quorum holds ZooKeeper.
 
         Raises:
             Violated: it comes to no end, or something is not there that has to be.
         """
         self._await_the_instant()
-        self._tell(f"goes back from attempt {self._number}")
+        self._add_line(f"goes back from attempt {self._number}")
         self._world.going_back = True
         self._until(self._back, self._release)
         self._judge()
@@ -201,7 +201,7 @@ class Operator:
             why = act(self._rng)
             if not why and done():
                 return
-            self._tell(f"runs the command again: {why or 'there is nothing to do yet'}")
+            self._add_line(f"runs the command again: {why or 'there is nothing to do yet'}")
             self._pause()
         raise Violated(NAME, f"not done after {TRIES} runs of the command: {why}")
 
@@ -216,7 +216,7 @@ class Operator:
             return go(live, wanted)
         except CutOffError as cut:
             self.cuts += 1
-            self._tell(f"the command is cut off before: {cut}")
+            self._add_line(f"the command is cut off before: {cut}")
             return None
 
     def _release(self, rng: Random) -> str:
@@ -224,7 +224,7 @@ class Operator:
         course = self._run(rng, Wanted())
         if course is None:
             return "it was cut off"
-        if (why := _said(course)) and not self._marked:
+        if (why := _problem(course)) and not self._marked:
             self._start_stopped()
         return why
 
@@ -232,13 +232,13 @@ class Operator:
         for host in self._world.controllers.values():
             self._world.remove(host)
         course = self._run(rng, Wanted(clear=True))
-        return "it was cut off" if course is None else _said(course)
+        return "it was cut off" if course is None else _problem(course)
 
     def _brokers_to_zookeeper_mode(self) -> None:
         """Brokers in KRaft mode go back first, while the controllers run."""
         world = self._world
         for broker_id in world.lives.to_zookeeper_mode():
-            self._tell(f"broker {broker_id} is restarted in ZooKeeper mode")
+            self._add_line(f"broker {broker_id} is restarted in ZooKeeper mode")
         for broker in list(world.brokers.values()):
             if broker.in_kraft_mode and broker.alive:
                 world.lives.kill(broker)
@@ -253,7 +253,7 @@ class Operator:
             self._hands.wait(back, 5_000)
 
     def _start_stopped(self) -> None:
-        """As the command says: they write what is missing."""
+        """Start the stopped controllers, as the command advises: they write what is missing."""
         for host in self._world.controllers.values():
             if host.process is None or not host.process.alive:
                 host.restarts = True
@@ -275,7 +275,7 @@ class Operator:
         return not {migration.PATH, own.PATH} & self._world.tree.nodes.keys()
 
     def _judge(self) -> None:
-        """Nothing that is committed is missing, and nobody of the quorum holds anything."""
+        """No committed change is missing, and no controller of the quorum holds anything."""
         world = self._world
         holder = world.numbers(controller.PATH)
         ensure(holder.get("kraftControllerEpoch") == -1, NAME, f"/controller says {holder}")
@@ -288,7 +288,7 @@ class Operator:
             found = tree_check.differences(world.tree.nodes, log.at(log.end_offset), foreign)
             for line in found:
                 raise Violated(NAME, line)
-            self._tell(f"ZooKeeper has all of the log, through {log.facts.offset}")
+            self._add_line(f"ZooKeeper has all of the log, through {log.facts.offset}")
         else:
             self._judge_untouched()
 
@@ -313,12 +313,12 @@ class Operator:
         for path in sorted(now.keys() | world.before.keys()):
             text = f"{path} says {now.get(path)}, and said {world.before.get(path)}"
             ensure(now.get(path) == world.before.get(path), NAME, text)
-        self._tell("ZooKeeper is as it was")
+        self._add_line("ZooKeeper is as it was")
 
     # ------------------------------------------------------------- afterwards
     def _start_again(self) -> None:
         """The checkers see what the old quorum does to ZooKeeper: nothing, or it is wrong."""
-        self._tell("somebody starts the old controllers again")
+        self._add_line("somebody starts the old controllers again")
         self._start_stopped()
         self._hands.wait(lambda: False, self._rng.randint(*AGAIN_MS))
 
@@ -333,10 +333,10 @@ class Operator:
             world.remove(host)
         world.lives.end()
 
-    def _tell(self, what: str) -> None:
-        self._world.scheduler.tell("operator", what)
+    def _add_line(self, what: str) -> None:
+        self._world.scheduler.add_line("operator", what)
 
 
-def _said(course: Course) -> str:
+def _problem(course: Course) -> str:
     """Why the command did not do what it was asked for; empty: it did."""
     return course.failed or "; ".join(map(str, course.refused))

@@ -30,7 +30,7 @@ def fill(tree: ServerTree, seed: int, scenario: Scenario, before: ServerTree | N
 
 
 def _inherit(tree: ServerTree, before: ServerTree) -> None:
-    """Take over every znode of another tree, but those of sessions: nobody has one any more."""
+    """Take over every znode of another tree, but those of sessions: every session is over."""
     for path, node in before.nodes.items():
         tree.nodes[path] = replace(node, children=set(node.children))
     tree.zxid = before.zxid

@@ -1,8 +1,8 @@
 """A broker in the simulated cluster: the product's own, on the simulated network.
 
-What it is told and served is seen on its connections, and what it knows is what it would answer
-clients. A controller that forgets a registration, tells a broker out of order, or serves what must
-be taken back, breaks an invariant; so does a broker that ends without a reason.
+What a broker receives is seen on its connections. What a broker knows is what it would answer
+clients. A controller breaks an invariant if it forgets a registration, sends control requests out
+of order, or serves a record that is later truncated; so does a broker that ends without a reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LISTENER: Final = "PLAINTEXT"
 LOOPBACK: Final = bytes((127, 0, 0, 1))
 PRINCIPAL: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
 FAILED: Final = "a request failed with an internal error"
-"""The event that the log tells of a request whose handler raised."""
+"""The event of the log line about a request whose handler raised."""
 FORGOTTEN: Final = "heartbeat refused: STALE_BROKER_EPOCH"
 CLIENT_MS: Final = 3 * REQUEST_MS
 """How long clients wait: longer than a broker, which answers them."""
@@ -60,16 +60,16 @@ level is finalised that its release does not support."""
 
 
 class BrokerEyes(Protocol):
-    """Is told what a broker sees and does."""
+    """Takes what a broker receives and does."""
 
-    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
-        """It has received a control request."""
+    def control_request_received(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+        """The broker has received a control request."""
 
     def fetched(self, offset: int, leader_epoch: int, value: bytes, high_watermark: int) -> None:
-        """It was served a record of the metadata log, and told what is committed."""
+        """The broker fetched a record of the metadata log, with the high watermark."""
 
     def marked(self, high_watermark: int, leader_id: int, leader_epoch: int) -> None:
-        """It was told what is committed, and who leads."""
+        """The broker fetched the high watermark, and who leads."""
 
     def refused(self, broker: SimulatedBroker, opener: str) -> None:
         """It has closed a connection because of what came on it; ``opener`` had opened it."""
@@ -116,10 +116,10 @@ class SimulatedBroker:
         scheduler: the clock.
         network: where it listens.
         rng: all its draws.
-        eyes: is told what it sees and does.
+        eyes: takes what the broker receives and does.
     """
 
-    def __init__(  # noqa: PLR0917  # who it is, and what it runs in
+    def __init__(  # noqa: PLR0917  # its identity, and what it runs in
         self,
         broker_id: int,
         life: int,
@@ -147,11 +147,11 @@ class SimulatedBroker:
         self._granted = 0
         self._refused = 0
         self._openers: dict[int, str] = {}
-        """By connection that it has accepted."""
+        """Name of the party that opened each accepted connection."""
         self._from = ""
-        """Who has opened the connection of the newest bytes."""
+        """Name of the process that opened the connection of the newest bytes."""
         self.known_us: int | None = None
-        """When ZooKeeper had its registration: only then controllers tell brokers of it."""
+        """When ZooKeeper had its registration: from then on controllers list it to brokers."""
         self.known: KnownByBroker = (
             KnownInZooKeeperMode(config, network, rng)
             if config.zookeeper
@@ -175,7 +175,7 @@ class SimulatedBroker:
     # ---------------------------------------------------------------- what it knows
     @property
     def epoch(self) -> int:
-        """Of its registration with the quorum; -1 before it has one."""
+        """The epoch of its registration with the quorum; -1 before it has one."""
         return self.known.epoch
 
     @property
@@ -206,13 +206,13 @@ class SimulatedBroker:
             self._after(self._node.shutdown(self._scheduler.now_ms))
 
     def die(self) -> None:
-        """SIGKILL: its connections close, and nobody gets an answer any more."""
+        """SIGKILL: its connections close, and no client gets an answer any more."""
         self.alive = False
         self._network.abandon(self)
         self._direct.end()
         self._client.end()
 
-    # ---------------------------------------------------------------- who asks
+    # ---------------------------------------------------------------- its clients
     def ask(self, message: object, version: int, on_answer: OnAnswer) -> None:
         """Ask the controller as a broker does, past this one's own requests."""
         self._direct.ask(message, version, on_answer)
@@ -306,7 +306,7 @@ class SimulatedBroker:
             case Log(level, event, fields):
                 if not listed(level, event):
                     raise Violated("log-lines-listed", f"{self.name}: {effect}")
-                self._said(event, fields)
+                self._logged(event, fields)
             case Halt(exit_code, why):
                 self._halted(exit_code, why)
             case _:
@@ -318,10 +318,10 @@ class SimulatedBroker:
         self._arrived_ms.pop(conn, None)
         self._waited_ms.pop(conn, None)
 
-    # ---------------------------------------------------------------- what it says and was told
-    def _said(self, event: str, fields: dict[str, object]) -> None:
+    # ---------------------------------------------------------------- its log lines and requests
+    def _logged(self, event: str, fields: dict[str, object]) -> None:
         if event == "registered":
-            self._scheduler.tell(self.name, f"registered with epoch {fields['broker_epoch']}")
+            self._scheduler.add_line(self.name, f"registered with epoch {fields['broker_epoch']}")
         elif event == FAILED:
             raise Violated("handlers-cope", f"{self.name}: {fields}")
         elif fields.get("why") == FORGOTTEN:
@@ -329,7 +329,7 @@ class SimulatedBroker:
 
     def _halted(self, exit_code: int, why: str) -> None:
         self.die()
-        self._scheduler.tell(self.name, f"ended with {exit_code}: {why}")
+        self._scheduler.add_line(self.name, f"ended with {exit_code}: {why}")
         if "log cannot be applied" in why:
             raise Violated("served-is-durable", f"{self.name}: {why}")
         if not self.stopping and not why.startswith(EXCUSED):
@@ -342,8 +342,8 @@ class SimulatedBroker:
         if refused != self._refused:
             self._refused = refused
             self._eyes.refused(self, self._from)
-        for request, response in self.known.take_told():
-            self._eyes.told(self, request)
+        for request, response in self.known.take_control_requests():
+            self._eyes.control_request_received(self, request)
             if isinstance(response, m.LeaderAndIsrResponse) and _another_topic(response):
                 what = f"{self.name} hosts another topic of that name"
                 raise Violated("told-in-order", what)

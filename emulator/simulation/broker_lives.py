@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from emulator.simulation.world import World
 
 GONE_MS: Final = (10, 2_000)
-"""From the death of a broker to the end of its session."""
+"""Time from the death of a broker to the end of its ZooKeeper session."""
 SLACK_US: Final = 200 * MS
 FAULTY_US: Final = 15_000 * MS
 """How late a controller may learn that ZooKeeper has a registration."""
@@ -48,7 +48,7 @@ class BrokerLives(BrokerEyes):
         self._kraft = set[int]() if scenario.migration else set(range(scenario.brokers))
         """Brokers whose next life is in KRaft mode."""
         self._images = LogImages()
-        self._last_told: dict[tuple[int, str], tuple[ControlRequest, int]] = {}
+        self._last_requests: dict[tuple[int, str], tuple[ControlRequest, int]] = {}
         """By broker and kind: the newest, and how many messages had been lost by then."""
 
     def able(self) -> list[SimulatedBroker]:
@@ -103,7 +103,7 @@ class BrokerLives(BrokerEyes):
 
     def kill(self, broker: SimulatedBroker) -> None:
         """SIGKILL; its znode goes with its session, and it starts again, perhaps before that."""
-        self._scheduler.tell(broker.name, "killed")
+        self._scheduler.add_line(broker.name, "killed")
         broker.die()
         gone_ms = self._rng.randint(*GONE_MS)
         back_ms = self._rng.randint(0, gone_ms) if self._rng.random() < EARLY else gone_ms + 10
@@ -121,15 +121,17 @@ class BrokerLives(BrokerEyes):
 
     # ---------------------------------------------------------------- what brokers show
     @override
-    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+    def control_request_received(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         kind = (broker.id, type(request).__name__)
         lost = self._world.aftermath.happenings["lost", "broker"]
-        before, lost_before = self._last_told.get(kind, (None, 0))
-        if before == request and lost > lost_before:  # else the same is to be said again
+        before, lost_before = self._last_requests.get(kind, (None, 0))
+        if (
+            before == request and lost > lost_before
+        ):  # after a loss the same request is to be sent again
             self._world.aftermath.happened("repeated", "broker")
-        self._last_told[kind] = (request, lost)
+        self._last_requests[kind] = (request, lost)
         for one in self._world.onlookers:
-            one.told(broker, request)
+            one.control_request_received(broker, request)
 
     @override
     def fetched(self, offset: int, leader_epoch: int, value: bytes, high_watermark: int) -> None:
@@ -154,9 +156,10 @@ class BrokerLives(BrokerEyes):
     def refused(self, broker: SimulatedBroker, opener: str) -> None:
         """See BrokerEyes.
 
-        Only a broker in KRaft mode may be told what it does not understand: by a controller that
-        acts on what ZooKeeper has, until that is its registration, or that was paused and has been
-        replaced. Where faults keep back what ZooKeeper answers, it may take longer.
+        Only a broker in KRaft mode may get control requests, which it does not understand. They
+        may come from a controller that has not read the new registration in ZooKeeper yet, or from
+        one that was paused and has been replaced. Where faults delay ZooKeeper's answers, this may
+        go on for longer.
         """
         late_us = 2 * self._world.network.slowest_us + (
             FAULTY_US if self._world.scenario.faults else SLACK_US

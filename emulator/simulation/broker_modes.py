@@ -27,7 +27,7 @@ class KnownByBroker(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Of its registration with the quorum; -1 before it has one."""
+        """The epoch of its registration with the quorum; -1 before it has one."""
 
     @property
     def leader(self) -> Address | None:
@@ -35,7 +35,7 @@ class KnownByBroker(Protocol):
 
     @property
     def topics(self) -> Iterable[Any]:
-        """What it would tell clients: each has ``id``, ``name`` and ``partitions``."""
+        """What it would answer clients: each has ``id``, ``name`` and ``partitions``."""
 
     @property
     def live(self) -> frozenset[int]:
@@ -49,12 +49,12 @@ class KnownByBroker(Protocol):
     def counts(self) -> IsrChangeCounts:
         """The changes of ISRs that were granted."""
 
-    def take_told(self) -> list[tuple[ControlRequest, ControlResponse]]:
+    def take_control_requests(self) -> list[tuple[ControlRequest, ControlResponse]]:
         """Control requests since the last call, with its answers."""
 
 
-class _Told(ZooKeeperSide):
-    """The side of a broker in ZooKeeper mode; keeps what controllers tell it."""
+class _RecordingSide(ZooKeeperSide):
+    """The side of a broker in ZooKeeper mode; keeps the control requests that it gets."""
 
     seen: list[tuple[ControlRequest, ControlResponse]]
 
@@ -70,7 +70,7 @@ class KnownInZooKeeperMode:
 
     def __init__(self, config: BrokerConfig, network: Network, rng: Random) -> None:
         identity = broker_settings.zookeeper_identity(config.node_id, rng.randbytes(16))
-        self.side = _Told(config, identity, network.new_conn, rng)
+        self.side = _RecordingSide(config, identity, network.new_conn, rng)
         self.side.seen = []
 
     @property
@@ -88,17 +88,17 @@ class KnownInZooKeeperMode:
 
     @property
     def topics(self) -> Iterable[Any]:
-        """See KnownByBroker: what UpdateMetadata has told it."""
+        """See KnownByBroker: from UpdateMetadata requests."""
         return self.side.cache.topics()
 
     @property
     def live(self) -> frozenset[int]:
-        """See KnownByBroker: what UpdateMetadata has told it."""
+        """See KnownByBroker: from UpdateMetadata requests."""
         return frozenset(self.side.cache.live)
 
     @property
     def replicas(self) -> HostedReplicas:
-        """See KnownByBroker: what LeaderAndIsr has told it."""
+        """See KnownByBroker: from LeaderAndIsr requests."""
         return self.side.replicas
 
     @property
@@ -106,7 +106,7 @@ class KnownInZooKeeperMode:
         """See KnownByBroker."""
         return self.side.alter_partition.counts
 
-    def take_told(self) -> list[tuple[ControlRequest, ControlResponse]]:
+    def take_control_requests(self) -> list[tuple[ControlRequest, ControlResponse]]:
         """See KnownByBroker."""
         seen, self.side.seen = self.side.seen, []
         return seen
@@ -152,6 +152,6 @@ class KnownInKRaftMode:
         """See KnownByBroker."""
         return self.side.hosting.isrs.counts
 
-    def take_told(self) -> list[tuple[ControlRequest, ControlResponse]]:
+    def take_control_requests(self) -> list[tuple[ControlRequest, ControlResponse]]:
         """See KnownByBroker: its listeners do not offer such requests."""
         return []

@@ -63,7 +63,7 @@ def configured(scenario: Scenario, broker_id: int, *, kraft: bool) -> BrokerConf
 
 
 def identity(broker_id: int, incarnation_id: bytes) -> BrokerIdentity:
-    """What the folders of a broker say, and this life of it."""
+    """The contents of a broker's folders, and the identity of this life."""
     directory = (broker_id + 1_000).to_bytes(16, "big")
     return BrokerIdentity(zookeeper_mode.CLUSTER_ID, incarnation_id, (directory,), directory)
 

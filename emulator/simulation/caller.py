@@ -1,4 +1,4 @@
-"""Who asks over one simulated connection: a client of a broker, or a broker's peer."""
+"""The client side of one simulated connection: a client of a broker, or a broker's peer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONNECT_MS: Final = 10_000
 RETRY_MS: Final = 50
 
 OnAnswer: TypeAlias = Callable[[object | None], None]
-"""Takes the response; None when nobody will ever know what became of the request."""
+"""Takes the response; None when the outcome of the request stays unknown."""
 
 
 class Caller:
@@ -57,7 +57,7 @@ class Caller:
         self._after([])
 
     def end(self) -> None:
-        """Its process is dead: nobody waits any more."""
+        """Its process is dead: it waits for no answer any more."""
         if self._over:
             return
         self._over = True
@@ -101,7 +101,7 @@ class Caller:
                 case Unanswered(ticket=on_answer):
                     on_answer(None)
                 case _:
-                    """Only answers matter to who asks."""
+                    """A client acts on answers alone."""
 
     def _turn(self, at_ms: int) -> None:
         if self._turn_ms == at_ms:

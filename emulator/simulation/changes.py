@@ -1,6 +1,6 @@
 """Clients that change one value at a time, and what an answer to them promises.
 
-Where an answer never came, nobody knows what became of the change: the value is left alone then.
+If an answer never came, it is unknown whether the change was made: its value is not changed again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wire.errors import ErrorCode
 
 UNKNOWN: Final = frozenset({None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER})
 """Errors, or None for no answer, after which a change may be committed all the same: a controller
-that stops to be one answers those who wait for a commit that it is not the controller.
+that resigns answers NOT_CONTROLLER to the callers that wait for a commit.
 """
 AGAIN: Final = frozenset(
     {
@@ -28,7 +28,7 @@ AGAIN: Final = frozenset(
 )
 """Errors of a change that was made already: a broker repeats a request whose answer was lost."""
 REFUSED: Final = ErrorCode.UNKNOWN_SERVER_ERROR
-"""What a client is told whose Envelope was refused; a checker knows whether it may be."""
+"""The error for a client whose Envelope was refused; a checker judges whether it may be."""
 THROUGH: Final = 0.5
 """Share of requests that go through a broker; the others go straight to the controller."""
 

@@ -45,7 +45,7 @@ class CommittedLog:
         self._end = 0
         self._draft = Draft(EMPTY)
         self._before: Facts | None = None
-        """Where an Abort would return to, inside a metadata transaction."""
+        """The facts that an abort returns to, inside a metadata transaction."""
         self._group: list[int] = []
         """First and last offset of what becomes visible next, and whether it changes anything."""
 
@@ -84,7 +84,7 @@ class CommittedLog:
         return self._points
 
     def at(self, offset: int) -> Expected:
-        """What follows from the records through ``offset``."""
+        """The tree that follows from the records through ``offset``."""
         return self._points[bisect_right(self._offsets, offset) - 1]
 
     def changed_records(self, after: int, through: int) -> int:
@@ -177,7 +177,7 @@ class CommittedLog:
         self._group[2] |= changes
 
     def _close(self) -> None:
-        """What was applied since the last time may be shown."""
+        """Make the records that were applied since the last call visible."""
         first, last, changes = self._group
         self._group = []
         before = self._points[-1]

@@ -258,18 +258,18 @@ class SimulatedDisk:
 
     def crash(self, rng: Random) -> str:
         """The machine goes down: lose what was not durable; returns what became of it."""
-        told = []
+        changes = []
         for path, file in self._files.items():
             if file.data != file.medium:
-                told.append(self._lose(file, rng))
+                changes.append(self._lose(file, rng))
             self._files[path] = _DiskFile(file.medium, bytearray(file.medium))
         for path, content in reversed(self._unlinked.items()):
             if rng.random() < 0.5:
                 break
             self._files[path] = _DiskFile(bytearray(content), bytearray(content))
-            told.append(f"{path} came back")
+            changes.append(f"{path} came back")
         self._unlinked.clear()
-        return ", ".join(told) or "all"
+        return ", ".join(changes) or "all"
 
     def _lose(self, file: _DiskFile, rng: Random) -> str:
         """Bring to the medium what a machine going down may have written by then."""

@@ -1,8 +1,8 @@
 """What is in the log on one disk, kept outside the controller.
 
 Written from the bytes that a process hands to its disk, read with ``wire/`` alone, and durable when
-the disk has synced them. What follows from that for the quorum, ``Voters`` says; a quorum of one
-has committed what is durable.
+the disk has synced them. ``Voters`` derives from that what the quorum has committed; a quorum of
+one has committed what is durable.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DiskLedger:
         self._parts: dict[int, bytes] = {}
         self._snapshots: set[SnapshotId] = set()
         self.epoch = 0
-        """Of ``quorum-state``, in a quorum of several."""
+        """The epoch in ``quorum-state``, in a quorum of several."""
         self._another = True
         """What begins next finds a folder of which nothing is known."""
 
@@ -195,7 +195,7 @@ class DiskLedger:
         return self._written[self._durable - 1].batch.last_offset + 1 if self._durable else 0
 
     def _keeps(self, before: int, when: str) -> None:
-        """What is committed and was here is here."""
+        """The disk has not lost any committed record that it had."""
         if self._voters is not None:
             what = f"node {self._node_id} held the log up to {before}, and holds {self.held_end}"
             ensure(self.held_end >= before, SURVIVES, f"{what} {when}")
@@ -244,7 +244,7 @@ class DiskLedger:
         return sound_batches(data) if self._voters is None else self._voters.sound(data)
 
     def _wrote(self, at: int) -> None:
-        """Tell the voters of a batch, and of the epoch of the record before it."""
+        """Report a batch to the voters, with the epoch of the record before it."""
         if self._voters is None:
             return
         batch = self._written[at].batch
@@ -265,12 +265,12 @@ class DiskLedger:
         """Take the content of ``quorum-state``."""
         assert self._voters is not None
         if data is not None:
-            before, self.epoch = self.epoch, self._voters.says(self._node_id, data)
+            before, self.epoch = self.epoch, self._voters.take_state(self._node_id, data)
             what = f"node {self._node_id} is in epoch {self.epoch} after epoch {before}"
             ensure(self.epoch >= before, "one-vote", what)
 
     def _acknowledge(self) -> None:
-        """What is durable of the voter's own epoch counts for the majority."""
+        """Report the end of what is durable, if its last batch is of the voter's own epoch."""
         if self._voters is None or not self._durable:
             return
         newest = self._written[self._durable - 1].batch

@@ -35,7 +35,7 @@ HOUR_MS: Final = 3_600_000
 CHANGE_EVERY_MS: Final = 5_000
 OTHERS_EVERY_MS: Final = 30_000
 FAULTS: Final = ("voter-crash", "voter-kill", "voter-shutdown", "cut", "session-expiry")
-"""As many as there are hours, in turn, at random times."""
+"""One fault for each hour, in turn, at random times."""
 TO_KRAFT: Final = (0, 2)
 """Brokers that are restarted in KRaft mode when the copy is done."""
 BROKERS: Final = 4
@@ -74,9 +74,9 @@ LEAST: Final = (
 )
 """Of which a change of leaders holds more for a while, and which are judged by what is there at
 each look, as is what is kept for ever. A voter has one image for each batch that it does not know
-to be committed: all behind its newest snapshot when it has just been started and nobody leads,
-and what a leader appends that reaches no other voter. Snapshots are kept while ZooKeeper has not
-confirmed the claim.
+to be committed: all behind its newest snapshot when it has just been started and there is no
+leader, and what a leader appends that reaches no other voter. Snapshots are kept while ZooKeeper
+has not confirmed the claim.
 """
 ALOOF: Final = ("log_age_s", "snapshots", "files", "notifications", "sessions")
 """Those that do not depend on what clients decide; the others may grow as it does."""
@@ -87,7 +87,7 @@ class HourRow:
     """Sizes in one hour: the largest of all looks, and of all controllers or brokers.
 
     Of those in ``LEAST`` it is the smallest of all looks. ``decided_bytes``: what the committed
-    records say, written out by what shares no code with the product.
+    records set, written out by code that the product does not share.
 
     ``hour`` and ``cpu_s`` are the virtual time since the copy, and the CPU time of this process in
     the hour before, ``records`` their number at its end. ``log_age_s``: how old the oldest record
@@ -144,7 +144,7 @@ class Endurance:
     Args:
         seed: of all random choices.
         hours: of virtual time from the end of the copy on.
-        say: takes each row.
+        report: takes each row.
         to_kraft: ids of the brokers that go on in KRaft mode.
     """
 
@@ -152,20 +152,20 @@ class Endurance:
         self,
         seed: int,
         hours: int,
-        say: Callable[[HourRow], None],
+        report: Callable[[HourRow], None],
         to_kraft: Sequence[int] = TO_KRAFT,
     ) -> None:
         self.rows: list[HourRow] = []
         self._run = Run(seed, endurance(hours))
         self._hours = hours
-        self._say = say
+        self._report = report
         self._to_kraft = to_kraft
         self._looked: list[HourRow] = []
         """In this hour."""
         self._cpu_s = time.process_time()
 
     def run(self) -> None:
-        """From the first connection to rest.
+        """Run from the first connection until everything is at rest.
 
         Raises:
             Violated: an invariant does not hold.
@@ -192,8 +192,8 @@ class Endurance:
             return
         self.rows.append(_of_hour(self._looked))
         self._looked.clear()
-        self._say(self.rows[-1])
-        # What happened before takes no part in anything to come; nobody reads it here.
+        self._report(self.rows[-1])
+        # Nothing to come depends on the lines so far, and nothing here reads them.
         self._run.world.scheduler.lines.clear()
         gc.collect()
         gc.freeze()

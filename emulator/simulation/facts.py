@@ -72,7 +72,7 @@ class Facts:
     offset: int = -1
     topics: Mapping[bytes, TopicFacts] = field(default_factory=dict)
     ids: Mapping[str, bytes] = field(default_factory=dict)
-    """Of topics, by name."""
+    """The ids of topics, by name."""
     configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
     brokers: Mapping[int, BrokerFacts] = field(default_factory=dict)
     client_quotas: Mapping[Entity, Mapping[str, float]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Draft:
         """Apply one record.
 
         Raises:
-            KeyError: it speaks of something that is not there.
+            KeyError: it names an entity that does not exist.
         """
         if (function := _APPLY.get(type(record))) is not None:
             function(self, record)

@@ -27,8 +27,8 @@ class FetchTap:
     """Sees what is sent and received on the connections of one broker.
 
     Args:
-        fetched: is told every record that a Fetch was answered with.
-        marked: is told first what is said to be committed.
+        fetched: takes every record that a Fetch was answered with.
+        marked: takes the high watermark of the answer, before its records.
     """
 
     def __init__(self, fetched: OnRecord, marked: OnMark) -> None:

@@ -148,12 +148,12 @@ class SimulatedRollback(RollbackWorld):
             if process is None or not process.alive or process.frozen:
                 continue
             status = self._status(process)
-            told = status["migration"] or {}
+            migration = status["migration"] or {}
             if not status["active"]:
                 continue
-            if told.get("migration_state") == MigrationState.POST_MIGRATION.name:
+            if migration.get("migration_state") == MigrationState.POST_MIGRATION.name:
                 raise CourseError(f"the migration was finalised {MEANWHILE}")
-            behind = (told.get("lag") or {}).get("records_without_no_ops")
+            behind = (migration.get("lag") or {}).get("records_without_no_ops")
             if behind is None:
                 return None, f"{host.name} leads, and has not compared the stores yet"
             return int(behind), f"{behind} changes are not in ZooKeeper yet"
@@ -231,7 +231,7 @@ class SimulatedRollback(RollbackWorld):
             world.epochs_raised += sum(
                 isinstance(one, SetData) and one.path == controller.EPOCH_PATH for one in multi.ops
             )
-            world.scheduler.tell("operator", "the cluster is marked as rolled back")
+            world.scheduler.add_line("operator", "the cluster is marked as rolled back")
             self._after_ms(self._rng.randint(*ELECTION_MS), self._elect)
         return None if lost else done
 
@@ -248,7 +248,7 @@ class SimulatedRollback(RollbackWorld):
         done = world.foreign_write(*zookeeper_mode.claim(world.tree, broker.id))
         assert done, "nobody else writes between the two"
         world.epochs_raised += 1
-        world.scheduler.tell("operator", f"{broker.name} is elected in ZooKeeper mode")
+        world.scheduler.add_line("operator", f"{broker.name} is elected in ZooKeeper mode")
 
     @override
     def elected(self) -> tuple[int, float] | None:
@@ -267,8 +267,8 @@ class SimulatedRollback(RollbackWorld):
         return self._world.scheduler.now_ms / 1_000
 
     @override
-    def say(self, text: str) -> None:
-        self._world.scheduler.tell("operator", text)
+    def report(self, text: str) -> None:
+        self._world.scheduler.add_line("operator", text)
 
     def wait(self, holds: Callable[[], bool], within_ms: int) -> bool:
         """Let things happen until something holds, or for so long; whether it holds."""

@@ -22,15 +22,15 @@ RESOURCES: Final = (2, 4, 8)
 
 
 class Hostile:
-    """Asks for what nobody should ask for.
+    """A client whose requests are wrong or malicious.
 
     Args:
-        tell: takes a line of the story.
+        add_line: takes a line of the story.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, add_line: Callable[[str], None]) -> None:
         self.rng = Random(0)
-        self._tell = tell
+        self._add_line = add_line
         self._waiting = 0
         self.answered = 0
 
@@ -49,7 +49,7 @@ class Hostile:
         def answered(answer: object | None) -> None:
             self._waiting -= 1
             self.answered += answer is not None
-            self._tell(f"{what} of a hostile client: {type(answer).__name__}")
+            self._add_line(f"{what} of a hostile client: {type(answer).__name__}")
 
         way = self.rng.random()
         if way < 0.5:

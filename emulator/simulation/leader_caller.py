@@ -1,4 +1,4 @@
-"""Who asks the active controller, as an admin client with ``bootstrap.controllers`` does.
+"""A client of the active controller, as an admin client with ``bootstrap.controllers`` does.
 
 It knows all controllers, has a connection to each that it has asked, and asks the one that it takes
 for the leader. As long as it knows none, it waits.
@@ -23,7 +23,7 @@ class LeaderCaller:
 
     Args:
         name: of the parties.
-        addresses: of all controllers; of a single one nobody asks whether it leads.
+        addresses: of all controllers; a single one is not asked whether it leads.
         leader: where the leader is, as far as it is known.
         scheduler: the clock.
         network: between all of them.
@@ -60,7 +60,7 @@ class LeaderCaller:
             self._callers[address].ask(message, version, on_answer)
 
     def end(self) -> None:
-        """Its process is dead: nobody waits any more."""
+        """Its process is dead: it waits for no answer any more."""
         self._over = True
         for caller in self._callers.values():
             caller.end()

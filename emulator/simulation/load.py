@@ -33,12 +33,12 @@ VERSIONS: Final = {
     m.IncrementalAlterConfigsRequest: 1,
 }
 HARMLESS: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR})
-"""Answers that say: not now, nothing was done."""
+"""Errors that mean: not now, nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """What clients can say of a topic; ``partitions`` 0: there is none of that name."""
+    """What clients can see of a topic; ``partitions`` 0: there is none of that name."""
 
     partitions: int = 0
     retention: str | None = None
@@ -61,16 +61,16 @@ class Load:
 
     Args:
         facts: the newest that is committed, as the ledger has it.
-        tell: takes a line of the story.
+        add_line: takes a line of the story.
         partitions_max: what a topic is made with at most.
         keeps_one: the last topic is not deleted. A ZooKeeper without topics is not gone back to:
-            ``rollback`` cannot tell it from one that was emptied (R03).
+            ``rollback`` takes it for one that was emptied (R03).
     """
 
     def __init__(
         self,
         facts: Callable[[], Facts],
-        tell: Callable[[str], None],
+        add_line: Callable[[str], None],
         partitions_max: int = 4,
         *,
         keeps_one: bool = False,
@@ -78,7 +78,7 @@ class Load:
         self.rng = Random(0)
         """Decides what is asked for; set anew before each request."""
         self._facts = facts
-        self._tell = tell
+        self._add_line = add_line
         self._partitions_max = partitions_max
         self._keeps_one = keeps_one
         self._topics: dict[str, _Thing] = {}
@@ -178,12 +178,12 @@ class Load:
             if error == ErrorCode.NONE:
                 thing.now = after
                 self.acknowledged += 1
-                self._tell(f"acknowledged {what}: {after}")
+                self._add_line(f"acknowledged {what}: {after}")
                 self._compare(what, thing)
             elif error in UNKNOWN or unsure(through, error):
                 thing.maybe = after
                 self.timed_out += error == ErrorCode.REQUEST_TIMED_OUT
-                self._tell(f"in doubt {what}: {after}")
+                self._add_line(f"in doubt {what}: {after}")
             else:
                 known = error in HARMLESS
                 ensure(known, "expected-answers", f"{what} -> {after} was answered {error}")
@@ -265,7 +265,7 @@ class Load:
 
 
 def _inherited(thing: _Thing) -> _Thing:
-    """Who still waited waits no more, and is in doubt."""
+    """A thing of an earlier attempt; a change that waited for its answer is in doubt."""
     return replace(thing, busy=False, maybe=thing.asked if thing.busy else thing.maybe)
 
 

@@ -100,8 +100,8 @@ class Moves:
             if not isinstance(answer, m.ElectLeadersResponse) or self._refused(answer.error_code):
                 return
             for topic in answer.replica_election_results:
-                told = [one.partition_id for one in topic.partition_result]
-                ensure(len(set(told)) == len(told), "elected-once", f"{topic.topic}: {told}")
+                ids = [one.partition_id for one in topic.partition_result]
+                ensure(len(set(ids)) == len(ids), "elected-once", f"{topic.topic}: {ids}")
                 for one in topic.partition_result:
                     code = one.error_code
                     ensure(code in ELECTION_ERRORS, "expected-answers", f"election: {code}")
@@ -147,8 +147,8 @@ class Moves:
             return
 
         def plainly(answer: object | None) -> None:
-            told = getattr(answer, "error_code", ErrorCode.NONE)
-            ensure(told != REFUSED, "expected-answers", f"of the controller itself: {told}")
+            code = getattr(answer, "error_code", ErrorCode.NONE)
+            ensure(code != REFUSED, "expected-answers", f"of the controller itself: {code}")
             answered(answer)
 
         broker.ask(request, version, plainly)

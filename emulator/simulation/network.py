@@ -30,7 +30,7 @@ class Party(Protocol):
         """Somebody connected to an address this party listens on."""
 
     def connected(self, conn: int) -> None:
-        """A connection this party opened stands."""
+        """A connection that this party opened is established."""
 
     def received(self, conn: int, data: bytes) -> None:
         """Bytes arrived."""
@@ -58,7 +58,7 @@ class Link:
     acceptor: Party
     open: set[str] = field(default_factory=set)
     directions: dict[str, _Direction] = field(default_factory=dict)
-    """By the name of the receiving party."""
+    """The two directions, by the name of the receiving party."""
 
 
 class Network:
@@ -68,7 +68,7 @@ class Network:
         scheduler: the clock.
         rng: delays and pieces.
         delay_us: shortest and longest way of a message.
-        places: the same for connections to who bears a name.
+        places: the same for connections to the party of that name.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Network:
         self._scheduler = scheduler
         self._rng = rng
         self.delay_us = {"": delay_us, **places}
-        """By the name of who accepts; "" for all others."""
+        """Delays of connections, by the name of the party that accepts; "" for all others."""
         self.slowest_us = max(one[1] for one in self.delay_us.values())
         """The longest way that a message may have had so far."""
         self.lost = 0
@@ -124,11 +124,11 @@ class Network:
                 if (_machine(_other(link, one)), _machine(one)) in self._parted:
                     self.hold(link, one)
 
-        def stands() -> None:
+        def established() -> None:
             acceptor.accepted(conn)
             self._deliver(link, party.name, lambda: party.connected(conn))
 
-        self._deliver(link, acceptor.name, stands)
+        self._deliver(link, acceptor.name, established)
 
     def send(self, sender: Party, conn: int, data: bytes) -> None:
         """Send bytes; lost without a word when the connection is gone."""
@@ -149,7 +149,7 @@ class Network:
             self._deliver(link, target.name, lambda piece=piece: target.received(conn, piece))  # type: ignore[misc]  # a default binds the value of this turn
 
     def close(self, party: Party, conn: int) -> None:
-        """Close one end; the other hears of it after what was sent before."""
+        """Close one end; the other end is closed after what was sent before has arrived."""
         link = self._links.get(conn)
         if link is None or party.name not in link.open:
             return
@@ -186,7 +186,7 @@ class Network:
                 )
 
     def mute(self, link: Link, towards: Party) -> None:
-        """From now on nothing sent in this direction arrives, and nobody is told."""
+        """From now on nothing sent in this direction arrives; neither end is notified."""
         link.directions[towards.name].muted = True
 
     def hold(self, link: Link, towards: Party) -> None:
@@ -228,7 +228,7 @@ class Network:
         ]
 
     def release_all(self) -> None:
-        """Let everything go that is held anywhere, and part nobody any more."""
+        """Deliver everything that is held, and end every partition of the network."""
         self._parted.clear()
         for link in list(self._links.values()):
             for direction in link.directions.values():
@@ -236,14 +236,14 @@ class Network:
                     self.release(link, direction.target)
 
     def calm(self, delay_us: tuple[int, int]) -> None:
-        """From now on no message takes longer than that; what is on its way does."""
+        """From now on no message takes longer than that, but those that are on their way."""
         self.delay_us = dict.fromkeys(self.delay_us, delay_us)
         for link in self._links.values():
             for direction in link.directions.values():
                 direction.delay_us = delay_us
 
     def slow(self, place: str, delay_us: tuple[int, int]) -> None:
-        """From now on messages take so long to who is named so; "": to all who are not named."""
+        """From now on messages to the party ``place`` take so long; "": to all others."""
         self.delay_us[place] = delay_us
         self.slowest_us = max(self.slowest_us, delay_us[1])
         for link in self._links.values():

@@ -1,4 +1,4 @@
-"""Who sees what happens in a simulated cluster: its checkers, and who acts on what it sees."""
+"""What observes a simulated cluster: its checkers, and operators that act on what they see."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Onlooker:
     def read(self, paths: frozenset[str], client: str) -> None:
         """ZooKeeper has served any request of ``client``, which read these znodes, or none."""
 
-    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+    def control_request_received(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """A broker has received a control request."""
 
     def granted(self, broker: SimulatedBroker) -> None:

@@ -144,20 +144,20 @@ class Process:
         kept = self.disk.crash(self._rng)
         if kept != "all":
             self._happened("lost", "disk")
-        self._scheduler.tell(self.name, f"crashed; disk kept {kept}")
+        self._scheduler.add_line(self.name, f"crashed; disk kept {kept}")
         self._died(self, None)
 
     def kill(self) -> None:
         """The process ends and the machine stays up: the next life reads what was written."""
         if self.alive:
             self._end()
-            self._scheduler.tell(self.name, "killed")
+            self._scheduler.add_line(self.name, "killed")
             self._died(self, None)
 
     def freeze(self) -> None:
         """Stop running, as a paused machine does; what arrives waits."""
         self.frozen = True
-        self._scheduler.tell(self.name, "frozen")
+        self._scheduler.add_line(self.name, "frozen")
 
     @property
     def refuses_because(self) -> str:
@@ -189,7 +189,7 @@ class Process:
         """Run on."""
         self.frozen = False
         self._turn_us = None
-        self._scheduler.tell(self.name, "thawed")
+        self._scheduler.add_line(self.name, "thawed")
         self._due(TURN_US)
         if self._asked_to_stop:
             self.shutdown()
@@ -269,7 +269,7 @@ class Process:
         for conn in closing:
             self._network.close(self, conn)
         if last is not None:
-            self._scheduler.tell(self.name, f"halts with {last.exit_code}: {last.why}")
+            self._scheduler.add_line(self.name, f"halts with {last.exit_code}: {last.why}")
             self._end()
             self._died(self, last.exit_code)
 
@@ -285,8 +285,8 @@ class Process:
                 if not listed(level, event):
                     raise Violated("log-lines-listed", f"{self.name}: {effect}")
                 if level != "debug":
-                    said = " ".join(f"{key}={value}" for key, value in fields.items())
-                    self._scheduler.tell(self.name, f"{event} {said}".rstrip())
+                    texts = " ".join(f"{key}={value}" for key, value in fields.items())
+                    self._scheduler.add_line(self.name, f"{event} {texts}".rstrip())
             case Row():
                 pass
             case _:
@@ -324,10 +324,10 @@ class Process:
         try:
             self.disk.finish(effect)
         except OSError as error:
-            # Without the leader's snapshot it must end; without its own it goes on.
+            # A node that cannot write the leader's snapshot must end; without its own it goes on.
             self.disk_failed |= not self.node.raft.writes(effect.path)
             self._happened("refused", "disk")
-            self._scheduler.tell(self.name, f"disk failed: {error}")
+            self._scheduler.add_line(self.name, f"disk failed: {error}")
             self._event(FileNotWritten(effect.path, str(error)))
         else:
             self.ledger.replaced(effect.path, effect.data)
@@ -354,7 +354,7 @@ class Process:
     def _disk_failed(self, error: OSError) -> None:
         self.disk_failed = True
         self._happened("refused", "disk")
-        self._scheduler.tell(self.name, f"disk failed: {error}")
+        self._scheduler.add_line(self.name, f"disk failed: {error}")
         self._event(DiskFailed(str(error)))
 
     def _crashes(self) -> bool:

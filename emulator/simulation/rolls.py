@@ -63,13 +63,13 @@ class Rolls:
     def _roll(self, rng: Random) -> None:
         world = self._world
         ready = [one for one in world.lives.able() if not one.stopping]
-        # Who has begun to finalise lets no broker return to ZooKeeper mode.
+        # Once finalising has begun, no broker returns to ZooKeeper mode.
         if not ready or world.finalising:
             return
         broker = rng.choice(sorted(ready, key=lambda one: one.id))
         self.done += 1
         mode = world.lives.turn(broker.id)
-        world.scheduler.tell("roll", f"{broker.name} is restarted in {mode} mode")
+        world.scheduler.add_line("roll", f"{broker.name} is restarted in {mode} mode")
         if rng.random() < 0.3:
             world.lives.kill(broker)
             return

@@ -51,9 +51,9 @@ QUIET_MS_MAX: Final = 120_000
 LOOK_US: Final = 20 * MS
 """How often a run looks whether everything is at rest."""
 ATTEMPT: Final = 1_000_000_007
-"""From the seed of one attempt to that of the next one."""
+"""The distance between the seeds of two attempts."""
 AT_REST_MS: Final = 600
-"""So long it must stay so: a NoOp is appended and written meanwhile."""
+"""How long everything must stay at rest: a NoOp is appended and written meanwhile."""
 CheckerT = TypeVar("CheckerT", bound=Checker)
 
 
@@ -90,7 +90,7 @@ class Run:
         return next((one for one in self.checkers if isinstance(one, kind)), None)
 
     def run(self, under_faults_ms_max: int | None = None) -> None:
-        """From the first connection to rest.
+        """Run from the first connection until everything is at rest.
 
         Args:
             under_faults_ms_max: time within which every fault must have ended; None: as for the
@@ -104,15 +104,15 @@ class Run:
         in_kraft = UNDER_FAULTS_IN_KRAFT_MS_MAX
         most_ms = UNDER_FAULTS_MS_MAX if world.scenario.migration else in_kraft
         self._until(lambda: self._faults_over, under_faults_ms_max or most_ms, "faults end")
-        world.scheduler.tell("run", "no more faults")
+        world.scheduler.add_line("run", "no more faults")
         world.calm()
         self._until(self._stays_at_rest, QUIET_MS_MAX, "rest")
-        world.scheduler.tell("run", self.refusal or "everything is at rest")
+        world.scheduler.add_line("run", self.refusal or "everything is at rest")
         for checker in self.checkers:
             checker.ended()
 
     def go_back(self, number: int) -> Run:
-        """From the first connection to a point from which an operator goes back.
+        """Run from the first connection to a point from which an operator goes back.
 
         Args:
             number: of this attempt, from 1 on.
@@ -125,7 +125,7 @@ class Run:
         """
         self.world.begin()
         Operator(self.world, number).go_back()
-        self.world.scheduler.tell("run", f"attempt {number + 1}")
+        self.world.scheduler.add_line("run", f"attempt {number + 1}")
         return Run(self.world.seed + ATTEMPT, self.world.scenario, self)
 
     # ---------------------------------------------------------------- faults
@@ -143,7 +143,7 @@ class Run:
         def begin() -> None:
             self._to_strike -= 1
             aimed = f"@{plan.state}" + f"+{plan.after_ms}" * bool(plan.after_ms)
-            world.scheduler.tell("fault", f"{plan.name}{aimed * bool(plan.state)}")
+            world.scheduler.add_line("fault", f"{plan.name}{aimed * bool(plan.state)}")
             world.aftermath.begins(plan.name, lambda: strike.ended_us)
             recipe(strike)
             strike.look()
@@ -210,8 +210,8 @@ class Run:
         return not self._unrest() or self._stays_at_rest_later()
 
     def _stays_at_rest_later(self) -> bool:
-        """What had come to rest began to move again: say so, and wait on."""
-        self.world.scheduler.tell("run", f"moves again: {self._unrest()}")
+        """The cluster came to rest and then moved again: add a line, and wait on."""
+        self.world.scheduler.add_line("run", f"moves again: {self._unrest()}")
         return False
 
     def _unrest(self) -> str:
@@ -222,7 +222,7 @@ class Run:
     def _justified_refusal(self) -> str:
         """Why the controller goes no further, where what happened gives it the right to."""
         world = self.world
-        # Who finalises goes on asking: with a controller that refuses for good that never ends.
+        # The operator who finalises asks again and again; a controller may refuse for good.
         busy = any(not s.over for s in self._strikes if s.name not in FINALISING)
         if busy or self._to_strike or not world.process.alive:
             return ""
@@ -247,7 +247,7 @@ class Report:
     failure: str
     """Empty when every invariant held."""
     digest: str
-    """Equal for two runs only if they told the same story."""
+    """Equal for two runs only if their lines are the same."""
     lines: tuple[str, ...]
     virtual_ms: int
     claims: tuple[tuple[int, int], ...]
@@ -321,7 +321,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         failure = f"keeps-running: {type(error).__name__}: {error}"
     world = run.world
     if failure:
-        world.scheduler.tell("run", failure)
+        world.scheduler.add_line("run", failure)
     traffic, lag = world.traffic, run.found(LagIsTrue)
     claimed, bounded = run.found(EpochsGrow), run.found(LagBounded)
     return Report(

@@ -1,7 +1,7 @@
 """Virtual time: a queue of actions to come, and the lines of what has happened.
 
 Nothing here looks at a clock. Two things due at the same microsecond happen in the order they were
-asked for, so a run is a function of its seed alone; the digest of the lines tells whether two runs
+asked for, so a run is a function of its seed alone; the digest of the lines shows whether two runs
 were the same.
 """
 
@@ -57,9 +57,9 @@ class Scheduler:
         self.now_us = max(self.now_us, time_us)
         action()
 
-    def tell(self, who: str, what: str) -> None:
+    def add_line(self, source: str, what: str) -> None:
         """Add a line to the story."""
-        self.lines.append(f"{self.now_us / MS:11.3f} {who:<12} {what}")
+        self.lines.append(f"{self.now_us / MS:11.3f} {source:<12} {what}")
 
     def go_on(self, before: Scheduler) -> None:
         """Begin at the time at which another one is, behind its lines; nothing of it is to come."""
@@ -68,5 +68,5 @@ class Scheduler:
 
     @property
     def digest(self) -> str:
-        """Sixteen hex digits that two runs share only if they told the same story."""
+        """Sixteen hex digits that two runs share only if their lines are the same."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:16]

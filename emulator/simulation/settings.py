@@ -25,7 +25,7 @@ from wire.record_serde import encode_record
 from wire.text import uuid_from_text
 
 FIRST_ID: Final = 3000
-"""Of the controllers; the others follow without a gap."""
+"""The id of the first controller; those of the others follow without a gap."""
 PORT: Final = 9093
 SESSION_MS: Final = 6_000
 BROKER_SESSION_MS: Final = 3_000

@@ -18,7 +18,7 @@ RUNS_MAX: Final = 400
 """What a shrinking may cost."""
 LINES_MAX: Final = 60
 ROUTINE: Final = "snapshot written"
-"""What happens in every run and says nothing."""
+"""The text of lines that occur in every run and explain nothing."""
 
 
 def shrink(failed: Report, runs_max: int = RUNS_MAX) -> Report:

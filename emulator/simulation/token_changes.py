@@ -16,7 +16,7 @@ from wire.frame import RequestHeader, decode_response, encode_request
 
 VERSIONS: Final = {m.CreateDelegationTokenRequest: 3, m.ExpireDelegationTokenRequest: 2}
 ALICE: Final = b"\x00\x00\x05User\x06alice\x00\x00"
-"""Principal data of an Envelope: tokens are for who has logged in."""
+"""Principal data of an Envelope: only a client that has logged in gets tokens."""
 UNKNOWABLE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT})
 HARMLESS: Final = frozenset(
     {

@@ -62,7 +62,7 @@ class Traffic:
         self.begun = False
         self.load = Load(
             facts,
-            lambda what: scheduler.tell("client", what),
+            lambda what: scheduler.add_line("client", what),
             scenario.partitions_max,
             keeps_one=scenario.attempts > 1 or bool(scenario.back_at),
         )
@@ -70,7 +70,7 @@ class Traffic:
         self.client_changes = ClientChanges(facts)
         self.acl_changes = AclChanges(facts)
         self.token_changes = TokenChanges(facts)
-        self.hostile = Hostile(lambda what: scheduler.tell("client", what))
+        self.hostile = Hostile(lambda what: scheduler.add_line("client", what))
         self._classes: dict[str, tuple[Client, int]] = {
             "changes": (self.load, scenario.change_every_ms),
             "moves": (self.moves, scenario.moves_every_ms),

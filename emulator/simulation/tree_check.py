@@ -48,7 +48,7 @@ class Expected:
         self.parts = parts
 
     def then(self, facts: Facts) -> Expected:
-        """What follows from later facts."""
+        """The tree that follows from later facts."""
         old = self.facts
         parts = dict(self.parts)
         if facts.topics is not old.topics or facts.configs is not old.configs:
@@ -84,7 +84,7 @@ NOTHING: Final = Expected(EMPTY, {"producer ids": {PRODUCER_IDS: (0,)}})
 
 
 def allowed(before: Expected, after: Expected) -> Iterator[tuple[str, Meaning | None]]:
-    """What znodes may say from ``after`` on, beside what they might before; None: be absent."""
+    """Contents that znodes may have from ``after`` on, beside those before; None: be absent."""
     for key in {*before.parts, *after.parts}:
         old, new = before.parts.get(key, {}), after.parts.get(key, {})
         if old is new:
@@ -148,7 +148,7 @@ def of_producer_ids(facts: Facts) -> Meaning:
 
 @lru_cache(maxsize=50_000)
 def covered(path: str) -> bool:
-    """Whether a path is one that :class:`Expected` speaks of."""
+    """Whether a path is one that :class:`Expected` covers."""
     parts = path.split("/")
     return (
         path == PRODUCER_IDS

@@ -22,7 +22,7 @@ from wire.batch import Batch, BatchTruncated, batch_header, decode_batches
 from wire.errors import DecodeError
 from wire.record_serde import decode_control
 
-NOBODY: Final = -1
+NO_NODE: Final = -1
 
 
 class Voters:
@@ -36,7 +36,7 @@ class Voters:
     def __init__(self, count: int, committed: CommittedLog) -> None:
         self.committed = committed
         self.leaders: dict[int, int] = {}
-        """By epoch, as any disk has named it."""
+        """The leader of each epoch, as any disk has named it."""
         self.on_elected: Callable[[], None] = lambda: None
         """Called when the first record of an epoch is written."""
         self._majority = count // 2 + 1
@@ -44,28 +44,28 @@ class Voters:
         self._known: dict[tuple[int, int], tuple[Batch, int | None]] = {}
         """By base offset and epoch: the batch, and the epoch of the record before it."""
         self._votes: dict[tuple[int, int], int] = {}
-        """By voter and epoch."""
-        self._said: dict[int, tuple[int, int, int]] = {}
-        """By voter: epoch, leader and vote that its file names."""
+        """The vote of each voter in each epoch."""
+        self._states: dict[int, tuple[int, int, int]] = {}
+        """Epoch, leader and vote in the ``quorum-state`` of each voter."""
         self._ends: dict[int, dict[int, int]] = {}
         """By epoch and voter: first offset that is not durable there of what it acknowledges."""
 
-    # ---------------------------------------------------------------- what the disks say
-    def says(self, node_id: int, quorum_state: bytes) -> int:
+    # ---------------------------------------------------------------- what the disks hold
+    def take_state(self, node_id: int, quorum_state: bytes) -> int:
         """Take the file of a voter; returns its epoch.
 
         Raises:
             Violated: it votes for another one than before, or names another leader than others do.
         """
-        said = json.loads(quorum_state)
-        epoch, leader_id, voted_id = said["leaderEpoch"], said["leaderId"], said["votedId"]
-        if voted_id != NOBODY:
+        state = json.loads(quorum_state)
+        epoch, leader_id, voted_id = state["leaderEpoch"], state["leaderId"], state["votedId"]
+        if voted_id != NO_NODE:
             before = self._votes.setdefault((node_id, epoch), voted_id)
             what = f"node {node_id} votes in epoch {epoch} for {voted_id}, and did for {before}"
             ensure(before == voted_id, "one-vote", what)
-        if leader_id != NOBODY:
+        if leader_id != NO_NODE:
             self.leads(leader_id, epoch)
-        self._said[node_id] = epoch, leader_id, voted_id
+        self._states[node_id] = epoch, leader_id, voted_id
         return int(epoch)
 
     def leads(self, leader_id: int, epoch: int) -> None:
@@ -82,7 +82,7 @@ class Voters:
 
         What is committed already is so for good.
         """
-        self._said.pop(node_id, None)
+        self._states.pop(node_id, None)
         for ends in self._ends.values():
             ends.pop(node_id, None)
         self._votes = {key: one for key, one in self._votes.items() if key[0] != node_id}
@@ -133,11 +133,11 @@ class Voters:
         right = len(set(granting)) >= self._majority
         ensure(right, "one-vote", f"{message.leader_id} leads epoch {epoch} by {granting}")
         for node_id in granting:
-            said = self._said.get(node_id)
-            if said is not None and said[0] <= epoch:
-                voted = said[0] == epoch and message.leader_id in said[1:]
+            state = self._states.get(node_id)
+            if state is not None and state[0] <= epoch:
+                voted = state[0] == epoch and message.leader_id in state[1:]
                 what = f"node {node_id} voted for {message.leader_id} in epoch {epoch}"
-                ensure(voted, "one-vote", f"{what}, its disk says {said}")
+                ensure(voted, "one-vote", f"{what}, its disk says {state}")
 
     def wrote_snapshot(self, node_id: int, snapshot: SnapshotId) -> None:
         """A voter has a snapshot.

@@ -73,7 +73,7 @@ class World:
             {"zookeeper": scenario.zookeeper_delay_us},
         )
         self.aftermath = Aftermath(self.scheduler, self._place)
-        """What faults have done, by the state of the driver."""
+        """The effects of faults, by the state of the migration driver."""
         self.network.on_lost = self.aftermath.lost_between
         model = WatchedZooKeeper(Random(f"zookeeper {seed}"))
         model.frame_bytes_max = scenario.zookeeper_frame_bytes or model.frame_bytes_max
@@ -125,7 +125,7 @@ class World:
         if self.voters is not None:
             self.voters.on_elected = self._elected
         self.hosts = {host.name: host for host in self.controllers.values()}
-        """Those, and all others that a fault has made, by name."""
+        """The controllers, and all other hosts that a fault has made, by name."""
         self.zombies: list[Process] = []
         """Controllers that were paused and replaced, and may run again."""
         self.lives = BrokerLives(self)
@@ -226,7 +226,7 @@ class World:
         host.may_halt = ""
         host.ledger.begins(host.disk.files)
         process = host.process = self._life(host)
-        self.scheduler.tell(process.name, f"log ends at {process.node.raft.log_end_offset}")
+        self.scheduler.add_line(process.name, f"log ends at {process.node.raft.log_end_offset}")
         process.start()
         return process
 
@@ -264,13 +264,13 @@ class World:
     def second_host(self, copy: Copy, name: str, *, listens: bool = False) -> Host:
         """Another machine with a copy of a folder and the same identity.
 
-        ``listens``: at the address that brokers know, where nobody else may listen then.
+        ``listens``: at the address that brokers know; no other process may listen there then.
         """
         disk = SimulatedDisk(copy.files)
         host = Host(name, copy.node_id, disk, copy.ledger, listens=listens, written=copy.written)
         host.leads_alone = False
         if (before := self.hosts.get(name)) is not None:
-            # Names of processes are never given twice: checkers tell processes apart by them.
+            # Names of processes are never given twice: checkers identify processes by them.
             host.lives = before.lives
         self.hosts[name] = host
         return host
@@ -374,7 +374,7 @@ class World:
         return self.rolled_back
 
     def restore(self, backup: Backup) -> None:
-        """The ensemble begins again from a backup; nobody is told but who looks on."""
+        """The ensemble begins again from a backup; only the onlookers are notified."""
         self._served("")
         self.zookeeper.restore(backup)
         self.epochs_raised = 0

@@ -48,7 +48,7 @@ class ServerSession:
     id: int
     password: bytes
     timeout_ms: int
-    last_heard_ms: int
+    last_contact_ms: int
     conn: int | None
 
 
@@ -91,7 +91,7 @@ class ZooKeeperModel:
         """From now on clients connect to a server of the ensemble that learns nothing more.
 
         What they read is as old as this call, until they sync or write: then their server has
-        caught up with what they were told.
+        caught up with all that they have seen.
         """
         nodes = {
             path: replace(node, children=set(node.children))
@@ -115,7 +115,7 @@ class ZooKeeperModel:
             return
         session = self._sessions.get(peer.session_id)
         if session is not None:
-            session.last_heard_ms = now_ms
+            session.last_contact_ms = now_ms
         peer.buffer += data
         while len(peer.buffer) >= 4:
             size = _INT.unpack_from(peer.buffer)[0]
@@ -143,7 +143,7 @@ class ZooKeeperModel:
 
     @property
     def next_frame(self) -> bytes:
-        """That request, without its length."""
+        """The request that is served next, without its length."""
         return self._pipeline[0][2] if self._pipeline else b""
 
     @property
@@ -169,7 +169,7 @@ class ZooKeeperModel:
         return effects
 
     def expire(self, session_id: int) -> list[Effect]:
-        """End a session as if nothing had been heard of it for too long."""
+        """End a session as if its client had been silent for too long."""
         session = self._sessions.pop(session_id, None)
         if session is None:
             return []
@@ -180,7 +180,7 @@ class ZooKeeperModel:
     def deadline_ms(self) -> int | None:
         """When the next session expires if its client keeps silent."""
         return min(
-            (session.last_heard_ms + session.timeout_ms for session in self._sessions.values()),
+            (session.last_contact_ms + session.timeout_ms for session in self._sessions.values()),
             default=None,
         )
 
@@ -189,7 +189,7 @@ class ZooKeeperModel:
         silent = [
             session.id
             for session in self._sessions.values()
-            if now_ms >= session.last_heard_ms + session.timeout_ms
+            if now_ms >= session.last_contact_ms + session.timeout_ms
         ]
         return [effect for session_id in silent for effect in self.expire(session_id)]
 
@@ -200,7 +200,7 @@ class ZooKeeperModel:
         self._peers.clear()
         for session in self._sessions.values():
             session.conn = None
-            session.last_heard_ms = now_ms
+            session.last_contact_ms = now_ms
         return effects
 
     def _drop(self, conn: int | None) -> list[Effect]:
@@ -265,7 +265,7 @@ class ZooKeeperModel:
                 id=self._rng.getrandbits(56) | 1,
                 password=self._rng.randbytes(16),
                 timeout_ms=min(max(timeout_ms, bounds[0]), bounds[1]),
-                last_heard_ms=now_ms,
+                last_contact_ms=now_ms,
                 conn=None,
             )
             self._sessions[session.id] = session
@@ -277,7 +277,7 @@ class ZooKeeperModel:
             ]
         effects = self._drop(session.conn)
         session.conn = conn
-        session.last_heard_ms = now_ms
+        session.last_contact_ms = now_ms
         peer.session_id = session.id
         answer = _CONNECT_REPLY.pack(0, session.timeout_ms, session.id, 16, session.password, False)
         return [*effects, Send(conn, _framed(answer))]

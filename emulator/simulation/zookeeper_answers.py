@@ -32,7 +32,7 @@ class AnswerJudge:
 
     Refused is what a client does not get without a fault: no right, another version, a multi that
     was not done, a session that is over. Repeated is a write that was served before, byte for byte.
-    Lost is an answer that nobody waits for any more.
+    Lost is an answer that its client does not wait for any more.
     """
 
     def __init__(self, happened: Callable[[What, Where], None]) -> None:

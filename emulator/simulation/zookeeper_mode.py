@@ -117,9 +117,9 @@ def claim(tree: ServerTree, broker_id: int) -> list[ZkOp]:
     Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch, Kafka 3.9.
     """
     epoch = int(tree.nodes["/controller_epoch"].data or b"0")
-    said = {"version": 2, "brokerid": broker_id, "timestamp": "2", "kraftControllerEpoch": -1}
+    holder = {"version": 2, "brokerid": broker_id, "timestamp": "2", "kraftControllerEpoch": -1}
     return [
-        Create("/controller", json.dumps(said).encode()),
+        Create("/controller", json.dumps(holder).encode()),
         SetData("/controller_epoch", b"%d" % (epoch + 1)),
     ]
 

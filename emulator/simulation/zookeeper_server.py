@@ -19,7 +19,7 @@ SERVICE_US = (100, 2 * MS)
 class ZooKeeperServer:
     """Serves one request after the other; can be frozen (SIGSTOP), killed and started again.
 
-    ``watch`` is called after each request served, with the name of who sent it; ``happened`` when
+    ``watch`` is called after each request served, with the name of its client; ``happened`` when
     a request is lost, is refused or comes again.
     """
 
@@ -45,7 +45,7 @@ class ZooKeeperServer:
         self._waiting: list[Callable[[], None]] = []
         self._clients: dict[int, str] = {}
         self._owners: dict[int, str] = {}
-        """By session: who has it."""
+        """The name of the client of each session."""
         self._serving = False
         self._expiry_ms: int | None = None
         self.swallow_replies = 0
@@ -75,12 +75,12 @@ class ZooKeeperServer:
     def freeze(self) -> None:
         """Stop serving; what arrives waits."""
         self.frozen = True
-        self._scheduler.tell(self.name, "frozen")
+        self._scheduler.add_line(self.name, "frozen")
 
     def thaw(self) -> None:
         """Serve on; sessions whose time ran out meanwhile may live or not, as in the real one."""
         self.frozen = False
-        self._scheduler.tell(self.name, "thawed")
+        self._scheduler.add_line(self.name, "thawed")
         if self._rng.random() < 0.5:
             self._perform(self.model.tick(self._scheduler.now_ms))
         waiting, self._waiting = self._waiting, []
@@ -90,7 +90,7 @@ class ZooKeeperServer:
 
     def restart(self) -> None:
         """Kill and start again: what was received and not served is lost."""
-        self._scheduler.tell(self.name, "killed and started again")
+        self._scheduler.add_line(self.name, "killed and started again")
         if self._waiting or self.model.pending_count:
             self._happened("lost", "zookeeper")
         self._waiting.clear()
@@ -102,7 +102,7 @@ class ZooKeeperServer:
         Sessions of brokers are over. One that lived on from before its znode was made would leave a
         broker of Kafka without it until somebody restarts the broker.
         """
-        self._scheduler.tell(self.name, "restored from a backup")
+        self._scheduler.add_line(self.name, "restored from a backup")
         self._waiting.clear()
         self._happened("lost", "zookeeper")
         self._perform(self.model.restore(backup, self._scheduler.now_ms))
@@ -116,7 +116,7 @@ class ZooKeeperServer:
         """End every session; ``brokers``: also those of brokers."""
         for session_id in self.model.session_ids:
             if brokers or not _is_broker(self._owners.get(session_id, "")):
-                self._scheduler.tell(self.name, "session expired")
+                self._scheduler.add_line(self.name, "session expired")
                 self._perform(self.model.expire(session_id))
 
     def expire_sessions_of(self, client: str) -> None:
@@ -181,7 +181,7 @@ class ZooKeeperServer:
                 case Send(conn, _) if self.swallow_replies and not self._of_broker(conn):
                     self.swallow_replies -= 1
                     self._happened("lost", "zookeeper")
-                    self._scheduler.tell(self.name, "a reply is lost with its connection")
+                    self._scheduler.add_line(self.name, "a reply is lost with its connection")
                     self.model.disconnected(conn)
                     self._network.close(self, conn)
                 case Send(conn, data):

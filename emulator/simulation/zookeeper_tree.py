@@ -97,7 +97,7 @@ def _check_path(path: str) -> None:
 class ServerTree:
     """All znodes by path, and the last zxid.
 
-    ``changed`` takes the path of every znode that is written, made or removed, for who looks on.
+    ``changed`` takes the path of every znode that is written, made or removed, for the onlookers.
     ``locked``: paths whose ACL gives clients nothing but to see that the znode exists;
     ``read_only``: those that may be read as well.
     """

@@ -84,7 +84,7 @@ class WatchedZooKeeper(ZooKeeperModel):
 
         Sessions of the backup live again until their time is over, later ones are over. The servers
         elect a leader, so their next transaction is above all that clients have seen: an ensemble
-        whose transactions were behind would serve nobody who has seen more.
+        whose transactions were behind would refuse every client that has seen more.
         """
         effects = self.restart(now_ms)
         self.catch_up()
@@ -96,7 +96,7 @@ class WatchedZooKeeper(ZooKeeperModel):
         self.tree.zxid = ((self.tree.zxid >> 32) + 1) << 32
         self._sessions.clear()
         for session_id, each in backup.sessions.items():
-            self._sessions[session_id] = replace(each, conn=None, last_heard_ms=now_ms)
+            self._sessions[session_id] = replace(each, conn=None, last_contact_ms=now_ms)
         return effects
 
     def _set(self, conn: int, frame: bytes) -> None:

@@ -285,7 +285,7 @@ class Cluster:
         """Called at the end, and by the plugin of pytest after each test.
 
         Raises:
-            FaultMissedError: a fault never fired. Each is told once.
+            FaultMissedError: a fault never fired. Each is reported once.
         """
         self._scripts.check()
 
@@ -338,11 +338,11 @@ class Cluster:
         return self._brokers[node_id or 0]
 
     def _groups(self) -> list[list[AnyNode]]:
-        """Nodes in the order of an orderly stop: brokers tell the controller that they leave."""
+        """Nodes in the order of a controlled shutdown: brokers first; they ask the controller."""
         return [[*self._brokers], [] if self._controller is None else [self._controller]]
 
     def _request_stop(self, nodes: Sequence[AnyNode]) -> None:
-        # What is late or lost on purpose must not hold up the end.
+        # Requests that a fault delays or loses must not hold up the end.
         self._scripts.end()
         for node in nodes:
             if not node.stopping:

@@ -42,7 +42,7 @@ class ServedNode(Protocol):
 
 
 class NodeThread:
-    """Starts at construction; ``ready`` and ``ended`` are done when their names say so.
+    """Starts at construction; the futures ``ready`` and ``ended`` are done when the node is.
 
     Args:
         name: of the thread.

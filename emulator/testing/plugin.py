@@ -21,7 +21,7 @@ PYTEST_MIN = (8, 0)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell pytest of the marker, for ``--markers`` and ``--strict-markers``."""
+    """Register the marker with pytest, for ``--markers`` and ``--strict-markers``."""
     config.addinivalue_line(
         "markers", f"{MARKER}(**settings): arguments of Cluster for the fixture kraft_cluster"
     )
@@ -35,7 +35,7 @@ def _pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     try:
         result = yield
     except BaseException:
-        # That is what the test says, and the end of its clusters must not say more.
+        # The test has failed already: the end of its clusters must not hide its error.
         with suppress(AssertionError):
             _check_faults(item)
         raise

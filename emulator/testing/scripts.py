@@ -84,7 +84,7 @@ class ClusterScripts:
         self.clients = SharedScript()
         self.controller = self.clients if one else SharedScript()
         self._both = [self.clients] if one else [self.clients, self.controller]
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._last: list[dict[str, Any]] | None = None
 
     def clear(self) -> None:
@@ -105,14 +105,14 @@ class ClusterScripts:
         return [one for script in self._both for one in script.status()]
 
     def check(self) -> None:
-        """Look for faults that never fired; each is told once.
+        """Look for faults that never fired; each is reported once.
 
         Raises:
             FaultMissedError: there are.
         """
         never = [one for script in self._both for one in script.never_fired()]
-        missed = [one for one in never if id(one) not in self._told]
-        self._told.update(id(one) for one in missed)
+        missed = [one for one in never if id(one) not in self._reported]
+        self._reported.update(id(one) for one in missed)
         if missed:
             raise FaultMissedError(missed, self.status())
 

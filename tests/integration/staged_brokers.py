@@ -72,7 +72,7 @@ class StagedBrokers:
                 manual_isrs=True,
             ),
             clock=Clock(),
-            say=lambda _line: None,
+            report=lambda _line: None,
             results=FleetResults(lambda _row: None, lambda: None),
             create=lambda *_: None,
         )

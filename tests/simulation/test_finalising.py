@@ -53,7 +53,7 @@ class FinalIsFinal(Checker):
         znodes = {path for path in changed if not path.startswith("/brokers/ids")}
         ensure(not (self.seen and znodes), self.name, f"{client} wrote {sorted(znodes)}")
 
-    def told(self, broker, request):
+    def control_request_received(self, broker, request):
         ensure(not self.seen, self.name, f"{broker.name} was sent {type(request).__name__}")
 
     def unrest(self):

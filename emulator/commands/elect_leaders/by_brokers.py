@@ -159,7 +159,7 @@ def _sorted_out(answer: m.ElectLeadersResponse) -> Outcome:
 
 
 def _not_controller(answer: m.ElectLeadersResponse) -> bool:
-    """In version 0 only the partitions tell."""
+    """In version 0 only the partitions have error codes."""
     codes = {
         one.error_code
         for topic in answer.replica_election_results

@@ -54,7 +54,7 @@ def elect_by_zookeeper(
 
     Raises:
         ConnectStringError: ``zookeeper`` is no connect string.
-        UnreachableError: nobody accepts connections there.
+        UnreachableError: no server accepts connections there.
         ElectionError: ZooKeeper, or what a znode holds, cannot be read; no controller leads, or one
             in KRaft mode does; an election is under way; no controller deleted the znode in time
             (it stays then).

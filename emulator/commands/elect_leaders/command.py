@@ -97,7 +97,7 @@ def elect_leaders(
     if outcome is None:
         login = _login(admin_config)
         outcome = _by_brokers(bootstrap_server or "", partitions, election_type, timeout, login)
-    _tell(outcome, election_type.upper())
+    _print_outcome(outcome, election_type.upper())
 
 
 _NOWHERE: Final = "--bootstrap-server is missing"
@@ -198,7 +198,7 @@ def _failed(error: Exception) -> typer.Exit:
     return typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FOUND)
 
 
-def _tell(outcome: work.Outcome, name: str) -> None:
+def _print_outcome(outcome: work.Outcome, name: str) -> None:
     if outcome.elected:
         typer.echo(
             f"Successfully completed leader election ({name}) for partitions "

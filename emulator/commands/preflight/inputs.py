@@ -48,8 +48,8 @@ def read_properties(path: Path) -> Properties:
         raise PreflightError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:
         raise PreflightError(f"{path}: {error}") from error
-    told = (values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir"))
-    folders = [part.strip() for text in told for part in text.split(",") if part.strip()]
+    lists = (values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir"))
+    folders = [part.strip() for text in lists for part in text.split(",") if part.strip()]
     metas, unread = dict[str, dict[str, str]](), dict[str, str]()
     for folder in folders:
         try:
@@ -143,12 +143,12 @@ def ensemble(
     # Read as every other file, so that its encoding does not matter.
     first = read_properties(configs[0]).values if configs else {}
     try:
-        told, security = settings(None, [f"{key}={value}" for key, value in first.items()])
+        named_hosts, security = settings(None, [f"{key}={value}" for key, value in first.items()])
     except (OSError, ValueError) as error:
         if not online:
             return "", OPEN
         raise PreflightError(f"{configs[0]}: {error}") from error
-    hosts = zookeeper or told
+    hosts = zookeeper or named_hosts
     try:
         if hosts and online:
             connect_string(hosts)
@@ -173,14 +173,14 @@ def logins(configs: Sequence[Path]) -> frozenset[str]:
     return frozenset(found)
 
 
-def identity(told: str) -> str:
+def identity(text: str) -> str:
     """An identity as the rules compare and show it: of a digest the user alone.
 
     >>> identity("sasl:kafka"), identity("digest:kafka:secret")
     ('sasl:kafka', 'digest:kafka')
     """
-    scheme, _, name = told.partition(":")
-    return f"{scheme}:{name.partition(':')[0]}" if scheme == "digest" else told
+    scheme, _, name = text.partition(":")
+    return f"{scheme}:{name.partition(':')[0]}" if scheme == "digest" else text
 
 
 def live(

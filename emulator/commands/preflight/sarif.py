@@ -78,12 +78,12 @@ def _rule(one: Rule) -> dict[str, Any]:
 
 def _result(one: Finding, index: int, files: Collection[str]) -> dict[str, Any]:
     parts = (one.fact, f"Means: {one.consequence}", f"Do: {one.remedy}", f"See: {one.reference}")
-    told = [part for part in parts if part and not part.endswith(": ")]
+    texts = [part for part in parts if part and not part.endswith(": ")]
     return {
         "ruleId": one.code,
         "ruleIndex": index,
         "level": LEVELS[one.severity],
-        "message": {"text": ". ".join([f"{one.znode}: {told[0]}", *told[1:]])},
+        "message": {"text": ". ".join([f"{one.znode}: {texts[0]}", *texts[1:]])},
         "locations": [_place(one.znode, files)],
     }
 

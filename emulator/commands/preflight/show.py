@@ -59,11 +59,11 @@ def show(report: PreflightReport, console: Console) -> None:
 
 
 def _lines(console: Console, *lines: tuple[str, str]) -> None:
-    for label, text in _told(lines):
+    for label, text in _non_empty(lines):
         console.print(
             f"    {label}{printable(text)}", markup=False, highlight=False, soft_wrap=True
         )
 
 
-def _told(lines: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+def _non_empty(lines: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
     return ((label, text) for label, text in lines if text)

@@ -47,7 +47,7 @@ class LiveRollback:
         files: properties of the controllers, for ``/status``.
         timeout_s: for the controllers to write what is missing, and again to end.
         creator_only: whether a znode that is created belongs to its creator (``set.acl``).
-        say: tells the operator what is being done.
+        report: prints to the operator what is being done.
         stopped: whether the operator says that controllers which cannot be asked are stopped.
     """
 
@@ -59,7 +59,7 @@ class LiveRollback:
         files: Sequence[Properties],
         timeout_s: float,
         creator_only: bool,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         stopped: bool = False,
     ) -> None:
         self._looker = looker
@@ -68,7 +68,7 @@ class LiveRollback:
         self._timeout_s = timeout_s
         self._looked = False
         self._stopped = stopped
-        self.say = say
+        self.report = report
 
     def __enter__(self) -> Self:
         return self
@@ -103,18 +103,18 @@ class LiveRollback:
     # ------------------------------------------------------------- the controllers
     def drain(self, seen: Situation, *, forced: bool) -> None:
         """Ask the leader until its lag is 0."""
-        until, said = time.monotonic() + self._timeout_s, ""
+        until, reported = time.monotonic() + self._timeout_s, ""
         if seen.leader is None and seen.checked_at_the_end:
-            return  # nobody shows a status: the logs will
+            return  # no controller shows a status: the logs are read later
         while True:
             behind, why = self._behind(seen)
             if behind == 0:
                 return
-            if why != said:
-                self.say(why)
-                said = why
+            if why != reported:
+                self.report(why)
+                reported = why
             if time.monotonic() > until and forced:
-                self.say(f"{why}: going on, as --accept-loss says")
+                self.report(f"{why}: going on, as --accept-loss says")
                 return
             if time.monotonic() > until:
                 raise CourseError(
@@ -123,7 +123,7 @@ class LiveRollback:
             time.sleep(0.1)
 
     def _behind(self, seen: Situation) -> tuple[int | None, str]:
-        """Changes that ZooKeeper lacks, and a sentence; None: nobody knows."""
+        """Changes that ZooKeeper lacks, and a sentence; None: not known."""
         why, cluster = "no controller says that it leads", seen.survey.json("/cluster/id").get("id")
         for one in sorted(seen.controllers, key=lambda one: not one.leads):
             file = self._files.get(one.node_id)
@@ -135,15 +135,15 @@ class LiveRollback:
                 continue
             except (OSError, ValueError):
                 continue
-            told = found.get("migration") or {}
-            lag = told.get("lag") or {}
+            migration = found.get("migration") or {}
+            lag = migration.get("lag") or {}
             if not found.get("active") or found.get("node_id") != one.node_id:
                 continue  # a file may name the port of another controller
             of = found.get("cluster_id")
             if cluster and of != cluster:
                 why = f"{url}/status is of cluster {plain(of)}, and ZooKeeper of {cluster}"
                 continue
-            if told.get("migration_state") == MigrationState.POST_MIGRATION.name:
+            if migration.get("migration_state") == MigrationState.POST_MIGRATION.name:
                 raise CourseError(f"the migration was finalised {MEANWHILE}")
             behind = lag.get("records_without_no_ops")
             if behind is None:
@@ -157,7 +157,7 @@ class LiveRollback:
         last = time.monotonic()
         if others := [one for one in running if one.pid is None]:
             names = ", ".join(one.text for one in others)
-            self.say(f"stop {names} now, by SIGTERM: waiting for the end")
+            self.report(f"stop {names} now, by SIGTERM: waiting for the end")
         until = time.monotonic() + self._timeout_s
         for one in others:
             last = max(last, self._await_end(one, until))
@@ -172,10 +172,12 @@ class LiveRollback:
             ending.terminate()
             if ending.stopping:
                 pids = ", ".join(map(str, ending.stopping))
-                self.say(f"the processes {pids} are being stopped already: waiting for their end")
+                self.report(
+                    f"the processes {pids} are being stopped already: waiting for their end"
+                )
             if ending.left_to_others:
                 pids = ", ".join(map(str, ending.left_to_others))
-                self.say(f"another rollback stops the processes {pids}: waiting for their end")
+                self.report(f"another rollback stops the processes {pids}: waiting for their end")
             self._may_not(ending.refused)
             ended, left = ending.wait(self._timeout_s, lambda pids: self._taken_over(ending, pids))
         finally:
@@ -193,16 +195,18 @@ class LiveRollback:
     def _may_not(self, refused: Sequence[int]) -> None:
         if refused:
             pids = ", ".join(map(str, refused))
-            self.say(f"stop the processes {pids} now, by SIGTERM: this user may not")
+            self.report(f"stop the processes {pids} now, by SIGTERM: this user may not")
 
     def _taken_over(self, ending: processes.Ending, taken: Sequence[int]) -> None:
         pids = ", ".join(map(str, taken))
-        self.say(f"the other rollback ended without stopping the processes {pids}: stopping them")
+        self.report(
+            f"the other rollback ended without stopping the processes {pids}: stopping them"
+        )
         self._may_not([one for one in taken if one in ending.refused])
 
     def _await_end(self, one: ControllerSeen, until: float) -> float:
         """Wait until it is seen to be gone, or cannot be asked for a while with ``--stopped``."""
-        silent = said = None
+        silent = reported = None
         while True:
             running, why = alive(one)
             now = time.monotonic()
@@ -211,9 +215,9 @@ class LiveRollback:
             silent = (now if silent is None else silent) if running is None else None
             if silent is not None and self._stopped and now - silent >= SILENT_S:
                 return silent
-            if silent is not None and said is None:
-                said = why
-                self.say(f"{one.text} cannot be asked any more ({why}): whether it has ended?")
+            if silent is not None and reported is None:
+                reported = why
+                self.report(f"{one.text} cannot be asked any more ({why}): whether it has ended?")
             if now > until:
                 break
             time.sleep(POLL_S)

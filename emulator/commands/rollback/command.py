@@ -142,7 +142,7 @@ def _run(  # noqa: PLR0917 - as the command line
             properties,
             timeout_s,
             creator_only,
-            _say,
+            _print_line,
             stopped=planned.stopped,
         ) as world:
             return course.plan(world, planned)[1] if wanted is None else course.go(world, wanted)
@@ -152,5 +152,5 @@ def _run(  # noqa: PLR0917 - as the command line
         raise fail(connect.why or str(error), ExitCode.UNREACHABLE) from error
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     typer.echo(text, err=True)

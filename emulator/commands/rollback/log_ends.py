@@ -29,7 +29,7 @@ def read(controllers: Iterable[ControllerSeen], mark: MigrationZnode) -> list[Fo
 def state_moved(seen: Situation) -> bool:
     """Whether a log here may have another state of the migration than was seen, or be unreadable.
 
-    A folder that cannot be read counts as moved: who looks at everything says what is wrong there.
+    A folder that cannot be read counts as moved: the next complete look reports the reason.
     """
     for one in seen.survey.folders:
         try:

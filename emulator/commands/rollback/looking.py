@@ -75,12 +75,12 @@ class Looker:
                 raise inputs.PreflightError(
                     f"{known.name} and {one.name} are both of controller {one.node_id}: give one"
                 )
-        told = {one.voters: one.name for one in given.properties if one.voters}
-        voters = frozenset[int]().union(*told)
+        voter_sets = {one.voters: one.name for one in given.properties if one.voters}
+        voters = frozenset[int]().union(*voter_sets)
         for path in self._candidates():
             found = inputs.read_folder(path)
             if found.voters:
-                told.setdefault(found.voters, found.name)
+                voter_sets.setdefault(found.voters, found.name)
             # A broker has a copy of the log, too: its process must not be stopped.
             if found.node_id is None or found.node_id not in voters | found.voters:
                 raise inputs.PreflightError(
@@ -93,8 +93,8 @@ class Looker:
                     "newest log is not known; give one"
                 )
 
-        if len(told) > 1:
-            sets = ", ".join(f"{sorted(ids)} in {name}" for ids, name in told.items())
+        if len(voter_sets) > 1:
+            sets = ", ".join(f"{sorted(ids)} in {name}" for ids, name in voter_sets.items())
             raise inputs.PreflightError(
                 f"the voters are not the same everywhere: {sets}. A majority of which is needed is "
                 "not known: give the files and folders of one quorum"
@@ -123,8 +123,9 @@ class Looker:
         if seen.freed_by_others and not seen.running:
             seen = replace(seen, ends=log_ends.read(nodes, seen.stage.mark))
         final = phase_of(seen) is RollbackPhase.FINALISED
-        told = seen.leader is not None and not final  # the log is written, and need not be read
-        image, why = (None, "") if told else self._image(seen)
+        # While a leader answers, the log is being written, and need not be read.
+        leader_answers = seen.leader is not None and not final
+        image, why = (None, "") if leader_answers else self._image(seen)
         seen = replace(seen, modes=_modes(seen, image), not_compared=why)
         if image is None or (seen.running and not final):
             return seen
@@ -136,7 +137,7 @@ class Looker:
         """Every controller that a file, or a folder, names."""
         files = self._files
         addresses: dict[int, HostPort] = {}
-        # What brokers are told may be a proxy, which accepts connections in any case.
+        # The address that brokers use may be a proxy, which accepts connections in any case.
         for one in sorted(self._given.properties, key=lambda one: one.is_controller):
             addresses.update(one.voter_addresses or {})
         ids = sorted({*self.paths, *addresses, *(one for one in files if one is not None)})
@@ -148,11 +149,11 @@ class Looker:
         for one in self._given.properties:
             if not one.is_controller:
                 continue
-            told = _log_dir(one)
+            folder = _log_dir(one)
             # A file of another machine may name a folder that is another node's here.
-            meta = one.metas.get(told, {})
-            if told and meta and meta.get("node.id") == str(one.node_id):
-                found.append(Path(told))
+            meta = one.metas.get(folder, {})
+            if folder and meta and meta.get("node.id") == str(one.node_id):
+                found.append(Path(folder))
         self._named = {str(one) for one in found}
         return list(dict.fromkeys([*found, *(_outer(one) for one in self._given.log_dirs)]))
 
@@ -178,7 +179,7 @@ class Looker:
             status = None
         if unread and running is False:
             running, why = None, unread  # somebody answers there
-        # What a running controller does not hold is a copy, and older than its log.
+        # A folder that the running controller does not hold is a copy, older than its log.
         copied = bool(running) and (held is False or (held is None and not named))
         return ControllerSeen(
             node_id,
@@ -202,9 +203,9 @@ class Looker:
             if one.is_controller:
                 continue
             for folder, meta in one.metas.items():
-                told = meta.get("broker.id") or meta.get("node.id")
+                meta_id = meta.get("broker.id") or meta.get("node.id")
                 others = [x for x in self._given.properties if folder in x.metas]
-                if told == str(one.node_id) or len(others) == 1:
+                if meta_id == str(one.node_id) or len(others) == 1:
                     found.append(FolderSeen(folder, meta, one.node_id))
         for path in self._given.broker_folders:
             if not path.is_dir():
@@ -271,8 +272,8 @@ def _meta(folder: Path) -> dict[str, str]:
 
 def _log_dir(file: Properties) -> str:
     """The folder with the metadata log, as a controller's properties name it; empty: none."""
-    told = file.get("metadata.log.dir") or next(iter(file.names("log.dirs")), "")
-    return told or file.get("log.dir")
+    folder = file.get("metadata.log.dir") or next(iter(file.names("log.dirs")), "")
+    return folder or file.get("log.dir")
 
 
 def _outer(path: Path) -> Path:
@@ -348,7 +349,7 @@ def status_url(file: Properties, address: HostPort | None) -> str | None:
 
 
 def alive(one: ControllerSeen) -> tuple[bool | None, str]:
-    """Whether a controller runs now, by the rule by which it was looked at, and why that is said.
+    """Whether a controller runs now, by the rule by which it was looked at, and the reason.
 
     The address of one whose folder is seen to be held is not asked.
     """

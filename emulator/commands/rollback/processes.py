@@ -4,7 +4,7 @@ The kernel says who holds the lock of a folder, so no process is signalled becau
 file: numbers of other machines, of other containers and of former processes mean nothing here.
 
 Its list of locks leaves out those of other containers and of other machines. Where it may be
-incomplete the lock itself is asked. On a network file system that nobody is seen to hold it proves
+incomplete the lock itself is tried. On a network file system a lock that seems to be free proves
 nothing.
 """
 
@@ -55,7 +55,7 @@ class FolderHolder(NamedTuple):
 
 
 def holder(folder: Path, locks: str | None = None) -> FolderHolder:
-    """Who holds the lock of a folder.
+    """The holder of a folder's lock.
 
     Nothing is locked to find out where the kernel's list is complete. Elsewhere a shared lock is
     taken for a moment.
@@ -85,7 +85,7 @@ def holder(folder: Path, locks: str | None = None) -> FolderHolder:
 
 
 def in_use(folder: Path) -> str:
-    """That a folder is in use, and by which process if that is seen."""
+    """A text: the folder is in use, and by which process if that is seen."""
     pid = holder(folder).pid
     return f"{folder} is in use by {'another process' if pid is None else f'process {pid}'}"
 
@@ -103,7 +103,7 @@ def _lockers(
     path: Path, stat: os.stat_result, mount: _Mount | None, text: str
 ) -> list[tuple[int, bool | None]]:
     """Processes that a list of locks names for a file, and whether each has it open."""
-    # Of btrfs and overlay a file tells another device than the list, which has the mount's.
+    # On btrfs and overlay stat() gives another device than the list, which has the mount's.
     devices = {(os.major(stat.st_dev), os.minor(stat.st_dev)), mount and mount.device}
     pids = [
         one.pid
@@ -149,7 +149,7 @@ def _mount(path: Path) -> _Mount | None:
         if len(words) < 5 or "-" not in words[:-1]:
             continue
         place = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), words[4]).rstrip("/")
-        # Of two at one place the later one covers the earlier one.
+        # Of two mounts at one place the later one covers the earlier one.
         if (real == place or real.startswith(f"{place}/")) and len(place) >= best:
             major, _, minor = words[2].partition(":")
             best = len(place)
@@ -168,8 +168,8 @@ def _tried(path: Path) -> bool | None:
         return None
     try:
         asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        told = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-        if told[0] != fcntl.F_UNLCK:
+        lock = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        if lock[0] != fcntl.F_UNLCK:
             return True
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -182,7 +182,7 @@ def _tried(path: Path) -> bool | None:
 
 
 class _Lock(NamedTuple):
-    """Who holds a lock, and of which file."""
+    """The holder of a lock, and its file."""
 
     pid: int
     device: tuple[int, int]
@@ -254,16 +254,16 @@ class Ending:
     def __init__(self, holders: Iterable[tuple[int, Path]]) -> None:
         self._open: dict[int, int] = {}
         self.refused: list[int] = []
-        """Those that this user may not signal."""
+        """Ids of processes that this user may not signal."""
         self.others: list[Path] = []
         """Folders that another process holds by now."""
         self.stopping: list[int] = []
-        """Those that were asked to end before."""
+        """Ids of processes that were asked to end before."""
         self.left_to_others: list[int] = []
-        """Those that another such object has its turn with."""
+        """Ids of processes that another rollback stops."""
         self._turns: list[int] = []
         self._awaited: dict[int, _Turn] = {}
-        """Of ``left_to_others``, by the descriptor of the process."""
+        """The turns of ``left_to_others``, by the descriptor of the process."""
         for pid, folder in holders:
             try:
                 descriptor = os.pidfd_open(pid)
@@ -272,9 +272,9 @@ class Ending:
             found = holder(folder)
             if descriptor >= 0 and found.pid == pid:
                 self._open[descriptor] = pid
-                # In this order: who has had its turn has signalled.
+                # In this order: a process that has had its turn has signalled.
                 turn = self._turn(folder)
-                # In this order: who has had its turn has signalled.
+                # In this order: a process that has had its turn has signalled.
                 if ends(pid, folder):
                     self.stopping.append(pid)
                 elif turn is not None:
@@ -316,10 +316,10 @@ class Ending:
     def wait(
         self, timeout_s: float, taken_over: Callable[[list[int]], None] = lambda _: None
     ) -> tuple[float, list[int]]:
-        """Wait for their ends: when the last one came (monotonic), and who still runs.
+        """Wait for their ends: when the last process ended (monotonic), and which ones still run.
 
-        ``taken_over`` is told of those that were left to another one, which ended, and that have
-        been signalled here by then.
+        ``taken_over`` is called with the processes that were left to another rollback, after that
+        rollback has ended; they have been signalled here by then.
         """
         waiting, until, last = dict(self._open), time.monotonic() + timeout_s, time.monotonic()
         while waiting and (left := until - time.monotonic()) > 0:
@@ -342,7 +342,7 @@ class Ending:
                     continue
                 turn.since = time.monotonic()
             stops = ends(self._open[descriptor], turn.folder)
-            # It may have been signalled right before, and shows that a moment later.
+            # A process that was signalled right before shows that a moment later.
             if not stops and time.monotonic() - turn.since < SHOWS_S:
                 continue
             del self._awaited[descriptor]

@@ -80,8 +80,8 @@ def _finding(console: Console, one: Finding) -> None:
         f"[{STYLES[one.severity]}]{one.code} {one.severity.value:8}[/] ", end="", highlight=False
     )
     _line(console, one.znode)
-    told = (("", one.fact), ("means: ", one.consequence), ("do: ", one.remedy))
-    for label, text in (*told, ("see: ", one.reference)):
+    parts = (("", one.fact), ("means: ", one.consequence), ("do: ", one.remedy))
+    for label, text in (*parts, ("see: ", one.reference)):
         if text:
             _line(console, f"    {label}{text}")
 

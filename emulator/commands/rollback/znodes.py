@@ -46,7 +46,7 @@ _NO_VERSION: Final = 2**31 - 2
 """Of the root: it would have been written that often."""
 _CHANGED: Final = (BadVersionError, NoNodeError, NodeExistsError)
 _NOT_TRIED: Final = (RolledBackError, RuntimeInconsistency)
-"""Of the other ops of a multi that was refused."""
+"""Errors of the other operations of a multi that was refused."""
 COME_BACK: Final = "log in as the controllers do (-c), and run this command again"
 _LOST: Final = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
 
@@ -140,8 +140,8 @@ class RollbackZnodes:
             return True
         if any(isinstance(one, _CHANGED) for one in failed):
             return False
-        told = [one for one in failed if not isinstance(one, _NOT_TRIED)] or failed
-        raise CourseError(f"{_refusal(told[0])}: {COME_BACK}")
+        tried = [one for one in failed if not isinstance(one, _NOT_TRIED)] or failed
+        raise CourseError(f"{_refusal(tried[0])}: {COME_BACK}")
 
     def _send(self, multi: Multi) -> list[object]:
         transaction = self._zookeeper().transaction()
@@ -166,7 +166,7 @@ class RollbackZnodes:
         while (left := until - time.monotonic()) > 0:
             changed = threading.Event()
             try:
-                exists = client.exists(controller.PATH, watch=lambda _, told=changed: told.set())
+                exists = client.exists(controller.PATH, watch=lambda _, event=changed: event.set())
                 if exists is not None:
                     data, _ = client.get(controller.PATH)
                     at, holder = time.monotonic(), controller.try_parse(data)
@@ -184,7 +184,7 @@ class RollbackZnodes:
 
 
 def _refusal(error: Exception) -> str:
-    """Why a multi was refused, as somebody who has to mend it needs it."""
+    """Why a multi was refused, in words for the operator who has to mend it."""
     if isinstance(error, NoAuthError):
         return "ZooKeeper does not let this login change the controllers' znodes"
     if isinstance(error, InvalidACLError):

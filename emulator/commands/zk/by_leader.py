@@ -19,7 +19,7 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.status import UNREAD, AddressError, status_of
 from emulator.commands.status_next import phase_of
 from emulator.commands.token_call import check_local
-from emulator.commands.zk.shown import ReconcileOutcome, tell
+from emulator.commands.zk.shown import ReconcileOutcome, print_outcome
 from emulator.io.operator_route import TOKEN_FILE
 
 POLL_S: Final = 0.2
@@ -53,7 +53,7 @@ def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: boo
     except (KeyError, TypeError, AttributeError) as error:
         why = "what it answers is not read by this release: use the kraft-bridge of its release"
         raise fail(f"{without_login(page_of(url, PAGE))}: {why}", ExitCode.UNREACHABLE) from error
-    tell(outcome, as_json=as_json)
+    print_outcome(outcome, as_json=as_json)
 
 
 def _outcome(url: str, token: str, *, dry_run: bool, timeout_s: float) -> ReconcileOutcome:
@@ -145,5 +145,5 @@ def _refused(url: str, where: str, error: AnswerError) -> typer.Exit:
             pass
     if error.code == HTTPStatus.FORBIDDEN:
         return fail(f"{where} refuses the token in --log-dir: it is another node", ExitCode.WRONG)
-    told = f"{error.code} {error.reason}: {plain(error.text, 500)}"
-    return fail(f"{where}: {told}", ExitCode.UNREACHABLE)
+    answer = f"{error.code} {error.reason}: {plain(error.text, 500)}"
+    return fail(f"{where}: {answer}", ExitCode.UNREACHABLE)

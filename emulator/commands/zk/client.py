@@ -15,7 +15,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.handlers.utils import create_tcp_connection
 
 from emulator.commands.configuration import text_of
-from emulator.commands.reach import nobody_at
+from emulator.commands.reach import why_unreachable
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.tls import TlsSettings
@@ -27,14 +27,14 @@ from emulator.zookeeper.ops import NodeData, ReadFailed, Stat
 from emulator.zookeeper.sasl import MECHANISM
 
 CONNECT_TIMEOUT_S: Final = 10.0
-"""So long a verb waits for ZooKeeper to take its connection."""
+"""How long a verb waits for ZooKeeper to accept its connection."""
 
 
 def settings(path: Path | None, overrides: Iterable[str]) -> tuple[str, ZooKeeperSecurity]:
-    """Connect string ("" if not said) and security of a controller's or a broker's properties.
+    """Connect string ("" if not given) and security of a controller's or a broker's properties.
 
     Raises:
-        ValueError: what they say cannot be used; every problem is in the text.
+        ValueError: the properties cannot be used; every problem is in the text.
         OSError: a file cannot be read.
     """
     text = "" if path is None else text_of(path)
@@ -102,14 +102,14 @@ def client(
 
 
 def check_reachable(hosts: str) -> None:
-    """Ask whether any server accepts connections: kazoo would try for long, and not say why.
+    """Ask whether any server accepts connections: kazoo would try for long, and give no reason.
 
     Raises:
         KazooTimeoutError: none does; the text says why not, for each.
         ValueError: ``hosts`` is no connect string.
     """
     servers, _ = config_zookeeper.connect_string(hosts)
-    if problem := nobody_at(servers):
+    if problem := why_unreachable(servers):
         raise KazooTimeoutError(problem)
 
 
@@ -130,7 +130,7 @@ class Connector:
         """A client that is not started yet.
 
         Raises:
-            KazooTimeoutError: nobody accepts connections there; the text says why.
+            KazooTimeoutError: no server accepts connections there; the text has the reason.
             ValueError: ``hosts`` is no connect string.
         """
         check_reachable(hosts)

@@ -123,7 +123,7 @@ def compare(
         try:
             before = read_some(hosts, security, _CLAIM)
         except ZooKeeperUnreadableError:
-            open_log(folder)  # of two faults, the folder's is the one that is ours to say first
+            open_log(folder)  # if both cannot be read, the folder's error is raised
             raise
         found, note = _compared(hosts, folder, security)
         if not found or read_some(hosts, security, _CLAIM) == before:
@@ -138,9 +138,11 @@ def _compared(
     tree = read_tree(hosts, security)
     mine = own.try_parse(tree.data(own.PATH))
     claim = Claim(meta.node_id, raft.leader_epoch, -1 if mine is None else mine.zk_epoch)
-    said = tree.data(migration.PATH)
-    offset = _said(said).kraft_metadata_offset
-    image = committed_image(raft, folder, shown_committed(raft, said, tree.data(own.PATH)))
+    migration_data = tree.data(migration.PATH)
+    offset = _migration_znode(migration_data).kraft_metadata_offset
+    image = committed_image(
+        raft, folder, shown_committed(raft, migration_data, tree.data(own.PATH))
+    )
     note = f"/migration is at offset {offset}, {ends(raft, image.offset)}"
     return list(differences(tree, image, claim)), note
 
@@ -150,14 +152,14 @@ def shown_committed(raft: Raft, migration_data: bytes | None, own_data: bytes | 
 
     0 if the two znodes name nothing that the log holds.
     """
-    said, mine = _said(migration_data), own.try_parse(own_data)
-    named = [(said.kraft_metadata_offset, said.kraft_metadata_epoch)]
+    mark, mine = _migration_znode(migration_data), own.try_parse(own_data)
+    named = [(mark.kraft_metadata_offset, mark.kraft_metadata_epoch)]
     if mine is not None and mine.digest and raft.digest_at(own.log_at(mine)[0]) == mine.digest:
         named.append(own.log_at(mine))
     return max(offset + 1 if raft.epoch_at(offset) == epoch else 0 for offset, epoch in named)
 
 
-def _said(data: bytes | None) -> migration.MigrationZnode:
+def _migration_znode(data: bytes | None) -> migration.MigrationZnode:
     try:
         return migration.parse(data)
     except ZnodeError:

@@ -55,7 +55,7 @@ def diff(
 
 
 def _summary(found: Sequence[Difference]) -> str:
-    """What the list does not say: that it is empty, or that it may be about the folder alone."""
+    """What the list does not show: that it is empty, or that it may be about the folder alone."""
     from emulator.migration.zk_tree import controller, migration, own
 
     if not found:

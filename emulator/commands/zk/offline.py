@@ -20,10 +20,10 @@ from emulator.commands.common import fail
 from emulator.commands.configuration import text_of
 from emulator.commands.exits import ExitCode
 from emulator.commands.folders import FolderUnreadableError, committed_image, open_log
-from emulator.commands.reach import nobody_at
+from emulator.commands.reach import why_unreachable
 from emulator.commands.rollback.processes import holder, in_use
 from emulator.commands.zk import compare
-from emulator.commands.zk.shown import ReconcileOutcome, tell
+from emulator.commands.zk.shown import ReconcileOutcome, print_outcome
 from emulator.config import properties
 from emulator.config.listeners import HostPort, voters_of
 from emulator.config.passwords import PasswordSettings
@@ -60,7 +60,7 @@ class OfflineRun:
     security: ZooKeeperSecurity
     passwords: PasswordSettings
     voters: tuple[HostPort, ...]
-    """Of the controllers, as far as the properties name them."""
+    """Addresses of the controllers, as far as the properties name them."""
     folder: Path
     timeout_s: float
     dry_run: bool
@@ -140,7 +140,7 @@ def run(asked: OfflineRun, *, as_json: bool) -> None:
         why=machine.why and f"{machine.why}{done}",
     )
     code = ExitCode.FOUND if machine.reachable else ExitCode.UNREACHABLE
-    tell(outcome, as_json=as_json, unended=code)
+    print_outcome(outcome, as_json=as_json, unended=code)
 
 
 @contextlib.contextmanager
@@ -178,7 +178,7 @@ def _left_alone(folder: Path) -> Iterator[None]:
 
 
 def _machine(asked: OfflineRun) -> OfflineReconcile:
-    """The machine for one folder, if nothing speaks against it.
+    """The machine for one folder, unless a check refuses it.
 
     Raises:
         RefusedError, FolderUnreadableError, ZooKeeperUnreadableError: see there.
@@ -199,14 +199,14 @@ def _machine(asked: OfflineRun) -> OfflineReconcile:
     _check_voters(image, asked.voters)
     typer.echo(_scope(raft, image), err=True)
     log = _StoppedLog(raft, image.offset + 1)
-    who = Claimer(
+    claimer = Claimer(
         meta.node_id,
         image.epoch,
         f"offline-{secrets.token_hex(8)}",
         stopped=True,
     )
     classes = entities(Passwords(asked.passwords))
-    attempt = Attempt(image, log, who, classes, meta.cluster_id)
+    attempt = Attempt(image, log, claimer, classes, meta.cluster_id)
     servers, chroot = connect_string(asked.hosts)
     shell_conn = iter(range(1, 1 << 30))
     zk = ZkClient(
@@ -244,7 +244,7 @@ def _check_voters(image: Image, named: Iterable[HostPort]) -> None:
         for endpoint in one.endpoints
     }
     for where in {**dict.fromkeys(named), **registered}:
-        if not nobody_at([where], 1.0):
+        if not why_unreachable([where], 1.0):
             raise RefusedError(
                 f"{registered.get(where, 'a controller')} accepts connections at {where}: ask the "
                 "one that leads with --url, or stop all of them first"

@@ -28,7 +28,9 @@ class ReconcileOutcome:
     """Why it has not come to its end; empty if it has."""
 
 
-def tell(found: ReconcileOutcome, *, as_json: bool, unended: ExitCode = ExitCode.FOUND) -> None:
+def print_outcome(
+    found: ReconcileOutcome, *, as_json: bool, unended: ExitCode = ExitCode.FOUND
+) -> None:
     """Print it.
 
     Raises:

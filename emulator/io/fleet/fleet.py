@@ -44,7 +44,7 @@ class FleetError(Exception):
 
 
 class NoControllerYetError(FleetError):
-    """A request may be tried again: nobody is the controller, or it did not answer in time."""
+    """A request may be tried again: there is no controller, or it did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class FleetPlan:
 
     ``start_rate`` None: all brokers begin at once. ``isr_churn``: changes of ISRs by the whole
     fleet. ``patience_s``: how long it waits for the first registration of all, for topics, and
-    for a controlled shutdown. ``says_epochs``: a line for each registration.
+    for a controlled shutdown. ``prints_epochs``: a line for each registration.
     """
 
     brokers: int
@@ -67,7 +67,7 @@ class FleetPlan:
     waves: tuple[Wave, ...] = ()
     seed: int = 0
     patience_s: float = 120.0
-    says_epochs: bool = False
+    prints_epochs: bool = False
 
 
 class BrokerFleet(FleetObserver):
@@ -77,7 +77,7 @@ class BrokerFleet(FleetObserver):
         plan: what it does.
         settings: of its brokers.
         clock: time.
-        say: takes lines about its progress.
+        report: takes lines about its progress.
         create: creates topics by a broker; called in a thread.
         results: takes what is measured.
         together: the other processes of the fleet, if this one runs a share of its brokers only.
@@ -89,22 +89,22 @@ class BrokerFleet(FleetObserver):
         settings: FleetSettings,
         *,
         clock: Clock,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         results: FleetResults,
         create: CreateTopics,
         together: Together | None = None,
     ) -> None:
         self._plan = plan
-        self._together = together or Alone(say)
+        self._together = together or Alone(report)
         self._create = create
         self._clock = clock
-        self._say = say
+        self._report = report
         self._results = results
         self._rng = random.Random(plan.seed)  # noqa: S311 - no secrets
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self.stopped = False
-        """Whether it was told to stop."""
+        """Whether the fleet was asked to stop."""
         self._ending = asyncio.Event()
         self._hurried = asyncio.Event()
         images, control = LogImages(), SharedControl()
@@ -132,7 +132,7 @@ class BrokerFleet(FleetObserver):
             ConfigError: the settings of the brokers are wrong.
         """
         asyncio.get_running_loop().set_exception_handler(self._unhandled)
-        works = (self._watch(), self._phases(), self._told_to_end())
+        works = (self._watch(), self._phases(), self._until_ending())
         tasks = [asyncio.ensure_future(one) for one in works]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -165,7 +165,7 @@ class BrokerFleet(FleetObserver):
             asyncio.get_running_loop().set_exception_handler(self._unhandled)
         await self._all(lambda member: member.running, "run", self._plan.patience_s)
         self._results.storm_ns = self._clock.now_ns() - begin_ns
-        self._say(f"all {len(self.members)} brokers run")
+        self._report(f"all {len(self.members)} brokers run")
 
     async def _topics(self) -> None:
         """The first process creates them, when the brokers of all run."""
@@ -189,7 +189,7 @@ class BrokerFleet(FleetObserver):
         for first in range(0, len(names), each):
             some = names[first : first + each]
             await self._created(port, some, replicas, begin_ns + int(plan.patience_s * 1e9))
-        self._say(f"created {plan.topics} topics with {plan.partitions} partitions each")
+        self._report(f"created {plan.topics} topics with {plan.partitions} partitions each")
 
     async def _created(self, port: int, names: Sequence[str], replicas: int, end_ns: int) -> None:
         while True:
@@ -267,7 +267,7 @@ class BrokerFleet(FleetObserver):
         self._results.note_members(self.members)
         begin_ns = self._clock.now_ns()
         alive = [member for member in self.members if member.alive]
-        self._say(f"stopping {len(alive)} brokers")
+        self._report(f"stopping {len(alive)} brokers")
         # A restart that is under way would begin another life.
         for task in self._tasks:
             task.cancel()
@@ -283,10 +283,10 @@ class BrokerFleet(FleetObserver):
 
     async def _hurry(self, members: Sequence[FleetMember]) -> None:
         await self._hurried.wait()
-        self._say("ending at once; the controller is not waited for")
+        self._report("ending at once; the controller is not waited for")
         await asyncio.gather(*(member.life.die() for member in members))
 
-    async def _told_to_end(self) -> None:
+    async def _until_ending(self) -> None:
         await self._ending.wait()
 
     def _fail(self, error: BaseException | None) -> None:
@@ -305,16 +305,16 @@ class BrokerFleet(FleetObserver):
 
     @override
     def registered(self, broker_id: int, broker_epoch: int) -> None:
-        if self._plan.says_epochs:
-            self._say(f"broker {broker_id}: registered, epoch {broker_epoch}")
+        if self._plan.prints_epochs:
+            self._report(f"broker {broker_id}: registered, epoch {broker_epoch}")
 
     @override
     def stranded(self, broker_id: int, why: str) -> None:
         self._fail(FleetError(f"broker {broker_id}: {why}"))
 
     async def _watch(self) -> None:
-        """Say how many run when that has changed, and notice when the loop is late."""
-        told_ns, told = self._clock.now_ns(), -1
+        """Report how many run when that has changed, and notice when the loop is late."""
+        reported_ns, reported = self._clock.now_ns(), -1
         while True:
             before_ns = self._clock.now_ns()
             await asyncio.sleep(0.01)
@@ -322,12 +322,12 @@ class BrokerFleet(FleetObserver):
             late_ns = now_ns - before_ns - 10_000_000
             if late_ns > STALL_NS:
                 self._results.note_stall(StallRow(now_ns - late_ns, now_ns))
-            if now_ns - told_ns > 2e9:
-                told_ns = now_ns
+            if now_ns - reported_ns > 2e9:
+                reported_ns = now_ns
                 running = sum(member.running for member in self.members)
-                if running != told:
-                    told = running
-                    self._say(f"{running} of {len(self.members)} brokers run")
+                if running != reported:
+                    reported = running
+                    self._report(f"{running} of {len(self.members)} brokers run")
                 self._results.flush()
 
     # ---------------------------------------------------------------- helpers
@@ -375,7 +375,7 @@ class BrokerFleet(FleetObserver):
 
 
 def _warned(member: FleetMember) -> str:
-    """What a broker was told most often, to be appended."""
+    """The warning that a broker logged most often, to be appended."""
     warnings = member.totals()[1]
     return f": {max(warnings, key=warnings.__getitem__)}" if warnings else ""
 

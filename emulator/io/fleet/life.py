@@ -29,7 +29,7 @@ from emulator.seam import Log
 
 
 class FleetObserver(Protocol):
-    """Is told what brokers did."""
+    """Called with what brokers did."""
 
     def answered(self, broker_id: int, seen: Exchange) -> None:
         """A controller has answered a request."""
@@ -49,11 +49,11 @@ class BrokerLife(LifeScript):
 
     Args:
         config: of the broker.
-        folders: what its folders say.
+        folders: the contents of its folders.
         images: of the cluster, shared by the fleet.
         control: the control requests of the fleet's brokers.
         clock: time.
-        observer: is told what it did.
+        observer: called with what it did.
         due_ns: when it was due to begin.
         bound: the socket of its listener.
         manual_isrs: whether it proposes no change of an ISR by itself.
@@ -110,7 +110,7 @@ class BrokerLife(LifeScript):
             self,
         )
         tls = {} if mode is None else profiles(mode.security.tls)
-        self._shell = Shell(self.tapped, None, clock, log=self._logged, row=_unsaid, tls=tls)
+        self._shell = Shell(self.tapped, None, clock, log=self._logged, row=_drop_row, tls=tls)
         self._task = asyncio.ensure_future(self._live(config.listeners[0], bound))
 
     @property
@@ -131,7 +131,7 @@ class BrokerLife(LifeScript):
         return registration is None or registration.epoch >= 0
 
     @property
-    def unheard(self) -> bool:
+    def unanswered(self) -> bool:
         """Whether its heartbeats got no good answer for as long as a controller keeps a session."""
         beaten_ns = self._beaten_ns
         return beaten_ns is not None and self._clock.now_ns() - beaten_ns > self._patience_ns
@@ -151,7 +151,7 @@ class BrokerLife(LifeScript):
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster, if ZooKeeper told it in this life."""
+        """The cluster, if it was read from ZooKeeper in this life."""
         side = self.node.side
         return side.zookeeper.znode.cluster_id if isinstance(side, ZooKeeperSide) else None
 
@@ -160,7 +160,7 @@ class BrokerLife(LifeScript):
         if not self.goes_on:
             return
         if not self._begun:
-            # It has said nothing to anybody.
+            # The broker has sent nothing yet.
             await self.die()
             return
         if not self._asked_to_end:
@@ -173,7 +173,7 @@ class BrokerLife(LifeScript):
             self.problem = f"the shutdown was not granted within {patience_s:g} s"
 
     async def die(self) -> None:
-        """End at once: every connection is closed, and nothing is said."""
+        """End at once: every connection is closed, and nothing is sent."""
         if self.goes_on:
             if not self.killed:
                 self.killed = True
@@ -260,5 +260,5 @@ class BrokerLife(LifeScript):
         return self._shell.new_conn()
 
 
-def _unsaid(_something: object) -> None:
-    """There are no rows."""
+def _drop_row(_something: object) -> None:
+    """Brokers of a fleet write no trace: rows are dropped."""

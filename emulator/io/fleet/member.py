@@ -20,7 +20,7 @@ from emulator.raft.format import usable_directory_id
 from wire.releases import RELEASES
 
 K = TypeVar("K")
-UNHEARD: Final = "no controller answers its heartbeats"
+UNANSWERED: Final = "no controller answers its heartbeats"
 
 
 class FleetMember:
@@ -31,7 +31,7 @@ class FleetMember:
         settings: of the fleet.
         images: of the cluster, shared by the fleet.
         clock: time.
-        observer: is told what it did.
+        observer: called with what it did.
         control: the control requests of the fleet's brokers.
     """
 
@@ -84,9 +84,9 @@ class FleetMember:
         if not self.wanted:
             return ""
         if self.running and self.life.registered:
-            return UNHEARD if self.life.unheard else ""
-        told = self.life.tapped.refusals
-        return self.life.problem or next(reversed(told), "it was not told why")
+            return UNANSWERED if self.life.unanswered else ""
+        refusals = self.life.tapped.refusals
+        return self.life.problem or next(reversed(refusals), "it was not told why")
 
     def totals(self) -> tuple[dict[int, int], dict[str, int]]:
         """Requests sent by API key, and warnings by text, of all lives."""

@@ -76,7 +76,7 @@ class Tapped(Machine):
         is_zookeeper: whether a host and a port are those of a ZooKeeper server.
         heartbeat_ns: the interval of heartbeats.
         clock: monotonic nanoseconds.
-        script: what the broker is made to do; it is told each exchange.
+        script: what the broker is made to do; called with each exchange.
     """
 
     def __init__(

@@ -143,9 +143,9 @@ def text(figures: Mapping[str, Any], mode: str) -> str:
     lines += [f"ended badly: {what}, {n} times" for what, n in figures["ended_badly"].items()]
     lines += [f"not running at the end: {n} brokers, {why}" for why, n in figures["absent"].items()]
     alone = figures["processes"] == 1
-    who, loop = ("this process", "its") if alone else (f"{figures['processes']} processes", "a")
+    whose, loop = ("this process", "its") if alone else (f"{figures['processes']} processes", "a")
     lines.append(
-        f"{who}: {figures['cpu_cores']} cores, "
+        f"{whose}: {figures['cpu_cores']} cores, "
         f"{figures['memory_kib_per_broker']} KiB of memory a broker, "
         f"longest stall of {loop} loop {figures['loop_longest_stall_ms']} ms"
     )

@@ -29,7 +29,7 @@ class WaveKind(Enum):
     ROLL = "roll"
     """A controlled shutdown, then the next life in KRaft mode."""
     DIE = "die"
-    """All its connections end at once, nothing is said; chosen by chance."""
+    """All its connections end at once, nothing is sent; chosen by chance."""
     REVIVE = "revive"
     """The next life of one that died."""
 
@@ -85,7 +85,7 @@ def schedule(waves: Sequence[Wave], brokers: int, rng: Random) -> list[Due]:
     Args:
         waves: in any order.
         brokers: size of the fleet; more in a wave are left out.
-        rng: chooses who dies.
+        rng: chooses the brokers that die.
     """
     due: list[Due] = []
     dead: list[int] = []

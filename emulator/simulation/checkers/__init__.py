@@ -17,7 +17,11 @@ from emulator.simulation.checkers.answers import (
     RefusedUnnamed,
 )
 from emulator.simulation.checkers.base import Checker
-from emulator.simulation.checkers.brokers import BrokersAgree, ToldCommitted, ToldOnlyRegistered
+from emulator.simulation.checkers.brokers import (
+    BrokersAgree,
+    SentOnlyCommitted,
+    SentOnlyToRegistered,
+)
 from emulator.simulation.checkers.chain import ChainAgrees, EpochsGrow, OneWriter
 from emulator.simulation.checkers.claims import CopyIsClaimed, OldSessionEnded
 from emulator.simulation.checkers.finalised import FinalIsFinal
@@ -36,8 +40,8 @@ OF_MIGRATION: Final[tuple[type[Checker], ...]] = (
     TreeIsLog,
     LagBounded,
     LagIsTrue,
-    ToldOnlyRegistered,
-    ToldCommitted,
+    SentOnlyToRegistered,
+    SentOnlyCommitted,
     FinalIsFinal,
 )
 OF_CLIENTS: Final[tuple[type[Checker], ...]] = (

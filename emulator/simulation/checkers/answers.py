@@ -19,7 +19,7 @@ LATEST_MS: Final = 2 * REQUEST_MS + 1_000
 
 
 class HandlersCope(Checker):
-    """No handler raises, and every answer fits its version: such a caller is told nothing."""
+    """No handler raises, and every answer fits its version: else a caller gets no answer."""
 
     name = "handlers-cope"
 
@@ -43,7 +43,7 @@ class AnsweredIsCommitted(Checker):
             ensure(not late, self.name, f"{broker.name} leads {hosted}, the log says {known}")
 
     def unrest(self) -> str:
-        """Nobody waits for an answer."""
+        """No client waits for an answer."""
         waiting = self.world.traffic.waiting
         return f"answers are missing: {waiting}" if waiting else ""
 
@@ -55,8 +55,8 @@ class AnsweredIsCommitted(Checker):
 class PassedOnUntilTimeout(Checker):
     """I14: a broker looks for the controller until the time of a request is over.
 
-    So no client is told that somebody is not the controller, none that its time is over while it
-    is not, and none waits for longer.
+    So no client gets NOT_CONTROLLER. None gets REQUEST_TIMED_OUT before the time of its request is
+    over, and none waits for longer.
     """
 
     name = "passed-on-until-timeout"
@@ -64,10 +64,10 @@ class PassedOnUntilTimeout(Checker):
     def passed_on(self, asked: BrokerAsked) -> None:
         """Judge what a client got, and when."""
         what = f"{type(asked.message).__name__} through {asked.broker.name}"
-        said = asked.answer
-        codes = error_codes(said)
+        answer = asked.answer
+        codes = error_codes(answer)
         ensure(ErrorCode.NOT_CONTROLLER not in codes, self.name, f"{what}: NOT_CONTROLLER")
-        if said is None or asked.waited_ms is None:
+        if answer is None or asked.waited_ms is None:
             return
         waited = f"{what}: answered after {asked.waited_ms} ms"
         ensure(asked.waited_ms <= LATEST_MS, self.name, waited)
@@ -77,7 +77,7 @@ class PassedOnUntilTimeout(Checker):
 
 
 class RefusedUnnamed(Checker):
-    """I15: a client is not told that its broker lacks a right, and sees an unknown error then only.
+    """I15: a client sees no error about a right of its broker; it gets an unknown error instead.
 
     Clients may do everything here, so CLUSTER_AUTHORIZATION_FAILED can only be the broker's.
     """

@@ -19,12 +19,12 @@ DELAY_MS_MAX = 100
 """How long a request is on its way to a broker, if the network is not slow."""
 
 
-class ToldOnlyRegistered(Checker):
+class SentOnlyToRegistered(Checker):
     """Invariant 7: control requests go to registered, migrating brokers; a FULL one lists all."""
 
     name = "told-only-registered"
 
-    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+    def control_request_received(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """Judge a request as it arrives."""
         if not self.world.active.leads_alone:
             return
@@ -69,7 +69,7 @@ class ToldOnlyRegistered(Checker):
     ) -> bool:
         """Whether all that is not listed are replicas that ZooKeeper refuses to hold.
 
-        The broker was never told of those: nothing is deleted because they are not listed.
+        No request ever listed those to the broker: nothing is deleted because they are missing.
 
         Args:
             broker_id: whose replicas are to be listed; None: all partitions.
@@ -89,18 +89,18 @@ class ToldOnlyRegistered(Checker):
         Its topic's config, which a broker reads when it gets the replica, must be there too.
         """
         node = self.world.tree.nodes.get(f"/brokers/topics/{name}")
-        said = {} if node is None else json.loads(node.data or b"{}")
-        if node is None or said.get("topic_id") != uuid_text(topic_id):
+        state = {} if node is None else json.loads(node.data or b"{}")
+        if node is None or state.get("topic_id") != uuid_text(topic_id):
             return False
         if f"/config/topics/{name}" not in self.world.tree.nodes:
             return False
-        replicas = said["partitions"].get(str(index), [])
+        replicas = state["partitions"].get(str(index), [])
         there = bool(replicas) if broker_id is None else broker_id in replicas
         return there and node.mtime_ms < self.world.scheduler.now_ms - DELAY_MS_MAX
 
 
-class ToldCommitted(Checker):
-    """Brokers are told only what is committed, and never of an older controller again."""
+class SentOnlyCommitted(Checker):
+    """Brokers are sent only what is committed, and nothing of an older controller again."""
 
     name = "told-committed"
 
@@ -108,7 +108,7 @@ class ToldCommitted(Checker):
         super().__init__(world)
         self._epochs: dict[str, int] = {}
 
-    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+    def control_request_received(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """Hold each partition's epochs against the log."""
         if isinstance(request, m.StopReplicaRequest) or not self.world.active.leads_alone:
             return
@@ -156,19 +156,19 @@ def _leaderless(facts: Facts) -> str:
 
 
 def _differences(broker: SimulatedBroker, facts: Facts) -> str:
-    """What a broker would tell clients, and hosts, and is not so; or empty."""
-    told = 0
+    """How a broker's answers to clients, and its replicas, differ from the log; or empty."""
+    count = 0
     for topic in broker.known.topics:
         known = facts.topics.get(topic.id)
         if known is None or known.name != topic.name:
             return f"believes in topic {topic.name} ({topic.id.hex()})"
         for index, p in topic.partitions.items():
-            told += 1
+            count += 1
             if found := _difference(p, known.partitions.get(index)):
                 return f"partition {topic.name}-{index}: {found}"
     wanted = sum(len(topic.partitions) for topic in facts.topics.values())
-    if told != wanted:
-        return f"knows {told} of {wanted} partitions"
+    if count != wanted:
+        return f"knows {count} of {wanted} partitions"
     for hosted in broker.replicas:
         want = facts.partition(hosted.topic_id, hosted.key[1])
         if found := _difference(hosted.partition, want):

@@ -92,7 +92,7 @@ class OneWriter(Checker):
         self._claims: dict[int, str] = {}
 
     def served(self, changed: frozenset[str], client: str) -> None:
-        """Remember who claims; look who writes."""
+        """Remember the claims; look which client writes."""
         if not client:
             return
         self._look_at_states(changed, client)
@@ -104,8 +104,8 @@ class OneWriter(Checker):
         if OWN in changed:
             holder = self._claims.get(epoch, "nobody")
             ensure(client == holder, self.name, f"{client} writes in epoch {epoch} of {holder}")
-            said = self.world.numbers(OWN)["zk_epoch"]
-            ensure(said == epoch, self.name, f"{client} says epoch {said}, it is {epoch}")
+            zk_epoch = self.world.numbers(OWN)["zk_epoch"]
+            ensure(zk_epoch == epoch, self.name, f"{client} says epoch {zk_epoch}, it is {epoch}")
 
     def _look_at_states(self, changed: frozenset[str], client: str) -> None:
         """The state of a partition names the KRaft epoch of the claim under which it is written."""
@@ -113,9 +113,9 @@ class OneWriter(Checker):
             node = self.world.tree.nodes.get(path)
             state = path.startswith("/brokers/topics/") and path.endswith("/state")
             if state and node is not None and node.mzxid == self.world.tree.zxid:
-                said = json.loads(node.data or b"{}").get("controller_epoch")
-                right = said == self.world.numbers(OWN)["kraft_epoch"]
-                ensure(right, self.name, f"{client} writes controller epoch {said} to {path}")
+                named = json.loads(node.data or b"{}").get("controller_epoch")
+                right = named == self.world.numbers(OWN)["kraft_epoch"]
+                ensure(right, self.name, f"{client} writes controller epoch {named} to {path}")
 
 
 class EpochsGrow(Checker):
@@ -128,12 +128,12 @@ class EpochsGrow(Checker):
         self.claims: list[tuple[int, int]] = []
         self._last = (int(world.tree.nodes[EPOCH].data or b"0"), -1)
         self._set_back: tuple[int, int, int] | None = None
-        """Since ZooKeeper was set back and nobody has claimed: what it shows of the last claim."""
+        """What ZooKeeper, set back, shows of the last claim; None after the next claim."""
 
     def set_back(self) -> None:
         """The next claim is above all that were made, and a term counts once since the one shown.
 
-        Where none is shown the log has told no broker of an epoch yet, or the claim is refused.
+        Where none is shown, no broker has got an epoch from the log yet, or the claim is refused.
         """
         own = self.world.numbers(OWN)
         # What others have raised it by since the last claim is added when the next one is judged.

@@ -28,7 +28,7 @@ class OldSessionEnded(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._sessions: dict[str, list[int]] = {}
-        """By process: its sessions that have read, in this order."""
+        """The sessions of each process that have read, in this order."""
 
     def read(self, paths: frozenset[str], client: str) -> None:
         """Hold the session against those that have read."""
@@ -46,29 +46,29 @@ class CopyIsClaimed(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._claims: dict[str, int] = {}
-        self._stands: set[str] = set()
+        self._read_own_claim: set[str] = set()
         """Processes that have read their own claim, and nothing else since."""
 
     def served(self, changed: frozenset[str], client: str) -> None:
-        """Note who claims."""
+        """Note the claims."""
         if EPOCH in changed:
             self._claims[client] = self._epoch
 
     def read(self, paths: frozenset[str], client: str) -> None:
         """Note what a process could see."""
         if paths:
-            self._stands.discard(client)
+            self._read_own_claim.discard(client)
         if EPOCH in paths and self._claims.get(client) == self._epoch:
-            self._stands.add(client)
+            self._read_own_claim.add(client)
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
-        """Look for the record that ends the copy; who follows only has what the leader wrote."""
+        """Look for the record that ends the copy; a follower only has what the leader wrote."""
         if (
             process.node.raft.is_leader
             and process.ledger.committed.facts.migration_state != COPIED
-            and _says_copied(effects)
+            and _ends_copy(effects)
         ):
-            right = process.name in self._stands
+            right = process.name in self._read_own_claim
             ensure(right, self.name, f"{process.name} ends the copy and has not read its claim")
 
     @property
@@ -76,7 +76,7 @@ class CopyIsClaimed(Checker):
         return int(self.world.tree.nodes[EPOCH].data or b"-1")
 
 
-def _says_copied(effects: Sequence[Effect]) -> bool:
+def _ends_copy(effects: Sequence[Effect]) -> bool:
     return any(
         isinstance(record, r.ZkMigrationStateRecord) and record.zk_migration_state == COPIED
         for effect in effects

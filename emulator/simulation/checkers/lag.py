@@ -1,4 +1,4 @@
-"""How many records ZooKeeper lacks, and what the gauges of the controller say."""
+"""How many records ZooKeeper lacks, and what the gauges of the controller show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LagBounded(Checker):
     Counted from outside: what was appended and changes something when a batch begins, less what
     ``/migration`` covered at that moment. A life that has not read ``/migration`` yet counts only
     what it appended itself; that it has, shows in its second multi. For the second bound what a
-    life found in a snapshot does not count: it cannot tell NoOps there from changes.
+    life found in a snapshot does not count: a snapshot does not show which were NoOps.
     """
 
     name = "lag-bounded"
@@ -73,7 +73,7 @@ class LagBounded(Checker):
         if process is not world.active.process or not process.node.raft.is_leader:
             return
         if process.node.driver is None:
-            # It has no migration flag, and no ZooKeeper that could be behind.
+            # A controller without the migration flag has no ZooKeeper that could be behind.
             return
         if process.name != self._life:
             self._begin_life(process)
@@ -142,7 +142,7 @@ def _waits(record: object) -> bool:
 
 
 class LagIsTrue(Checker):
-    """M06, M12: the gauges say what is missing in ZooKeeper, and never zero while it is."""
+    """M06, M12: the gauges show what ZooKeeper lacks, and not zero while it lacks something."""
 
     name = "lag-gauge"
 
@@ -150,7 +150,7 @@ class LagIsTrue(Checker):
         super().__init__(world)
         self.records_max = 0
         self.pending_max = 0
-        self._said: tuple[str, int, int, int, int] | None = None
+        self._last_status: tuple[str, int, int, int, int] | None = None
         self._seen: tuple[str | int, ...] = ()
         """What the gauges depend on, when they were looked at last."""
 
@@ -176,7 +176,7 @@ class LagIsTrue(Checker):
         status = driver.status(self.world.scheduler.now_ms)
         confirmed = status.confirmed_offset
         lag, pending = status.lag_records, status.lag_changed_records
-        self._as_gauges_say(process, (process.name, applied, confirmed, lag, pending))
+        self._compare_gauges(process, (process.name, applied, confirmed, lag, pending))
         ensure(applied < committed.end_offset, self.name, f"{applied} is said to be committed")
         brought = confirmed <= host.written
         ensure(brought, self.name, f"{confirmed} is said to be in ZooKeeper, {host.written} is")
@@ -186,17 +186,17 @@ class LagIsTrue(Checker):
         self.records_max = max(self.records_max, lag)
         self.pending_max = max(self.pending_max, pending)
 
-    def _as_gauges_say(self, process: Process, said: tuple[str, int, int, int, int]) -> None:
-        """The gauges say the same as ``/status``; they are asked when that has changed."""
-        if said == self._said:
+    def _compare_gauges(self, process: Process, status: tuple[str, int, int, int, int]) -> None:
+        """The gauges equal ``/status``; they are read when the status has changed."""
+        if status == self._last_status:
             return
-        self._said = said
+        self._last_status = status
         gauges = metrics(process.node, self.world.scheduler.now_ms)
         shown = (process.name, *(gauges[one] for one in SHOWN))
-        ensure(shown == said, self.name, f"the gauges say {shown}, the status says {said}")
+        ensure(shown == status, self.name, f"the gauges say {shown}, the status says {status}")
 
     def unrest(self) -> str:
-        """Nothing is said to be missing."""
+        """The gauge shows that nothing is missing."""
         gauges = metrics(self.world.process.node, self.world.scheduler.now_ms)
         pending = gauges.get(metric.ZK_PENDING_RECORDS, 0)
         return f"the gauge says that {pending} records are pending" if pending else ""

@@ -12,7 +12,7 @@ CLAIMS = frozenset({CONTROLLER, EPOCH, MIGRATION, OWN})
 
 
 class ShowsCommitted(Checker):
-    """Invariant 1 (G06): a znode never shows what is not committed in the log of who wrote it.
+    """Invariant 1 (G06): a znode never shows what is not committed in the log of its writer.
 
     And none is removed but what that log has removed.
     """
@@ -24,7 +24,7 @@ class ShowsCommitted(Checker):
         self._present = {path for path in world.tree.nodes if tree_check.covered(path)}
 
     def set_back(self) -> None:
-        """What is there now may be removed, what is not may come again."""
+        """Znodes of the backup may be removed again, and others may come again."""
         self._present = {path for path in self.world.tree.nodes if tree_check.covered(path)}
 
     def served(self, changed: frozenset[str], client: str) -> None:
@@ -73,7 +73,7 @@ class TreeIsLog(Checker):
         self._closed = -1
 
     def set_back(self) -> None:
-        """The tree is what the log said at an earlier offset."""
+        """The tree equals the log at an earlier offset."""
         self._closed = self.world.numbers(OWN).get("offset", -1)
 
     def served(self, changed: frozenset[str], client: str) -> None:
@@ -92,13 +92,13 @@ class TreeIsLog(Checker):
             ensure(not found, self.name, f"offset {self._closed}: {found}")
 
     def unrest(self) -> str:
-        """The tree is what the newest record says, and nothing is missing."""
+        """The tree equals the state at the newest record, and nothing is missing."""
         state, log = self.world.numbers(OWN), self.world.committed
         if state.get("part"):
             return f"{OWN} tells of work in progress: {state}"
         offset = self.world.kraft_offset
         if log.facts.migration_state == FINALISED:
-            # It stays as it was at the mark of the last leader with the flag.
+            # The tree stays as it was at the last offset in ``/migration``.
             return self._difference(log, offset)
         if log.changed_records(offset, log.facts.offset):
             return f"{MIGRATION} covers {offset}, the log has changes after it"

@@ -1,4 +1,4 @@
-"""A quorum of several controllers: who is active, what is said to be committed, who has it.
+"""A quorum of several controllers: which one is active, what is committed, which disks have it.
 
 What the disks prove is checked where it is found out (``DiskLedger``, ``Voters``).
 """
@@ -26,7 +26,7 @@ class OneActive(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.epochs: dict[int, str] = {}
-        """Who was active, by epoch."""
+        """The controller that was active, by epoch."""
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
         """Look what it says of itself."""
@@ -60,7 +60,7 @@ class VotersAgree(Checker):
     name = "voters-agree"
 
     def unrest(self) -> str:
-        """Look at who is active, and at every disk."""
+        """Look at the active controller, and at every disk."""
         world = self.world
         if not any(
             host.process and host.process.active_epoch >= 0 for host in world.hosts.values()

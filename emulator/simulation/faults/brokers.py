@@ -19,7 +19,7 @@ def broker_shutdown(strike: Strike) -> None:
     broker = _one(strike)
     if broker is None or not broker.alive or broker.epoch < 0:
         return
-    strike.tell(f"{broker.name} wants to shut down")
+    strike.add_line(f"{broker.name} wants to shut down")
     broker.shut_down()
 
     def look(tries: int) -> None:

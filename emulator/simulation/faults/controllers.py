@@ -68,7 +68,7 @@ def disk_restored(strike: Strike) -> None:
         strike.after_ms(20, lambda: disk_restored(strike))
         return
     copy = world.copy(world.active)
-    strike.tell(f"a backup is made; the log ends at {copy.end_offset}")
+    strike.add_line(f"a backup is made; the log ends at {copy.end_offset}")
 
     def outdated() -> bool:
         return world.kraft_offset >= copy.end_offset and world.process.alive
@@ -83,7 +83,7 @@ def disk_restored(strike: Strike) -> None:
 
         def put_back() -> None:
             world.remove(backup)
-            strike.tell("the right disk is put back")
+            strike.add_line("the right disk is put back")
             assert right == (main.disk, main.ledger)
             main.restarts = True
             world.start_process(main)
@@ -114,7 +114,7 @@ def controller_cloned(strike: Strike) -> None:
 
         def switch_off() -> None:
             world.remove(clone)
-            strike.tell("the second machine is switched off")
+            strike.add_line("the second machine is switched off")
             if world.process.alive:
                 world.process.crash()
 
@@ -152,7 +152,7 @@ def rollback(strike: Strike) -> None:
         if world.zookeeper.frozen or not world.goes_back(elect(world.tree, strike.rng)):
             strike.after_ms(100, change_hands)
             return
-        strike.tell("a broker is elected in ZooKeeper mode")
+        strike.add_line("a broker is elected in ZooKeeper mode")
         strike.after_ms(strike.rng.randint(10, 3_000), begin_again)
 
     def begin_again() -> None:

@@ -22,7 +22,7 @@ def disk_slow(strike: Strike) -> None:
     world, process = strike.world, strike.world.process
     usual = world.scenario.sync_us
     process.sync_us = strike.rng.choice(((20 * MS, 80 * MS), (200 * MS, 900 * MS)))
-    strike.tell(f"syncs take {process.sync_us[0] // MS} to {process.sync_us[1] // MS} ms")
+    strike.add_line(f"syncs take {process.sync_us[0] // MS} to {process.sync_us[1] // MS} ms")
 
     def mend() -> None:
         process.sync_us = usual
@@ -39,7 +39,7 @@ def disk_error(strike: Strike) -> None:
     world, process = strike.world, strike.world.process
     operation: Operation = strike.rng.choice(("append", "sync", "sync", "replace"))
     world.active.disk.fail_next(operation, after=strike.rng.randint(0, 3))
-    strike.tell(f"the disk will fail: {operation}")
+    strike.add_line(f"the disk will fail: {operation}")
     strike.when(lambda: not process.alive, lambda: None, within_ms=5_000)
 
 
@@ -52,7 +52,7 @@ def disk_forgets(strike: Strike) -> None:
     world, disk = strike.world, strike.world.active.disk
     disk.faults = DiskFaults(strike.rng.getrandbits(32), dropped=0.5)
     disk.fail_next("sync", after=strike.rng.randint(0, 3))
-    strike.tell("a sync will fail, and what it had to write is given up")
+    strike.add_line("a sync will fail, and what it had to write is given up")
 
     def go_down() -> None:
         disk.faults = None
@@ -62,7 +62,7 @@ def disk_forgets(strike: Strike) -> None:
             world.process.crash()
         else:
             kept = disk.crash(strike.rng)
-            strike.tell(f"the machine goes down; its disk kept {kept}")
+            strike.add_line(f"the machine goes down; its disk kept {kept}")
             if kept != "all":
                 world.aftermath.happened("lost", "disk")
 
@@ -107,7 +107,7 @@ def disk_rots(strike: Strike) -> None:
             noticed = path in why
             ensure(noticed, "damage-is-refused", f"bit {bit} of byte {at} of {path}: {why or '-'}")
             world.aftermath.happened("refused", "disk")
-            strike.tell(f"refused: {why.partition(';')[0]}")
+            strike.add_line(f"refused: {why.partition(';')[0]}")
             disk.flip(path, at, bit)
         assert disk.files == sound
 
@@ -115,7 +115,7 @@ def disk_rots(strike: Strike) -> None:
 
 
 def proven(files: Mapping[str, bytes]) -> dict[str, list[tuple[int, int]]]:
-    """Where a process can tell damage from what was never synced: pieces of files, by path.
+    """Where a process can distinguish damage from what was never synced: pieces of files, by path.
 
     All of a snapshot; of the log what is followed by a group written later, or by another segment,
     or ends below ``recovery-point``. A group is written when the one before it is durable.
@@ -150,7 +150,7 @@ def disk_full(strike: Strike) -> None:
     """
     world, disk = strike.world, strike.world.active.disk
     disk.capacity = disk.used + strike.rng.choice((0, 50, 400, 3_000))
-    strike.tell("the disk fills")
+    strike.add_line("the disk fills")
 
     def mend() -> None:
         world.active.disk.capacity = None

@@ -15,7 +15,7 @@ LOOK_MS: Final = 100
 PATIENCE_MS: Final = 15_000
 """How long a stop in order, or the final record, is waited for."""
 BETWEEN_MS: Final = (0, 0, 500, 3_000)
-"""From one restart to the next: controllers need not be back yet."""
+"""Pauses between restarts: the controller before need not be back yet."""
 TRIES: Final = 20
 """How often a controller gets the flag again, because something is missing: among faults that end
 leaders one after the other the operator does not give up before a run does."""
@@ -55,7 +55,7 @@ def _finish(strike: Strike, tries: int) -> None:
         _come_too_late(strike)
         return
     if not tries:
-        strike.tell("gives up")
+        strike.add_line("gives up")
         return
     steps: list[Callable[[], None]] = [
         partial(_in_kraft_mode, strike, broker_id) for broker_id in strike.world.brokers
@@ -81,7 +81,7 @@ def _finish(strike: Strike, tries: int) -> None:
     def look_again() -> None:
         if not is_final(strike):
             host = strike.rng.choice(hosts)
-            strike.tell(f"{host.name} gets the flag again")
+            strike.add_line(f"{host.name} gets the flag again")
             strike.world.set_flag(host.node_id, flag=True)
             _restart(strike, host)
             _await(strike, 2 * PATIENCE_MS, dual_write, lambda: _finish(strike, tries - 1))
@@ -125,13 +125,13 @@ def _in_kraft_mode(strike: Strike, broker_id: int) -> None:
     if broker_id in world.departed:
         registered = world.facts.brokers.get(broker_id)
         if registered is not None and registered.is_migrating_zk_broker and lives.able():
-            strike.tell(f"broker {broker_id} is unregistered")
+            strike.add_line(f"broker {broker_id} is unregistered")
             ask_to_unregister(strike, broker_id)
         return
     lives.to_kraft(broker_id)
     broker = lives.now[broker_id]
     if broker.alive and not broker.in_kraft_mode:
-        strike.tell(f"{broker.name} is restarted in KRaft mode")
+        strike.add_line(f"{broker.name} is restarted in KRaft mode")
         lives.kill(broker)
 
 
@@ -146,7 +146,7 @@ def _restart(strike: Strike, host: Host) -> None:
     if process is None or not process.alive:
         return
     host.may_halt = "it was asked to stop"
-    strike.tell(f"{process.name} is asked to stop")
+    strike.add_line(f"{process.name} is asked to stop")
     process.shutdown()
 
     def insist() -> None:
@@ -170,7 +170,7 @@ def _come_too_late(strike: Strike) -> None:
     if not left:
         return
     broker_id = strike.rng.choice(left)
-    strike.tell(f"broker {broker_id} is started in ZooKeeper mode, too late")
+    strike.add_line(f"broker {broker_id} is started in ZooKeeper mode, too late")
     for after_ms in (0, 6_000):
         strike.after_ms(after_ms, partial(_turn, strike, broker_id))
 

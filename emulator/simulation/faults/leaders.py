@@ -17,12 +17,12 @@ def zookeeper_parted(strike: Strike) -> None:
     one = chosen(strike).name
     ways = rng.choice(("both", "both", "in", "out"))
     pairs = [(one, "zookeeper")] * (ways != "in") + [("zookeeper", one)] * (ways != "out")
-    strike.tell(f"{one} and zookeeper are parted: {ways}")
+    strike.add_line(f"{one} and zookeeper are parted: {ways}")
     for pair in pairs:
         world.network.part(*pair)
 
     def join() -> None:
-        strike.tell(f"{one} and zookeeper are joined again")
+        strike.add_line(f"{one} and zookeeper are joined again")
         for pair in pairs:
             world.network.join(*pair)
 

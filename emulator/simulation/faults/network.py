@@ -45,7 +45,7 @@ def delayed_bytes(strike: Strike) -> None:
 
     def release() -> None:
         released.append(True)
-        world.scheduler.tell("network", "delayed bytes arrive at ZooKeeper")
+        world.scheduler.add_line("network", "delayed bytes arrive at ZooKeeper")
         for link in held:
             world.network.release(link, world.zookeeper)
 
@@ -71,7 +71,7 @@ def network_slow(strike: Strike) -> None:
     usual = {"zookeeper": scenario.zookeeper_delay_us, "": scenario.delay_us}
     place = strike.rng.choice(("zookeeper", ""))
     slowest_ms = strike.rng.choice((500, 2_000, 5_000))
-    strike.tell(f"up to {slowest_ms} ms to {place or 'all but zookeeper'}")
+    strike.add_line(f"up to {slowest_ms} ms to {place or 'all but zookeeper'}")
     network.slow(place, (100, slowest_ms * MS))
     mended_ms = strike.rng.choice((500, 3_000, 12_000))
     strike.after_ms(mended_ms, lambda: network.slow(place, usual[place]))

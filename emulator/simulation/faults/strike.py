@@ -56,11 +56,11 @@ class Strike:
         elif within_ms > 0:
             self.after_ms(50, lambda: self.when(holds, action, within_ms=within_ms - 50))
         else:
-            self.world.scheduler.tell("fault", f"{self.name} finds no occasion")
+            self.world.scheduler.add_line("fault", f"{self.name} finds no occasion")
 
-    def tell(self, what: str) -> None:
+    def add_line(self, what: str) -> None:
         """Add a line to the story."""
-        self.world.scheduler.tell("fault", f"{self.name}: {what}")
+        self.world.scheduler.add_line("fault", f"{self.name}: {what}")
 
 
 Recipe: TypeAlias = Callable[[Strike], None]

@@ -1,7 +1,7 @@
-"""Faults that take the claim from a controller: it must notice, and nobody tells it.
+"""Faults that take the claim from a controller: it must notice that by itself.
 
 One of several voters is never restarted: the leader has to resign, and the next one to claim. The
-only voter has an operator, who does what ``/status`` says.
+only voter has an operator, who does what ``/status`` asks for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESTORED_MS: Final = (20, 6_000)
 
 
 class OperatorOfOne(Checker):
-    """Who has a single controller, and does what its ``/status`` says.
+    """The operator of a single controller, who does what its ``/status`` asks for.
 
     One whose claim is over is restarted. If its log begins after what a restored ZooKeeper shows,
     the log is known to be the newer one here: then ``/kraft_bridge`` is deleted, and the epoch that
@@ -46,7 +46,7 @@ class OperatorOfOne(Checker):
         self._restored = True
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
-        """See what is said."""
+        """See Onlooker."""
         del effects
         driver = process.node.driver
         if driver is None or process.name in self._seen:
@@ -76,7 +76,7 @@ class OperatorOfOne(Checker):
         world.foreign_write(Delete(OWN), SetData(EPOCH, b"%d" % max(epoch, known)))
         # Without both znodes a restored ensemble looks like that of a cluster that went back.
         world.forgotten |= CONTROLLER not in world.tree.nodes
-        world.scheduler.tell("operator", "the log is the newer one")
+        world.scheduler.add_line("operator", "the log is the newer one")
         for one in claims:
             one.set_back()
 
@@ -109,12 +109,12 @@ def controller_foreign(strike: Strike) -> None:
     if not _begins(strike):
         return
     epoch = max(-1, world.claimed_kraft_epoch + rng.choice((-1, 0, 1, 1, 3)))
-    said = {"version": 2, "brokerid": STRANGER, "timestamp": "3", "kraftControllerEpoch": epoch}
-    data = json.dumps(said).encode()
+    claim = {"version": 2, "brokerid": STRANGER, "timestamp": "3", "kraftControllerEpoch": epoch}
+    data = json.dumps(claim).encode()
     there = CONTROLLER in world.tree.nodes
     world.foreign_write(SetData(CONTROLLER, data) if there else Create(CONTROLLER, data))
     world.controller_deleted = True
-    strike.tell(f"/controller names {STRANGER} in epoch {epoch}")
+    strike.add_line(f"/controller names {STRANGER} in epoch {epoch}")
     _removed_later(strike)
 
 
@@ -128,7 +128,7 @@ def _removed_later(strike: Strike) -> None:
         elif world.numbers(CONTROLLER).get("brokerid") == STRANGER:
             world.foreign_write(Delete(CONTROLLER))
             world.controller_deleted = True
-            strike.tell("/controller is deleted")
+            strike.add_line("/controller is deleted")
 
     strike.after_ms(strike.rng.randint(*REMOVES_MS), remove)
 
@@ -146,7 +146,7 @@ def zookeeper_restored(strike: Strike) -> None:
         return
     backup, raised = world.zookeeper.model.back_up(), world.raised_ever
     forgets = OWN not in backup.nodes
-    strike.tell("a backup of the ensemble is made")
+    strike.add_line("a backup of the ensemble is made")
 
     def may_be() -> bool:
         return not (world.zookeeper.frozen or _has_a_second_log(world))
@@ -163,9 +163,9 @@ def zookeeper_restored(strike: Strike) -> None:
 
 
 def _has_a_second_log(world: World) -> bool:
-    """Whether a process lives that a restored ZooKeeper cannot tell from the right one.
+    """Whether a process lives that looks like the right one to a restored ZooKeeper.
 
-    An old copy of a folder fits an old state of ZooKeeper: with one voter nobody can know.
+    An old copy of a folder fits an old state of ZooKeeper: one voter cannot detect that.
     """
     others = [one for one in world.hosts.values() if one not in world.controllers.values()]
     return any(one.restarts for one in others) or any(one.alive for one in world.zombies)
@@ -183,7 +183,7 @@ def _begins(strike: Strike) -> bool:
 
 
 def _is_over(world: World) -> bool:
-    """ZooKeeper is somebody else's, or nobody's, by the will of an operator."""
+    """The migration is rolled back or finalised, or on the way to it."""
     final = world.facts.migration_state == FINALISED
     return world.rolled_back or world.going_back or world.finalising or final
 

@@ -1,9 +1,9 @@
 """Faults of one voter of several, or of all: those that a quorum must survive.
 
 Most of them strike the active controller. A disk is lost only while no other voter may lack what it
-has acknowledged (``voter-state``), and the newest epoch has its leader: what two of three have lost
-nobody can have. An older disk is put in the place of one only while every other voter has all that
-is committed, as who starts on it cannot know that it is older.
+has acknowledged (``voter-state``), and the newest epoch has its leader: a record that two of three
+voters have lost may be gone for good. An older disk is put in the place of one only while every
+other voter has all that is committed: a voter that starts on it cannot detect that it is older.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def voter_shutdown(strike: Strike) -> None:
     if host is None or host.process is None:
         return
     process, host.may_halt = host.process, "it was asked to stop"
-    strike.tell(f"{process.name} is asked to stop")
+    strike.add_line(f"{process.name} is asked to stop")
     process.shutdown()
 
     def insist(left_ms: int) -> None:
@@ -95,12 +95,12 @@ def voters_parted(strike: Strike) -> None:
     ways = rng.choice(("both", "both", "in", "out"))
     pairs = [(one, other) for other in others if ways != "in"]
     pairs += [(other, one) for other in others if ways != "out"]
-    strike.tell(f"{one} and {', '.join(others)} are parted: {ways}")
+    strike.add_line(f"{one} and {', '.join(others)} are parted: {ways}")
     for pair in pairs:
         world.network.part(*pair)
 
     def join() -> None:
-        strike.tell(f"{one} is joined again")
+        strike.add_line(f"{one} is joined again")
         for pair in pairs:
             world.network.join(*pair)
 
@@ -114,7 +114,7 @@ def voter_disk_slow(strike: Strike) -> None:
         return
     process, (low_ms, high_ms) = host.process, strike.rng.choice(SYNCS_MS)
     process.sync_us = (low_ms * MS, high_ms * MS)
-    strike.tell(f"syncs of {process.name} take {low_ms} to {high_ms} ms")
+    strike.add_line(f"syncs of {process.name} take {low_ms} to {high_ms} ms")
 
     def mend() -> None:
         process.sync_us = strike.world.scenario.sync_us
@@ -130,7 +130,7 @@ def voter_disk_error(strike: Strike) -> None:
     process = host.process
     operation: Operation = strike.rng.choice(("append", "sync", "replace"))
     host.disk.fail_next(operation, after=strike.rng.randint(0, 3))
-    strike.tell(f"the disk of {process.name} will fail")
+    strike.add_line(f"the disk of {process.name} will fail")
     strike.when(lambda: not process.alive, lambda: None, within_ms=5_000)
 
 
@@ -140,7 +140,7 @@ def voter_disk_lost(strike: Strike) -> None:
     def lose(host: Host) -> None:
         formatted = settings.formatted(strike.world.scenario, host.node_id)
         host.disk = SimulatedDisk(formatted)
-        strike.tell(f"the disk of {host.name} is lost")
+        strike.add_line(f"the disk of {host.name} is lost")
 
     _other_disk(strike, chosen(strike), lose, needs_all=False)
 
@@ -149,11 +149,11 @@ def voter_disk_restored(strike: Strike) -> None:
     """A backup takes the place of a voter's disk."""
     host = chosen(strike)
     backup = SimulatedDisk(host.disk.files)
-    strike.tell(f"a backup of {host.name} is made")
+    strike.add_line(f"a backup of {host.name} is made")
 
     def restore(host: Host) -> None:
         host.disk = backup
-        strike.tell(f"the backup of {host.name} takes the place of its disk")
+        strike.add_line(f"the backup of {host.name} takes the place of its disk")
 
     def take_place() -> None:
         _other_disk(strike, host, restore, needs_all=True)
@@ -244,9 +244,9 @@ def _other_disk(
 
 
 def _is_whole(host: Host) -> bool:
-    """Whether a voter knows that it has lost nothing: until then it elects nobody."""
-    said = host.disk.read(layout.VOTER_STATE)
-    return said is not None and b"whole" in said
+    """Whether a voter knows that it has lost nothing: until then it votes for no candidate."""
+    state = host.disk.read(layout.VOTER_STATE)
+    return state is not None and b"whole" in state
 
 
 VOTERS: Final[dict[str, Recipe]] = {

@@ -99,17 +99,17 @@ def zookeeper_refuses(strike: Strike) -> None:
     locked = {path for path in tree.nodes for place in places if path.startswith(place)}
     locked -= tree.read_only
     tree.read_only |= locked
-    strike.tell(f"no right to write {places}")
+    strike.add_line(f"no right to write {places}")
 
     def unlock() -> None:
         tree.read_only -= locked
-        strike.tell("the right to write is back")
+        strike.add_line("the right to write is back")
 
     strike.after_ms(strike.rng.choice((200, 2_000, 8_000)), unlock)
 
 
 def stale_server(strike: Strike) -> None:
-    """A server of the ensemble lags: who connects to it reads an old tree until it syncs."""
+    """A server of the ensemble lags: its clients read an old tree until they sync."""
     world = strike.world
     model = world.zookeeper.model
     if model.lagging:

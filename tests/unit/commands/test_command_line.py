@@ -106,8 +106,10 @@ def test_an_unclean_election_everywhere_asks_first(
 def test_one_of_several_servers_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = HostPort("127.0.0.1", server.getsockname()[1])
-        assert reach.nobody_at([HostPort("127.0.0.1", 1), there]) == ""
-    why = reach.nobody_at([HostPort("127.0.0.1", 1), HostPort("x\0y", 1), HostPort("a" * 70, 1)])
+        assert reach.why_unreachable([HostPort("127.0.0.1", 1), there]) == ""
+    why = reach.why_unreachable(
+        [HostPort("127.0.0.1", 1), HostPort("x\0y", 1), HostPort("a" * 70, 1)]
+    )
     assert why.count(";") == 2
     assert why.startswith("127.0.0.1:1: Connection refused; ")
 
@@ -115,7 +117,7 @@ def test_one_of_several_servers_is_enough() -> None:
 def test_who_never_answers_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     monkeypatch.setattr(reach, "_try", lambda *_: release.wait(10))
-    assert reach.nobody_at([HostPort("h", 1)], 0.1) == "h:1: no answer within 0.1 s"
+    assert reach.why_unreachable([HostPort("h", 1)], 0.1) == "h:1: no answer within 0.1 s"
     release.set()
 
 

@@ -231,7 +231,7 @@ def test_a_tree_of_zookeeper_and_its_dumps(
 ) -> None:
     nodes = tree_with(planted)
     monkeypatch.setattr(zk_client, "KazooClient", lambda **_: Tree(nodes))
-    monkeypatch.setattr(zk_client, "nobody_at", lambda _: "")
+    monkeypatch.setattr(zk_client, "why_unreachable", lambda _: "")
     file = tmp_path / "server.properties"
     text = f"{PROPERTIES}log.dirs={tmp_path}/data\npassword.encoder.secret={planted.token()}\n"
     file.write_text(text)

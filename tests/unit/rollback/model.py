@@ -253,7 +253,7 @@ class ModelCluster:
     def now(self) -> float:
         return self.time_s
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.said.append(text)
 
     def _effect(self, what: str) -> None:

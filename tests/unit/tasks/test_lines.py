@@ -73,7 +73,7 @@ def test_nobody_goes_on_before_all_are_there_and_all_go_on_at_one_time(desk: Tas
 def test_lines_of_the_tasks_are_told_with_their_numbers(desk: TaskDesk, said: list[str]) -> None:
     async def run() -> None:
         async with side(desk, 1) as one:
-            one.say("half")
+            one.report("half")
         await until(lambda: said)
 
     asyncio.run(run())
@@ -126,7 +126,7 @@ def test_a_task_ends_when_its_driver_is_gone() -> None:
             opened.watch(stops)
             await until(lambda: 0 in desk._lines)
         await until(lambda: stops.count == 2)
-        opened.say("nobody hears it")
+        opened.report("nobody hears it")
         await reading
         await opened.close(done=True)
 

@@ -13,7 +13,7 @@ from emulator.broker.shared_log import LogImages, LogState
 from emulator.commands.fleet_share import create_topics
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan
-from emulator.io.fleet.member import UNHEARD
+from emulator.io.fleet.member import UNANSWERED
 from emulator.io.fleet.results import FleetResults
 from emulator.io.fleet.settings import FleetSettings
 from emulator.io.fleet.totals import text
@@ -45,7 +45,7 @@ class Ran:
             plan,
             settings,
             clock=Clock(),
-            say=self.said.append,
+            report=self.said.append,
             results=self.results,
             create=self._create,
         )
@@ -161,7 +161,7 @@ def test_brokers_whose_controller_is_gone_do_not_run_at_the_end() -> None:
     more = FAST | {"broker.session.timeout.ms": "1000", "controlled.shutdown.enable": "false"}
     with Cluster(fsync=False, controller_faults=[silent]) as cluster:
         found = Ran(plan, cluster.controllers, cluster.cluster_id, "3.9", more)
-    assert found.figures["absent"] == {UNHEARD: 1}
+    assert found.figures["absent"] == {UNANSWERED: 1}
     assert found.results.failed
 
 
@@ -243,14 +243,14 @@ def test_heartbeats_of_the_start_do_not_count_as_under_load() -> None:
 
 
 def test_a_registration_is_said_with_the_epoch_that_the_controller_gave() -> None:
-    plan = FleetPlan(brokers=2, seconds=0.0, patience_s=30.0, says_epochs=True)
+    plan = FleetPlan(brokers=2, seconds=0.0, patience_s=30.0, prints_epochs=True)
     found = ran(plan)
     told = {member.broker_id: member.life.node.side.broker_epoch for member in found.fleet.members}
     assert len({*told.values()}) == 2
     for broker_id, epoch in told.items():
         assert f"broker {broker_id}: registered, epoch {epoch}" in found.said
     assert "all 2 brokers run" in found.said
-    quiet = ran(replace(plan, says_epochs=False))
+    quiet = ran(replace(plan, prints_epochs=False))
     assert not [line for line in quiet.said if "epoch" in line]
 
 
@@ -264,7 +264,7 @@ def test_their_listener_has_another_name() -> None:
             plan,
             settings,
             clock=Clock(),
-            say=lambda line: enough.set() if "all 1 brokers run" in line else None,
+            report=lambda line: enough.set() if "all 1 brokers run" in line else None,
             results=FleetResults(lambda _row: None, lambda: None),
             create=Ran._create,
         )
@@ -304,7 +304,7 @@ def test_the_figures_of_an_interrupted_fleet_say_how_far_it_came(ran: bool) -> N
             replace(PLAN, isr_churn=40.0, seconds=60.0),
             FleetSettings("127.0.0.1", cluster.controllers, None, cluster.cluster_id, "3.9", FAST),
             clock=Clock(),
-            say=lambda _line: None,
+            report=lambda _line: None,
             results=results,
             create=Ran._create,
         )

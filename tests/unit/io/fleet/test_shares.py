@@ -42,7 +42,7 @@ class Beside:
         self._met = met
         self._there = there
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Nobody listens."""
 
     async def meet(self, point: str) -> int:
