@@ -84,10 +84,10 @@ def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -
     """
     local = yield from _preprocessed(request.resources, caller, check)
 
-    def join(told: Any) -> Any:
-        errors = _joined(request.resources, local, told.responses)
+    def join(answer: Any) -> Any:
+        errors = _joined(request.resources, local, answer.responses)
         return response(
-            throttle_time_ms=told.throttle_time_ms,
+            throttle_time_ms=answer.throttle_time_ms,
             responses=[
                 response.AlterConfigsResourceResponse(
                     error_code=error.code,
@@ -134,13 +134,13 @@ def _joined(resources: Sequence[Any], local: Local, answers: Sequence[Any]) -> l
         local: what this broker said of some.
         answers: what the controller said of the others.
     """
-    told = {
+    answered = {
         (one.resource_type, one.resource_name): ApiError(_code(one.error_code), one.error_message)
         for one in answers
     }
     lost = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
     return [
-        local[at] if at in local else told.get((one.resource_type, one.resource_name), lost)
+        local[at] if at in local else answered.get((one.resource_type, one.resource_name), lost)
         for at, one in enumerate(resources)
     ]
 

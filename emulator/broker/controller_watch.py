@@ -26,7 +26,7 @@ class ControllerWatch:
         """Who holds ``/controller``; None: nobody, or nothing readable."""
         self.epoch: int | None = None
         """``/controller_epoch`` when the holder was read; None: absent or not read."""
-        self._said = False
+        self._logged = False
         """Whether it was said who holds it; at first also that nobody does."""
         self._submit = submit
         self._znode = WatchedZnode(controller.PATH, submit, self._changed, self._unreadable)
@@ -70,9 +70,9 @@ class ControllerWatch:
         self._effects.append(Log("warning", "cannot read /controller in zookeeper", {"why": why}))
 
     def _is(self, holder: ControllerZnode | None) -> None:
-        if self._said and holder == self.holder:
+        if self._logged and holder == self.holder:
             return
-        self._said, self.holder = True, holder
+        self._logged, self.holder = True, holder
         fields: dict[str, object] = {"broker_id": holder.broker_id if holder else -1}
         if holder is None:
             fields["note"] = "this broker never becomes a ZooKeeper controller"

@@ -95,7 +95,7 @@ class HostedPartition:
     proposal: IsrProposal | None = None
     """Set unless the state is COMMITTED."""
 
-    def told(self, partition: Partition, now_ms: int) -> bool:
+    def take_partition(self, partition: Partition, now_ms: int) -> bool:
         """Take what the metadata says; False if it is older than what is known."""
         known = self.partition
         if partition.partition_epoch < known.partition_epoch:

@@ -18,7 +18,7 @@ from emulator.config.listeners import HostPort
 NO_LEADER = -1
 
 
-class ToldLeader(NamedTuple):
+class LeaderAndEpoch(NamedTuple):
     """The leader of an epoch, as an answer names it; -1: unknown."""
 
     leader_id: int
@@ -41,7 +41,7 @@ class KnownQuorum:
         self.leader_id = NO_LEADER
         self.bootstrap = bootstrap
         self._voters = voters
-        self._told_at: tuple[int, HostPort] | None = None
+        self._leader_at: tuple[int, HostPort] | None = None
         """A node that led, and where it said that it is."""
         self._rng = rng
         self._failed: HostPort | None = None
@@ -52,8 +52,8 @@ class KnownQuorum:
         """Where the leader is reached; None while it is unknown, or its address is."""
         if self.leader_id == NO_LEADER:
             return None
-        if self._told_at is not None and self._told_at[0] == self.leader_id:
-            return self._told_at[1]
+        if self._leader_at is not None and self._leader_at[0] == self.leader_id:
+            return self._leader_at[1]
         return self._voters.get(self.leader_id)
 
     def someone(self) -> HostPort:
@@ -63,7 +63,9 @@ class KnownQuorum:
         others = [node for node in self.bootstrap if node != self._failed]
         return self._rng.choice(others or self.bootstrap)
 
-    def told(self, leader: ToldLeader, endpoints: Iterable[tuple[int, HostPort]]) -> None:
+    def take_leader(
+        self, leader: LeaderAndEpoch, endpoints: Iterable[tuple[int, HostPort]]
+    ) -> None:
         """Take what an answer says about the leader; an older epoch says nothing.
 
         Args:
@@ -76,12 +78,12 @@ class KnownQuorum:
             self.leader_id = leader.leader_id
         for node_id, address in endpoints:
             if node_id == self.leader_id and address.port:
-                self._told_at = node_id, address
+                self._leader_at = node_id, address
 
     def answered(self, address: HostPort | None) -> None:
         """A node answered as the leader does: this is where the leader is, if nobody said it."""
         if address is not None and self.leader_id != NO_LEADER and self.leader is None:
-            self._told_at = self.leader_id, address
+            self._leader_at = self.leader_id, address
 
     def lost(self, address: HostPort | None) -> None:
         """A node does not answer, or does not lead: ask another one of the configured nodes."""

@@ -63,8 +63,8 @@ def allows_any(
     kept = _KEPT.find(same) or _KEPT.keep(same, Kept(CALLERS_KEPT))
     principals = frozenset({call.principal, ANYBODY})
     hosts = frozenset({host_address(call.client_address), WILDCARD})
-    who = (principals, hosts, operation, kind)
-    return (yield from kept.made(who, lambda: _is_any_left(image, *who)))
+    caller = (principals, hosts, operation, kind)
+    return (yield from kept.made(caller, lambda: _is_any_left(image, *caller)))
 
 
 def _is_any_left(

@@ -31,7 +31,7 @@ EpochOf: TypeAlias = Callable[[int], int | None]
 Placed: TypeAlias = Mapping[int, Sequence[tuple[Key, bytes, Partition]]]
 
 
-def nobody(_broker_id: int) -> int | None:
+def no_epoch(_broker_id: int) -> int | None:
     """Before any metadata no broker is active."""
     return None
 
@@ -73,7 +73,7 @@ class HostedReplicas:
 
     def __init__(self, broker_id: int, lag_ms: int = LAG_MS) -> None:
         self.broker_id = broker_id
-        self.epoch_of: EpochOf = nobody
+        self.epoch_of: EpochOf = no_epoch
         self.manual = False
         """Whether no change is proposed: somebody else changes ISRs in the name of this broker."""
         self._lag_ms = lag_ms
@@ -117,7 +117,7 @@ class HostedReplicas:
             known = self._hosted[key] = HostedPartition(key, topic_id, partition, now_ms)
         else:
             self._unlist(known)
-            if not known.told(partition, now_ms):
+            if not known.take_partition(partition, now_ms):
                 self._list(known, now_ms)
                 return False
         self._list(known, now_ms)

@@ -75,8 +75,8 @@ class SharedControl:
             epoch = int.from_bytes(body[at:end], "big", signed=True)
             return replace(known.message, broker_epoch=epoch)
         message = decode_body(header, body, trailing=trailing, entries_max=entries_max)
-        told = self.decoded_total.get(header.api_key, 0)
-        self.decoded_total[header.api_key] = told + 1
+        count = self.decoded_total.get(header.api_key, 0)
+        self.decoded_total[header.api_key] = count + 1
         self._keep(key, _Kept(message, len(body)))
         return message
 

@@ -74,7 +74,7 @@ class CachedController:
 
 
 @dataclass(slots=True, eq=False)
-class ToldTopic:
+class UpdatedTopic:
     """What one UpdateMetadata says of a topic; a partition that is being deleted is None."""
 
     name: str
@@ -108,22 +108,22 @@ class ToldTopic:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ToldMetadata:
+class UpdateMetadataContent:
     """What one UpdateMetadata says, beside its epochs and its controller."""
 
     live: Mapping[int, CachedBroker]
-    topics: tuple[ToldTopic, ...]
+    topics: tuple[UpdatedTopic, ...]
 
 
-def told_metadata(request: m.UpdateMetadataRequest) -> ToldMetadata:
+def update_metadata_content(request: m.UpdateMetadataRequest) -> UpdateMetadataContent:
     """Read a request; brokers that get the same one may share the result."""
-    return ToldMetadata(
+    return UpdateMetadataContent(
         {
             one.id: CachedBroker(one.id, tuple(_endpoints(one)), one.rack or None)
             for one in request.live_brokers
         },
         tuple(
-            ToldTopic(
+            UpdatedTopic(
                 topic.topic_name,
                 topic.topic_id,
                 {p.partition_index: _partition(p) for p in topic.partition_states},
@@ -173,28 +173,32 @@ class ZkMetadataCache:
         if request.controller_id >= 0:
             self.controller = CachedController(request.controller_id, request.is_kraft_controller)
         shared = self._shared
-        told = told_metadata(request) if shared is None else shared.made_of(request, told_metadata)
-        self.live = told.live
+        content = (
+            update_metadata_content(request)
+            if shared is None
+            else shared.made_of(request, update_metadata_content)
+        )
+        self.live = content.live
         if full and request.is_kraft_controller and self._full_replaces:
-            named = {topic.id for topic in told.topics}
+            named = {topic.id for topic in content.topics}
             for name in [one.name for one in self._topics.values() if one.id not in named]:
                 self._drop(name)
-        for topic in told.topics:
+        for topic in content.topics:
             self._take(topic)
 
-    def _take(self, told: ToldTopic) -> None:
-        name = told.name
+    def _take(self, topic: UpdatedTopic) -> None:
+        name = topic.name
         known = self._topics.get(name)
-        after = told.after(known)
+        after = topic.after(known)
         if known is None:
             self.topics_version += 1
             self._new.append(name)
-        self._identify(name, ZERO_UUID if known is None else known.id, told.id)
+        self._identify(name, ZERO_UUID if known is None else known.id, topic.id)
         if after is not None:
             self._topics[name] = after
             return
         self._topics.pop(name, None)
-        self._forget(name, told.id)
+        self._forget(name, topic.id)
 
     def _identify(self, name: str, before: bytes, topic_id: bytes) -> None:
         if before == topic_id:

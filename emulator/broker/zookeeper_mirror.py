@@ -152,8 +152,8 @@ class ZooKeeperMirror:
         path = ""
         if isinstance(outcome, ZkResult) and isinstance(outcome.value, NodeData):
             try:
-                told = decode(CONFIG_CHANGES, outcome.value.data, _ChangeJson)
-                path = told.entity_path or f"{told.entity_type}/{told.entity_name}"
+                change = decode(CONFIG_CHANGES, outcome.value.data, _ChangeJson)
+                path = change.entity_path or f"{change.entity_type}/{change.entity_name}"
             except ZnodeError as error:
                 self._warn(str(error))
         if path.startswith(_OF_TOPICS):

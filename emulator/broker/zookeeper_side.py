@@ -214,7 +214,7 @@ class ZooKeeperSide:
         config = channel_config(str(own.node_id), own.release, reply_ms, own.inter_broker_access)
         return ControllerNode(node.host, node.port, config, kraft=False)
 
-    def told(self, request: ControlRequest, now_ms: int) -> ControlResponse:
+    def take_control_request(self, request: ControlRequest, now_ms: int) -> ControlResponse:
         """See BrokerSide."""
         return self.control.take(request, now_ms)
 
