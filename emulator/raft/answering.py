@@ -57,7 +57,7 @@ class Answering:
             case m.FetchSnapshotRequest():
                 response = piece = fetch_snapshot.fetch_snapshot(member.replica, request, version)
                 if fetch_snapshot.is_served(piece):
-                    member.election.progress.heard(request.replica_id, now_ms)
+                    member.election.progress.note_contact(request.replica_id, now_ms)
             case m.DescribeQuorumRequest():
                 response = describe_quorum.describe_quorum(member, request, version, now_ms)
             case m.VoteRequest():

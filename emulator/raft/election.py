@@ -118,7 +118,7 @@ class QuorumElection:
     def start(self, now_ms: int) -> None:
         """Begin in the state that the disk holds; a quorum of one elects itself at once."""
         if not self._others:
-            self._stand(now_ms)
+            self._start_candidacy(now_ms)
         elif self.quorum.state is VoterState.FOLLOWER:
             self._timer_ms = now_ms + self._times.fetch_ms
         else:
@@ -132,7 +132,7 @@ class QuorumElection:
         if self.quorum.is_leader and self._others and self._lost_ms <= now_ms:
             silent = self._lost_ms == self._check_quorum_ms
             no_majority = "no majority of the voters has fetched: resigning"
-            self._say("warning", no_majority if silent else "the disk does not answer: resigning")
+            self._log("warning", no_majority if silent else "the disk does not answer: resigning")
             self.resign(now_ms)
         if self._timer_ms is None or self._timer_ms > now_ms:
             return
@@ -147,7 +147,7 @@ class QuorumElection:
             case VoterState.FOLLOWER if self._late(now_ms):
                 self._timer_ms = now_ms + self._times.fetch_ms // 4
             case _:
-                self._stand(now_ms)
+                self._start_candidacy(now_ms)
 
     def _late(self, now_ms: int) -> bool:
         """Whether an answer may be there unread, as this turn is late; not twice in a row."""
@@ -170,7 +170,7 @@ class QuorumElection:
     def voter_lost(self, voter_id: int, offset: int, acknowledged: int) -> None:
         """A voter that we lead fetches from below what it had acknowledged: say its name."""
         text = "a voter has lost records: its disk was emptied, or an old copy took its place"
-        self._say("error", text, voter=voter_id, has=offset, acknowledged=acknowledged)
+        self._log("error", text, voter=voter_id, has=offset, acknowledged=acknowledged)
 
     def disk_late(self, since_ms: int | None) -> None:
         """Since when the sync of the log that is under way has not ended; None if there is none."""
@@ -234,7 +234,7 @@ class QuorumElection:
         if epoch < quorum.epoch or (leader_id != NONE and leader_id not in self.config.voters):
             return
         if epoch - quorum.epoch > JUMP_MAX and not (answered and epoch <= ANSWERED_MAX):
-            self._say("warning", "an epoch far above the own one is not taken over", named=epoch)
+            self._log("warning", "an epoch far above the own one is not taken over", named=epoch)
             return
         if leader_id == self.config.node_id:
             if epoch > quorum.epoch:
@@ -251,7 +251,7 @@ class QuorumElection:
             self._leave_epoch(now_ms, lambda: quorum.to_unattached(epoch))
             self._timer_ms = waiting_ms or self._timer_ms
         elif leader_id not in {NONE, quorum.leader_id}:
-            self._say("error", "another leader is named for this epoch", named=leader_id)
+            self._log("error", "another leader is named for this epoch", named=leader_id)
 
     def ended(self, leader_id: int, epoch: int, successors: Sequence[int], now_ms: int) -> None:
         """The leader resigned (EndQuorumEpoch): stand by one's place among the successors."""
@@ -315,14 +315,14 @@ class QuorumElection:
     def _election_timeout(self, now_ms: int) -> int:
         return now_ms + self._times.election_ms + self._rng.randrange(self._times.election_ms)
 
-    def _stand(self, now_ms: int) -> None:
+    def _start_candidacy(self, now_ms: int) -> None:
         if self._leaving:
             self._timer_ms = None
             return
         why = self._hindrance
         if why is not None and self._waited_in != self.quorum.epoch:
             self._waited_in = self.quorum.epoch
-            self._say("warning", why)
+            self._log("warning", why)
         # The end of the log is told to others only when it is durable.
         if why is not None or self._syncing_since_ms is not None:
             self._timer_ms = self._election_timeout(now_ms)
@@ -384,12 +384,12 @@ class QuorumElection:
             self.granting = set()
         self._timer_ms = None if self._leaving else self._election_timeout(now_ms)
         self._changed()
-        self._say("info", "election state")
+        self._log("info", "election state")
 
     def _changed(self) -> None:
         self.changed = True
 
-    def _say(self, level: str, event: str, **more: object) -> None:
+    def _log(self, level: str, event: str, **more: object) -> None:
         fields: dict[str, object] = {
             "state": self.quorum.state.value,
             "epoch": self.quorum.epoch,

@@ -76,7 +76,7 @@ class Fetches:
             return Reply(ticket, response)
         asked = request.topics[0].partitions[0]
         observer = self._replica.observers.of(_key(request, asked))
-        known = None if observer is None else observer.told_high_watermark
+        known = None if observer is None else observer.sent_high_watermark
         if known is None:
             known = self._replica.high_watermark
         parked = Parked(ticket, request, version, asked.fetch_offset, known)
@@ -143,11 +143,11 @@ class Fetches:
         if key[0] >= 0:
             observer = replica.observers.fetched(key, offset, durable_end, now_ms)
             # With several voters more may have been committed since the last answer to it.
-            has_all &= observer.told_high_watermark in {None, replica.high_watermark}
+            has_all &= observer.sent_high_watermark in {None, replica.high_watermark}
         if may_wait and (has_all or self._waiting.rests(offset, now_ms)):
             return None
         if observer is not None:
-            observer.told_high_watermark = replica.high_watermark
+            observer.sent_high_watermark = replica.high_watermark
         return self._served(request, offset, version)
 
     def _served(self, request: m.FetchRequest, offset: int, version: int) -> m.FetchResponse:

@@ -81,7 +81,7 @@ class Following:
         """The leader lacks what is committed here: the node stops."""
         self.caught_up_ms: int | None = None
         """When everything was durable here last that the leader had just told to be committed."""
-        self._told = False
+        self._answered = False
         """Whether the leader has answered a Fetch since the last one was sent."""
         self._replica = replica
         self._election = election
@@ -124,9 +124,9 @@ class Following:
         if deadline_ms is None or deadline_ms > now_ms:
             return None
         replica = self._replica
-        if self._told and replica.caught_up:
+        if self._answered and replica.caught_up:
             self.caught_up_ms = now_ms
-        self._told = False
+        self._answered = False
         quorum, config = replica.quorum, replica.config
         leader_id = quorum.leader_id
         node_id = self._rng.choice(self._others) if leader_id == NONE else leader_id
@@ -212,7 +212,7 @@ class Following:
             if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
                 self._named = SnapshotId(snapshot.end_offset, snapshot.epoch)
             return self._in_contact(now_ms)
-        self._told = True
+        self._answered = True
         if diverging.epoch >= 0 and diverging.end_offset >= 0:
             return self._truncate(LogEnd(diverging.epoch, diverging.end_offset), now_ms)
         if snapshot.end_offset >= 0 and snapshot.epoch >= 0:

@@ -27,7 +27,7 @@ class Observer:
     last_fetch_ms: int
     last_caught_up_ms: int = -1
     leader_end_at_fetch: int = -1
-    told_high_watermark: int | None = None
+    sent_high_watermark: int | None = None
 
 
 class Observers:

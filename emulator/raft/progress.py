@@ -47,9 +47,9 @@ class Progress:
         voter.leader_end_at_fetch = leader_end_offset
         voter.end_offset = offset
         voter.last_fetch_ms = now_ms
-        self.heard(voter_id, now_ms)
+        self.note_contact(voter_id, now_ms)
 
-    def heard(self, voter_id: int, now_ms: int) -> None:
+    def note_contact(self, voter_id: int, now_ms: int) -> None:
         """Note that a replica fetches records, or a snapshot; observers do not count."""
         if voter_id in self._contact_ms:
             self._contact_ms[voter_id] = now_ms

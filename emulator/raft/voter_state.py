@@ -69,7 +69,7 @@ class Held(NamedTuple):
     least: LogEnd = LogEnd(0, 0)
 
     @property
-    def may_stand(self) -> bool:
+    def may_be_elected(self) -> bool:
         """Whether this voter may be elected by those whose log is not longer."""
         return self.hindrance is None
 
@@ -111,7 +111,7 @@ class Held(NamedTuple):
             caught_up: all is durable here that a leader told to be committed, and its log goes on
                 where ours ends.
         """
-        if self.may_stand:
+        if self.may_be_elected:
             return Held(Holding.NEW if empty else Holding.WHOLE)
         return Held(Holding.WHOLE) if caught_up and not empty else self
 

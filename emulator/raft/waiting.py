@@ -41,7 +41,7 @@ class ObserverPace:
 
     def __init__(self) -> None:
         self._rests_until_ms = 0
-        self._told_end = 0
+        self._answered_end = 0
         self._news = False
 
     @property
@@ -57,7 +57,7 @@ class ObserverPace:
         """Whether those who wait are to be told now."""
         return self._news and self._rests_until_ms <= now_ms
 
-    def told(self, observers: int, end_offset: int, now_ms: int) -> None:
+    def answered(self, observers: int, end_offset: int, now_ms: int) -> None:
         """All who waited are told now.
 
         Args:
@@ -67,12 +67,12 @@ class ObserverPace:
         """
         pause_ms = min(PAUSE_MS_MAX, observers * PAUSE_US_PER_OBSERVER // 1000)
         self._rests_until_ms = now_ms + pause_ms
-        self._told_end = end_offset
+        self._answered_end = end_offset
         self._news = False
 
     def rests(self, offset: int, now_ms: int) -> bool:
         """Whether a Fetch at an offset must wait for the next telling, whatever there is for it."""
-        return self._news and now_ms < self._rests_until_ms and offset >= self._told_end
+        return self._news and now_ms < self._rests_until_ms and offset >= self._answered_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class WaitingFetches:
             behind = self._observers.take(
                 lambda one: one.offset < end_offset or one.high_watermark != high_watermark
             )
-            self._pace.told(len(behind), end_offset, now_ms)
+            self._pace.answered(len(behind), end_offset, now_ms)
             self._woken.extend(behind)
 
     def take(self) -> list[Parked]:
