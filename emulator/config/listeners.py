@@ -127,9 +127,10 @@ def advertised_of(
     node's entry in ``controller.quorum.voters``.
     """
     names = {one.name for one in given}
-    told = (*given, *(one for one in listeners if one.name not in names))
+    advertised = (*given, *(one for one in listeners if one.name not in names))
     return tuple(
-        replace(one, host=voter.host) if voter and one.host in ANY_ADDRESS else one for one in told
+        replace(one, host=voter.host) if voter and one.host in ANY_ADDRESS else one
+        for one in advertised
     )
 
 
