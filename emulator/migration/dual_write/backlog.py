@@ -55,14 +55,14 @@ class Backlog:
         self.confirmed = Position(-1, -1)
         self._base = self.confirmed
         self._pending = Touched()
-        self._untold = Touched()
+        self._unpropagated = Touched()
 
     def begin(self, image: Image, position: Position) -> None:
         """A claim succeeded: ZooKeeper holds what ``position`` says."""
         self.target = image
         self.planned = EMPTY
         self.confirmed = self._base = position
-        self._pending, self._untold = Touched(), Touched()
+        self._pending, self._unpropagated = Touched(), Touched()
 
     def add(self, delta: Delta) -> None:
         """A delta became stable."""
@@ -141,13 +141,13 @@ class Backlog:
         for unit in units:
             self._pending.merge(unit.touched)
 
-    def confirm(self, unit: Unit, *, tell: bool) -> Written | None:
+    def confirm(self, unit: Unit, *, propagate: bool) -> Written | None:
         """ZooKeeper holds the unit; if ``tell``, returns what brokers may be told."""
         self.confirmed = Position(unit.after.offset, unit.after.epoch)
-        self._untold.merge(unit.touched)
-        if not tell:
+        self._unpropagated.merge(unit.touched)
+        if not propagate:
             return None
-        touched, self._untold = self._untold, Touched()
+        touched, self._unpropagated = self._unpropagated, Touched()
         return Written(unit.after, touched, unit.first_offset, unit.last_offset)
 
     def _unit(self, base: Position, source: Iterable[Piece], begun_ns: int) -> Unit:

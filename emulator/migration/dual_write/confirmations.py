@@ -53,7 +53,7 @@ class Confirmations:
             self.reconciled = True
         elif unit.ops_count:
             self.delta_time_ms.observe(duration_ms)
-        written = self._backlog.confirm(unit, tell=self.reconciled)
+        written = self._backlog.confirm(unit, propagate=self.reconciled)
         if written is not None:
             self._written.append(written)
         return RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp_ns)

@@ -73,7 +73,7 @@ class Task:
         self.guards_passed: bool | None = None
         """What the guards of the claim said; None: they were not asked."""
 
-    def guards_said(self, before: bool | None) -> bool | None:
+    def guards_result(self, before: bool | None) -> bool | None:
         """What is known of the guards now, after ``before``: a lost claim adds nothing to it."""
         lost = isinstance(self.result, Lost)
         return before if lost or self.guards_passed is None else self.guards_passed
@@ -184,7 +184,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
     image: Image
     log: LogView
-    who: Claimer
+    claimer: Claimer
     entities: Entities
     cluster_id: str
     listener: str | None = None
@@ -227,7 +227,7 @@ class GuardTask(Task):
             reasons.append(found)
         else:
             self.found = found
-            reasons += claim.guard(found, of.image, of.log, of.who)
+            reasons += claim.guard(found, of.image, of.log, of.claimer)
         self.guards_passed = not reasons
         self.result = Missing(tuple(reasons)) if reasons else Done()
         return []

@@ -185,32 +185,32 @@ class Merged:
                 gone = state.leader == LEADER_DURING_DELETE
                 if gone:
                     self._updates.states.pop(key, None)
-                told = self._deleted if gone else self._updates
-                told.states[key] = state
-                told.topic_ids[topic.topic_name] = topic.topic_id
+                updates = self._deleted if gone else self._updates
+                updates.states[key] = state
+                updates.topic_ids[topic.topic_name] = topic.topic_id
 
     def _may_stop(self, key: _Key, leader_epoch: int) -> bool:
-        _, told = self._leaders.get(key, _NONE)
-        if not told:
+        _, queued = self._leaders.get(key, _NONE)
+        if not queued:
             return True
         if leader_epoch < 0:
-            return key not in self._stops or not self._has_come_to_lead(told)
-        return leader_epoch >= told[-1].leader_epoch
+            return key not in self._stops or not self._has_come_to_lead(queued)
+        return leader_epoch >= queued[-1].leader_epoch
 
     def _may_lead(self, key: _Key, topic_id: bytes, state: _LeaderState) -> bool:
-        known_id, told = self._leaders.get(key, _NONE)
-        if not told:
+        known_id, queued = self._leaders.get(key, _NONE)
+        if not queued:
             return True
-        before = told[-1]
+        before = queued[-1]
         return (
             topic_id == known_id
             and state.leader_epoch >= before.leader_epoch
             and state.partition_epoch >= before.partition_epoch
         )
 
-    def _has_come_to_lead(self, told: tuple[_LeaderState, ...]) -> bool:
+    def _has_come_to_lead(self, queued: tuple[_LeaderState, ...]) -> bool:
         """Whether the broker is the leader of a partition that others may have led before."""
-        return any(self._rank(one) == 1 and one.leader_epoch > 0 for one in told)
+        return any(self._rank(one) == 1 and one.leader_epoch > 0 for one in queued)
 
     def _stop(self, key: _Key, state: m.StopReplicaRequest.StopReplicaPartitionState) -> None:
         waiting = self._leaders.pop(key, _NONE)
@@ -230,8 +230,8 @@ class Merged:
             for state in topic.partition_states:
                 key = (topic.topic_name, state.partition_index)
                 rank = self._rank(state)
-                _, told = self._leaders.get(key, _NONE)
-                needed = tuple(one for one in told if self._rank(one) < rank)
+                _, queued = self._leaders.get(key, _NONE)
+                needed = tuple(one for one in queued if self._rank(one) < rank)
                 self._leaders[key] = (topic.topic_id, (*needed, state))
 
     def _rank(self, state: _LeaderState) -> int:
@@ -291,8 +291,10 @@ class Merged:
                 topic_name=name, topic_id=ids[name], partition_states=[]
             )
 
-        for turn in range(max((len(told) for _, told in named.values()), default=0)):
-            states = [(key, told[turn]) for key, (_, told) in named.items() if turn < len(told)]
+        for turn in range(max((len(queued) for _, queued in named.values()), default=0)):
+            states = [
+                (key, queued[turn]) for key, (_, queued) in named.items() if turn < len(queued)
+            ]
             leaders = {state.leader for _, state in states} & self._endpoints.keys()
             yield kind(
                 **self._sender,

@@ -65,7 +65,7 @@ class Propagator:
         self._node_id = node_id
         self._listener = listener
         self._jobs: deque[_Job] = deque()
-        self._told: tuple[Image, int] | None = None
+        self._propagated: tuple[Image, int] | None = None
         """The newest image passed in, and the ZooKeeper epoch."""
         self.full_count = 0
 
@@ -76,7 +76,7 @@ class Propagator:
 
     def clear(self) -> list[Effect]:
         """Leadership is lost: drop all work, close all channels."""
-        self._told = None
+        self._propagated = None
         self._jobs.clear()
         return self._channels.close()
 
@@ -84,8 +84,8 @@ class Propagator:
         """Continue to build requests, for :data:`WORK_PER_STEP`; queue those that are done."""
         effects: list[Effect] = []
         work = 0
-        self._tell_everything(self._channels.caught_up)
-        self._tell_leftover()
+        self._propagate_everything(self._channels.caught_up)
+        self._propagate_leftover()
         while self._jobs and work < WORK_PER_STEP:
             job = self._jobs[0]
             try:
@@ -100,25 +100,25 @@ class Propagator:
                 effects += self._channels.put(job.broker_id, request, now_ms)
         return effects
 
-    def _tell_everything(self, caught_up: AbstractSet[int]) -> None:
+    def _propagate_everything(self, caught_up: AbstractSet[int]) -> None:
         """Tell brokers that were left out everything that the others know."""
-        if not caught_up or self._told is None:
+        if not caught_up or self._propagated is None:
             return
-        image, zk_epoch = self._told
+        image, zk_epoch = self._propagated
         sender = Sender(self._node_id, zk_epoch, self._listener)
         everything = _Shared(image)
         for broker_id in [*caught_up]:
             self._join(sender, self._channels.peers[broker_id], everything)
 
-    def _tell_leftover(self) -> None:
+    def _propagate_leftover(self) -> None:
         """Tell brokers of the topics that they show and that are no more."""
         shown = self._channels.shown
         while shown:
             broker_id, answer = shown.popitem()
             peer = self._channels.peers.get(broker_id)
-            if peer is None or self._told is None:
+            if peer is None or self._propagated is None:
                 continue
-            image, zk_epoch = self._told
+            image, zk_epoch = self._propagated
             sender = Sender(self._node_id, zk_epoch, self._listener)
             states = left.leftover(sender, image, answer)
             if states:
@@ -145,7 +145,7 @@ class Propagator:
         sender = Sender(self._node_id, zk_epoch, self._listener)
         peers = build.peers(image, self._listener)
         effects = self._channels.set_peers(peers)
-        self._told = image, zk_epoch
+        self._propagated = image, zk_epoch
         self.full_count += 1
         everything = _Shared(image)
         for peer in peers.values():
@@ -168,20 +168,20 @@ class Propagator:
         known = self._channels.peers
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
         effects = self._channels.set_peers(peers)
-        self._told = after, zk_epoch
+        self._propagated = after, zk_epoch
         changes = _Changes.between(before, after, touched)
-        hearing = [p for p in peers.values() if not self._channels.cut(p.broker_id)]
-        self._remade(sender, hearing, changes)
+        receivers = [p for p in peers.values() if not self._channels.cut(p.broker_id)]
+        self._remade(sender, receivers, changes)
         if touched.brokers:
             everything = _Shared(after)
             for peer in joined:
                 self._join(sender, peer, everything)
             live = build.live_brokers(after)
-            for peer in hearing:
+            for peer in receivers:
                 if known.get(peer.broker_id) == peer:
                     request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
                     self._put(peer, [request])
-        self._changes(sender, hearing, changes)
+        self._changes(sender, receivers, changes)
         return effects
 
     def _join(self, sender: Sender, peer: Peer, everything: _Shared) -> None:

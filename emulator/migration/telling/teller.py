@@ -33,12 +33,12 @@ from emulator.migration.dual_write.backlog import Written
 from emulator.migration.telling.propagator import Propagator
 from emulator.seam import Effect
 
-TELL_AHEAD_MS: Final = 10_000
+PROPAGATE_AHEAD_MS: Final = 10_000
 """How long brokers wait for a refused znode: above a broker's session timeout, so a short failure
 changes nothing, and below the time in which clients give up."""
 
 
-class Teller:
+class PropagationGate:
     """Passes the propagator pairs of images: what brokers know, and what they may know.
 
     Invariant: the image that brokers have been told never goes back, whatever is confirmed later.
@@ -46,7 +46,7 @@ class Teller:
 
     def __init__(self, propagator: Propagator) -> None:
         self._propagator = propagator
-        self._told = EMPTY
+        self._propagated = EMPTY
         self._unwritten: deque[tuple[int, Touched]] = deque()
         """Last offset and touched entities of each committed, unconfirmed change."""
         self._handed: list[Written] = []
@@ -54,7 +54,7 @@ class Teller:
 
     def clear(self) -> list[Effect]:
         """Drop all state and close all channels: leadership or the claim is lost."""
-        self._told = EMPTY
+        self._propagated = EMPTY
         self._first = False
         self._unwritten.clear()
         self._handed.clear()
@@ -76,7 +76,7 @@ class Teller:
     def full(self, written: Written, zk_epoch: int) -> list[Effect]:
         """ZooKeeper holds everything for the first time in this term: send full requests."""
         self._confirm(written)
-        self._told = written.after
+        self._propagated = written.after
         return self._propagator.full(written.after, zk_epoch, first=self._first)
 
     def written(self, written: Written, newest: Image, zk_epoch: int) -> list[Effect]:
@@ -88,15 +88,15 @@ class Teller:
             zk_epoch: see ``Sender``.
         """
         self._confirm(written)
-        if written.after.offset >= self._told.offset:
-            return self._tell(written.after, written.touched, zk_epoch)
+        if written.after.offset >= self._propagated.offset:
+            return self._propagate(written.after, written.touched, zk_epoch)
         touched = _union([written.touched, *self._new()])
-        return self._tell(self._ahead(newest), touched, zk_epoch)
+        return self._propagate(self._ahead(newest), touched, zk_epoch)
 
-    def tell_ahead(self, newest: Image, zk_epoch: int) -> list[Effect]:
+    def propagate_ahead(self, newest: Image, zk_epoch: int) -> list[Effect]:
         """Tell brokers the changes that they need not read from ZooKeeper."""
         new = self._new()
-        return self._tell(self._ahead(newest), _union(new), zk_epoch) if new else []
+        return self._propagate(self._ahead(newest), _union(new), zk_epoch) if new else []
 
     def ahead_ms(self, refused_since_ms: int | None) -> int | None:
         """When changes may be told ahead of ZooKeeper.
@@ -107,12 +107,12 @@ class Teller:
         Args:
             refused_since_ms: since when a znode has been refused for good.
         """
-        if refused_since_ms is None or self._told is EMPTY or not self._new():
+        if refused_since_ms is None or self._propagated is EMPTY or not self._new():
             return None
-        return refused_since_ms + TELL_AHEAD_MS
+        return refused_since_ms + PROPAGATE_AHEAD_MS
 
-    def _tell(self, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
-        before, self._told = self._told, after
+    def _propagate(self, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
+        before, self._propagated = self._propagated, after
         return self._propagator.delta(before, after, touched, zk_epoch)
 
     def _confirm(self, written: Written) -> None:
@@ -122,16 +122,16 @@ class Teller:
 
     def _new(self) -> Sequence[Touched]:
         """The committed changes that were not considered yet, told or held back."""
-        if not self._unwritten or self._unwritten[-1][0] <= self._told.offset:
+        if not self._unwritten or self._unwritten[-1][0] <= self._propagated.offset:
             return ()
-        return [touched for offset, touched in self._unwritten if offset > self._told.offset]
+        return [touched for offset, touched in self._unwritten if offset > self._propagated.offset]
 
     def _ahead(self, newest: Image) -> Image:
         """``newest`` without the changes that brokers would have to read from ZooKeeper."""
         unwritten = _union([touched for _offset, touched in self._unwritten])
         topics, topic_ids = newest.topics, newest.topic_ids
         for topic_id, name in unwritten.topics.items():
-            now, known = newest.topics.get(topic_id), self._told.topics.get(topic_id)
+            now, known = newest.topics.get(topic_id), self._propagated.topics.get(topic_id)
             if now is None:
                 continue
             if known is None:

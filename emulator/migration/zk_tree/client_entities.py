@@ -257,8 +257,8 @@ class ClientEntities:
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
         """One notification per write of an entity; none for a folder without data."""
-        told = self.owns(op.path) and not (isinstance(op, Create) and op.data is None)
-        path = _usual(op.path) if told else None
+        notified = self.owns(op.path) and not (isinstance(op, Create) and op.data is None)
+        path = _usual(op.path) if notified else None
         return () if path is None else (configs.notification(path),)
 
     @staticmethod
