@@ -130,7 +130,7 @@ class MigrationDriver:
 
     @property
     def authority(self) -> Authority:
-        """Whether brokers and callers may be told anything."""
+        """Whether brokers and callers may be answered."""
         state = self._controller.tip.migration_state
         return authority(state, self._guards_passed, self.write_behind.mode)
 
@@ -176,9 +176,9 @@ class MigrationDriver:
         return self._proceed(effects, now_ms)
 
     def resigned(self, now_ms: int) -> list[Effect]:
-        """We lead no more: nothing is written and nobody is told anything; the claim is forgotten.
+        """Leadership is lost: nothing is written or propagated any more; the claim is forgotten.
 
-        What was sent may still be applied, before the next leader's claim alone.
+        ZooKeeper may still apply what was sent, but only before the next leader's claim.
         """
         self._epoch = self._needed_offset = self._zk_epoch = self._epoch_version = -1
         if self.state is State.UNINITIALIZED:
@@ -338,7 +338,7 @@ class MigrationDriver:
         return self._enter(State.SYNC_KRAFT_TO_ZK, now_ms, poll=False)
 
     def _follow_writes(self, now_ms: int) -> list[Effect]:
-        """Tell brokers what ZooKeeper has confirmed: they read topic configs there."""
+        """Propagate what ZooKeeper has confirmed: brokers read topic configs there."""
         effects: list[Effect] = []
         newest, zk_epoch = self._controller.stable, self._zk_epoch
         for written in self.write_behind.confirmations.take():

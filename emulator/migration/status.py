@@ -117,10 +117,10 @@ _NOT_IN_CHARGE: Final = {
 
 
 def phase_of(image: Image, state: State, authority: Authority) -> str:
-    """The phase, named as in Kafka's operations guide, of a controller that may speak.
+    """The phase, named as in Kafka's operations guide, of a controller that may answer.
 
-    claiming, refused, deposed, finalising: it may not, so what its log says is not the state of the
-    cluster.
+    claiming, refused, deposed, finalising: the controller may not answer, so its log does not show
+    the state of the cluster.
     hybrid: active, with brokers in ZooKeeper mode; dual write: every broker is in KRaft mode, and
     ZooKeeper is still written.
     """

@@ -1,7 +1,7 @@
 """Committed changes that are not yet sent to ZooKeeper, and the units made of them.
 
 There are four positions of the log: ``target``, the newest stable image; ``planned``, the end of
-the last unit; ``confirmed``, what ZooKeeper is known to hold; and what brokers have been told,
+the last unit; ``confirmed``, what ZooKeeper is known to hold; and what was propagated to brokers,
 which is never beyond ``confirmed``. The changes between two positions are what the records touched,
 never the difference of two images.
 """
@@ -28,7 +28,7 @@ Noting: TypeAlias = Callable[[Tree, Iterable[Piece]], Iterator[Piece]]
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A unit is confirmed in ZooKeeper: brokers may now be told."""
+    """A unit is confirmed in ZooKeeper: its changes may now be propagated to brokers."""
 
     after: Image
     touched: Touched
@@ -142,7 +142,7 @@ class Backlog:
             self._pending.merge(unit.touched)
 
     def confirm(self, unit: Unit, *, propagate: bool) -> Written | None:
-        """ZooKeeper holds the unit; if ``tell``, returns what brokers may be told."""
+        """ZooKeeper holds the unit; if ``propagate``, returns what may be propagated to brokers."""
         self.confirmed = Position(unit.after.offset, unit.after.epoch)
         self._unpropagated.merge(unit.touched)
         if not propagate:

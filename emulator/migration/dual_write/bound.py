@@ -40,7 +40,7 @@ RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 5_000
 """Range of the advice to a caller that waited in vain; the maximum while nothing is confirmed."""
 STANDSTILL_MS: Final = 10_000
-"""When ZooKeeper has confirmed nothing for so long, it is said when the second bound is reached."""
+"""If ZooKeeper confirms nothing for so long, the time until the second bound is reported."""
 
 
 class Holder(Protocol):
@@ -118,7 +118,7 @@ class BoundStatus(msgspec.Struct, frozen=True):
 
 
 class Bound:
-    """Tells the controller how much it may append, after every step.
+    """Sets how much the controller may append, after every step.
 
     Args:
         controller: gets the limits.
@@ -189,7 +189,7 @@ class Bound:
         return sum(after) - sum(later)
 
     def apply(self, confirmed: int, lag: Lag, now_ms: int) -> list[Effect]:
-        """Tell the controller how much it may append.
+        """Set how much the controller may append.
 
         Args:
             confirmed: the offset in ZooKeeper.

@@ -110,7 +110,7 @@ class CheckTask(Task):
             return self._running(brokers, named, now_ms)
         whose = outcomes[len(recover.WHOSE) - 1]
         if (other := recover.other_cluster(whose, self._attempt.cluster_id)) is not None:
-            # No other reason is told: all of it is about somebody else's brokers.
+            # No other reason is reported: all others are about the brokers of another cluster.
             self.guards_passed = False
             self.result = Missing((other,))
             return []

@@ -211,7 +211,7 @@ def _raised_since(found: Found, claimer: Claimer) -> bool:
 
 
 def _deleted() -> Reason:
-    """Refuse to claim for a stopped controller what somebody has given free."""
+    """Refuse to claim for a stopped controller after ``/controller`` was deleted."""
     text = (
         f"{controller.PATH} does not exist: somebody has deleted it, as a rollback does. If there "
         "is none, start the controller: it claims the cluster again, and compares"
@@ -220,7 +220,7 @@ def _deleted() -> Reason:
 
 
 def _claimed_last(found: Found, claimer: Claimer) -> Reason | None:
-    """Refuse if nobody has claimed since another process did, in an epoch not below ours."""
+    """Refuse if another process made the last claim, in an epoch not below ours."""
     mine = found.own
     if mine is None or not mine.incarnation or mine.incarnation == claimer.incarnation:
         return None
@@ -290,7 +290,7 @@ def next_epoch(found: Found, claimer: Claimer) -> int:
     znode. Brokers then know the epochs of the claims made since, and each term of our log made one
     at most, above the epoch of our last claim. ``/controller_epoch`` may show a higher one. Kafka's
     controllers in the quorum have claimed: no later than the last term that wrote ``/migration``,
-    so only later terms are added. Or somebody has raised it: all terms since our claim are added.
+    so only later terms are added. Or it was raised by hand: all terms since our claim are added.
     """
     last, mine = found.zk_epoch, found.own
     if mine is not None:
@@ -311,8 +311,8 @@ def multi(found: Found, log: LogView, claimer: Claimer, now_ms: int) -> Multi:
 
     It does not change the position. So our own znode keeps its position if the same multi wrote it
     and ``/migration``; else it takes the position of ``/migration``. It names the newest batch of
-    our log: until ZooKeeper has followed a record of this log, only this tells an old folder from
-    the one that claimed.
+    our log: until ZooKeeper has followed a record of this log, only this batch shows whether a
+    folder is an old copy or the one that claimed.
     """
     zk_epoch = next_epoch(found, claimer)
     ops: list[ZkOp] = [

@@ -7,8 +7,9 @@ changes that the other log has acknowledged.
 
 The controller's log is never trimmed beyond what ZooKeeper has confirmed (``Raft.keep_from``), so
 the batch to compare is in it. Of several voters one may have loaded a snapshot of the leader, and
-begins after that batch: what the majority holds, which has just committed a record of this leader,
-then stands for it, and the whole tree is compared. Not in Kafka, which compares nothing.
+its log begins after that batch. The majority has just committed a record of this leader: that
+proves the log instead of the batch, and the whole tree is compared. Not in Kafka, which
+compares nothing.
 """
 
 from __future__ import annotations

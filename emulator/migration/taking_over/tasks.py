@@ -71,7 +71,7 @@ class Task:
         self.unfinished = unfinished
         """A reading that was interrupted, with which the next task of the state goes on."""
         self.guards_passed: bool | None = None
-        """What the guards of the claim said; None: they were not asked."""
+        """Whether the guards of the claim passed; None: they were not asked."""
 
     def guards_result(self, before: bool | None) -> bool | None:
         """What is known of the guards now, after ``before``: a lost claim adds nothing to it."""
@@ -188,7 +188,7 @@ class Attempt(msgspec.Struct, frozen=True):
     entities: Entities
     cluster_id: str
     listener: str | None = None
-    """Where brokers are told changes; None: they are told nothing."""
+    """The listener of brokers for control requests; None: nothing is propagated to brokers."""
 
 
 def found_of(outcomes: Sequence[ZkOutcome]) -> claim.Found | Reason:

@@ -1,4 +1,4 @@
-"""Bodies of control requests, encoded once for all brokers that are told the same.
+"""Bodies of control requests, encoded once for all brokers that get the same.
 
 Requests of one change differ in the broker epoch alone, which has a fixed place and length.
 """
@@ -44,7 +44,7 @@ class Bodies:
         self._newest: dict[int, _Encoded] = {}
 
     def forget(self) -> None:
-        """Keep nothing: nobody is told anything any more."""
+        """Keep nothing: no control request is sent any more."""
         self._newest.clear()
 
     def encode(self, header: RequestHeader, request: Any) -> bytes:

@@ -136,7 +136,7 @@ class Channels:
         self._new_conn = new_conn
         self._lines: dict[int, _Line] = {}
         self._leaving: dict[int, _Line] = {}
-        """Brokers that are no peers now and owe an answer; nothing is sent to them."""
+        """Brokers that are no peers now and have not answered a request; they get no other one."""
         self._by_conn: dict[int, _Line] = {}
         self._caught_up: set[int] = set()
         self.shown: dict[int, m.MetadataResponse] = {}
@@ -170,16 +170,16 @@ class Channels:
 
     @property
     def caught_up(self) -> AbstractSet[int]:
-        """Brokers whose queue was dropped and who have answered since: tell them everything."""
+        """Brokers whose queue was dropped and that have answered since: they need everything."""
         return self._caught_up
 
     def cut(self, broker_id: int) -> bool:
-        """Whether only requests that tell the broker everything are put for it."""
+        """Whether only requests with everything are put for the broker."""
         line = self._lines.get(broker_id)
         return line is not None and line.cut
 
     def resume(self, broker_id: int) -> None:
-        """The broker is being told everything: requests are put for it again."""
+        """The broker is getting everything: requests are put for it again."""
         self._caught_up.discard(broker_id)
         line = self._lines.get(broker_id)
         if line is not None:
@@ -293,7 +293,7 @@ class Channels:
         return [Log("warning", text, {"broker": line.peer.broker_id, **about})]
 
     def _left(self, line: _Line) -> list[Effect]:
-        """Close the channel of a broker that is no peer, once it owes no answer."""
+        """Close the channel of a broker that is no peer, once it has answered all."""
         if line.channel.waiting_for_answer or self._leaving.get(line.peer.broker_id) is not line:
             return []
         del self._leaving[line.peer.broker_id]

@@ -11,8 +11,9 @@ by a newer one, and what is left is sent in this order:
    new replica, perhaps of a topic with another id. One exception goes ahead: the broker is the new
    leader of what is deleted, and only a leader deletes what is in remote storage.
 3. LeaderAndIsr. A broker ignores a state without a leader, so the one before it is sent as well.
-   One that leads again is first told who led in between: it must resign, or its coordinators would
-   not load what was written meanwhile. These rare states need a second request, or a third.
+   A broker that leads again first gets the leader in between: it must resign, or its
+   coordinators would not load what was written meanwhile. These rare states need a second
+   request, or a third.
 4. UpdateMetadata with the partitions that exist.
 
 Not merged are FULL requests and questions; one waits as it is, between what was put before and
@@ -101,7 +102,7 @@ class Later:
 
 
 class Merged:
-    """What several requests to one broker say together.
+    """The content of several requests to one broker.
 
     Args:
         broker_id: the broker.
@@ -175,7 +176,7 @@ class Merged:
     def _update(self, request: m.UpdateMetadataRequest) -> None:
         live = request.live_brokers
         if live is not self._live:
-            # A change of brokers is told without partitions; there, it may be the first to say so.
+            # A change of brokers comes without partitions; such a request may be the first with it.
             named = bool(request.topic_states)
             self._live_changed |= not named or self._live not in (None, live)
             self._live, self._live_ids = live, {one.id for one in live}
@@ -316,7 +317,7 @@ def _by_topic(states: Iterable[tuple[_Key, Any]], make: Callable[[str], T]) -> l
 
 
 class _Updates(msgspec.Struct):
-    """What UpdateMetadata says of partitions; topic name -> the id told last."""
+    """The partition states of UpdateMetadata; topic name -> the newest id."""
 
     states: dict[_Key, _UpdateState] = {}
     topic_ids: dict[str, bytes] = {}

@@ -1,15 +1,15 @@
-"""Decides when ZooKeeper-mode brokers are told, and in which order; a few requests per step.
+"""Propagates changes to ZooKeeper-mode brokers, in order; a few requests per step.
 
 Order within one change, per broker: UpdateMetadata with the live brokers first (a broker starts a
 follower only if the leader is in its live set, and nothing retries it), then LeaderAndIsr,
 UpdateMetadata, StopReplica. A topic that was deleted and created again under its name is deleted on
 the brokers before the new one is announced.
 
-Brokers that keep what a FULL request leaves out are asked what they show, and told what is deleted
-(``leftover.py``).
+Brokers that keep what a FULL request leaves out are asked what they show, and get the deletion
+of what is deleted (``leftover.py``).
 
 A broker whose queue was dropped (``channels.py``) is left out of changes. Once it has answered, it
-is told everything, like a broker that joins.
+gets everything, like a broker that joins.
 
 Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMetadataDelta and
 ...FromMetadataImage, Kafka 3.9.
@@ -101,7 +101,7 @@ class Propagator:
         return effects
 
     def _propagate_everything(self, caught_up: AbstractSet[int]) -> None:
-        """Tell brokers that were left out everything that the others know."""
+        """Propagate everything to brokers that were left out."""
         if not caught_up or self._propagated is None:
             return
         image, zk_epoch = self._propagated
@@ -111,7 +111,7 @@ class Propagator:
             self._join(sender, self._channels.peers[broker_id], everything)
 
     def _propagate_leftover(self) -> None:
-        """Tell brokers of the topics that they show and that are no more."""
+        """Propagate the deletion of the topics that brokers show and that do not exist any more."""
         shown = self._channels.shown
         while shown:
             broker_id, answer = shown.popitem()
@@ -127,7 +127,7 @@ class Propagator:
                 self._put(peer, [update])
 
     def full(self, image: Image, zk_epoch: int, *, first: bool = False) -> list[Effect]:
-        """Tell every broker everything: UpdateMetadata, LeaderAndIsr, UpdateMetadata, all FULL.
+        """Propagate everything to all: UpdateMetadata, LeaderAndIsr, UpdateMetadata, all FULL.
 
         Kafka's first one has type 0. A topic may have been created anew unseen by the broker: named
         with its new id in such a request it keeps the partitions of the old one, and FULL, which
@@ -136,8 +136,8 @@ class Propagator:
         Args:
             image: everything.
             zk_epoch: see ``Sender``.
-            first: no KRaft controller has told these brokers anything, so nothing was missed: the
-                first request has type 0, as Kafka's.
+            first: no KRaft controller has sent anything to these brokers, so they missed
+                nothing: the first request has type 0, as Kafka's.
 
         Returns:
             The effects of opening channels; the requests follow from :meth:`step`.
@@ -158,7 +158,7 @@ class Propagator:
         return effects
 
     def delta(self, before: Image, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
-        """Tell brokers the changes between two images, limited to ``touched``.
+        """Propagate the changes between two images, limited to ``touched``.
 
         Returns:
             The effects of opening and closing channels; the requests follow from :meth:`step`.
@@ -185,7 +185,7 @@ class Propagator:
         return effects
 
     def _join(self, sender: Sender, peer: Peer, everything: _Shared) -> None:
-        """Tell one broker everything."""
+        """Propagate everything to one broker."""
         self._channels.resume(peer.broker_id)
         self._put_update(sender, peer, everything, TYPE_FULL)
         # FULL where Kafka sends INCREMENTAL: topics may have been deleted while the broker was
@@ -196,7 +196,7 @@ class Propagator:
         self._ask(peer, everything.image)
 
     def _ask(self, peer: Peer, image: Image) -> None:
-        """Ask a broker what it shows, if it may keep what it was not told."""
+        """Ask a broker what it shows, if it may keep what a FULL request leaves out."""
         if left.keeps_what_is_left_out(image.brokers[peer.broker_id]):
             self._put(peer, [left.question()])
 
@@ -277,11 +277,11 @@ class _Shared:
         self._deleted = deleted
         self._work = build.update_metadata_topics(image, self.partitions())
         self.leaders: build.LeadersForAll | None = None
-        """What brokers are told that host all the partitions."""
+        """The LeaderAndIsr content for brokers that host all the partitions."""
         self._leaders_work: Iterator[build.LeadersForAll | None] | None = None
 
     def partitions(self) -> Iterable[PartitionAt]:
-        """The partitions to tell: all, unless a selection was given."""
+        """The partitions to propagate: all, unless a selection was given."""
         return build.all_partitions(self.image) if self.everything else self._partitions or ()
 
     def advance(self) -> None:

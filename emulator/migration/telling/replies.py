@@ -1,4 +1,4 @@
-"""What the replies of brokers to control requests say, and what is sent again for that.
+"""The errors in replies of brokers to control requests, and what is sent again after them.
 
 Two cases are not in Kafka. A broker that was killed while it created a partition has a log folder
 without a topic id, and then (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a FULL LeaderAndIsr

@@ -1,13 +1,13 @@
-"""Decides which changes ZooKeeper-mode brokers may be told.
+"""Decides which changes may be propagated to ZooKeeper-mode brokers.
 
-A change is told once ZooKeeper holds it, because brokers read other parts of it from there:
+A change is propagated once ZooKeeper holds it, because brokers read other parts of it from there:
 
 * the config of a topic, when LeaderAndIsr gives a broker a replica it did not have;
 * changes of configs, quotas, users, access control entries and tokens, when a notification appears,
   which is written together with the change.
 
 While ZooKeeper refuses a znode permanently, nothing after it is written. After
-:data:`TELL_AHEAD_MS`, brokers are told the changes that they need not read from ZooKeeper:
+:data:`PROPAGATE_AHEAD_MS`, brokers get the changes that they need not read from ZooKeeper:
 registrations and fencings, leaders, ISRs, removed replicas and topics; also replicas that are new
 to a broker, if ZooKeeper holds the committed config of their topic. Other changes wait: topics that
 ZooKeeper may not hold yet, and partitions with a replica new to a broker while changes of the
@@ -41,7 +41,7 @@ changes nothing, and below the time in which clients give up."""
 class PropagationGate:
     """Passes the propagator pairs of images: what brokers know, and what they may know.
 
-    Invariant: the image that brokers have been told never goes back, whatever is confirmed later.
+    Invariant: the image that was propagated never goes back, whatever is confirmed later.
     """
 
     def __init__(self, propagator: Propagator) -> None:
@@ -61,7 +61,7 @@ class PropagationGate:
         return self._propagator.clear()
 
     def copied(self) -> None:
-        """The metadata was copied in this term: brokers know what the ZooKeeper controller said."""
+        """The metadata was copied in this term: brokers know what the ZooKeeper controller sent."""
         self._first = True
 
     def committed(self, deltas: Iterable[Delta]) -> None:
@@ -80,7 +80,7 @@ class PropagationGate:
         return self._propagator.full(written.after, zk_epoch, first=self._first)
 
     def written(self, written: Written, newest: Image, zk_epoch: int) -> list[Effect]:
-        """ZooKeeper confirmed changes: tell them to brokers, unless they know newer ones.
+        """ZooKeeper confirmed changes: propagate them, unless brokers know newer ones.
 
         Args:
             written: the units confirmed now.
@@ -94,12 +94,12 @@ class PropagationGate:
         return self._propagate(self._ahead(newest), touched, zk_epoch)
 
     def propagate_ahead(self, newest: Image, zk_epoch: int) -> list[Effect]:
-        """Tell brokers the changes that they need not read from ZooKeeper."""
+        """Propagate the changes that brokers need not read from ZooKeeper."""
         new = self._new()
         return self._propagate(self._ahead(newest), _union(new), zk_epoch) if new else []
 
     def ahead_ms(self, refused_since_ms: int | None) -> int | None:
-        """When changes may be told ahead of ZooKeeper.
+        """When changes may be propagated ahead of ZooKeeper.
 
         None if there are none, if ZooKeeper refuses nothing, and before the full requests of this
         term: what brokers know from an earlier term is unknown.
@@ -121,7 +121,7 @@ class PropagationGate:
         self._handed.append(written)
 
     def _new(self) -> Sequence[Touched]:
-        """The committed changes that were not considered yet, told or held back."""
+        """The committed changes that were neither propagated nor held back yet."""
         if not self._unwritten or self._unwritten[-1][0] <= self._propagated.offset:
             return ()
         return [touched for offset, touched in self._unwritten if offset > self._propagated.offset]

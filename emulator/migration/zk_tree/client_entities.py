@@ -242,7 +242,7 @@ class ClientEntities:
         return {} if path is None or data is None else {path: data}
 
     def same(self, path: str, one: bytes | None, other: bytes | None) -> bool:
-        """Keys stand in any order, numbers in any form."""
+        """Keys may be in any order, numbers in any form."""
         return parse(path, one) == parse(path, other)
 
     def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
