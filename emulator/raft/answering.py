@@ -72,7 +72,7 @@ class Answering:
         return not isinstance(request, _ONLY_ASK)
 
     def wake(self, now_ms: int) -> None:
-        """Wake all Fetches that wait: who leads, or who may be told what, is another."""
+        """Wake all Fetches that wait: the leader, or what observers may read, has changed."""
         self.moved = False
         self._ready += self._fetches.wake(now_ms)
 

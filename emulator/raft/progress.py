@@ -15,7 +15,7 @@ UNKNOWN_END = -1
 class VoterProgress:
     """One other voter. Times are milliseconds since the Unix epoch, -1 for never.
 
-    ``end_offset``: everything below is durable there, as far as its last Fetch says.
+    ``end_offset``: everything below is durable there, by its last Fetch.
     """
 
     end_offset: int = UNKNOWN_END
@@ -29,7 +29,7 @@ class Progress:
 
     Args:
         others: ids of the other voters.
-        now_ms: when the epoch began; until they fetch, voters count as heard from then.
+        now_ms: when the epoch began; until they fetch, it counts as their last contact.
     """
 
     def __init__(self, others: Iterable[int], now_ms: int) -> None:
@@ -68,7 +68,7 @@ class Progress:
         return ends[len(ends) // 2]
 
     def majority_contact_ms(self) -> int | None:
-        """Until when a majority, the leader among them, was heard from; None in a quorum of one."""
+        """The last contact with a majority, leader included; None in a quorum of one."""
         needed = (len(self.voters) + 1) // 2
         if needed == 0:
             return None
