@@ -193,7 +193,7 @@ class AlterPartitionSender:
         if hosted.partition.isr == proposal.isr:
             self._replicas.look_at(hosted.key, now_ms)
         else:
-            # It said yes to something else: asked again when a follower would have fetched.
+            # The controller took another ISR: it is asked again when a follower would have fetched.
             self._replicas.look_again(hosted.key, now_ms)
 
     def _refused(
@@ -207,4 +207,4 @@ class AlterPartitionSender:
             case AfterError.RESET:
                 self._replicas.look_again(hosted.key, now_ms)
             case AfterError.WAIT:
-                """The metadata says what holds."""
+                """The metadata shows which ISR holds."""

@@ -79,7 +79,7 @@ def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -
     Args:
         request: an AlterConfigs or IncrementalAlterConfigs request.
         response: the class of its response.
-        caller: who asks, and what is configured now.
+        caller: the client, and what is configured now.
         check: for a resource that is named once, and no config of it twice.
     """
     local = yield from _preprocessed(request.resources, caller, check)
@@ -131,8 +131,8 @@ def _joined(resources: Sequence[Any], local: Local, answers: Sequence[Any]) -> l
 
     Args:
         resources: as the client sent them.
-        local: what this broker said of some.
-        answers: what the controller said of the others.
+        local: the errors that this broker found.
+        answers: the answers of the controller for the others.
     """
     answered = {
         (one.resource_type, one.resource_name): ApiError(_code(one.error_code), one.error_message)
@@ -162,7 +162,7 @@ def broker_error(
     Args:
         name: the resource's.
         changes: config -> new value, None to unset it.
-        caller: who asks, and what is configured now.
+        caller: the client, and what is configured now.
     """
     error = another_node(name, caller) if name else None
     if error is not None:

@@ -35,7 +35,7 @@ StopState = m.StopReplicaRequest.StopReplicaPartitionState
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaderAndIsrContent:
-    """What one LeaderAndIsr says, beside its epochs: topic ids, and the partitions of each.
+    """The content of a LeaderAndIsr without its epochs: topic ids, and the partitions of each.
 
     ``all_hosted``: the answer of a broker that took everything; it must not be changed.
     """
@@ -70,7 +70,7 @@ class ControlRequests:
         replicas: what LeaderAndIsr and StopReplica change.
         epochs: of this broker.
         full_replaces: whether type FULL is understood.
-        shared: what other brokers of the process are told, and made of it.
+        shared: the requests to other brokers of the process, and the objects made of them.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Who holds ``/controller``: a ZooKeeper-mode broker, a KRaft controller, or nobody.
+"""The holder of ``/controller``: a ZooKeeper-mode broker, a KRaft controller, or none.
 
-A broker learns from its controller whom to serve (``zk_metadata_cache``); this only tells operators
-what ZooKeeper says. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
+A broker learns from its controller whom to serve (``zk_metadata_cache``); this module only
+shows operators what ZooKeeper holds. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class ControllerWatch:
 
     def __init__(self, submit: Submit) -> None:
         self.holder: ControllerZnode | None = None
-        """Who holds ``/controller``; None: nobody, or nothing readable."""
+        """The holder of ``/controller``; None: there is none, or it cannot be read."""
         self.epoch: int | None = None
         """``/controller_epoch`` when the holder was read; None: absent or not read."""
         self._logged = False
-        """Whether it was said who holds it; at first also that nobody does."""
+        """Whether the holder was logged; at first also that there is none."""
         self._submit = submit
         self._znode = WatchedZnode(controller.PATH, submit, self._changed, self._unreadable)
         self._effects: list[Effect] = []

@@ -1,6 +1,6 @@
 """Topics that a broker has the controller create, because a client or the broker needs them.
 
-Nobody waits for them: the client asks again. A topic is asked for once at a time.
+No client waits for them: the client asks again. A topic is asked for once at a time.
 
 Source: DefaultAutoTopicCreationManager, Kafka 3.9.
 """

@@ -40,7 +40,7 @@ from wire.releases import Ranges
 _PRINCIPAL_VERSION: Final = 0
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """Maximum bytes of requests that wait for the controller, also of clients that hung up. One more
-is told at once that it timed out, so that its client tries again later."""
+gets REQUEST_TIMED_OUT at once, so that its client tries again later."""
 
 Then: TypeAlias = Callable[[Any, int], None]
 """Takes an answer, None if there will be none, and the time."""
@@ -186,7 +186,7 @@ class Forwarding(Part):
 
     @override
     def close(self) -> None:
-        """The clients' connections are closed too, so nobody waits."""
+        """The clients' connections are closed too, so no client waits."""
         self._channel.close()
 
     # ---------------------------------------------------------------- outcomes

@@ -49,7 +49,7 @@ NOT_OURS: Final = (
 
 
 class Listens(Protocol):
-    """Is told the metadata as the broker learns it."""
+    """Takes the metadata as the broker learns it."""
 
     def take_image(self, image: Image, now_ms: int) -> None:
         """The metadata, after it was read from a snapshot."""
@@ -152,7 +152,7 @@ class KRaftSide:
             lambda: self.broker_epoch,
         )
         self.listeners: list[Listens] = [self.hosting]
-        """Told each change of the metadata, from the first publication on."""
+        """These take each change of the metadata, from the first publication on."""
         self.parts: Sequence[Part] = (self.observer, self.lifecycle, *self.hosting.parts)
         self._published = False
         self._taken_away: list[UsedCredential] = []

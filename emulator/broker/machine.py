@@ -2,7 +2,7 @@
 
 Start reading here. A request of a client is answered from what the broker knows
 (``emulator.broker.api``), or goes to the controller in an Envelope (``forwarding``). What it knows
-and who its controller is depends on its mode (``side``). It stores no records.
+and which node is its controller depends on its mode (``side``). It stores no records.
 
 Source: BrokerServer, KafkaApis, Kafka 3.9; KIP-590.
 """

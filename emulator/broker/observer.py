@@ -32,7 +32,7 @@ BACKOFF_MS: Final = 20
 REFUSED_MS: Final = 1_000
 """Pause after an answer that no repetition changes soon."""
 LOGGED_MAX: Final = 20
-"""Different warnings without an answer in between; more are not said."""
+"""Different warnings without an answer in between; more are not logged."""
 LOWEST: Final[Mapping[type, int]] = {m.FetchRequest: 12}
 """The first version with what a follower of the quorum needs: the epoch it has read."""
 NOT_LEADER: Final = frozenset(
@@ -67,9 +67,9 @@ class LogObserver(Part):
         assert config.retry_ms is None, "another connection may be to another node"
         self.broken = ""
         self.refusal = ""
-        """The error of the last answer, if it says that we may not follow."""
+        """The error of the last answer, if it refuses this follower."""
         self.of_another_cluster = False
-        """Whether each of the configured controllers said last that its cluster is another one."""
+        """Whether the last answer of each configured controller named another cluster."""
         self._foreign: set[HostPort] = set()
         self.log = log
         self.quorum = quorum
@@ -83,7 +83,7 @@ class LogObserver(Part):
         """When to ask; None while a request is in flight, and before the start."""
         self._effects: list[Effect] = []
         self._logged: set[tuple[str, str]] = set()
-        """What was said since the last answer; with several nodes causes take turns."""
+        """Lines logged since the last answer; with several nodes causes take turns."""
 
     @property
     @override
@@ -252,7 +252,7 @@ class LogObserver(Part):
             leader = self.quorum.leader
             fenced = code == ErrorCode.FENCED_LEADER_EPOCH
             if leader is None or (leader == self._address and not fenced):
-                # It does not lead, and names nobody else: ask another node.
+                # The node does not lead, and names no leader: ask another node.
                 self.quorum.lost(self._address)
                 self._disconnect()
             return BACKOFF_MS

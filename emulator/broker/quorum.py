@@ -1,4 +1,4 @@
-"""Who leads the controllers' quorum, as an observer of it learns.
+"""The leader of the controllers' quorum, as an observer learns it.
 
 A node that is not the leader answers a Fetch with the leader that it knows. While none is known,
 any of the configured nodes is asked.
@@ -42,7 +42,7 @@ class KnownQuorum:
         self.bootstrap = bootstrap
         self._voters = voters
         self._leader_at: tuple[int, HostPort] | None = None
-        """A node that led, and where it said that it is."""
+        """A node that led, and its address in the answer."""
         self._rng = rng
         self._failed: HostPort | None = None
         """The node that was lost last: another one is asked first."""
@@ -66,7 +66,7 @@ class KnownQuorum:
     def take_leader(
         self, leader: LeaderAndEpoch, endpoints: Iterable[tuple[int, HostPort]]
     ) -> None:
-        """Take what an answer says about the leader; an older epoch says nothing.
+        """Take the leader that an answer names; one of an older epoch is ignored.
 
         Args:
             leader: the leader of an epoch.
@@ -81,7 +81,7 @@ class KnownQuorum:
                 self._leader_at = node_id, address
 
     def answered(self, address: HostPort | None) -> None:
-        """A node answered as the leader does: this is where the leader is, if nobody said it."""
+        """A node answered as the leader does: its address is the leader's, unless it is known."""
         if address is not None and self.leader_id != NO_LEADER and self.leader is None:
             self._leader_at = self.leader_id, address
 

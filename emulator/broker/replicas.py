@@ -1,7 +1,7 @@
 """The partitions that a broker hosts, and how it judges the followers of those it leads.
 
 It stores no records: every log ends at offset 0, and a follower has everything. So a follower is
-out of sync for one of two reasons: the metadata says that its broker is not active (fenced, in
+out of sync for one of two reasons: by the metadata its broker is not active (fenced, in
 controlled shutdown, or not there), or a script holds it back. A leader takes an active follower
 into the ISR at once, one at a time, and again ``FETCH_MS`` after a refusal; it drops one that has
 been inactive for ``lag_ms``. Usually the controller has dropped it before.
@@ -131,7 +131,7 @@ class HostedReplicas:
         self._held_back.pop(key, None)
 
     def take_image(self, image: Image, now_ms: int) -> None:
-        """Host exactly what an image says: after a snapshot, and at the start."""
+        """Host exactly the replicas in an image: after a snapshot, and at the start."""
         self.take_members(active_in(image), list(self._led_with), now_ms)
         for key, known in list(self._hosted.items()):
             partition = image.partition(known.topic_id, key[1])

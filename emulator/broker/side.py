@@ -1,4 +1,4 @@
-"""The mode of a broker: where it learns the cluster from, and who its controller is."""
+"""The mode of a broker: where it learns the cluster from, and which node is its controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata of a ZooKeeper-mode broker: what UpdateMetadata requests have told it.
+"""The metadata of a ZooKeeper-mode broker: the content of UpdateMetadata requests.
 
 Every request replaces the controller and all live brokers; it names only the partitions that
 changed. A request of type FULL, which only a KRaft controller sends, names all topics.
@@ -41,7 +41,7 @@ class CachedPartition:
 class CachedTopic:
     """A topic; ``id`` is zeros if the controller gave none. ``partitions`` ascend.
 
-    Never changed: brokers of one process that were told the same hold the same object.
+    Never changed: brokers of one process that got the same hold the same object.
     """
 
     name: str
@@ -67,7 +67,7 @@ class CachedBroker:
 
 @dataclass(frozen=True, slots=True)
 class CachedController:
-    """Who sent the newest UpdateMetadata. ``kraft``: a KRaft controller."""
+    """The sender of the newest UpdateMetadata. ``kraft``: a KRaft controller."""
 
     id: int
     kraft: bool
@@ -75,7 +75,7 @@ class CachedController:
 
 @dataclass(slots=True, eq=False)
 class UpdatedTopic:
-    """What one UpdateMetadata says of a topic; a partition that is being deleted is None."""
+    """A topic in one UpdateMetadata; a partition that is being deleted is None."""
 
     name: str
     id: bytes
@@ -109,7 +109,7 @@ class UpdatedTopic:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateMetadataContent:
-    """What one UpdateMetadata says, beside its epochs and its controller."""
+    """The content of one UpdateMetadata, without its epochs and its controller."""
 
     live: Mapping[int, CachedBroker]
     topics: tuple[UpdatedTopic, ...]
@@ -138,7 +138,7 @@ class ZkMetadataCache:
 
     Args:
         full_replaces: whether type FULL is understood: releases from 3.6 on, in a migration.
-        shared: what other brokers of the process are told, and made of it.
+        shared: the requests to other brokers of the process, and the objects made of them.
     """
 
     def __init__(self, *, full_replaces: bool, shared: SharedControl | None = None) -> None:
@@ -155,18 +155,18 @@ class ZkMetadataCache:
         self._moment: ref[ZkMetadataCache] | None = None
 
     def now(self) -> ZkMetadataCache:
-        """The same, as it is at this moment; what is told later does not change it."""
+        """The same, as it is at this moment; later requests do not change it."""
         moment = None if self._moment is None else self._moment()
         if moment is None:
             moment = copy(self)
             self._moment = ref(moment)
         return moment
 
-    # ---------------------------------------------------------------- what it is told
+    # ---------------------------------------------------------------- requests
     def update(self, request: m.UpdateMetadataRequest, *, full: bool) -> None:
         """Take a request that passed the checks of epochs; ``full``: its type is FULL."""
         if self._moment is not None and self._moment() is not None:
-            # Somebody still answers from these.
+            # Answers are still being made from these.
             self._topics, self._names = {**self._topics}, {**self._names}
         self._moment = None
         self.controller = None

@@ -3,7 +3,7 @@
 Whoever changes one of them adds a notification afterwards, in the folder of its class. The folders
 are watched before anything is read, so no change is missed. A notification for a topic has that
 topic's configs read again; any other one everything but topics. A new connection reads all of it.
-The configs of a new topic have no notification: they are read when the topic is heard of.
+The configs of a new topic have no notification: they are read when the topic becomes known.
 
 Source: ZkConfigManager, ZkNodeChangeNotificationListener, AclAuthorizer, DelegationTokenManagerZk,
 Kafka 3.9.
