@@ -39,7 +39,7 @@ controller.quorum.bootstrap.servers=c:9093'
     """
     value = trim(reader.raw[SERVERS])
     servers = name_list(value)
-    # Which of several servers is this controller is not said, nor the ids of the others.
+    # The property does not show which server is this controller, nor the ids of the others.
     node_id = trim(reader.raw.get("node.id", "")) if len(servers) == 1 else "ID"
     voters = ",".join(f"{node_id}@{server}" for server in servers)
     each = "" if len(servers) == 1 else " (ID: the node.id of each)"

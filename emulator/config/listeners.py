@@ -135,5 +135,5 @@ def advertised_of(
 
 
 def tls_profile(listener: str) -> str:
-    """The name of the TLS settings of a listener, of those who serve it and who connect to it."""
+    """The name of the TLS settings of a listener, of its server and of its clients."""
     return f"listener {listener}"

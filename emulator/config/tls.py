@@ -38,7 +38,7 @@ class TlsSettings:
     """One side of a connection; no truststore: the system's certificates are trusted.
 
     ``prefix``: of the properties, for errors. ``client_auth``: none, requested or required, of
-    those who connect to us.
+    clients that connect to us.
     """
 
     keystore: Store | None = None
@@ -100,7 +100,7 @@ def algorithm_problems(prefix: str, algorithm: str) -> list[str]:
 
 
 def kind_of(location: str, configured: str) -> str:
-    """The type of a store: as told, else by the name of the file; empty if neither says it."""
+    """The type of a store: the configured one, else by the name of the file; empty if unknown."""
     dot = location.rfind(".")
     return configured.upper() or _TYPE_OF.get(location[dot:].lower() if dot >= 0 else "", "")
 

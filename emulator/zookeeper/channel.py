@@ -46,7 +46,7 @@ class Channel:
         now_ms: the clock.
         limit: learns which sizes of requests the server takes, and the line in time.
 
-    ``timeout_ms``: of the session; set when the server has told it.
+    ``timeout_ms``: of the session; set by the answer of the server.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Channel:
         """Match one reply with its request; None for pings and watches.
 
         Raises:
-            JuteError: a reply without a request, or one that says that the session has ended: the
+            JuteError: a reply without a request, or one that reports an ended session: the
                 connection is then unusable and everything in flight is in doubt.
         """
         xid, zxid, error = jute.reply_header(frame)
