@@ -9,7 +9,7 @@ which. So a file records it. The file is replaced, never deleted, since a deleti
 | ``new`` | by ``format --new-quorum``; when all that was here is truncated | as Raft | yes |
 | ``whole`` | before the first record here is acknowledged | as Raft | yes |
 | ``unknown`` | when a start finds an empty log without ``new`` | no voter | no |
-| ``behind`` | when the first leader after a start has more committed | voters that have it | no |
+| ``behind`` | when the first leader since the start has more | candidates that have it | no |
 
 No file means ``whole`` if there is a log. ``behind`` holds the leader's epoch and the end offset of
 what is committed: a log has that if it ends in that epoch or a later one, and not below the offset.
