@@ -167,25 +167,25 @@ class AlterPartitionSender:
             granted.update({(name, one.partition_index): one for one in topic.partitions})
         for proposal in sent:
             name, index = proposal.key
-            told = granted.get((proposal.topic_id, index)) or granted.get((name, index))
-            if told is None:
+            result = granted.get((proposal.topic_id, index)) or granted.get((name, index))
+            if result is None:
                 self._not_before_ms = now_ms + RETRY_MS
                 continue
             del self._waiting[proposal.key]
             hosted = self._replicas.get(proposal.key)
             if hosted is None or hosted.topic_id != proposal.topic_id:
                 continue
-            if told.error_code or not valid(told):
-                code = told.error_code or ErrorCode.UNKNOWN_SERVER_ERROR
+            if result.error_code or not valid(result):
+                code = result.error_code or ErrorCode.UNKNOWN_SERVER_ERROR
                 self._refused(hosted, proposal, code, now_ms)
                 continue
-            self._taken(hosted, proposal, told, now_ms)
+            self._taken(hosted, proposal, result, now_ms)
 
     def _taken(
-        self, hosted: HostedPartition, proposal: IsrProposal, told: Granted, now_ms: int
+        self, hosted: HostedPartition, proposal: IsrProposal, result: Granted, now_ms: int
     ) -> None:
         before = hosted.partition.isr
-        if not hosted.granted(proposal, told):
+        if not hosted.granted(proposal, result):
             self.counts.failed += 1
             return
         self.counts.expands += len(hosted.partition.isr) > len(before)
@@ -193,7 +193,7 @@ class AlterPartitionSender:
         if hosted.partition.isr == proposal.isr:
             self._replicas.look_at(hosted.key, now_ms)
         else:
-            # It said yes to something else: asked again when a follower would have fetched.
+            # The controller took another ISR: it is asked again when a follower would have fetched.
             self._replicas.look_again(hosted.key, now_ms)
 
     def _refused(
@@ -207,4 +207,4 @@ class AlterPartitionSender:
             case AfterError.RESET:
                 self._replicas.look_again(hosted.key, now_ms)
             case AfterError.WAIT:
-                """The metadata says what holds."""
+                """The metadata shows which ISR holds."""

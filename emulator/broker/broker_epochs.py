@@ -1,7 +1,7 @@
 """The two epochs of a migrating broker: of its znode, and of its registration with the quorum.
 
-A ZooKeeper controller knows the first, a KRaft controller the second; each is told and compared
-with its own. Source: ZkBrokerEpochManager, Kafka 3.9.
+A ZooKeeper controller knows the first, a KRaft controller the second; each controller gets and
+compares its own one. Source: ZkBrokerEpochManager, Kafka 3.9.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a broker knows of its cluster: the data behind all answers that it gives itself.
 
 A broker in KRaft mode knows the image of the metadata log, one in ZooKeeper mode what the
-controller told it. Both are one protocol here, so an API is written once.
+controller sent. Both are one protocol here, so an API is written once.
 
 Source: MetadataCache, KRaftMetadataCache, Kafka 3.9.
 """

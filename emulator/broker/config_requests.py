@@ -79,15 +79,15 @@ def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -
     Args:
         request: an AlterConfigs or IncrementalAlterConfigs request.
         response: the class of its response.
-        caller: who asks, and what is configured now.
+        caller: the client, and what is configured now.
         check: for a resource that is named once, and no config of it twice.
     """
     local = yield from _preprocessed(request.resources, caller, check)
 
-    def join(told: Any) -> Any:
-        errors = _joined(request.resources, local, told.responses)
+    def join(answer: Any) -> Any:
+        errors = _joined(request.resources, local, answer.responses)
         return response(
-            throttle_time_ms=told.throttle_time_ms,
+            throttle_time_ms=answer.throttle_time_ms,
             responses=[
                 response.AlterConfigsResourceResponse(
                     error_code=error.code,
@@ -131,16 +131,16 @@ def _joined(resources: Sequence[Any], local: Local, answers: Sequence[Any]) -> l
 
     Args:
         resources: as the client sent them.
-        local: what this broker said of some.
-        answers: what the controller said of the others.
+        local: the errors that this broker found.
+        answers: the answers of the controller for the others.
     """
-    told = {
+    answered = {
         (one.resource_type, one.resource_name): ApiError(_code(one.error_code), one.error_message)
         for one in answers
     }
     lost = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
     return [
-        local[at] if at in local else told.get((one.resource_type, one.resource_name), lost)
+        local[at] if at in local else answered.get((one.resource_type, one.resource_name), lost)
         for at, one in enumerate(resources)
     ]
 
@@ -162,7 +162,7 @@ def broker_error(
     Args:
         name: the resource's.
         changes: config -> new value, None to unset it.
-        caller: who asks, and what is configured now.
+        caller: the client, and what is configured now.
     """
     error = another_node(name, caller) if name else None
     if error is not None:

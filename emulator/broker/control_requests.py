@@ -34,8 +34,8 @@ StopState = m.StopReplicaRequest.StopReplicaPartitionState
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ToldReplicas:
-    """What one LeaderAndIsr says, beside its epochs: topic ids, and the partitions of each.
+class LeaderAndIsrContent:
+    """The content of a LeaderAndIsr without its epochs: topic ids, and the partitions of each.
 
     ``all_hosted``: the answer of a broker that took everything; it must not be changed.
     """
@@ -44,9 +44,9 @@ class ToldReplicas:
     all_hosted: m.LeaderAndIsrResponse
 
 
-def told_replicas(request: m.LeaderAndIsrRequest) -> ToldReplicas:
+def leader_and_isr_content(request: m.LeaderAndIsrRequest) -> LeaderAndIsrContent:
     """Read a request; brokers that get the same one may share the result."""
-    return ToldReplicas(
+    return LeaderAndIsrContent(
         tuple(
             (
                 topic.topic_id,
@@ -70,7 +70,7 @@ class ControlRequests:
         replicas: what LeaderAndIsr and StopReplica change.
         epochs: of this broker.
         full_replaces: whether type FULL is understood.
-        shared: what other brokers of the process are told, and made of it.
+        shared: the requests to other brokers of the process, and the objects made of them.
     """
 
     def __init__(
@@ -134,13 +134,17 @@ class ControlRequests:
         if request.type == TYPE_FULL and request.is_kraft_controller and self._full_replaces:
             self._drop_strays(request)
         shared, kraft = self._shared, request.is_kraft_controller
-        told = told_replicas(request) if shared is None else shared.made_of(request, told_replicas)
+        content = (
+            leader_and_isr_content(request)
+            if shared is None
+            else shared.made_of(request, leader_and_isr_content)
+        )
         codes = [
             self._host(topic_id, key, partition, kraft, now_ms)
-            for topic_id, states in told.topics
+            for topic_id, states in content.topics
             for key, partition in states
         ]
-        return _answer(request, codes) if any(codes) else told.all_hosted
+        return _answer(request, codes) if any(codes) else content.all_hosted
 
     def _drop_strays(self, request: m.LeaderAndIsrRequest) -> None:
         """Stop hosting what a complete list leaves out, or names with another topic id."""
@@ -157,7 +161,7 @@ class ControlRequests:
         self,
         topic_id: bytes,
         key: Key,
-        told: Partition,
+        partition: Partition,
         kraft: bool,  # of the request
         now_ms: int,
     ) -> ErrorCode:
@@ -170,11 +174,11 @@ class ControlRequests:
         epoch = NO_EPOCH if known is None else known.partition.leader_epoch
         named_anew = known is not None and known.topic_id != topic_id
         equal_counts = kraft or named_anew
-        if told.leader_epoch < epoch or (told.leader_epoch == epoch and not equal_counts):
+        if partition.leader_epoch < epoch or (partition.leader_epoch == epoch and not equal_counts):
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if self._broker_id not in told.replicas:
+        if self._broker_id not in partition.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self._replicas.assign(key, topic_id, told, now_ms)
+        self._replicas.assign(key, topic_id, partition, now_ms)
         return ErrorCode.NONE
 
     # ---------------------------------------------------------------- StopReplica

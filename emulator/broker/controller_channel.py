@@ -1,7 +1,7 @@
 """A broker's channel to whoever is the controller, for one purpose.
 
 Pure. Requests are sent one at a time, in the order they were put. A connection that ends, and an
-answer with NOT_CONTROLLER anywhere in it, say that the controller may have moved: the controller is
+answer with NOT_CONTROLLER anywhere in it, mean that the controller may have moved: it is
 looked up again, and the request is sent again before the others. Requests on these channels may be
 repeated: the controller compares epochs, or the caller accepts it. Each channel is a connection of
 its own, made when there is a first request.
@@ -28,7 +28,7 @@ from wire.errors import EncodeError, ErrorCode
 from wire.releases import Ranges
 
 LOOK_AGAIN_MS: Final = 100
-"""Pause while nobody is known to be the controller."""
+"""Pause while no controller is known."""
 
 T = TypeVar("T")
 
@@ -170,7 +170,7 @@ class ControllerChannel(Generic[T]):
             try:
                 effects += self._channel.effects(now_ms)
             except EncodeError:
-                # The common version cannot carry the request: the next tick says so.
+                # The common version cannot carry the request: the next tick reports this.
                 self._unspoken, self._sent = self._sent, None
                 effects += self._channel.effects(now_ms)
         return effects

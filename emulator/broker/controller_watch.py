@@ -1,7 +1,7 @@
-"""Who holds ``/controller``: a ZooKeeper-mode broker, a KRaft controller, or nobody.
+"""The holder of ``/controller``: a ZooKeeper-mode broker, a KRaft controller, or none.
 
-A broker learns from its controller whom to serve (``zk_metadata_cache``); this only tells operators
-what ZooKeeper says. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
+A broker learns from its controller whom to serve (``zk_metadata_cache``); this module only
+shows operators what ZooKeeper holds. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class ControllerWatch:
 
     def __init__(self, submit: Submit) -> None:
         self.holder: ControllerZnode | None = None
-        """Who holds ``/controller``; None: nobody, or nothing readable."""
+        """The holder of ``/controller``; None: there is none, or it cannot be read."""
         self.epoch: int | None = None
         """``/controller_epoch`` when the holder was read; None: absent or not read."""
-        self._said = False
-        """Whether it was said who holds it; at first also that nobody does."""
+        self._logged = False
+        """Whether the holder was logged; at first also that there is none."""
         self._submit = submit
         self._znode = WatchedZnode(controller.PATH, submit, self._changed, self._unreadable)
         self._effects: list[Effect] = []
@@ -70,9 +70,9 @@ class ControllerWatch:
         self._effects.append(Log("warning", "cannot read /controller in zookeeper", {"why": why}))
 
     def _is(self, holder: ControllerZnode | None) -> None:
-        if self._said and holder == self.holder:
+        if self._logged and holder == self.holder:
             return
-        self._said, self.holder = True, holder
+        self._logged, self.holder = True, holder
         fields: dict[str, object] = {"broker_id": holder.broker_id if holder else -1}
         if holder is None:
             fields["note"] = "this broker never becomes a ZooKeeper controller"

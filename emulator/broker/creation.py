@@ -1,6 +1,6 @@
 """Topics that a broker has the controller create, because a client or the broker needs them.
 
-Nobody waits for them: the client asks again. A topic is asked for once at a time.
+No client waits for them: the client asks again. A topic is asked for once at a time.
 
 Source: DefaultAutoTopicCreationManager, Kafka 3.9.
 """
@@ -39,7 +39,7 @@ class TopicCreation:
         self,
         topics: Sequence[m.CreateTopicsRequest.CreatableTopic],
         header: RequestHeader,
-        who: Forwardee,
+        client: Forwardee,
         now_ms: int,
     ) -> None:
         """Ask in the name of a client, which the controller authorizes.
@@ -47,7 +47,7 @@ class TopicCreation:
         Args:
             topics: which ones.
             header: of the client's request: its client id and correlation id go with it.
-            who: the client.
+            client: who sent the request, and on which connection.
             now_ms: the clock.
         """
         request = self._request(topics)
@@ -66,7 +66,7 @@ class TopicCreation:
         )
         names = [topic.name for topic in request.topics]
         data = encode_request(inner, request)
-        self._forwarding.forward(data, inner, who, now_ms, lambda _: self._done(names))
+        self._forwarding.forward(data, inner, client, now_ms, lambda _: self._done(names))
 
     def for_broker(
         self, topics: Sequence[m.CreateTopicsRequest.CreatableTopic], now_ms: int

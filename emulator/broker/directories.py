@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: tells the controller in which directory this broker keeps its replicas.
+"""AssignReplicasToDirs: reports the directories of the replicas of this broker to the controller.
 
 For brokers in KRaft mode from 3.7 on, from metadata.version 3.7-IV2 on. Controllers place replicas
 of a broker with one directory there themselves; what is left are replicas from before that level.
@@ -149,7 +149,7 @@ class DirectoryAssigner:
             self._due_ms = now_ms + (self._pause_ms() if failed else 0)
 
     def _settle(self, answer: m.AssignReplicasToDirsResponse) -> bool:
-        """Note what was taken; whether something was not, or nothing at all was said."""
+        """Note what was taken; True if something was refused, or the answer holds nothing."""
         codes = [
             ((topic.topic_id, partition.partition_index), partition.error_code)
             for directory in answer.directories

@@ -34,7 +34,7 @@ SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FollowerIdentity:
-    """Who follows, as the requests name it."""
+    """The follower, as the requests name it."""
 
     node_id: int
     cluster_id: str
@@ -58,7 +58,7 @@ class FollowedMetadata:
     """See the module's docstring.
 
     Args:
-        identity: who follows.
+        identity: of the follower.
         states: what is made of the batches of this cluster's log.
     """
 
@@ -72,7 +72,7 @@ class FollowedMetadata:
         self.pending_bytes = 0
         """Size of the batches that are not committed yet."""
         self._committed = -1
-        """What is committed by the last answer; a leader may have said more before."""
+        """The high watermark of the last answer; an earlier answer may have had a higher one."""
         self._pending: list[_Pending] = []
         self._download: _Download | None = None
         self._deltas: list[Delta] = []

@@ -40,7 +40,7 @@ from wire.releases import Ranges
 _PRINCIPAL_VERSION: Final = 0
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """Maximum bytes of requests that wait for the controller, also of clients that hung up. One more
-is told at once that it timed out, so that its client tries again later."""
+gets REQUEST_TIMED_OUT at once, so that its client tries again later."""
 
 Then: TypeAlias = Callable[[Any, int], None]
 """Takes an answer, None if there will be none, and the time."""
@@ -134,14 +134,14 @@ class Forwarding(Part):
         return self._channel.versions
 
     def forward(
-        self, data: bytes, header: RequestHeader, who: Forwardee, now_ms: int, done: Done
+        self, data: bytes, header: RequestHeader, client: Forwardee, now_ms: int, done: Done
     ) -> None:
         """Forward a client's request.
 
         Args:
             data: header and body, as the client sent them.
             header: the same header, decoded.
-            who: the client.
+            client: who sent the request, and on which connection.
             now_ms: the request's time counts from here.
             done: takes the outcome, once.
         """
@@ -151,12 +151,12 @@ class Forwarding(Part):
             return
         envelope = m.EnvelopeRequest(
             request_data=data,
-            request_principal=principal_bytes(who.principal),
-            client_host_address=who.address,
+            request_principal=principal_bytes(client.principal),
+            client_host_address=client.address,
         )
-        self.counts.begun(who.conn, now_ms)
+        self.counts.begun(client.conn, now_ms)
         self._waiting_bytes += size
-        self._channel.put(envelope, _Envelope(header, done, who.conn, size), now_ms)
+        self._channel.put(envelope, _Envelope(header, done, client.conn, size), now_ms)
 
     def ask(self, request: Any, then: Then, now_ms: int) -> None:
         """Send a request of the broker itself, without an Envelope."""
@@ -186,7 +186,7 @@ class Forwarding(Part):
 
     @override
     def close(self) -> None:
-        """The clients' connections are closed too, so nobody waits."""
+        """The clients' connections are closed too, so no client waits."""
         self._channel.close()
 
     # ---------------------------------------------------------------- outcomes

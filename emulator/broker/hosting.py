@@ -1,4 +1,4 @@
-"""The replicas of a broker in KRaft mode, with all that it tells the controller about them.
+"""The replicas of a broker in KRaft mode, with all that it sends to the controller about them.
 
 Source: BrokerMetadataPublisher, ReplicaManager.applyDelta, BrokerServer, Kafka 3.9.
 """

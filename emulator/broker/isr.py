@@ -1,7 +1,7 @@
 """One hosted partition, and the ISR that its leader asks the controller for.
 
 A leader proposes a change and waits for the answer; meanwhile it proposes nothing else for this
-partition. What the metadata says replaces a proposal whose answer did not come yet.
+partition. A change of the partition in the metadata replaces a proposal without an answer.
 
 Source: Partition and PartitionState, Kafka 3.9; KIP-497, KIP-704, KIP-841.
 """
@@ -49,7 +49,7 @@ class AfterError(Enum):
     RESET = "reset"
     """The change was certainly not made: back to the ISR before the proposal."""
     WAIT = "wait"
-    """The metadata will say what holds; until then nothing more is proposed."""
+    """The metadata will show which ISR holds; until then nothing more is proposed."""
     RETRY = "retry"
 
 
@@ -83,7 +83,7 @@ class IsrProposal:
 class HostedPartition:
     """A replica on this broker.
 
-    ``partition`` is what the metadata or a later answer of the controller says. ``led_since_ms``:
+    ``partition`` is that of the metadata, or of a later answer of the controller. ``led_since_ms``:
     when this leader epoch was learnt.
     """
 
@@ -95,8 +95,8 @@ class HostedPartition:
     proposal: IsrProposal | None = None
     """Set unless the state is COMMITTED."""
 
-    def told(self, partition: Partition, now_ms: int) -> bool:
-        """Take what the metadata says; False if it is older than what is known."""
+    def take_partition(self, partition: Partition, now_ms: int) -> bool:
+        """Take the partition of the metadata; False if it is older than the known one."""
         known = self.partition
         if partition.partition_epoch < known.partition_epoch:
             return False
@@ -106,7 +106,7 @@ class HostedPartition:
         return True
 
     def expanded(self, follower: int) -> IsrProposal:
-        """Propose the ISR with one more member, which stands last."""
+        """Propose the ISR with one more member, as the last one."""
         return self._propose(IsrState.EXPANDING, (*self.partition.isr, follower))
 
     def shrunk(self, without: Iterable[int]) -> IsrProposal:

@@ -49,7 +49,7 @@ NOT_OURS: Final = (
 
 
 class Listens(Protocol):
-    """Is told the metadata as the broker learns it."""
+    """Takes the metadata as the broker learns it."""
 
     def take_image(self, image: Image, now_ms: int) -> None:
         """The metadata, after it was read from a snapshot."""
@@ -152,7 +152,7 @@ class KRaftSide:
             lambda: self.broker_epoch,
         )
         self.listeners: list[Listens] = [self.hosting]
-        """Told each change of the metadata, from the first publication on."""
+        """These take each change of the metadata, from the first publication on."""
         self.parts: Sequence[Part] = (self.observer, self.lifecycle, *self.hosting.parts)
         self._published = False
         self._taken_away: list[UsedCredential] = []
@@ -210,7 +210,7 @@ class KRaftSide:
             self.lifecycle.hurry(now_ms)
         if replaced or any(delta.touched.features for delta in deltas):
             self._check_features(image, now_ms)
-            self._tell_directories(image, now_ms)
+            self._report_directories(image, now_ms)
         if self.over is None and self.lifecycle.over is not None:
             exit_code, why = self.lifecycle.over
             if exit_code and self.observer.refusal:
@@ -221,7 +221,7 @@ class KRaftSide:
         if self.observer.of_another_cluster and self.over is None and self.broker_epoch < 0:
             self.over = (1, f"{NOT_OURS}; cluster.id of this broker is {self.cluster.cluster_id}")
 
-    def told(self, request: ControlRequest, _now_ms: int) -> ControlResponse:
+    def take_control_request(self, request: ControlRequest, _now_ms: int) -> ControlResponse:
         """Never called: the listeners of a broker in KRaft mode do not offer these requests."""
         raise AssertionError(f"a broker in KRaft mode was told {type(request).__name__}")
 
@@ -237,7 +237,7 @@ class KRaftSide:
         config = channel_config(str(own.node_id), own.release, reply_ms, own.controller_access)
         return ControllerNode(leader.host, leader.port, config)
 
-    def _tell_directories(self, image: Image, now_ms: int) -> None:
+    def _report_directories(self, image: Image, now_ms: int) -> None:
         """A metadata.version that knows directories came after the registration (KIP-858)."""
         own = image.brokers.get(self._config.node_id)
         if (

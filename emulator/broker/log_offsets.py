@@ -1,8 +1,8 @@
 """How far the metadata log goes, for a broker that needs none of its records.
 
-A broker in ZooKeeper mode that migrates follows the log, so that its heartbeats can say how far it
-has read; what it knows of the cluster comes from control requests. So no record is decoded, and no
-image is kept. Checksums are checked.
+A broker in ZooKeeper mode that migrates follows the log, so that its heartbeats can report how far
+it has read; what it knows of the cluster comes from control requests. So no record is decoded, and
+no image is kept. Checksums are checked.
 
 Source: OffsetTrackingListener, Kafka 3.4-3.9.
 """

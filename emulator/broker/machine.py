@@ -2,7 +2,7 @@
 
 Start reading here. A request of a client is answered from what the broker knows
 (``emulator.broker.api``), or goes to the controller in an Envelope (``forwarding``). What it knows
-and who its controller is depends on its mode (``side``). It stores no records.
+and which node is its controller depends on its mode (``side``). It stores no records.
 
 Source: BrokerServer, KafkaApis, Kafka 3.9; KIP-590.
 """
@@ -218,7 +218,7 @@ class BrokerNode:
     def _request(self, request: Request, now_ms: int) -> Work:
         header, message = request.ticket.header, request.message
         if isinstance(message, ControlRequest):
-            return self._reply(request, self.side.told(message, now_ms))
+            return self._reply(request, self.side.take_control_request(message, now_ms))
         if isinstance(message, m.ApiVersionsRequest):
             self.clients.named(request.ticket.conn, message, header.api_version)
         api = served().get(header.api_key)
@@ -300,7 +300,7 @@ class BrokerNode:
         self.forwarding.forward(
             data,
             header,
-            _who(request),
+            _client_of(request),
             now_ms,
             lambda outcome: self._outcomes.append((request, outcome, passed_on)),
         )
@@ -313,7 +313,7 @@ class BrokerNode:
             self._creation.for_broker(answer.create, now_ms)
         else:
             header = request.ticket.header
-            self._creation.for_client(answer.create, header, _who(request), now_ms)
+            self._creation.for_client(answer.create, header, _client_of(request), now_ms)
 
     # ---------------------------------------------------------------- answers
     def _answers(self, now_ms: int) -> list[Effect]:
@@ -394,5 +394,5 @@ class BrokerNode:
         return [*effects, Halt(exit_code, why)]
 
 
-def _who(request: Request) -> Forwardee:
+def _client_of(request: Request) -> Forwardee:
     return Forwardee(request.ticket.conn, request.principal, request.peer_address)

@@ -14,7 +14,7 @@ from typing_extensions import override
 from emulator.broker.followed import FETCH_WAIT_MS, FollowedMetadata
 from emulator.broker.lifecycle import HINTS
 from emulator.broker.part import Part
-from emulator.broker.quorum import KnownQuorum, ToldLeader
+from emulator.broker.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.config.listeners import HostPort
 from emulator.deadlines import earliest
 from emulator.metadata.errors import ReplayError
@@ -31,8 +31,8 @@ BACKOFF_MS: Final = 20
 """Pause after an answer that gave nothing (controller.quorum.retry.backoff.ms)."""
 REFUSED_MS: Final = 1_000
 """Pause after an answer that no repetition changes soon."""
-SAID_MAX: Final = 20
-"""Different warnings without an answer in between; more are not said."""
+LOGGED_MAX: Final = 20
+"""Different warnings without an answer in between; more are not logged."""
 LOWEST: Final[Mapping[type, int]] = {m.FetchRequest: 12}
 """The first version with what a follower of the quorum needs: the epoch it has read."""
 NOT_LEADER: Final = frozenset(
@@ -67,9 +67,9 @@ class LogObserver(Part):
         assert config.retry_ms is None, "another connection may be to another node"
         self.broken = ""
         self.refusal = ""
-        """The error of the last answer, if it says that we may not follow."""
+        """The error of the last answer, if it refuses this follower."""
         self.of_another_cluster = False
-        """Whether each of the configured controllers said last that its cluster is another one."""
+        """Whether the last answer of each configured controller named another cluster."""
         self._foreign: set[HostPort] = set()
         self.log = log
         self.quorum = quorum
@@ -82,8 +82,8 @@ class LogObserver(Part):
         self._due_ms: int | None = None
         """When to ask; None while a request is in flight, and before the start."""
         self._effects: list[Effect] = []
-        self._said: set[tuple[str, str]] = set()
-        """What was said since the last answer; with several nodes causes take turns."""
+        self._logged: set[tuple[str, str]] = set()
+        """Lines logged since the last answer; with several nodes causes take turns."""
 
     @property
     @override
@@ -168,12 +168,12 @@ class LogObserver(Part):
     def _lost(self, why: str) -> None:
         reached = self.log.high_watermark >= 0
         event = "lost the leader of the metadata log" if reached else "no controller is reached yet"
-        self._say("warning", event, f"{self._address}: {why}")
+        self._log_once("warning", event, f"{self._address}: {why}")
 
-    def _say(self, level: str, event: str, why: str, hint: str = "") -> None:
+    def _log_once(self, level: str, event: str, why: str, hint: str = "") -> None:
         """One line for one cause until there is an answer: it may repeat many times a second."""
-        if (event, why) not in self._said and len(self._said) < SAID_MAX:
-            self._said.add((event, why))
+        if (event, why) not in self._logged and len(self._logged) < LOGGED_MAX:
+            self._logged.add((event, why))
             fields: dict[str, object] = {"why": why, "hint": hint} if hint else {"why": why}
             self._effects.append(Log(level, event, fields))
 
@@ -190,7 +190,9 @@ class LogObserver(Part):
         try:
             version = common({key: (low, high)}, type(request), LOWEST.get(type(request), 0))
         except NoCommonVersionError as error:
-            self._say("warning", "no common version of a request with a controller", str(error))
+            self._log_once(
+                "warning", "no common version of a request with a controller", str(error)
+            )
             self._look_elsewhere(now_ms + REFUSED_MS)
             return
         self._due_ms = None
@@ -204,17 +206,17 @@ class LogObserver(Part):
             match message:
                 case m.FetchResponse(error_code=0, responses=[topic]) if topic.partitions:
                     partition = topic.partitions[0]
-                    if not self._told(message, partition.current_leader):
+                    if not self._learn_leader(message, partition.current_leader):
                         return BACKOFF_MS
                     if partition.error_code:
                         return self._refused(partition.error_code)
                     self._accepted()
                     self.quorum.answered(self._address)
                     self.log.fetched(partition)
-                    self._said.clear()
+                    self._logged.clear()
                 case m.FetchSnapshotResponse(error_code=0, topics=[topic]) if topic.partitions:
                     piece = topic.partitions[0]
-                    if not self._told(message, piece.current_leader):
+                    if not self._learn_leader(message, piece.current_leader):
                         return BACKOFF_MS
                     if piece.error_code not in {0, ErrorCode.SNAPSHOT_NOT_FOUND}:
                         return self._refused(piece.error_code)
@@ -224,7 +226,7 @@ class LogObserver(Part):
                 case _:
                     raise AssertionError(f"no request has this answer: {message!r}")
         except (DecodeError, RecoveryError) as error:
-            self._say("warning", "a controller sent an invalid response", str(error))
+            self._log_once("warning", "a controller sent an invalid response", str(error))
             self.log.forget_unfinished()
             return REFUSED_MS
         except ReplayError as error:
@@ -233,7 +235,7 @@ class LogObserver(Part):
         early = now_ms - self._asked_ms < FETCH_WAIT_MS // 2
         return BACKOFF_MS if early and self.log.progress <= had else 0
 
-    def _told(
+    def _learn_leader(
         self,
         message: m.FetchResponse | m.FetchSnapshotResponse,
         leader: m.FetchResponse.LeaderIdAndEpoch | m.FetchSnapshotResponse.LeaderIdAndEpoch,
@@ -242,7 +244,7 @@ class LogObserver(Part):
         if leader.leader_epoch < self.quorum.epoch:
             return False
         nodes = ((one.node_id, HostPort(one.host, one.port)) for one in message.node_endpoints)
-        self.quorum.told(ToldLeader(leader.leader_id, leader.leader_epoch), nodes)
+        self.quorum.take_leader(LeaderAndEpoch(leader.leader_id, leader.leader_epoch), nodes)
         return True
 
     def _refused(self, code: int) -> int:
@@ -250,14 +252,14 @@ class LogObserver(Part):
             leader = self.quorum.leader
             fenced = code == ErrorCode.FENCED_LEADER_EPOCH
             if leader is None or (leader == self._address and not fenced):
-                # It does not lead, and names nobody else: ask another node.
+                # The node does not lead, and names no leader: ask another node.
                 self.quorum.lost(self._address)
                 self._disconnect()
             return BACKOFF_MS
         self.refusal = named(code)
         foreign = code == ErrorCode.INCONSISTENT_CLUSTER_ID
         hint = HINTS[code] if foreign else ""
-        self._say("warning", "a controller refuses Fetch requests", self.refusal, hint)
+        self._log_once("warning", "a controller refuses Fetch requests", self.refusal, hint)
         if foreign:
             self._is_foreign()
         return REFUSED_MS

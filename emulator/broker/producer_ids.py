@@ -1,7 +1,7 @@
 """Producer ids, which a broker takes from the controller in blocks and gives away one by one.
 
-The next block is asked for when nine tenths of one are given away, and when there is none. Nobody
-waits for it: a producer that comes too early is told to come again.
+The next block is asked for when nine tenths of one are given away, and when there is none. No
+request waits for it: a producer that comes too early gets an error, and asks again.
 
 Source: RPCProducerIdManager, Kafka 3.9; KIP-730.
 """
@@ -51,7 +51,7 @@ class ProducerIdSource:
         self._not_before_ms = 0
 
     def claim(self, now_ms: int) -> int | None:
-        """A producer id that nobody had before; None: there is none yet."""
+        """A producer id that no producer had before; None: there is none yet."""
         current = self._current
         if current is None or current.next == current.end:
             self._current, self._following = self._following, None

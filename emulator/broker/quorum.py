@@ -1,4 +1,4 @@
-"""Who leads the controllers' quorum, as an observer of it learns.
+"""The leader of the controllers' quorum, as an observer learns it.
 
 A node that is not the leader answers a Fetch with the leader that it knows. While none is known,
 any of the configured nodes is asked.
@@ -18,7 +18,7 @@ from emulator.config.listeners import HostPort
 NO_LEADER = -1
 
 
-class ToldLeader(NamedTuple):
+class LeaderAndEpoch(NamedTuple):
     """The leader of an epoch, as an answer names it; -1: unknown."""
 
     leader_id: int
@@ -41,8 +41,8 @@ class KnownQuorum:
         self.leader_id = NO_LEADER
         self.bootstrap = bootstrap
         self._voters = voters
-        self._told_at: tuple[int, HostPort] | None = None
-        """A node that led, and where it said that it is."""
+        self._leader_at: tuple[int, HostPort] | None = None
+        """A node that led, and its address in the answer."""
         self._rng = rng
         self._failed: HostPort | None = None
         """The node that was lost last: another one is asked first."""
@@ -52,8 +52,8 @@ class KnownQuorum:
         """Where the leader is reached; None while it is unknown, or its address is."""
         if self.leader_id == NO_LEADER:
             return None
-        if self._told_at is not None and self._told_at[0] == self.leader_id:
-            return self._told_at[1]
+        if self._leader_at is not None and self._leader_at[0] == self.leader_id:
+            return self._leader_at[1]
         return self._voters.get(self.leader_id)
 
     def someone(self) -> HostPort:
@@ -63,8 +63,10 @@ class KnownQuorum:
         others = [node for node in self.bootstrap if node != self._failed]
         return self._rng.choice(others or self.bootstrap)
 
-    def told(self, leader: ToldLeader, endpoints: Iterable[tuple[int, HostPort]]) -> None:
-        """Take what an answer says about the leader; an older epoch says nothing.
+    def take_leader(
+        self, leader: LeaderAndEpoch, endpoints: Iterable[tuple[int, HostPort]]
+    ) -> None:
+        """Take the leader that an answer names; one of an older epoch is ignored.
 
         Args:
             leader: the leader of an epoch.
@@ -76,12 +78,12 @@ class KnownQuorum:
             self.leader_id = leader.leader_id
         for node_id, address in endpoints:
             if node_id == self.leader_id and address.port:
-                self._told_at = node_id, address
+                self._leader_at = node_id, address
 
     def answered(self, address: HostPort | None) -> None:
-        """A node answered as the leader does: this is where the leader is, if nobody said it."""
+        """A node answered as the leader does: its address is the leader's, unless it is known."""
         if address is not None and self.leader_id != NO_LEADER and self.leader is None:
-            self._told_at = self.leader_id, address
+            self._leader_at = self.leader_id, address
 
     def lost(self, address: HostPort | None) -> None:
         """A node does not answer, or does not lead: ask another one of the configured nodes."""

@@ -1,8 +1,8 @@
 """A migrating broker beside its life in ZooKeeper mode: it follows the quorum and is registered.
 
 It begins when the broker is registered in ZooKeeper and knows its cluster. Its registration is
-tried for ever. What the metadata log says is not used: what the broker knows comes from control
-requests, and only how far it has read counts, for the heartbeats.
+tried for ever. The content of the metadata log is not used: what the broker knows comes from
+control requests, and only how far it has read counts, for the heartbeats.
 
 Source: KafkaServer.startup ("additional components for ZooKeeper migration"),
 BrokerLifecycleManager, OffsetTrackingListener, Kafka 3.4-3.9.
@@ -60,7 +60,7 @@ class QuorumRegistration(Part):
 
     @property
     def of_another_cluster(self) -> bool:
-        """Whether all controllers that are named said last that they are of another cluster."""
+        """Whether the last answer of each configured controller named another cluster."""
         return self.observer is not None and self.observer.of_another_cluster
 
     def begin(self, identity: BrokerIdentity, now_ms: int) -> None:

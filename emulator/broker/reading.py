@@ -63,8 +63,8 @@ def allows_any(
     kept = _KEPT.find(same) or _KEPT.keep(same, Kept(CALLERS_KEPT))
     principals = frozenset({call.principal, ANYBODY})
     hosts = frozenset({host_address(call.client_address), WILDCARD})
-    who = (principals, hosts, operation, kind)
-    return (yield from kept.made(who, lambda: _is_any_left(image, *who)))
+    caller = (principals, hosts, operation, kind)
+    return (yield from kept.made(caller, lambda: _is_any_left(image, *caller)))
 
 
 def _is_any_left(
@@ -130,7 +130,7 @@ class BrokerReading:
         return self.allowed(self.image, operation, resource_type, name)
 
     def operations_on_cluster(self) -> int:
-        """One bit per operation that the caller may do on the cluster; 0 for who may not see it."""
+        """One bit per operation that the caller may do on the cluster; 0 without DESCRIBE."""
         if not self.may_on_cluster(Operation.DESCRIBE):
             return 0
         return sum(1 << one for one in ON_CLUSTER if self.may_on_cluster(one))

@@ -25,7 +25,7 @@ from wire.schema import spec
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 CONTROL_KEYS: Final = frozenset({4, 5, 6})
-"""LeaderAndIsr, StopReplica, UpdateMetadata: a controller tells a ZooKeeper-mode broker."""
+"""LeaderAndIsr, StopReplica, UpdateMetadata: a controller sends them in ZooKeeper mode."""
 CONTROL_ENTRIES_MAX: Final = 4_000_000
 """Most entries of one of them. A controller names all partitions of a cluster in one request: of
 200,000 partitions with three replicas, each alone in its topic, these are 1.6 million entries."""
@@ -38,7 +38,7 @@ _VOTERS: Final[Mapping[type, Callable[..., Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The context of one request: who asks, and what the broker is.
+    """The context of one request: the client, and what the broker is.
 
     ``principal``: ``Type:name``; ``token_authenticated``: it logged in with a delegation token.
     ``address``: 4 or 16 raw bytes. ``advertised``: the broker's own versions, by API key.
@@ -66,7 +66,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response, and topics that the controller is asked to create; nobody waits for that.
+    """A response, and topics that the controller is asked to create; the response does not wait.
 
     ``as_broker``: the broker asks for itself, not for its client. ``shared``: the response is one
     object for many requests, and is not changed any more.
@@ -95,7 +95,7 @@ class PassOn:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """The client reads no answer, and cannot be told of the error: its connection is closed."""
+    """The client reads no answer, and cannot get the error: its connection is closed."""
 
 
 Served: TypeAlias = Any

@@ -1,7 +1,7 @@
 """The partitions that a broker hosts, and how it judges the followers of those it leads.
 
 It stores no records: every log ends at offset 0, and a follower has everything. So a follower is
-out of sync for one of two reasons: the metadata says that its broker is not active (fenced, in
+out of sync for one of two reasons: by the metadata its broker is not active (fenced, in
 controlled shutdown, or not there), or a script holds it back. A leader takes an active follower
 into the ISR at once, one at a time, and again ``FETCH_MS`` after a refusal; it drops one that has
 been inactive for ``lag_ms``. Usually the controller has dropped it before.
@@ -31,7 +31,7 @@ EpochOf: TypeAlias = Callable[[int], int | None]
 Placed: TypeAlias = Mapping[int, Sequence[tuple[Key, bytes, Partition]]]
 
 
-def nobody(_broker_id: int) -> int | None:
+def no_epoch(_broker_id: int) -> int | None:
     """Before any metadata no broker is active."""
     return None
 
@@ -73,7 +73,7 @@ class HostedReplicas:
 
     def __init__(self, broker_id: int, lag_ms: int = LAG_MS) -> None:
         self.broker_id = broker_id
-        self.epoch_of: EpochOf = nobody
+        self.epoch_of: EpochOf = no_epoch
         self.manual = False
         """Whether no change is proposed: somebody else changes ISRs in the name of this broker."""
         self._lag_ms = lag_ms
@@ -117,7 +117,7 @@ class HostedReplicas:
             known = self._hosted[key] = HostedPartition(key, topic_id, partition, now_ms)
         else:
             self._unlist(known)
-            if not known.told(partition, now_ms):
+            if not known.take_partition(partition, now_ms):
                 self._list(known, now_ms)
                 return False
         self._list(known, now_ms)
@@ -131,7 +131,7 @@ class HostedReplicas:
         self._held_back.pop(key, None)
 
     def take_image(self, image: Image, now_ms: int) -> None:
-        """Host exactly what an image says: after a snapshot, and at the start."""
+        """Host exactly the replicas in an image: after a snapshot, and at the start."""
         self.take_members(active_in(image), list(self._led_with), now_ms)
         for key, known in list(self._hosted.items()):
             partition = image.partition(known.topic_id, key[1])

@@ -2,10 +2,10 @@
 
 An UpdateMetadata is the same for every broker, a LeaderAndIsr for all that host the same
 partitions, but for the broker epoch. So a request is known by its content: all bytes of its body
-but those of the epoch. Brokers that are told something else (by another controller, in another
+but those of the epoch. Brokers that get something else (from another controller, in another
 version, in another order) have requests of their own.
 
-What brokers make of the decoded request may be kept beside it; nobody changes either.
+What brokers make of the decoded request may be kept beside it; neither is changed any more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wire.schema import replace
 BYTES_MAX: Final = 8 * 1024 * 1024
 """Of the bodies that are kept: about 80,000 partitions, which decoded take far more."""
 REQUESTS_MAX: Final = 64
-"""Requests that are kept; brokers of a process are told the same within moments."""
+"""Requests that are kept; brokers of a process get the same within moments."""
 
 V = TypeVar("V")
 _Key = tuple[int, int, bytes, bytes, int | None]
@@ -75,13 +75,13 @@ class SharedControl:
             epoch = int.from_bytes(body[at:end], "big", signed=True)
             return replace(known.message, broker_epoch=epoch)
         message = decode_body(header, body, trailing=trailing, entries_max=entries_max)
-        told = self.decoded_total.get(header.api_key, 0)
-        self.decoded_total[header.api_key] = told + 1
+        count = self.decoded_total.get(header.api_key, 0)
+        self.decoded_total[header.api_key] = count + 1
         self._keep(key, _Kept(message, len(body)))
         return message
 
     def made_of(self, request: ControlRequest, make: Callable[[Any], V]) -> V:
-        """What ``make`` makes of a request, made once for all brokers that are told the same.
+        """What ``make`` makes of a request, made once for all brokers that get the same.
 
         Args:
             request: of :meth:`decode`, or any other one.

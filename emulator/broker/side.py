@@ -1,4 +1,4 @@
-"""The mode of a broker: where it learns the cluster from, and who its controller is."""
+"""The mode of a broker: where it learns the cluster from, and which node is its controller."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class BrokerSide(Protocol):
     def exchange(self, now_ms: int) -> None:
         """Pass news between the parts; called after each of them was called."""
 
-    def told(self, request: ControlRequest, now_ms: int, /) -> ControlResponse:
+    def take_control_request(self, request: ControlRequest, now_ms: int, /) -> ControlResponse:
         """Take a request of a controller to a ZooKeeper-mode broker."""
 
     def shut_down(self, now_ms: int) -> None:

@@ -12,7 +12,7 @@ _CERTIFIED_CLIENTS = "SSL"
 
 
 def may_ask_for_tokens(asked: Asked) -> bool:
-    """Not who is unknown, and not who logged in with a token."""
+    """No unknown client, and no client that logged in with a token."""
     protocols = {one.name: one.security_protocol for one in asked.config.listeners}
     protocol = protocols.get(asked.listener, _UNKNOWN_CLIENTS)
     if protocol == _UNKNOWN_CLIENTS or asked.token_authenticated:

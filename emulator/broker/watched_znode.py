@@ -48,7 +48,7 @@ class WatchedZnode:
         self._failed = failed
 
     def look(self) -> None:
-        """Read it, and be told of the next change: after every new connection."""
+        """Read the znode and watch it for the next change: after every new connection."""
         self._submit(self._read, GetData(self._path, watch=True))
 
     def fired(self, fired: WatchFired) -> None:

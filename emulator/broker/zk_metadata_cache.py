@@ -1,4 +1,4 @@
-"""The metadata of a ZooKeeper-mode broker: what UpdateMetadata requests have told it.
+"""The metadata of a ZooKeeper-mode broker: the content of UpdateMetadata requests.
 
 Every request replaces the controller and all live brokers; it names only the partitions that
 changed. A request of type FULL, which only a KRaft controller sends, names all topics.
@@ -41,7 +41,7 @@ class CachedPartition:
 class CachedTopic:
     """A topic; ``id`` is zeros if the controller gave none. ``partitions`` ascend.
 
-    Never changed: brokers of one process that were told the same hold the same object.
+    Never changed: brokers of one process that got the same hold the same object.
     """
 
     name: str
@@ -67,15 +67,15 @@ class CachedBroker:
 
 @dataclass(frozen=True, slots=True)
 class CachedController:
-    """Who sent the newest UpdateMetadata. ``kraft``: a KRaft controller."""
+    """The sender of the newest UpdateMetadata. ``kraft``: a KRaft controller."""
 
     id: int
     kraft: bool
 
 
 @dataclass(slots=True, eq=False)
-class ToldTopic:
-    """What one UpdateMetadata says of a topic; a partition that is being deleted is None."""
+class UpdatedTopic:
+    """A topic in one UpdateMetadata; a partition that is being deleted is None."""
 
     name: str
     id: bytes
@@ -108,22 +108,22 @@ class ToldTopic:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ToldMetadata:
-    """What one UpdateMetadata says, beside its epochs and its controller."""
+class UpdateMetadataContent:
+    """The content of one UpdateMetadata, without its epochs and its controller."""
 
     live: Mapping[int, CachedBroker]
-    topics: tuple[ToldTopic, ...]
+    topics: tuple[UpdatedTopic, ...]
 
 
-def told_metadata(request: m.UpdateMetadataRequest) -> ToldMetadata:
+def update_metadata_content(request: m.UpdateMetadataRequest) -> UpdateMetadataContent:
     """Read a request; brokers that get the same one may share the result."""
-    return ToldMetadata(
+    return UpdateMetadataContent(
         {
             one.id: CachedBroker(one.id, tuple(_endpoints(one)), one.rack or None)
             for one in request.live_brokers
         },
         tuple(
-            ToldTopic(
+            UpdatedTopic(
                 topic.topic_name,
                 topic.topic_id,
                 {p.partition_index: _partition(p) for p in topic.partition_states},
@@ -138,7 +138,7 @@ class ZkMetadataCache:
 
     Args:
         full_replaces: whether type FULL is understood: releases from 3.6 on, in a migration.
-        shared: what other brokers of the process are told, and made of it.
+        shared: the requests to other brokers of the process, and the objects made of them.
     """
 
     def __init__(self, *, full_replaces: bool, shared: SharedControl | None = None) -> None:
@@ -155,46 +155,50 @@ class ZkMetadataCache:
         self._moment: ref[ZkMetadataCache] | None = None
 
     def now(self) -> ZkMetadataCache:
-        """The same, as it is at this moment; what is told later does not change it."""
+        """The same, as it is at this moment; later requests do not change it."""
         moment = None if self._moment is None else self._moment()
         if moment is None:
             moment = copy(self)
             self._moment = ref(moment)
         return moment
 
-    # ---------------------------------------------------------------- what it is told
+    # ---------------------------------------------------------------- requests
     def update(self, request: m.UpdateMetadataRequest, *, full: bool) -> None:
         """Take a request that passed the checks of epochs; ``full``: its type is FULL."""
         if self._moment is not None and self._moment() is not None:
-            # Somebody still answers from these.
+            # Answers are still being made from these.
             self._topics, self._names = {**self._topics}, {**self._names}
         self._moment = None
         self.controller = None
         if request.controller_id >= 0:
             self.controller = CachedController(request.controller_id, request.is_kraft_controller)
         shared = self._shared
-        told = told_metadata(request) if shared is None else shared.made_of(request, told_metadata)
-        self.live = told.live
+        content = (
+            update_metadata_content(request)
+            if shared is None
+            else shared.made_of(request, update_metadata_content)
+        )
+        self.live = content.live
         if full and request.is_kraft_controller and self._full_replaces:
-            named = {topic.id for topic in told.topics}
+            named = {topic.id for topic in content.topics}
             for name in [one.name for one in self._topics.values() if one.id not in named]:
                 self._drop(name)
-        for topic in told.topics:
+        for topic in content.topics:
             self._take(topic)
 
-    def _take(self, told: ToldTopic) -> None:
-        name = told.name
+    def _take(self, topic: UpdatedTopic) -> None:
+        name = topic.name
         known = self._topics.get(name)
-        after = told.after(known)
+        after = topic.after(known)
         if known is None:
             self.topics_version += 1
             self._new.append(name)
-        self._identify(name, ZERO_UUID if known is None else known.id, told.id)
+        self._identify(name, ZERO_UUID if known is None else known.id, topic.id)
         if after is not None:
             self._topics[name] = after
             return
         self._topics.pop(name, None)
-        self._forget(name, told.id)
+        self._forget(name, topic.id)
 
     def _identify(self, name: str, before: bytes, topic_id: bytes) -> None:
         if before == topic_id:

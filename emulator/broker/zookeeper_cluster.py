@@ -1,4 +1,4 @@
-"""The cluster of a ZooKeeper-mode broker: what its controller told it, and what ZooKeeper holds.
+"""The cluster of a ZooKeeper-mode broker: what its controller sent, and what ZooKeeper holds.
 
 Source: ZkMetadataCache, Kafka 3.9.
 """
@@ -24,7 +24,7 @@ class ZooKeeperCluster(KnownCluster):
     """A ``KnownCluster``.
 
     Args:
-        cache: what the controller told.
+        cache: what the controller sent.
         zookeeper: what ZooKeeper holds.
         passwords: for encoded passwords in configs of brokers.
     """

@@ -1,6 +1,6 @@
 """What ZooKeeper holds beside topics, as an image: for the APIs that describe it.
 
-Of topics the image has the names and ids that the controller told, with their configs. A znode
+Of topics the image has the names and ids that the controller sent, with their configs. A znode
 that cannot be read is left out, with a warning.
 
 Source: the classes of ``emulator.migration.zk_tree``, by which a migration copies the same znodes.
@@ -44,7 +44,7 @@ def _topics(
 ) -> Iterator[object]:
     used = {ZERO_UUID}
     for topic in topics:
-        # A controller without topic ids tells zeros, and one that is wrong the same id twice: the
+        # A controller without topic ids sends zeros, and a faulty one the same id twice: the
         # APIs ask for names, which are unique.
         topic_id = topic.id if topic.id not in used else sha256(topic.name.encode()).digest()[:16]
         used.add(topic_id)

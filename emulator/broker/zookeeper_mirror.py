@@ -3,7 +3,7 @@
 Whoever changes one of them adds a notification afterwards, in the folder of its class. The folders
 are watched before anything is read, so no change is missed. A notification for a topic has that
 topic's configs read again; any other one everything but topics. A new connection reads all of it.
-The configs of a new topic have no notification: they are read when the topic is heard of.
+The configs of a new topic have no notification: they are read when the topic becomes known.
 
 Source: ZkConfigManager, ZkNodeChangeNotificationListener, AclAuthorizer, DelegationTokenManagerZk,
 Kafka 3.9.
@@ -152,8 +152,8 @@ class ZooKeeperMirror:
         path = ""
         if isinstance(outcome, ZkResult) and isinstance(outcome.value, NodeData):
             try:
-                told = decode(CONFIG_CHANGES, outcome.value.data, _ChangeJson)
-                path = told.entity_path or f"{told.entity_type}/{told.entity_name}"
+                change = decode(CONFIG_CHANGES, outcome.value.data, _ChangeJson)
+                path = change.entity_path or f"{change.entity_type}/{change.entity_name}"
             except ZnodeError as error:
                 self._warn(str(error))
         if path.startswith(_OF_TOPICS):

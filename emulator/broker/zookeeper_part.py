@@ -84,7 +84,7 @@ class ZooKeeperPart:
         self._effects += [ReplaceFile(path, data) for path, data in files.items()]
 
     def warn(self, texts: list[str]) -> None:
-        """Say what cannot be read in ZooKeeper; each sentence once while it stays true."""
+        """Log what cannot be read in ZooKeeper; each text once while it stays true."""
         new = [text for text in texts if text not in self._warned]
         self._warned = set(texts)
         self._effects += [Log("warning", "znode left out", {"why": text}) for text in new]

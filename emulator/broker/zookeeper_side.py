@@ -1,11 +1,12 @@
 """A broker in ZooKeeper mode, with or without migration.
 
-It is registered in ZooKeeper and obeys whoever its control requests say is the controller: first a
-Kafka broker, which is the ZooKeeper controller, later perhaps a KRaft controller. It never stands
-for election. With migration it is also registered with the quorum (``quorum_registration``).
+It is registered in ZooKeeper and obeys the controller that its control requests name: first a
+Kafka broker, which is the ZooKeeper controller, later perhaps a KRaft controller. It never
+takes part in an election of the controller. With migration it is also registered with the quorum
+(``quorum_registration``).
 
-It ends as it lives: the controller that rules is asked to move what this broker leads, then the
-session with ZooKeeper is closed, which removes the znode.
+At a controlled shutdown the broker asks its controller to move the partitions that it leads; then
+the session with ZooKeeper is closed, which removes the znode.
 
 Source: KafkaServer.{startup,shutdown,controlledShutdown}, MetadataCacheControllerNodeProvider,
 ZkSupport.canForward, Kafka 3.4-3.9.
@@ -71,7 +72,7 @@ class ZooKeeperStage(Enum):
 class ZooKeeperIdentity:
     """What ``meta.properties`` says, and this life of the broker.
 
-    ``cluster_id`` None: there is no ``meta.properties`` yet; ZooKeeper says it, or else
+    ``cluster_id`` None: there is no ``meta.properties`` yet; ZooKeeper has it, or else
     ``new_cluster_id`` becomes the id of a new cluster. ``log_dirs``: directory ids, empty if the
     release has none. ``files``: cluster id -> files to write once it is known, by path.
     """
@@ -98,7 +99,7 @@ class ZooKeeperSide:
         identity: see there.
         new_conn: allocates connection ids.
         rng: which server is asked first.
-        shared: what other brokers of the process are told, and made of it.
+        shared: the requests to other brokers of the process, and the objects made of them.
     """
 
     mode: Literal["zk"] = "zk"
@@ -182,7 +183,7 @@ class ZooKeeperSide:
 
     @property
     def broker_epoch(self) -> int:
-        """See BrokerSide: the epoch that the controller known now has been told."""
+        """See BrokerSide: the epoch that the present controller knows."""
         return self._epochs.to_name(kraft=self._under_kraft)
 
     @property
@@ -214,7 +215,7 @@ class ZooKeeperSide:
         config = channel_config(str(own.node_id), own.release, reply_ms, own.inter_broker_access)
         return ControllerNode(node.host, node.port, config, kraft=False)
 
-    def told(self, request: ControlRequest, now_ms: int) -> ControlResponse:
+    def take_control_request(self, request: ControlRequest, now_ms: int) -> ControlResponse:
         """See BrokerSide."""
         return self.control.take(request, now_ms)
 

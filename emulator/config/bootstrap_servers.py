@@ -37,15 +37,15 @@ def refusal(reader: PropertyReader) -> str:
     'dynamic quorums are not supported yet: write controller.quorum.voters=1@c:9093 instead of \
 controller.quorum.bootstrap.servers=c:9093'
     """
-    told = trim(reader.raw[SERVERS])
-    servers = name_list(told)
-    # Which of several servers is this controller is not said, nor the ids of the others.
+    value = trim(reader.raw[SERVERS])
+    servers = name_list(value)
+    # The property does not show which server is this controller, nor the ids of the others.
     node_id = trim(reader.raw.get("node.id", "")) if len(servers) == 1 else "ID"
     voters = ",".join(f"{node_id}@{server}" for server in servers)
     each = "" if len(servers) == 1 else " (ID: the node.id of each)"
     found = (
         f"dynamic quorums are not supported yet: write {VOTERS}={voters}{each} instead of "
-        f"{SERVERS}={told}"
+        f"{SERVERS}={value}"
     )
     names = name_list(reader.raw.get("controller.listener.names", ""))
     if trim(reader.raw.get(PROTOCOL_MAP, "")) or not set(names) - set(SECURITY_PROTOCOLS):

@@ -1,6 +1,6 @@
 """What of a properties file may be shown: names of keys, and values that are no secrets.
 
-A secret may stand where nobody expects it: a value of several lines, whose continuation is missing,
+A secret may be in an unexpected place: a value of several lines, whose continuation is missing,
 leaves lines of a private key that are read as keys of their own.
 """
 
@@ -21,7 +21,7 @@ _SECRET: Final = re.compile(
 _ABOUT_SECRETS: Final = re.compile(
     r"\.(ms|iterations|algorithm|length|url|class|clientconfig|location|type|mechanism)$"
 )
-"""Ends of keys that say how long, how and where, and hold no secret."""
+"""Ends of keys for a duration, a method or a place, which hold no secret."""
 _OPEN_PREFIXES: Final = (
     "allow.everyone.",
     "kraftbridge.",

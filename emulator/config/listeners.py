@@ -127,12 +127,13 @@ def advertised_of(
     node's entry in ``controller.quorum.voters``.
     """
     names = {one.name for one in given}
-    told = (*given, *(one for one in listeners if one.name not in names))
+    advertised = (*given, *(one for one in listeners if one.name not in names))
     return tuple(
-        replace(one, host=voter.host) if voter and one.host in ANY_ADDRESS else one for one in told
+        replace(one, host=voter.host) if voter and one.host in ANY_ADDRESS else one
+        for one in advertised
     )
 
 
 def tls_profile(listener: str) -> str:
-    """The name of the TLS settings of a listener, of those who serve it and who connect to it."""
+    """The name of the TLS settings of a listener, of its server and of its clients."""
     return f"listener {listener}"

@@ -276,14 +276,14 @@ def _peers(
     # In upper case, as brokers register their listeners (ListenerName.normalised, Kafka 3.9).
     name = r.take("inter.broker.listener.name", str, protocol).upper()
     plain["inter_broker_listener_name"] = name
-    of_name = {one.upper(): told for one, told in protocols.items()}.get(name, name)
-    told = {name: of_name} if plain["migration_enabled"] else {}
-    plain["inter_broker_access"] = access_to(r, name, told.get(name, ""), INTER_BROKER_MECHANISM)
+    of_name = {one.upper(): kind for one, kind in protocols.items()}.get(name, name)
+    brokers = {name: of_name} if plain["migration_enabled"] else {}
+    plain["inter_broker_access"] = access_to(r, name, brokers.get(name, ""), INTER_BROKER_MECHANISM)
     voters = {one: protocols.get(one, one) for one in voters_listener}
     (one, of_voters), *_ = *voters.items(), ("", "")
     plain["quorum_access"] = access = access_to(r, one, of_voters, CONTROLLER_MECHANISM)
     refuse_scram_of_voters(r, access)
-    return told | voters
+    return brokers | voters
 
 
 def _check_roles(r: PropertyReader) -> None:

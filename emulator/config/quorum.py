@@ -43,7 +43,7 @@ class QuorumTimes:
 
     @property
     def sign_ms(self) -> int:
-        """How often a voter that can take no records meanwhile says that it is here."""
+        """How often a voter that can take no records meanwhile sends a sign of life."""
         return max(1, self.fetch_ms // 4)
 
     @classmethod

@@ -234,7 +234,7 @@ def _module(r: PropertyReader, listener: str, mechanism: str) -> jaas.LoginModul
         text.encode()  # half of a character, as \ud800 in a file, can be in no login
         module = jaas.one_module(text)
     except ValueError:
-        # What the parser says may be a part of a password that is not in quotation marks.
+        # The parser's error may hold a part of a password that is not in quotation marks.
         r.problems.append(f"{key}: not one login module, such as {example}")
         return None
     if module.name != wanted:

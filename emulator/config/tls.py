@@ -38,7 +38,7 @@ class TlsSettings:
     """One side of a connection; no truststore: the system's certificates are trusted.
 
     ``prefix``: of the properties, for errors. ``client_auth``: none, requested or required, of
-    those who connect to us.
+    clients that connect to us.
     """
 
     keystore: Store | None = None
@@ -99,10 +99,10 @@ def algorithm_problems(prefix: str, algorithm: str) -> list[str]:
     return [f"{prefix}endpoint.identification.algorithm={algorithm}: must be HTTPS or empty"]
 
 
-def kind_of(location: str, told: str) -> str:
-    """The type of a store: as told, else by the name of the file; empty if neither says it."""
+def kind_of(location: str, configured: str) -> str:
+    """The type of a store: the configured one, else by the name of the file; empty if unknown."""
     dot = location.rfind(".")
-    return told.upper() or _TYPE_OF.get(location[dot:].lower() if dot >= 0 else "", "")
+    return configured.upper() or _TYPE_OF.get(location[dot:].lower() if dot >= 0 else "", "")
 
 
 def kind_problems(key: str, location: str, kind: str) -> list[str]:

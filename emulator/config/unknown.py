@@ -1,4 +1,4 @@
-"""Keys that nobody knows: warnings, suggestions, and those that are errors.
+"""Unknown keys: warnings, suggestions, and those that are errors.
 
 Kafka ignores what it does not know. Two kinds of keys are refused here: those of our own prefix, as
 a default would be in force instead, and misspelt ones of the migration, as the controller would

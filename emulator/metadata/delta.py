@@ -76,8 +76,8 @@ class Touched(msgspec.Struct):
     def only_states(self) -> bool:
         """Whether of topics, configs and what is rare only partitions of old topics are touched.
 
-        They may be new partitions of such a topic. Who creates or deletes something else waits to
-        see it; who shrinks an ISR does not.
+        They may be new partitions of such a topic. A caller that creates or deletes something else
+        waits to see it; a caller that shrinks an ISR does not.
         """
         if self.created_topics or self.deleted_topics or self.configs:
             return False

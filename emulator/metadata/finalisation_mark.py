@@ -1,7 +1,8 @@
-"""The mark that the last leader with the migration flag leaves in the log before it goes.
+"""The mark that the last leader with the migration flag leaves in the log before it stops.
 
-It says that ZooKeeper had everything when that leader stopped. A leader without the flag cannot ask
-ZooKeeper, and finalising cannot be undone, so it finalises only below a mark that still holds.
+The mark records that ZooKeeper had everything when that leader stopped. A leader without the flag
+cannot ask ZooKeeper, and finalising cannot be undone, so it finalises only below a mark that
+still holds.
 
 The mark is a tagged field of a NoOpRecord. Kafka's controllers, brokers and tools skip tagged
 fields that they do not know, and a NoOpRecord changes no metadata anywhere. A snapshot that Kafka
@@ -28,7 +29,7 @@ _BODY: Final = struct.Struct(">BBiiiqq")
 
 
 class MarkKind(IntEnum):
-    """Who wrote the mark."""
+    """The writer of the mark."""
 
     LEFT = 1
     """A stopping leader with the flag, when ZooKeeper had everything before the mark."""
@@ -56,7 +57,7 @@ class FinalisationMark(msgspec.Struct, frozen=True, gc=False):
         """Whether the mark still holds after a change, made in an epoch, of what ZooKeeper has.
 
         One of the epoch of the leader that stopped, or of a later leader that did not continue the
-        mark, may be one that ZooKeeper should have, and nobody knows whether it has it.
+        mark, may be one that ZooKeeper should have, and it is unknown whether it has it.
         """
         return self.kind is MarkKind.CONTINUED and epoch == self.leader_epoch
 

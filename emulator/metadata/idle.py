@@ -1,7 +1,7 @@
 """The offsets of a log that change no metadata: NoOp records and control batches.
 
 They are kept exactly as far back as the log goes. Below it they are kept in blocks of :data:`BLOCK`
-offsets: a voter that follows may trim its log beyond the place at which ZooKeeper stands, and asks
+offsets: a voter that follows may trim its log beyond the position of ZooKeeper, and asks
 from there when it leads. Otherwise a process would keep a run for each change of its life.
 """
 

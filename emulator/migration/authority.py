@@ -2,13 +2,14 @@
 
 A log alone does not show that it is the cluster's. A folder restored from a backup, or a clone, has
 the same ids, and a log that is the beginning of the cluster's, or was until it was started. With
-one voter no other voter contradicts it. Brokers that have read further are told to remove records
-that they have published; those that have not may mix records of two logs that have one epoch.
+one voter no other voter contradicts it. Brokers that have read further get the answer that they
+must remove records which they have published; other brokers may mix records of two logs that have
+one epoch.
 
 ZooKeeper knows: the guards of the claim compare it with the log (``taking_over/claim.py``), before
-a first copy too, long before the claim itself is possible. So nothing is told before they have
-passed once. Brokers in ZooKeeper mode ask on until then, without a limit (BrokerLifecycleManager,
-Kafka 3.4 to 3.9).
+a first copy too, long before the claim itself is possible. So no request is answered before the
+guards have passed once. Brokers in ZooKeeper mode repeat their requests until then, without a limit
+(BrokerLifecycleManager, Kafka 3.4 to 3.9).
 
 Not in Kafka, where a claim follows leadership.
 """
@@ -50,7 +51,7 @@ SILENT: Final[Mapping[Authority, str]] = MappingProxyType(
         "zookeeper.metadata.migration.enable; if that lasts, /status says what is missing",
     }
 )
-"""Those in which nothing is told and nothing accepted, and why, in a sentence for an operator."""
+"""States in which no request is answered or accepted -> the reason, for an operator."""
 
 
 def authority(state: MigrationState, passed: bool | None, mode: Mode) -> Authority:
@@ -58,7 +59,7 @@ def authority(state: MigrationState, passed: bool | None, mode: Mode) -> Authori
 
     Args:
         state: what the log says.
-        passed: what the guards said last in this term; None: nothing yet.
+        passed: the last result of the guards in this term; None: there is none yet.
         mode: of the write-behind.
 
     >>> authority(MigrationState.MIGRATION, None, Mode.STOPPED)

@@ -42,7 +42,7 @@ from emulator.migration.taking_over.tasks import (
 )
 from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
-from emulator.migration.telling.teller import Teller
+from emulator.migration.telling.teller import PropagationGate
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
@@ -103,7 +103,7 @@ class MigrationDriver:
         self._guards_passed: bool | None = None
         self._task: Task | None = None
         self._zk_epoch = self._epoch_version = -1
-        self.teller = Teller(self.propagator)
+        self.propagation_gate = PropagationGate(self.propagator)
         self.bound = Bound(controller, settings.bounds)
         self.write_behind.sending.hurried = lambda: self.bound.waits
         self.waits = Waits()
@@ -118,7 +118,7 @@ class MigrationDriver:
             self._retry.due_ms if self._zk.connected else None,
             self.write_behind.deadline_ms(self._now_ms),
             self.channels.deadline_ms,
-            self.teller.ahead_ms(self.write_behind.poison.since_ms),
+            self.propagation_gate.ahead_ms(self.write_behind.poison.since_ms),
             self.bound.deadline_ms(self.write_behind.lag.oldest_ms),
         )
         return earliest(times)
@@ -130,7 +130,7 @@ class MigrationDriver:
 
     @property
     def authority(self) -> Authority:
-        """Whether brokers and callers may be told anything."""
+        """Whether brokers and callers may be answered."""
         state = self._controller.tip.migration_state
         return authority(state, self._guards_passed, self.write_behind.mode)
 
@@ -176,9 +176,9 @@ class MigrationDriver:
         return self._proceed(effects, now_ms)
 
     def resigned(self, now_ms: int) -> list[Effect]:
-        """We lead no more: nothing is written and nobody is told anything; the claim is forgotten.
+        """Leadership is lost: nothing is written or propagated any more; the claim is forgotten.
 
-        What was sent may still be applied, before the next leader's claim alone.
+        ZooKeeper may still apply what was sent, but only before the next leader's claim.
         """
         self._epoch = self._needed_offset = self._zk_epoch = self._epoch_version = -1
         if self.state is State.UNINITIALIZED:
@@ -192,7 +192,7 @@ class MigrationDriver:
         effects: list[Effect] = []
         if self.write_behind.mode is not Mode.STOPPED:
             if self.state is not State.INACTIVE:
-                self.teller.committed(deltas)
+                self.propagation_gate.committed(deltas)
             effects += self.write_behind.metadata(deltas, now_ms)
         if any(delta.touched.brokers or delta.touched.controllers for delta in deltas):
             self._retry.sooner(now_ms)
@@ -236,7 +236,7 @@ class MigrationDriver:
         effects += self._follow_writes(now_ms)
         effects += self.propagator.step(now_ms)
         if not self.propagator.busy:
-            effects += self._all_told(now_ms)
+            effects += self._after_propagation(now_ms)
         if self.write_behind.mode is Mode.DEPOSED and self.state is not State.INACTIVE:
             effects += self._give_up(now_ms)
         stopped = self.write_behind.mode is Mode.STOPPED
@@ -272,10 +272,10 @@ class MigrationDriver:
         self._conversations.ended(task)
         if isinstance(task, CopyTask):
             self.records_copied = task.records
-            self.teller.copied()
+            self.propagation_gate.copied()
         if isinstance(task, ClaimTask):
             self.claim_count += task.raised
-        self._guards_passed = task.guards_said(self._guards_passed)
+        self._guards_passed = task.guards_result(self._guards_passed)
         match task.result:
             case Missing(reasons=reasons):
                 return self._wait_for(reasons, now_ms)
@@ -323,7 +323,7 @@ class MigrationDriver:
         state, missing = quorum.next_state(image, self._settings.voters, self.why_not_ready)
         effects = [] if state is self.state else self._enter(state, now_ms)
         if missing and self._guards_passed is not False:
-            effects += self.waits.stand(missing, now_ms)
+            effects += self.waits.set_reasons(missing, now_ms)
             asked = self._task is not None or self._guards_passed
             self._retry.due_ms = None if asked else now_ms
         self.bound.bind(state is State.BECOME_CONTROLLER)
@@ -338,25 +338,25 @@ class MigrationDriver:
         return self._enter(State.SYNC_KRAFT_TO_ZK, now_ms, poll=False)
 
     def _follow_writes(self, now_ms: int) -> list[Effect]:
-        """Tell brokers what ZooKeeper has confirmed: they read topic configs there."""
+        """Propagate what ZooKeeper has confirmed: brokers read topic configs there."""
         effects: list[Effect] = []
         newest, zk_epoch = self._controller.stable, self._zk_epoch
         for written in self.write_behind.confirmations.take():
             if self.state is State.SYNC_KRAFT_TO_ZK:
                 effects += self._enter(State.KRAFT_CONTROLLER_TO_BROKER_COMM, now_ms, poll=False)
-                effects += self.teller.full(written, zk_epoch)
+                effects += self.propagation_gate.full(written, zk_epoch)
             else:
-                effects += self.teller.written(written, newest, zk_epoch)
-        ahead_ms = self.teller.ahead_ms(self.write_behind.poison.since_ms)
+                effects += self.propagation_gate.written(written, newest, zk_epoch)
+        ahead_ms = self.propagation_gate.ahead_ms(self.write_behind.poison.since_ms)
         if ahead_ms is not None and ahead_ms <= now_ms:
-            effects += self.teller.tell_ahead(newest, zk_epoch)
+            effects += self.propagation_gate.propagate_ahead(newest, zk_epoch)
         return effects
 
-    def _all_told(self, now_ms: int) -> list[Effect]:
+    def _after_propagation(self, now_ms: int) -> list[Effect]:
         stamp = self._stamp()
         effects: list[Effect] = [
             Row(RangeRow(Stage.PROPAGATED, written.first_offset, written.last_offset, stamp))
-            for written in self.teller.take_handed()
+            for written in self.propagation_gate.take_handed()
         ]
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
             effects += self._enter(State.DUAL_WRITE, now_ms)
@@ -381,19 +381,19 @@ class MigrationDriver:
         self._conversations.forget()
         self.write_behind.stop()
         self.bound.bind(False)
-        return effects + self.teller.clear()
+        return effects + self.propagation_gate.clear()
 
     def _give_up(self, now_ms: int) -> list[Effect]:
         """The claim is lost: nothing more is written, and callers are refused."""
         if isinstance(self._task, CopyTask):
             self._task.abort(now_ms)
-        effects = self._enter(State.INACTIVE, now_ms) + self.teller.clear()
+        effects = self._enter(State.INACTIVE, now_ms) + self.propagation_gate.clear()
         effects += self._wait_for([deposed(self.write_behind.why)], now_ms)
         self._retry.due_ms = None
         return effects
 
     def _wait_for(self, reasons: Sequence[Reason], now_ms: int) -> list[Effect]:
         """Record what is missing and since when; log new reasons."""
-        effects = self.waits.stand(reasons, now_ms)
+        effects = self.waits.set_reasons(reasons, now_ms)
         self._retry.later(now_ms)
         return effects

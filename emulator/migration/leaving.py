@@ -1,9 +1,9 @@
-"""Whether ZooKeeper has everything, as the leader that writes it can say it before it goes.
+"""Whether ZooKeeper has everything, which the leader that writes it can state before it stops.
 
-It can while it writes both stores, when the whole tree was compared with the log in this term, each
-change since then is confirmed, and nothing that ZooKeeper refuses was left out. Each confirmed
-multi has checked ``/controller_epoch`` at our claim, and the claim is read back once more right
-before the mark.
+The leader can state it while it writes both stores, when the whole tree was compared with the log
+in this term, each change since then is confirmed, and nothing that ZooKeeper refuses was left out.
+Each confirmed multi has checked ``/controller_epoch`` at our claim, and the claim is read back once
+more right before the mark.
 
 The tree is compared once more when the last broker has left ZooKeeper mode: until then such a
 broker, or a tool for it, may have written there.

@@ -98,7 +98,7 @@ class OfflineReconcile:
         dry_run: bool,
         timeout_ms: int,
     ) -> None:
-        assert attempt.who.stopped
+        assert attempt.claimer.stopped
         self._zk = zk
         self._attempt = attempt
         self.comparison = Comparison(dry_run=dry_run)

@@ -64,7 +64,7 @@ class MigrationSide:
 
     @property
     def authority(self) -> Authority:
-        """Whether brokers and callers may be told anything."""
+        """Whether brokers and callers may be answered."""
         return self.driver.authority
 
     @property
@@ -73,7 +73,7 @@ class MigrationSide:
         return self.driver.drained
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Connect to ZooKeeper; who follows only reads there. A second call changes nothing."""
+        """Connect to ZooKeeper; a follower only reads there. A second call changes nothing."""
         if self._started:
             return []
         self._started = True
@@ -153,8 +153,8 @@ class MigrationSide:
     def keep_from(self, stable: Image) -> int | None:
         """From which offset on the log is kept for the next claim; None: nothing has to be.
 
-        Nothing by a voter that follows: if it lacks what ZooKeeper stands at when it leads, the
-        majority stands for its log (``continuity``).
+        A voter that follows keeps nothing for it. It may lead later, and lack the batch that
+        ZooKeeper followed last; then the majority proves its log (``continuity``).
         """
         if not self._leads or self._over:
             return None
@@ -262,11 +262,11 @@ class NoMigration:
         return [], False
 
     def mark(self, _leader_epoch: int) -> FinalisationMark | None:
-        """Nobody needs one."""
+        """No mark is needed."""
         return None
 
     def no_mark_because(self, _leader_epoch: int) -> str:
-        """Nobody needs one."""
+        """No mark is needed."""
         return ""
 
     def out_of_charge(self) -> str:

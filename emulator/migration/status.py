@@ -29,12 +29,12 @@ class Waits:
     """All current reasons to wait; returns which are new."""
 
     def __init__(self) -> None:
-        self._standing: dict[tuple[Why, str], Waiting] = {}
+        self._reasons: dict[tuple[Why, str], Waiting] = {}
 
     @property
     def reasons(self) -> tuple[Waiting, ...]:
         """The reasons in the order in which they were given."""
-        return tuple(self._standing.values())
+        return tuple(self._reasons.values())
 
     @property
     def own_fault(self) -> str:
@@ -49,20 +49,20 @@ class Waits:
     @property
     def over(self) -> str:
         """The first one that ends with the epoch of this leader; empty without one."""
-        found = (one.reason for one in self._standing.values() if one.reason.next_epoch)
+        found = (one.reason for one in self._reasons.values() if one.reason.next_epoch)
         return next((reason.text for reason in found), "")
 
     def _first(self, kinds: AbstractSet[Why]) -> str:
-        found = (one.reason for one in self._standing.values() if one.reason.why in kinds)
+        found = (one.reason for one in self._reasons.values() if one.reason.why in kinds)
         return next((reason.text for reason in found), "")
 
     def clear(self) -> None:
         """Remove all reasons."""
-        self._standing.clear()
+        self._reasons.clear()
 
-    def stand(self, reasons: Iterable[Reason], now_ms: int) -> list[Effect]:
+    def set_reasons(self, reasons: Iterable[Reason], now_ms: int) -> list[Effect]:
         """Set all current reasons; a reason that was there before keeps its time."""
-        before, self._standing = self._standing, {}
+        before, self._reasons = self._reasons, {}
         effects: list[Effect] = []
         for reason in reasons:
             key = (reason.why, reason.subject)
@@ -70,7 +70,7 @@ class Waits:
             if known is None:
                 fields: dict[str, object] = {"why": reason.why.value, "text": reason.text}
                 effects.append(Log("error" if reason.fatal else "info", "waiting", fields))
-            self._standing[key] = Waiting(reason, now_ms if known is None else known.since_ms)
+            self._reasons[key] = Waiting(reason, now_ms if known is None else known.since_ms)
         return effects
 
 
@@ -117,10 +117,10 @@ _NOT_IN_CHARGE: Final = {
 
 
 def phase_of(image: Image, state: State, authority: Authority) -> str:
-    """The phase, named as in Kafka's operations guide, of a controller that may speak.
+    """The phase, named as in Kafka's operations guide, of a controller that may answer.
 
-    claiming, refused, deposed, finalising: it may not, so what its log says is not the state of the
-    cluster.
+    claiming, refused, deposed, finalising: the controller may not answer, so its log does not show
+    the state of the cluster.
     hybrid: active, with brokers in ZooKeeper mode; dual write: every broker is in KRaft mode, and
     ZooKeeper is still written.
     """

@@ -2,7 +2,7 @@
 
 The version of a partition's state znode is the partition epoch of ZooKeeper mode. Brokers know the
 epochs of the log, and after a rollback they refuse lower ones for ever. So a state is written as
-often as its partition epoch moved, also if it says the same and in one multi, and every write
+often as its partition epoch moved, also if its data is the same and in one multi, and every write
 leaves the version at the partition epoch or above it.
 
 Source: KIP-866 "Dual Metadata Writes"; KRaftMigrationZkWriter.handleTopicsDelta, Kafka 3.9.

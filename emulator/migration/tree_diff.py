@@ -29,7 +29,7 @@ class Difference(msgspec.Struct, frozen=True):
     ``unjudged``: the config of a broker of which the image has passwords alone, which cannot be
     compared without ``password.encoder.secret``.
     ``version``: the state of a partition is right, but its version is below the partition epoch;
-    where the image is known both numbers are told. ``ahead``: see :func:`ahead`.
+    where the image is known both numbers are given. ``ahead``: see :func:`ahead`.
     """
 
     path: str
@@ -77,9 +77,9 @@ def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Diffe
 def ahead(tree: Tree, image: Image) -> Iterator[Difference]:
     """List the states of partitions that are as the image has them, with a version above its epoch.
 
-    Nobody planned such a version, and no comparison changes it: brokers take a higher epoch than
-    they know. But the leader keeps the one of the image, and a ZooKeeper-mode controller that takes
-    the version for it refuses the leader's changes.
+    No write was planned to make such a version, and no comparison changes it: brokers take a higher
+    epoch than they know. But the leader keeps the one of the image, and a ZooKeeper-mode
+    controller that takes the version for it refuses the leader's changes.
     """
     for topic in image.topics.values():
         for index, partition in topic.partitions.items():

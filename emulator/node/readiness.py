@@ -58,7 +58,7 @@ def _own_reasons(node: Node, now_ms: int) -> list[str]:
     """Why this follower could not take the lead now."""
     raft = node.raft
     found = []
-    if not raft.held.may_stand:
+    if not raft.held.may_be_elected:
         found.append(f"voter-state is {raft.held.holding.value}: records may be missing here")
     since = raft.caught_up_ms
     if since is None:

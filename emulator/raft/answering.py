@@ -57,7 +57,7 @@ class Answering:
             case m.FetchSnapshotRequest():
                 response = piece = fetch_snapshot.fetch_snapshot(member.replica, request, version)
                 if fetch_snapshot.is_served(piece):
-                    member.election.progress.heard(request.replica_id, now_ms)
+                    member.election.progress.note_contact(request.replica_id, now_ms)
             case m.DescribeQuorumRequest():
                 response = describe_quorum.describe_quorum(member, request, version, now_ms)
             case m.VoteRequest():
@@ -72,7 +72,7 @@ class Answering:
         return not isinstance(request, _ONLY_ASK)
 
     def wake(self, now_ms: int) -> None:
-        """Wake all Fetches that wait: who leads, or who may be told what, is another."""
+        """Wake all Fetches that wait: the leader, or what observers may read, has changed."""
         self.moved = False
         self._ready += self._fetches.wake(now_ms)
 

@@ -1,14 +1,14 @@
-"""The elections of one voter: when it stands, whom it votes for, when it gives its leadership up.
+"""The elections of one voter: when it becomes a candidate, its votes, when it resigns as leader.
 
 The states and their changes are ``quorum_state``'s. This machine decides them: events and the time
-come in as calls, requests to other voters go out as ``Ask``. ``changed`` says that the content of
+come in as calls, requests to other voters go out as ``Ask``. ``changed`` means that the content of
 ``quorum-state`` must be durable before any of them, and before any answer, is sent.
 
 Differences from Kafka 3.9, which all only refuse more: requests that name a node outside the voters
 change nothing; an epoch far above the own one is taken over from answers alone, since one request
 with the last epoch that there is would end all elections; a voter that may have lost what it
-acknowledged does not help to elect one without it (``voter_state``); and nobody leads or stands
-while a sync of its disk does not end.
+acknowledged does not help to elect one without it (``voter_state``); and no voter is leader
+or candidate while a sync of its disk does not end.
 
 Source: KafkaRaftClient, QuorumState, LeaderState, CandidateState, Kafka 3.9; KIP-595.
 """
@@ -30,8 +30,8 @@ from emulator.raft.voter_state import Held
 from emulator.seam import Log
 
 JUMP_MAX: Final = 2**16
-"""A request may name an epoch so far above the own one: an election each second for 18 hours. Who
-is further behind learns the epoch from the answers to its own requests."""
+"""A request may name an epoch so far above the own one: an election each second for 18 hours. A
+voter that is further behind learns the epoch from the answers to its own requests."""
 ANSWERED_MAX: Final = 2**31 - 2**24
 """The answer of a voter may name any epoch up to this one. Above it there is still one for an
 election each second for half a year."""
@@ -39,7 +39,7 @@ EPOCH_LAST: Final = 2**31 - 1
 LATE_MS: Final = 50
 """A turn that comes so late after it was due follows a long step of this node, or a pause."""
 YIELDS: Final = 4
-"""Election timeouts that one waits who lets others stand first: each of them may stand twice."""
+"""Election timeouts that a voter waits to let others be candidates first, twice each."""
 _BACKOFF_BASE_MS = 100
 _DOUBLINGS_MAX = 10
 
@@ -49,7 +49,7 @@ class QuorumElection:
 
     Args:
         config: identity and voters.
-        quorum: the state; changed by nobody else.
+        quorum: the state; only this object changes it.
         rng: source of the random times.
         log_end: the end of the own log, all of which is durable when it is used in a vote.
         held: whether this voter still has all that it acknowledged.
@@ -71,7 +71,7 @@ class QuorumElection:
         self.asks: list[Ask] = []
         self.log: list[Log] = []
         self.granting: set[int] = set()
-        """Who voted for us in this epoch."""
+        """Voters that voted for this node in this epoch."""
         self.progress = Progress((), 0)
         """Of the other voters, while this node leads."""
         self._others = frozenset(config.voters) - {config.node_id}
@@ -80,7 +80,7 @@ class QuorumElection:
         self._log_end = log_end
         self._refusing: set[int] = set()
         self._silent: set[int] = set()
-        """Who did not answer a request in this epoch, though it may be asked again."""
+        """Voters that did not answer a request in this epoch, though they may be asked again."""
         self._backing_off = False
         self._rounds = 0
         """Elections in a row that this node did not win."""
@@ -89,16 +89,16 @@ class QuorumElection:
         self._again: dict[int, int] = {}
         """Voter -> when to repeat a request that got no answer."""
         self.yielded_ms = 0
-        """How much longer it waits, to let others stand first, when a leader has resigned."""
+        """How much longer this node waits after a resignation: others are candidates first."""
         self._leaving = False
         self._first: Sequence[int] = ()
-        """Who is to be the successor, whoever has the longest log."""
+        """The preferred successors, whichever voter has the longest log."""
         self._compared = False
-        """Whether a leader has told since the start what is committed."""
+        """Whether a leader has sent its high watermark since the start."""
         self._was_late = False
         self._syncing_since_ms: int | None = None
         self._waited_in = -1
-        """The last epoch in which it was said why this node does not stand."""
+        """The last epoch in which it was logged why this node is no candidate."""
 
     @property
     def majority(self) -> int:
@@ -107,7 +107,7 @@ class QuorumElection:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``tick`` is due; None in a quorum of one, which has nobody to wait for."""
+        """When ``tick`` is due; None in a quorum of one, which waits for no other voter."""
         if not self._others:
             return None
         lost_ms = self._lost_ms if self.quorum.is_leader else None
@@ -118,21 +118,21 @@ class QuorumElection:
     def start(self, now_ms: int) -> None:
         """Begin in the state that the disk holds; a quorum of one elects itself at once."""
         if not self._others:
-            self._stand(now_ms)
+            self._start_candidacy(now_ms)
         elif self.quorum.state is VoterState.FOLLOWER:
             self._timer_ms = now_ms + self._times.fetch_ms
         else:
             self._timer_ms = self._election_timeout(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Stand, back off, repeat requests, or resign, as is due."""
+        """Become a candidate, back off, repeat requests, or resign, as is due."""
         for node_id in [each for each, due_ms in self._again.items() if due_ms <= now_ms]:
             del self._again[node_id]
             self._repeat(node_id)
         if self.quorum.is_leader and self._others and self._lost_ms <= now_ms:
             silent = self._lost_ms == self._check_quorum_ms
             no_majority = "no majority of the voters has fetched: resigning"
-            self._say("warning", no_majority if silent else "the disk does not answer: resigning")
+            self._log("warning", no_majority if silent else "the disk does not answer: resigning")
             self.resign(now_ms)
         if self._timer_ms is None or self._timer_ms > now_ms:
             return
@@ -147,7 +147,7 @@ class QuorumElection:
             case VoterState.FOLLOWER if self._late(now_ms):
                 self._timer_ms = now_ms + self._times.fetch_ms // 4
             case _:
-                self._stand(now_ms)
+                self._start_candidacy(now_ms)
 
     def _late(self, now_ms: int) -> bool:
         """Whether an answer may be there unread, as this turn is late; not twice in a row."""
@@ -162,15 +162,15 @@ class QuorumElection:
             self._timer_ms = now_ms + self._times.fetch_ms
 
     def leader_committed(self, high_watermark: int) -> None:
-        """The leader that is followed told what is committed; -1 if it does not know it."""
+        """The leader that is followed sent its high watermark; -1 if it does not know it."""
         lacks = not self._compared and high_watermark > self._log_end().offset
         self.held = self.held.followed(self.quorum.epoch, high_watermark, lacks=lacks)
         self._compared = self._compared or high_watermark > 0
 
     def voter_lost(self, voter_id: int, offset: int, acknowledged: int) -> None:
-        """A voter that we lead fetches from below what it had acknowledged: say its name."""
+        """A voter that we lead fetches from below what it had acknowledged: log its id."""
         text = "a voter has lost records: its disk was emptied, or an old copy took its place"
-        self._say("error", text, voter=voter_id, has=offset, acknowledged=acknowledged)
+        self._log("error", text, voter=voter_id, has=offset, acknowledged=acknowledged)
 
     def disk_late(self, since_ms: int | None) -> None:
         """Since when the sync of the log that is under way has not ended; None if there is none."""
@@ -221,7 +221,7 @@ class QuorumElection:
         if lost and self._refusing and not self._backing_off:
             self._back_off(now_ms)
 
-    # What others say about epochs.
+    # Epochs that other voters name.
 
     def epoch_named(
         self, epoch: int, leader_id: int, now_ms: int, *, answered: bool = False
@@ -234,7 +234,7 @@ class QuorumElection:
         if epoch < quorum.epoch or (leader_id != NONE and leader_id not in self.config.voters):
             return
         if epoch - quorum.epoch > JUMP_MAX and not (answered and epoch <= ANSWERED_MAX):
-            self._say("warning", "an epoch far above the own one is not taken over", named=epoch)
+            self._log("warning", "an epoch far above the own one is not taken over", named=epoch)
             return
         if leader_id == self.config.node_id:
             if epoch > quorum.epoch:
@@ -245,16 +245,16 @@ class QuorumElection:
             self._timer_ms = now_ms + self._times.fetch_ms
             self._rounds = 0
         elif epoch > quorum.epoch:
-            # Who is about to stand goes on waiting: else one whose log is too short, and who stands
-            # again and again, would keep all others from it.
+            # The election timeout runs on: else a voter whose log is too short, and that is a
+            # candidate again and again, would keep all others from being one.
             waiting_ms = None if quorum.is_leader else self._timer_ms
             self._leave_epoch(now_ms, lambda: quorum.to_unattached(epoch))
             self._timer_ms = waiting_ms or self._timer_ms
         elif leader_id not in {NONE, quorum.leader_id}:
-            self._say("error", "another leader is named for this epoch", named=leader_id)
+            self._log("error", "another leader is named for this epoch", named=leader_id)
 
     def ended(self, leader_id: int, epoch: int, successors: Sequence[int], now_ms: int) -> None:
-        """The leader resigned (EndQuorumEpoch): stand by one's place among the successors."""
+        """The leader resigned (EndQuorumEpoch): become a candidate, by the order of successors."""
         self.epoch_named(epoch, leader_id, now_ms)
         quorum = self.quorum
         following = quorum.state is VoterState.FOLLOWER and quorum.leader_id == leader_id
@@ -280,7 +280,7 @@ class QuorumElection:
     # Leadership.
 
     def resign(self, now_ms: int, first: Sequence[int] = ()) -> None:
-        """Give leadership up and tell the others, the best successor first, ``first`` before it."""
+        """Resign as leader and send it to the others, best successor first, ``first`` before it."""
         if not self.quorum.is_leader:
             return
         self._first = first
@@ -291,7 +291,7 @@ class QuorumElection:
             self._repeat(node_id)
 
     def leave(self, now_ms: int, first: Sequence[int] = ()) -> None:
-        """Begin to stop: resign if leader, and stand no more."""
+        """Begin to stop: resign if leader, and be no candidate any more."""
         self._leaving = True
         self.resign(now_ms, first)
         self._timer_ms = None
@@ -306,7 +306,7 @@ class QuorumElection:
 
     @property
     def _lost_ms(self) -> int:
-        """When a leader that nothing more is heard of, by others or its disk, has to resign."""
+        """When a leader without contact to a majority or its disk has to resign."""
         lost_ms = self._check_quorum_ms
         if self._syncing_since_ms is not None:
             lost_ms = min(lost_ms, self._syncing_since_ms + self._times.check_quorum_ms)
@@ -315,15 +315,15 @@ class QuorumElection:
     def _election_timeout(self, now_ms: int) -> int:
         return now_ms + self._times.election_ms + self._rng.randrange(self._times.election_ms)
 
-    def _stand(self, now_ms: int) -> None:
+    def _start_candidacy(self, now_ms: int) -> None:
         if self._leaving:
             self._timer_ms = None
             return
         why = self._hindrance
         if why is not None and self._waited_in != self.quorum.epoch:
             self._waited_in = self.quorum.epoch
-            self._say("warning", why)
-        # The end of the log is told to others only when it is durable.
+            self._log("warning", why)
+        # The end of the log is sent to others only when it is durable.
         if why is not None or self._syncing_since_ms is not None:
             self._timer_ms = self._election_timeout(now_ms)
             return
@@ -349,7 +349,7 @@ class QuorumElection:
         self._begin_epoch(now_ms)
 
     def _begin_epoch(self, now_ms: int) -> None:
-        """Tell those that do not fetch who leads; repeated, as one of them may have restarted."""
+        """Send BeginQuorumEpoch to voters that do not fetch; again, as one may have restarted."""
         every_ms = self._times.fetch_ms // 2
         self._timer_ms = now_ms + every_ms if self._others else None
         for node_id in sorted(self._others):
@@ -384,12 +384,12 @@ class QuorumElection:
             self.granting = set()
         self._timer_ms = None if self._leaving else self._election_timeout(now_ms)
         self._changed()
-        self._say("info", "election state")
+        self._log("info", "election state")
 
     def _changed(self) -> None:
         self.changed = True
 
-    def _say(self, level: str, event: str, **more: object) -> None:
+    def _log(self, level: str, event: str, **more: object) -> None:
         fields: dict[str, object] = {
             "state": self.quorum.state.value,
             "epoch": self.quorum.epoch,

@@ -10,15 +10,15 @@ exists: if a crash lost a record that an observer already has, a different recor
 that offset, and a real broker cannot take back what it published. This has no disadvantage:
 observers may publish only records below the high watermark, which is the same offset.
 
-While ZooKeeper has not confirmed that it follows this log, observers are told nothing
+While ZooKeeper has not confirmed that it follows this log, observers get nothing
 (:class:`Serving`): the partition's answer is BROKER_NOT_AVAILABLE with the observer's own epoch and
-no leader, after which one of Kafka 3.4 to 3.9 waits and asks again. The fetch is parked first, so
-that it is served as soon as it may be. Not in Kafka, where the quorum alone decides.
+no leader, after which an observer of Kafka 3.4 to 3.9 waits and asks again. The fetch is parked
+first, so that it is served as soon as it may be. Not in Kafka, where the quorum alone decides.
 
 The sizes that a consumer sets (MinBytes 0, PartitionMaxBytes 0) are ignored; the answer is
 whole batches within MaxBytes, and at least one.
 
-A Fetch that waits is woken as :mod:`emulator.raft.waiting` says, and then answered with the state
+A Fetch that waits is woken as in :mod:`emulator.raft.waiting`, and then answered with the state
 of that moment. Woken ones that get the same are given the same object, so that it is encoded once.
 """
 
@@ -51,7 +51,7 @@ class Fetches:
 
     Args:
         replica: what is served.
-        voter_fetched: told of each valid Fetch of another voter.
+        voter_fetched: called for each valid Fetch of another voter.
     """
 
     def __init__(self, replica: Replica, voter_fetched: VoterFetched) -> None:
@@ -76,7 +76,7 @@ class Fetches:
             return Reply(ticket, response)
         asked = request.topics[0].partitions[0]
         observer = self._replica.observers.of(_key(request, asked))
-        known = None if observer is None else observer.told_high_watermark
+        known = None if observer is None else observer.sent_high_watermark
         if known is None:
             known = self._replica.high_watermark
         parked = Parked(ticket, request, version, asked.fetch_offset, known)
@@ -85,7 +85,7 @@ class Fetches:
         return None
 
     def wake(self, now_ms: int) -> list[Reply]:
-        """Wake every parked fetch: the epoch, the leader, or who may be told what has changed."""
+        """Wake every parked fetch: the epoch, leader, or what observers may read has changed."""
         self._waiting.wake()
         return self._woken_replies(now_ms)
 
@@ -135,7 +135,7 @@ class Fetches:
             return self._response(version, where=where)
         key, has_all = _key(request, asked), offset >= durable_end
         if self._is_voter(request):
-            # One that commits something is told so at once, not after the wait.
+            # A Fetch that moves the high watermark is answered at once, not after the wait.
             moved = self._voter_fetched(key[0], offset, now_ms)
             waits = may_wait and has_all and not moved
             return None if waits else self._served(request, offset, version)
@@ -143,11 +143,11 @@ class Fetches:
         if key[0] >= 0:
             observer = replica.observers.fetched(key, offset, durable_end, now_ms)
             # With several voters more may have been committed since the last answer to it.
-            has_all &= observer.told_high_watermark in {None, replica.high_watermark}
+            has_all &= observer.sent_high_watermark in {None, replica.high_watermark}
         if may_wait and (has_all or self._waiting.rests(offset, now_ms)):
             return None
         if observer is not None:
-            observer.told_high_watermark = replica.high_watermark
+            observer.sent_high_watermark = replica.high_watermark
         return self._served(request, offset, version)
 
     def _served(self, request: m.FetchRequest, offset: int, version: int) -> m.FetchResponse:

@@ -33,7 +33,7 @@ from wire.batch import HEADER_BYTES, batch_crc_holds, batch_header
 from wire.errors import DecodeError, ErrorCode, named
 
 LOOKING_MS: Final = 100
-"""Pause between questions who leads."""
+"""Pause between requests that look for the leader."""
 REFUSED_MS: Final = 1_000
 """Pause after an answer that no repetition changes soon; at most half of the fetch timeout."""
 SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024
@@ -54,7 +54,7 @@ class _Loading:
     """A snapshot of one node, as far as it is here.
 
     A snapshot of one id differs from node to node, but never changes on one. ``size`` is what the
-    node said with the first piece, 0 before. ``offered``: the leader of this epoch named it; an
+    node sent with the first piece, 0 before. ``offered``: the leader of this epoch named it; an
     epoch that ends takes this back, and keeps the pieces.
     """
 
@@ -70,7 +70,7 @@ class Following:
 
     Args:
         replica: the log and the snapshots; changed by the answers.
-        election: the state of the voter; learns what answers say about it.
+        election: the state of the voter; takes the epochs that answers name.
         rng: whom to ask while no leader is known.
     """
 
@@ -80,8 +80,8 @@ class Following:
         self.contradicted = False
         """The leader lacks what is committed here: the node stops."""
         self.caught_up_ms: int | None = None
-        """When everything was durable here last that the leader had just told to be committed."""
-        self._told = False
+        """When the durable log last reached the high watermark that the leader had just sent."""
+        self._answered = False
         """Whether the leader has answered a Fetch since the last one was sent."""
         self._replica = replica
         self._election = election
@@ -124,9 +124,9 @@ class Following:
         if deadline_ms is None or deadline_ms > now_ms:
             return None
         replica = self._replica
-        if self._told and replica.caught_up:
+        if self._answered and replica.caught_up:
             self.caught_up_ms = now_ms
-        self._told = False
+        self._answered = False
         quorum, config = replica.quorum, replica.config
         leader_id = quorum.leader_id
         node_id = self._rng.choice(self._others) if leader_id == NONE else leader_id
@@ -212,7 +212,7 @@ class Following:
             if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
                 self._named = SnapshotId(snapshot.end_offset, snapshot.epoch)
             return self._in_contact(now_ms)
-        self._told = True
+        self._answered = True
         if diverging.epoch >= 0 and diverging.end_offset >= 0:
             return self._truncate(LogEnd(diverging.epoch, diverging.end_offset), now_ms)
         if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
@@ -233,8 +233,8 @@ class Following:
         replica.appended_bytes += sum(len(batch.data) for batch in batches)
         replica.leader_committed(found.high_watermark)
         if not batches and replica.high_watermark == committed:
-            # A leader with nothing to tell waits before it says so; one that does not is not asked
-            # in a loop.
+            # A leader without new records waits before it answers; a leader that does not wait is
+            # not asked in a loop.
             self._due_ms = max(now_ms, self._asked_ms + replica.config.times.retry_ms)
         return [*effects, *replica.log.flush()]
 
@@ -359,7 +359,7 @@ class Following:
     def _install(self, snapshot: SnapshotId, data: bytes, now_ms: int) -> list[Effect]:
         """The snapshot is complete: write it, outside the event loop; nothing is taken meanwhile.
 
-        This voter goes on to answer, and does not stand: its log is about to be another.
+        This voter goes on to answer, and is no candidate: its log is about to be replaced.
         """
         self._loading = None
         path = layout.snapshot_path(snapshot)

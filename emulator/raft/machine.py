@@ -117,7 +117,7 @@ class Raft:
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything is here that is committed, as the leader of this epoch said last."""
+        """Whether the log here reaches the newest high watermark of the leader of this epoch."""
         return self._replica.caught_up
 
     @property
@@ -127,7 +127,7 @@ class Raft:
 
     @property
     def caught_up_ms(self) -> int | None:
-        """When this follower last had all that its leader said to be committed; None: never yet."""
+        """When this follower last reached the high watermark of its leader; None: never yet."""
         return self._member.following.caught_up_ms
 
     @property
@@ -154,13 +154,13 @@ class Raft:
         return self._replica.keep(offset)
 
     def serve(self, serving: Serving, now_ms: int) -> None:
-        """Decide what observers may be told; parked fetches are answered by it from now on."""
+        """Decide what observers may read; parked fetches are answered by it from now on."""
         if serving is not self._replica.serving:
             self._replica.serving = serving
             self._answering.wake(now_ms)
 
     def yield_to_others(self, yields: bool) -> None:
-        """Let other voters stand first when a leader has resigned, or no longer."""
+        """Whether other voters become candidates first when a leader has resigned."""
         times = self.config.times
         self._member.election.yielded_ms = YIELDS * times.election_ms if yields else 0
 
@@ -345,9 +345,9 @@ class Raft:
         return self._settle(now_ms)
 
     def resign(self, now_ms: int, first: Sequence[int] = ()) -> list[Effect]:
-        """Give leadership up, if there are others who may lead; they are told.
+        """Resign as leader, if other voters may lead; they get EndQuorumEpoch.
 
-        ``first``: who should stand at once; without them the one with the longest log.
+        ``first``: voters to become candidates at once; if empty, the one with the longest log.
         """
         self._member.election.resign(now_ms, first)
         return self._settle(now_ms)

@@ -53,7 +53,7 @@ class Member:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``tick`` is due; never in a quorum of one, which leads and asks nobody."""
+        """When ``tick`` is due; never in a quorum of one, which leads and asks no other voter."""
         if self.alone:
             return None
         return earlier(self.election.deadline_ms, self.following.deadline_ms)
@@ -69,7 +69,7 @@ class Member:
         return asks
 
     def settle(self, now_ms: int) -> tuple[bool, list[Effect]]:
-        """Write what changed and ask what is due; also tells whether the election state changed."""
+        """Write what changed, send due requests; also return whether the election state changed."""
         replica, election = self.replica, self.election
         changed, election.changed = election.changed, False
         effects: list[Effect] = []
@@ -89,7 +89,7 @@ class Member:
         return changed, effects
 
     def _write_state(self) -> list[Effect]:
-        """Write ``quorum-state``; who resigns changes nothing in it, and its disk may hang."""
+        """Write ``quorum-state`` if it changed; not at a resignation, when the disk may hang."""
         wanted = self.replica.quorum.render()
         if wanted == self._quorum_state:
             return []

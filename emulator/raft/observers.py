@@ -18,7 +18,7 @@ class Observer:
     """One replica that is not a voter. Timestamps are milliseconds since the Unix epoch.
 
     ``last_caught_up_ms`` is when its log last reached the end of ours, -1 if never.
-    ``told_high_watermark`` is that of the last answer to it, None before the first.
+    ``sent_high_watermark`` is that of the last answer to it, None before the first.
     """
 
     replica_id: int
@@ -27,7 +27,7 @@ class Observer:
     last_fetch_ms: int
     last_caught_up_ms: int = -1
     leader_end_at_fetch: int = -1
-    told_high_watermark: int | None = None
+    sent_high_watermark: int | None = None
 
 
 class Observers:
@@ -53,7 +53,7 @@ class Observers:
     ) -> Observer:
         """Record a valid fetch: the replica has everything below ``offset``.
 
-        Who fetched longest ago is forgotten for it if there are too many.
+        If there are too many, the observer that fetched longest ago is forgotten for it.
         """
         observer = self._observers.pop(key, None)
         if observer is None:
@@ -77,7 +77,7 @@ class Observers:
             yield self._observers[key]
 
     def _drop(self, now_ms: int, most: int) -> None:
-        """Forget those that are gone, and who fetched longest ago until ``most`` are left."""
+        """Forget observers that are gone, and the longest silent ones until ``most`` are left."""
         while self._observers:
             key, oldest = next(iter(self._observers.items()))
             if oldest.last_fetch_ms + OBSERVER_SESSION_MS >= now_ms and len(self) <= most:

@@ -15,7 +15,7 @@ UNKNOWN_END = -1
 class VoterProgress:
     """One other voter. Times are milliseconds since the Unix epoch, -1 for never.
 
-    ``end_offset``: everything below is durable there, as far as its last Fetch says.
+    ``end_offset``: everything below is durable there, by its last Fetch.
     """
 
     end_offset: int = UNKNOWN_END
@@ -29,7 +29,7 @@ class Progress:
 
     Args:
         others: ids of the other voters.
-        now_ms: when the epoch began; until they fetch, voters count as heard from then.
+        now_ms: when the epoch began; until they fetch, it counts as their last contact.
     """
 
     def __init__(self, others: Iterable[int], now_ms: int) -> None:
@@ -47,9 +47,9 @@ class Progress:
         voter.leader_end_at_fetch = leader_end_offset
         voter.end_offset = offset
         voter.last_fetch_ms = now_ms
-        self.heard(voter_id, now_ms)
+        self.note_contact(voter_id, now_ms)
 
-    def heard(self, voter_id: int, now_ms: int) -> None:
+    def note_contact(self, voter_id: int, now_ms: int) -> None:
         """Note that a replica fetches records, or a snapshot; observers do not count."""
         if voter_id in self._contact_ms:
             self._contact_ms[voter_id] = now_ms
@@ -68,7 +68,7 @@ class Progress:
         return ends[len(ends) // 2]
 
     def majority_contact_ms(self) -> int | None:
-        """Until when a majority, the leader among them, was heard from; None in a quorum of one."""
+        """The last contact with a majority, leader included; None in a quorum of one."""
         needed = (len(self.voters) + 1) // 2
         if needed == 0:
             return None

@@ -18,7 +18,7 @@ Such data is rewritten, to a new file that replaces the segment, before anything
 In a quorum of several voters batches come from other nodes too, whose groups are not the groups
 that were synced here: there a valid batch after the damage proves nothing. ``recovery-point`` is
 written every few seconds instead, and the end behind it is truncated. A follower whose log is being
-replaced by a snapshot has said so in that file: it begins at the snapshot.
+replaced by a snapshot has recorded this in that file: the log begins at the snapshot.
 
 Source: LogSegment.recover, KafkaMetadataLog.apply (Kafka 3.9), which truncate in every case.
 """

@@ -37,7 +37,7 @@ class RecoveryPointFile:
         """What was known to be committed when the file was written last."""
         self._log = log
         self._alone = alone
-        self._says = found
+        self._on_disk = found
         self.due_ms: float = math.inf if alone else 0
         """When the file is old; never with one voter."""
 
@@ -67,7 +67,7 @@ class RecoveryPointFile:
         # A leader may know more to be committed than its own disk has.
         committed = 0 if self._alone else min(committed_end, durable)
         point = RecoveryPoint(durable, committed, replacing)
-        if point == self._says:
+        if point == self._on_disk:
             return []
-        self._says, self.committed = point, committed
+        self._on_disk, self.committed = point, committed
         return [ReplaceFile(layout.RECOVERY_POINT, layout.render_recovery_point(*point))]

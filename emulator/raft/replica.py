@@ -22,7 +22,7 @@ UNKNOWN = -1
 
 
 class Serving(Enum):
-    """What observers, who follow this log and are no voters, may be told; decided outside Raft."""
+    """What observers, which follow this log and are no voters, may read; decided outside Raft."""
 
     ALL = "all"
     NOTHING = "nothing"
@@ -62,7 +62,7 @@ class Replica:
     outrun: bool = False
     """The leader has named a snapshot and no records since: what is here was committed long ago."""
     _leader_committed: int = UNKNOWN
-    """What the leader of this epoch said is committed, as far as our log follows its own."""
+    """The high watermark that the leader of this epoch sent, as far as our log follows its own."""
 
     def __post_init__(self) -> None:
         """What a snapshot holds is committed, and what was known to be before the restart."""
@@ -87,7 +87,7 @@ class Replica:
             self.high_watermark, self.outrun = UNKNOWN, False
 
     def leader_committed(self, high_watermark: int) -> None:
-        """The leader that is followed says what is committed; -1 says nothing."""
+        """Take the high watermark of the leader that is followed; -1: the leader knows none."""
         self.outrun = False
         self._leader_committed = max(self._leader_committed, high_watermark)
         self.follow_leader()
@@ -98,10 +98,10 @@ class Replica:
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything is here that the leader of this epoch said to be committed.
+        """Whether the log here reaches the high watermark that the leader of this epoch sent.
 
-        It says so when a record of its own epoch is: then nothing older that was is missing. A
-        leader knows it by itself, then too.
+        A leader sends one when a record of its own epoch is committed: then no older committed
+        record is missing. A leader itself is caught up from then on.
         """
         if self.quorum.is_leader:
             return self.high_watermark > UNKNOWN
@@ -137,7 +137,7 @@ class Replica:
         return replica_id != self.config.node_id and replica_id in self.config.voters
 
     def withholds(self, replica_id: int) -> bool:
-        """Whether a replica is told nothing. Voters are: without them nothing is committed."""
+        """Whether a replica gets nothing. Voters get all: without them nothing is committed."""
         return self.serving is Serving.NOTHING and not self.other_voter(replica_id)
 
     def wrong_cluster(self, cluster_id: str | None) -> bool:
@@ -219,7 +219,7 @@ class Replica:
     def keep(self, offset: int | None) -> list[Effect]:
         """Keep the log from ``offset`` on; what only an earlier limit kept goes at once.
 
-        Without a limit it goes with the next snapshot: who leads no more may lead again.
+        Without a limit it goes with the next snapshot: a node that leads no more may lead again.
         """
         before, self.keep_from = self.keep_from, offset
         return [] if offset is None or offset == before else self.trim()

@@ -96,13 +96,13 @@ class Snapshotting:
             "bytes": len(data),
             "why": why,
         }
-        said = Log(
+        line = Log(
             "warning", "snapshot not written: the log is kept, and it is tried again", fields
         )
         replica = self._replica
         if replica.snapshots.data(snapshot) is not None or snapshot == replica.installing:
-            return [said]  # the leader's, loaded meanwhile
-        return [said, DeleteFile(layout.snapshot_path(snapshot))]
+            return [line]  # the leader's, loaded meanwhile
+        return [line, DeleteFile(layout.snapshot_path(snapshot))]
 
     def _overtaken(self, snapshot: SnapshotId) -> bool:
         """Whether the leader's snapshot was loaded meanwhile, and goes as far or further."""

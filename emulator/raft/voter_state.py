@@ -2,14 +2,14 @@
 
 A majority that elects is safe only if each voter in it has all that it acknowledged. An empty log
 is right on a voter of a new quorum, and wrong on one whose disk was lost; the log alone cannot tell
-which. So a file says it. It is replaced, never deleted, since a deletion is not synced.
+which. So a file records it. The file is replaced, never deleted, since a deletion is not synced.
 
-| content | written | votes for | stands |
+| content | written | votes for | may be candidate |
 |---|---|---|---|
 | ``new`` | by ``format --new-quorum``; when all that was here is truncated | as Raft | yes |
 | ``whole`` | before the first record here is acknowledged | as Raft | yes |
-| ``unknown`` | when a start finds an empty log without ``new`` | nobody | no |
-| ``behind`` | when the first leader after a start tells that more is committed | who has it | no |
+| ``unknown`` | when a start finds an empty log without ``new`` | no voter | no |
+| ``behind`` | when the first leader since the start has more | candidates that have it | no |
 
 No file means ``whole`` if there is a log. ``behind`` holds the leader's epoch and the end offset of
 what is committed: a log has that if it ends in that epoch or a later one, and not below the offset.
@@ -46,7 +46,7 @@ class Holding(enum.Enum):
     WHOLE = "whole"
     UNKNOWN = "unknown"
     BEHIND = "behind"
-    """Not all; a leader told how far a log must reach to have the rest."""
+    """Not all; a leader has sent how far a log must reach to have the rest."""
 
 
 _WAITING: Final = {
@@ -69,13 +69,13 @@ class Held(NamedTuple):
     least: LogEnd = LogEnd(0, 0)
 
     @property
-    def may_stand(self) -> bool:
+    def may_be_elected(self) -> bool:
         """Whether this voter may be elected by those whose log is not longer."""
         return self.hindrance is None
 
     @property
     def hindrance(self) -> str | None:
-        """Why this voter does not stand; None if it does."""
+        """Why this voter may not be a candidate; None if it may."""
         return _WAITING.get(self.holding)
 
     def may_elect(self, end: LogEnd) -> bool:
@@ -89,12 +89,12 @@ class Held(NamedTuple):
                 return True
 
     def followed(self, epoch: int, high_watermark: int, *, lacks: bool) -> Held:
-        """A leader of this epoch told what is committed.
+        """A leader of this epoch sent its high watermark.
 
         Args:
             epoch: the leader's.
             high_watermark: everything below is committed; -1 if the leader does not know it.
-            lacks: it is the first that was told since the start, and not all of it is here.
+            lacks: it is the first since the start, and our log does not reach it.
 
         >>> Held(Holding.UNKNOWN).followed(3, 10, lacks=True)
         Held(holding=<Holding.BEHIND: 'behind'>, least=LogEnd(epoch=3, offset=10))
@@ -108,10 +108,10 @@ class Held(NamedTuple):
 
         Args:
             empty: no record is durable here.
-            caught_up: all is durable here that a leader told to be committed, and its log goes on
-                where ours ends.
+            caught_up: the durable log reaches the high watermark that a leader sent, and the
+                leader's log goes on where ours ends.
         """
-        if self.may_stand:
+        if self.may_be_elected:
             return Held(Holding.NEW if empty else Holding.WHOLE)
         return Held(Holding.WHOLE) if caught_up and not empty else self
 

@@ -134,7 +134,7 @@ def _epoch_error(replica: Replica, epoch: int, replica_id: int) -> ErrorCode:
 def _may_lead(replica: Replica, leader_id: int, epoch: int) -> bool:
     """Whether a voter may lead an epoch that is not below ours.
 
-    This node itself leads only where it knows so: the other voters tell it in their answers that
+    This node itself leads only where it knows so: the other voters name in their answers that
     it led an epoch which its disk has lost, never in requests.
     """
     known = replica.quorum.leader_id if epoch == replica.quorum.epoch else NONE

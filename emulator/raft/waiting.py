@@ -1,8 +1,8 @@
 """The Fetches that wait: for something new, or until their time is up.
 
 Voters are woken by whatever is new, observers at their pace (:class:`ObserverPace`); all are
-woken when the epoch, the leader or the right to speak changes. Woken ones are taken a few per step,
-oldest first.
+woken when the epoch, the leader or what observers may read changes. Woken ones are taken a few per
+step, oldest first.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from emulator.raft.config import WOKEN_PER_STEP_MAX
 from wire import messages as m
 
 PAUSE_US_PER_OBSERVER: Final = 250
-"""Three or four times what one answer costs: telling 200 observers takes a third of the time."""
+"""Three or four times what one answer costs: to answer 200 observers takes a third of the time."""
 PAUSE_MS_MAX: Final = 50
 """An observer learns of a change at most this much later; a lease of a broker is 9 s."""
 
 
 class ObserverPace:
-    """When observers whose Fetch waits are told what is new: at once, or gathered for a while.
+    """When waiting Fetches of observers are answered with news: at once, or after a pause.
 
     Each committed change is news for every observer, and each answer is a request of its own: with
     200 observers, 50 changes a second would be 10,000 answers a second. So after the observers were
-    told, they rest for a time that grows with their number, and what becomes known meanwhile is
-    told at its end, in one answer each. A few observers never rest, and neither do those who missed
-    the last telling: only what is newer than that is gathered. Voters are told at once, always.
+    answered, they rest for a time that grows with their number. What is new meanwhile is sent at
+    the end of that time, in one answer each. A few observers never rest, and neither do those that
+    missed the last round of answers: only what is newer than that is gathered. Voters are always
+    answered at once.
 
     Kafka has no such pause. There the leader gathers appended records for 25 ms before it writes
     them (``controller.quorum.append.linger.ms``), and callers wait for that too.
@@ -41,38 +42,38 @@ class ObserverPace:
 
     def __init__(self) -> None:
         self._rests_until_ms = 0
-        self._told_end = 0
+        self._answered_end = 0
         self._news = False
 
     @property
     def due_ms(self) -> int | None:
-        """When those who wait are to be told; None while there is nothing new."""
+        """When waiting observers are to be answered; None while there is nothing new."""
         return self._rests_until_ms if self._news else None
 
     def news(self) -> None:
-        """More is durable, or committed, than the observers were told last."""
+        """More is durable, or committed, than the observers got last."""
         self._news = True
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether those who wait are to be told now."""
+        """Whether waiting observers are to be answered now."""
         return self._news and self._rests_until_ms <= now_ms
 
-    def told(self, observers: int, end_offset: int, now_ms: int) -> None:
-        """All who waited are told now.
+    def answered(self, observers: int, end_offset: int, now_ms: int) -> None:
+        """All waiting observers are answered now.
 
         Args:
             observers: how many they are.
-            end_offset: everything below is durable, and told.
+            end_offset: everything below is durable, and in the answers.
             now_ms: the time.
         """
         pause_ms = min(PAUSE_MS_MAX, observers * PAUSE_US_PER_OBSERVER // 1000)
         self._rests_until_ms = now_ms + pause_ms
-        self._told_end = end_offset
+        self._answered_end = end_offset
         self._news = False
 
     def rests(self, offset: int, now_ms: int) -> bool:
-        """Whether a Fetch at an offset must wait for the next telling, whatever there is for it."""
-        return self._news and now_ms < self._rests_until_ms and offset >= self._told_end
+        """Whether a Fetch at an offset must wait for the next round of answers, even with news."""
+        return self._news and now_ms < self._rests_until_ms and offset >= self._answered_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class _FetchLine:
         return taken
 
     def take(self, wanted: Callable[[Parked], bool]) -> list[Parked]:
-        """Those who are wanted, oldest first."""
+        """Remove and return the wanted Fetches, oldest first."""
         taken: list[Parked] = []
         left: list[tuple[int, int, Parked]] = []
         for entry in sorted(self._heap):
@@ -139,7 +140,7 @@ class WaitingFetches:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``tick`` is due: at once (0) while woken ones are left; None if nobody waits."""
+        """When ``tick`` is due: at once (0) while woken ones are left; None if no Fetch waits."""
         if self._woken:
             return 0
         return earlier(self._voters.deadline_ms, self._observers_ms())
@@ -168,17 +169,17 @@ class WaitingFetches:
         self.tick(end_offset, high_watermark, now_ms)
 
     def tick(self, end_offset: int, high_watermark: int, now_ms: int) -> None:
-        """Wake those whose time is up, and observers if they may be told what is new."""
+        """Wake Fetches whose time is up, and those of observers when news is due."""
         for line in (self._voters, self._observers):
             self._woken.extend(line.take_late(now_ms))
         if self._pace.is_due(now_ms):
             behind = self._observers.take(
                 lambda one: one.offset < end_offset or one.high_watermark != high_watermark
             )
-            self._pace.told(len(behind), end_offset, now_ms)
+            self._pace.answered(len(behind), end_offset, now_ms)
             self._woken.extend(behind)
 
     def take(self) -> list[Parked]:
-        """Some of those who are woken; the rest is for the next call."""
+        """Some of the woken Fetches; the rest is for the next call."""
         count = min(len(self._woken), WOKEN_PER_STEP_MAX)
         return [self._woken.popleft() for _ in range(count)]

@@ -1,9 +1,9 @@
 """What to do about a damaged folder of one of several voters, which has acknowledged what it held.
 
-The only voter may start without records, or without the file that names its vote: nobody else has
-them. One of several that did so could vote twice in one epoch, or elect a leader without what is
-committed. The others have everything, so it gets it from them, and votes for nobody before
-(``voter_state.py``).
+The only voter may start without records, or without the file that names its vote: no other voter
+has them. One of several voters that did so could vote twice in one epoch, or elect a leader without
+what is committed. The others have everything, so it gets the log from them, and votes for no voter
+before (``voter_state.py``).
 """
 
 from __future__ import annotations

@@ -58,9 +58,9 @@ class _RecordingSide(ZooKeeperSide):
 
     seen: list[tuple[ControlRequest, ControlResponse]]
 
-    def told(self, request: ControlRequest, now_ms: int) -> ControlResponse:
+    def take_control_request(self, request: ControlRequest, now_ms: int) -> ControlResponse:
         """See BrokerSide."""
-        response = super().told(request, now_ms)
+        response = super().take_control_request(request, now_ms)
         self.seen.append((request, response))
         return response
 

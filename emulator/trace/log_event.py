@@ -17,7 +17,7 @@ class LogEvent:
     """
 
     event_id: str
-    """What programs look for, in lower_snake_case; it stays when the text is said better."""
+    """What programs look for, in lower_snake_case; it stays when the text is improved."""
     levels: str
     """Those that it is written with, from the lowest on, separated by a comma and a blank."""
     text: str

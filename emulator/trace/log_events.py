@@ -1,6 +1,6 @@
 """One declaration per log line; the logger gives each line its ``event_id`` from here.
 
-Programs look for the id: the text of a line may be said better at any time. Names are Kafka's,
+Programs look for the id: the text of a line may be improved at any time. Names are Kafka's,
 ZooKeeper's and Raft's where they have one. A test holds this table and the source equal.
 """
 

@@ -148,7 +148,7 @@ _DUAL_WRITE: Final = (
     ),
 )
 
-_TELLING: Final = (
+_PROPAGATION: Final = (
     LogEvent(
         "broker_unreachable",
         "warning",
@@ -215,5 +215,5 @@ _TELLING: Final = (
     ),
 )
 
-MIGRATION_LOG_EVENTS: Final = _ZOOKEEPER + _COPY + _DUAL_WRITE + _TELLING
+MIGRATION_LOG_EVENTS: Final = _ZOOKEEPER + _COPY + _DUAL_WRITE + _PROPAGATION
 """In the order declared."""

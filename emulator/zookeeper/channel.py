@@ -46,7 +46,7 @@ class Channel:
         now_ms: the clock.
         limit: learns which sizes of requests the server takes, and the line in time.
 
-    ``timeout_ms``: of the session; set when the server has told it.
+    ``timeout_ms``: of the session; set by the answer of the server.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Channel:
         """The same, or when a part of its answer arrived."""
         self._arrived = 0
         """Bytes of the incomplete frame when it was last seen to grow."""
-        self._heard = False
+        self._has_received = False
         self._fired: list[WatchFired] = []
 
     @property
@@ -78,17 +78,17 @@ class Channel:
         return len(self._in_flight)
 
     @property
-    def heard(self) -> bool:
+    def has_received(self) -> bool:
         """Whether the server has sent anything."""
-        return self._heard
+        return self._has_received
 
     @property
     def deadline_ms(self) -> int:
         """When a ping is due, or the connection is to be given up."""
-        heard_ms = self.last_received_ms
+        received_ms = self.last_received_ms
         if self._in_flight:
-            heard_ms = min(heard_ms, self._progress_ms)
-        return min(self.last_sent_ms + self.timeout_ms // 3, heard_ms + self._patience_ms)
+            received_ms = min(received_ms, self._progress_ms)
+        return min(self.last_sent_ms + self.timeout_ms // 3, received_ms + self._patience_ms)
 
     @property
     def _patience_ms(self) -> int:
@@ -143,9 +143,9 @@ class Channel:
             JuteError: an impossible length.
         """
         self.last_received_ms = now_ms
-        if not self._heard and data[:2] == _TLS_ALERT:
+        if not self._has_received and data[:2] == _TLS_ALERT:
             raise JuteError("the server speaks TLS at this port: zookeeper.ssl.client.enable=true")
-        self._heard = True
+        self._has_received = True
         buffer = self._buffer
         buffer += data
         at = 0
@@ -172,7 +172,7 @@ class Channel:
         """Match one reply with its request; None for pings and watches.
 
         Raises:
-            JuteError: a reply without a request, or one that says that the session has ended: the
+            JuteError: a reply without a request, or one that reports an ended session: the
                 connection is then unusable and everything in flight is in doubt.
         """
         xid, zxid, error = jute.reply_header(frame)

@@ -369,7 +369,9 @@ class ZkClient:
         if self._phase is Phase.CLOSING:
             return effects + self._end()
         was_ready = self._phase is Phase.READY
-        if self._phase is Phase.HANDSHAKE and not (close or channel.heard or self._security.tls):
+        if self._phase is Phase.HANDSHAKE and not (
+            close or channel.has_received or self._security.tls
+        ):
             why += mute(self._last_zxid)
         fields: dict[str, object] = {"server": self.server, "why": why, "in_doubt": lost_count}
         down = self.servers.down

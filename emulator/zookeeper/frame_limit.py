@@ -3,7 +3,7 @@
 On a slow line the time that a request takes may limit it further: ``time_limit``.
 
 A server closes the connection, without an answer, when a request is longer than its
-``jute.maxbuffer``, which it tells nobody. So the limit begins at :data:`BEGIN_BYTES`, half of
+``jute.maxbuffer``, which no client can read. So the limit begins at :data:`BEGIN_BYTES`, half of
 ZooKeeper's default. Two connections in a row that the server closes with a large request unanswered
 halve it: one may have another cause; four if such a request was answered before. After that one is
 enough, until a request of half the limit is answered. An answer to a request about as large as the
@@ -118,7 +118,7 @@ class FrameLimit:
         return self._refused is not None and size >= self._refused
 
     def _as_large_as_suspect(self, size: int) -> bool:
-        """Whether what became of a request says something about those that are suspected."""
+        """Whether the outcome of a request is evidence about the suspected size."""
         return size * 4 >= self._suspect * 3
 
     def _raise(self) -> None:

@@ -72,16 +72,16 @@ class DigestMd5:
         Raises:
             SaslError: it offers no realm or nonce, or neither ``auth`` nor ``md5-sess``.
         """
-        said = directives(challenge)
-        nonce = said.get("nonce")
+        offered = directives(challenge)
+        nonce = offered.get("nonce")
         if not nonce:
             raise SaslError("the challenge has no nonce")
-        if said.get("algorithm", "").lower() != "md5-sess":
-            raise SaslError(f"algorithm {said.get('algorithm')!r}, expected 'md5-sess'")
-        if "auth" not in re.split(r"[\s,]+", said.get("qop", "auth").lower()):
-            raise SaslError(f"qop {said['qop']!r}, expected 'auth'")
-        realm = said.get("realm", "")
-        utf8 = said.get("charset", "").lower() == "utf-8"
+        if offered.get("algorithm", "").lower() != "md5-sess":
+            raise SaslError(f"algorithm {offered.get('algorithm')!r}, expected 'md5-sess'")
+        if "auth" not in re.split(r"[\s,]+", offered.get("qop", "auth").lower()):
+            raise SaslError(f"qop {offered['qop']!r}, expected 'auth'")
+        realm = offered.get("realm", "")
+        utf8 = offered.get("charset", "").lower() == "utf-8"
         secret = hashlib.md5(  # noqa: S324 - the mechanism is made of it
             b":".join(_narrow(part, utf8=utf8) for part in (self._username, realm, self._password))
         ).digest()

@@ -8,7 +8,7 @@ quarter. A ZooKeeper that stood still for a while looks the same; afterwards ten
 the limit bring it back from its minimum.
 
 A request that holds one change only cannot be made smaller. After :data:`ROW` requests of its size
-that were given up in a row it is said to be too slow.
+that were given up in a row, requests of that size count as too slow.
 
 The time counts from the answer before, as requests follow each other on the line. The time of a
 large answer to a read is no sign that requests are slow.
@@ -21,7 +21,7 @@ from typing import Final
 BYTES_MIN: Final = 1_024
 """Nothing is concluded from shorter requests, and the limit never falls below it."""
 SLOW_BYTES_MIN: Final = 16 * 1024
-"""No shorter request is said to be too slow."""
+"""No shorter request counts as too slow."""
 ROW: Final = 3
 
 
@@ -75,8 +75,8 @@ class TimeLimit:
         return self._row >= ROW and size >= max(self._slow, SLOW_BYTES_MIN)
 
     def _halve(self, size: int) -> None:
-        # Those behind it were sent under the same limit, and one change may be longer: they say
-        # nothing of requests that are half as long.
+        # Those behind it were sent under the same limit, and one change may be longer: they
+        # show nothing about requests that are half as long.
         smaller = max(BYTES_MIN, min(self.bytes, size // 2))
         self.halved_count += smaller < self.bytes
         self.bytes = smaller

@@ -313,7 +313,7 @@ def complete(node: Node) -> bool:
     """Whether a voter holds what it acknowledged, as far as its disk says."""
     files = node.disk.files
     logs = [data for path, data in files.items() if path.endswith((".log", ".checkpoint"))]
-    return remembered(files.get(VOTER_STATE), empty=not any(logs)).may_stand
+    return remembered(files.get(VOTER_STATE), empty=not any(logs)).may_be_elected
 
 
 def epoch_on_disk(node: Node) -> int:

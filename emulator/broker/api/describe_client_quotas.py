@@ -67,7 +67,7 @@ def describe_client_quotas(
         if pace.over():
             yield
         if _selected(entity, request):
-            entries.append(_told(entity, quotas[entity]))
+            entries.append(_entry(entity, quotas[entity]))
     return Response(error_message=None, entries=entries)
 
 
@@ -78,7 +78,7 @@ def _key(wanted: m.DescribeClientQuotasRequest.ComponentData) -> EntityPart | st
     return EntityPart.of(kind, wanted.match)
 
 
-def _told(entity: Entity, quotas: Quotas) -> m.DescribeClientQuotasResponse.EntryData:
+def _entry(entity: Entity, quotas: Quotas) -> m.DescribeClientQuotasResponse.EntryData:
     return Response.EntryData(
         entity=[
             Response.EntityData(entity_type=one.type, entity_name=one.name_or_none)

@@ -1,7 +1,7 @@
 """DescribeConfigs (32): of topics, of this broker, of all brokers, of client metrics.
 
-What is told is what the controller's handler tells of a node, here of this broker; see there for
-the errors. This broker has no loggers: BROKER_LOGGER is INVALID_REQUEST.
+The answer holds what the controller's handler answers for a node, here for this broker; see there
+for the errors. This broker has no loggers: BROKER_LOGGER is INVALID_REQUEST.
 """
 
 from __future__ import annotations

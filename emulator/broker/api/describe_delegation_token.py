@@ -47,7 +47,7 @@ def describe_delegation_token(
     wanted = (
         None
         if owners is None
-        # No token belongs to a type with a colon: as text it would be somebody else's principal.
+        # No token belongs to a type with a colon: as text it would be another principal.
         else {
             f"{o.principal_type}:{o.principal_name}" for o in owners if ":" not in o.principal_type
         }

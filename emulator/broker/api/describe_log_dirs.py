@@ -4,7 +4,7 @@ Kafka: KafkaApis.handleDescribeLogDirsRequest, ReplicaManager.describeLogDirs (3
 
 CLUSTER_AUTHORIZATION_FAILED without DESCRIBE on the cluster: in the response from v3 on, below it
 there are no folders. Without topics every replica is listed. As no records are stored, all sizes
-and lags are 0; every replica is in the first folder. The size of the volume is not told (-1).
+and lags are 0; every replica is in the first folder. The size of the volume is not given (-1).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def refused(
 def describe_topic_partitions(
     cluster: KnownCluster, request: m.DescribeTopicPartitionsRequest, asked: Asked
 ) -> Slices[m.DescribeTopicPartitionsResponse]:
-    """Describe partitions up to the limit, and say where to go on."""
+    """Describe partitions up to the limit, with the cursor for the next request."""
     cursor = request.cursor
     begin = "" if cursor is None else cursor.topic_name
     everything = not request.topics
@@ -91,7 +91,7 @@ def _paged(
             hidden.append(name)
             continue
         if response.next_cursor is not None:
-            continue  # only who is hidden is of interest
+            continue  # only hidden topics are of interest
         if limit == 0:
             response.next_cursor = Response.Cursor(topic_name=name, partition_index=0)
             if everything:

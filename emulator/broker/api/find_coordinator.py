@@ -33,7 +33,7 @@ TRANSACTION: Final = 1
 SHARE: Final = 2
 BATCHES_SINCE: Final = 4
 SHARES_SINCE: Final = 6
-NOBODY: Final = KnownNode(-1, "", -1, None)
+NO_NODE: Final = KnownNode(-1, "", -1, None)
 HASH_MASK: Final = 2**32 - 1
 KEYS_IN_PART: Final = 500
 TEXTS_IN_PART: Final = 20
@@ -56,7 +56,7 @@ _TEXTS: Final = {
 
 class _Found(NamedTuple):
     code: ErrorCode
-    node: KnownNode = NOBODY
+    node: KnownNode = NO_NODE
     missing: str | None = None
     """An internal topic that does not exist yet."""
 
@@ -71,7 +71,7 @@ def refused(
             one.error_message = _TEXTS.get(code, text)
         return Response(coordinators=found)
     why = _TEXTS.get(code, text)
-    return Response(error_code=code, error_message=why, node_id=NOBODY.id, port=NOBODY.port)
+    return Response(error_code=code, error_message=why, node_id=NO_NODE.id, port=NO_NODE.port)
 
 
 def _pieces(request: m.FindCoordinatorRequest, version: int) -> Pieces | None:

@@ -41,7 +41,7 @@ _EPOCHS_SINCE: Final = 4
 def list_offsets(
     cluster: KnownCluster, request: m.ListOffsetsRequest, asked: Asked
 ) -> Slices[m.ListOffsetsResponse]:
-    """Say where the empty logs begin and end."""
+    """Answer where the empty logs begin and end."""
     caller = reading(cluster, request, asked)
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []

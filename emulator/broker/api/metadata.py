@@ -175,7 +175,7 @@ def _by_name(
     for name in names:
         internal = name in INTERNAL
         if not _may_see(caller, name):
-            # Whether it exists is not told.
+            # The answer does not show whether the topic exists.
             found.append(Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
             continue
         topic = cluster.topic(name)

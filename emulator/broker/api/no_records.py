@@ -56,7 +56,7 @@ def _produce(request: m.ProduceRequest, code: ErrorCode, text: str | None) -> m.
     kind = m.ProduceResponse
 
     def part(one: m.ProduceRequest.PartitionProduceData) -> Any:
-        # Without records it is six bytes of a request, and nobody waits for it.
+        # Without records it is six bytes of a request, and no client waits for it.
         why = text if one.records else None
         return kind.PartitionProduceResponse(
             index=one.index, error_code=code, base_offset=-1, error_message=why
@@ -324,7 +324,7 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
 def produce(
     _cluster: KnownCluster, request: m.ProduceRequest, _asked: Asked
 ) -> m.ProduceResponse | NoAnswer:
-    """Refuse it; who wants no answer has its connection closed, as Kafka's broker does."""
+    """Refuse it; the connection of a client that wants no answer is closed, as in Kafka."""
     return NoAnswer() if request.acks == 0 else _produce(request, CODE, WHY)
 
 

@@ -1,7 +1,7 @@
 """Committed changes that are not yet sent to ZooKeeper, and the units made of them.
 
 There are four positions of the log: ``target``, the newest stable image; ``planned``, the end of
-the last unit; ``confirmed``, what ZooKeeper is known to hold; and what brokers have been told,
+the last unit; ``confirmed``, what ZooKeeper is known to hold; and what was propagated to brokers,
 which is never beyond ``confirmed``. The changes between two positions are what the records touched,
 never the difference of two images.
 """
@@ -28,7 +28,7 @@ Noting: TypeAlias = Callable[[Tree, Iterable[Piece]], Iterator[Piece]]
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A unit is confirmed in ZooKeeper: brokers may now be told."""
+    """A unit is confirmed in ZooKeeper: its changes may now be propagated to brokers."""
 
     after: Image
     touched: Touched
@@ -55,14 +55,14 @@ class Backlog:
         self.confirmed = Position(-1, -1)
         self._base = self.confirmed
         self._pending = Touched()
-        self._untold = Touched()
+        self._unpropagated = Touched()
 
     def begin(self, image: Image, position: Position) -> None:
         """A claim succeeded: ZooKeeper holds what ``position`` says."""
         self.target = image
         self.planned = EMPTY
         self.confirmed = self._base = position
-        self._pending, self._untold = Touched(), Touched()
+        self._pending, self._unpropagated = Touched(), Touched()
 
     def add(self, delta: Delta) -> None:
         """A delta became stable."""
@@ -141,13 +141,13 @@ class Backlog:
         for unit in units:
             self._pending.merge(unit.touched)
 
-    def confirm(self, unit: Unit, *, tell: bool) -> Written | None:
-        """ZooKeeper holds the unit; if ``tell``, returns what brokers may be told."""
+    def confirm(self, unit: Unit, *, propagate: bool) -> Written | None:
+        """ZooKeeper holds the unit; if ``propagate``, returns what may be propagated to brokers."""
         self.confirmed = Position(unit.after.offset, unit.after.epoch)
-        self._untold.merge(unit.touched)
-        if not tell:
+        self._unpropagated.merge(unit.touched)
+        if not propagate:
             return None
-        touched, self._untold = self._untold, Touched()
+        touched, self._unpropagated = self._unpropagated, Touched()
         return Written(unit.after, touched, unit.first_offset, unit.last_offset)
 
     def _unit(self, base: Position, source: Iterable[Piece], begun_ns: int) -> Unit:

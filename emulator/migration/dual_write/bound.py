@@ -40,7 +40,7 @@ RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 5_000
 """Range of the advice to a caller that waited in vain; the maximum while nothing is confirmed."""
 STANDSTILL_MS: Final = 10_000
-"""When ZooKeeper has confirmed nothing for so long, it is said when the second bound is reached."""
+"""If ZooKeeper confirms nothing for so long, the time until the second bound is reported."""
 
 
 class Holder(Protocol):
@@ -118,7 +118,7 @@ class BoundStatus(msgspec.Struct, frozen=True):
 
 
 class Bound:
-    """Tells the controller how much it may append, after every step.
+    """Sets how much the controller may append, after every step.
 
     Args:
         controller: gets the limits.
@@ -128,7 +128,7 @@ class Bound:
     def __init__(self, controller: Holder, bounds: Bounds) -> None:
         self._controller = controller
         self.bounds = bounds
-        self._told = False
+        self._limits_set = False
         self._active = False
         self._after = -1
         self._hard_in_ms: int | None = None
@@ -189,7 +189,7 @@ class Bound:
         return sum(after) - sum(later)
 
     def apply(self, confirmed: int, lag: Lag, now_ms: int) -> list[Effect]:
-        """Tell the controller how much it may append.
+        """Set how much the controller may append.
 
         Args:
             confirmed: the offset in ZooKeeper.
@@ -197,12 +197,12 @@ class Bound:
             now_ms: the clock.
         """
         if not self._active or not self.bounds.any:
-            if self._told:
-                self._told = False
+            if self._limits_set:
+                self._limits_set = False
                 self._reset()
                 self._controller.hold(now_ms=now_ms)
             return []
-        self._told = True
+        self._limits_set = True
         before = self._blocked
         confirmed = max(confirmed, self._after)
         known, unknown = self._controller.changes_after(confirmed)
@@ -219,7 +219,7 @@ class Bound:
         retry_ms = self._retry_ms(confirmed, now_ms) if after[0] else 0
         others = OtherLimits(byte_room, hard_byte_room, self._age.reached, retry_ms)
         self._controller.hold(now_ms=now_ms, room=room, hard_room=hard_room, others=others)
-        return [] if before == after else self._tell()
+        return [] if before == after else self._log_change()
 
     def _reset(self) -> None:
         bounds = self.bounds
@@ -272,7 +272,7 @@ class Bound:
         left = share * max(self._records.count, 1)
         return min(max(round(left * waited_ms / done), RETRY_MS_MIN), RETRY_MS_MAX)
 
-    def _tell(self) -> list[Effect]:
+    def _log_change(self) -> list[Effect]:
         after = self.status
         fields: dict[str, object] = {
             "lag_records": after.counted_records,

@@ -81,7 +81,7 @@ class Comparison:
         return self.progress is Compared.DONE and not self.counts
 
     def fail(self, why: str) -> None:
-        """It will not end: somebody else leads, or the claim is lost."""
+        """The comparison cannot end: another node leads, or the claim is lost."""
         if not self.ended:
             self.progress, self.why = Compared.FAILED, why
         self._source = self._unit = None
@@ -133,7 +133,7 @@ class Comparison:
     def _note(self, one: Difference) -> None:
         """Note a difference once, even if the tree has to be read again.
 
-        A topic that is made anew is first deleted: the second says it better.
+        A topic that is created again is first deleted: the second difference replaces the first.
         """
         before = self._found.get(one.path)
         if before is not None:

@@ -1,4 +1,4 @@
-"""Changes confirmed in ZooKeeper: lag, durations, and the changes that brokers may be told."""
+"""Changes confirmed in ZooKeeper: lag, durations, and the changes to propagate to brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Confirmations:
     """Units in the order in which their last multi was confirmed.
 
     ``reconciled``: a comparison of the whole tree has been confirmed in this term; before that
-    nothing is told to brokers. ``records``: offsets confirmed since the process began.
+    nothing is propagated to brokers. ``records``: offsets confirmed since the process began.
     """
 
     def __init__(self, backlog: Backlog) -> None:
@@ -31,7 +31,7 @@ class Confirmations:
         self.delta_time_ms, self.snapshot_time_ms = Distribution(), Distribution()
 
     def restart(self, committed: int, confirmed: int, changes: int = 0, now_ms: int = 0) -> None:
-        """Begin or end a term: changes of an earlier term are not told any more.
+        """Begin or end a term: changes of an earlier term are not propagated any more.
 
         See ``Lag.restart``.
         """
@@ -53,12 +53,12 @@ class Confirmations:
             self.reconciled = True
         elif unit.ops_count:
             self.delta_time_ms.observe(duration_ms)
-        written = self._backlog.confirm(unit, tell=self.reconciled)
+        written = self._backlog.confirm(unit, propagate=self.reconciled)
         if written is not None:
             self._written.append(written)
         return RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp_ns)
 
     def take(self) -> list[Written]:
-        """Return the changes that brokers may be told, since the last call, oldest first."""
+        """Return the changes to propagate to brokers, since the last call, oldest first."""
         written, self._written = self._written, []
         return written

@@ -200,8 +200,8 @@ class Poison:
         if not self._skipped:
             return groups
         return [
-            (first, *(op for op in told if not self._skips(op.path)))
-            for first, *told in groups
+            (first, *(op for op in notifications if not self._skips(op.path)))
+            for first, *notifications in groups
             if not self._skips(first.path)
         ]
 

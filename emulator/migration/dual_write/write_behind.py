@@ -348,7 +348,7 @@ class WriteBehind:
     def _refused(self, refusal: Refused, now_ms: int) -> list[Effect]:
         """A data operation was refused and nothing is in flight."""
         self._settling.interrupt(self.mode)
-        self._untell()
+        self._take_back_units()
         before = frozenset(self.poison.skipped)
         if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
             skipped: list[Effect] = [e.log() for e in self.poison.skipped if e not in before]
@@ -357,13 +357,13 @@ class WriteBehind:
             self._settling.resume = Mode.RECONCILING
         return self._wait()
 
-    def _untell(self) -> None:
+    def _take_back_units(self) -> None:
         """Return unfinished units to the backlog: a reconcile covers them."""
         self._backlog.take_back(self.pipeline.clear())
 
     def _begin_reconcile(self, now_ms: int) -> list[Effect]:
         assert not self.pipeline.in_flight
-        self._untell()
+        self._take_back_units()
         self._enter(Mode.RECONCILING)
         self.reconcile_count += 1
         self._reading = Reading(self._zk, sorted(self.poison.not_empty))

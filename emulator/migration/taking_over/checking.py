@@ -110,7 +110,7 @@ class CheckTask(Task):
             return self._running(brokers, named, now_ms)
         whose = outcomes[len(recover.WHOSE) - 1]
         if (other := recover.other_cluster(whose, self._attempt.cluster_id)) is not None:
-            # No other reason is told: all of it is about somebody else's brokers.
+            # No other reason is reported: all others are about the brokers of another cluster.
             self.guards_passed = False
             self.result = Missing((other,))
             return []
@@ -119,9 +119,9 @@ class CheckTask(Task):
             self._reasons.append(found)
         else:
             of = self._attempt
-            self._reasons += claim.guard(found, of.image, of.log, of.who)
+            self._reasons += claim.guard(found, of.image, of.log, of.claimer)
             self.guards_passed = not self._reasons
-            if self.guards_passed and claim.already_ours(found, of.who):
+            if self.guards_passed and claim.already_ours(found, of.claimer):
                 # The claim was applied although its answer was lost: the copy checks the tree
                 # itself.
                 self.result = Done()
@@ -141,8 +141,8 @@ class CheckTask(Task):
             return self._read_all(now_ms)
         if earlier.topics != _names(named):
             return self._read_all(now_ms)
-        told = {Why.NO_BROKERS.value, *alive}
-        kept = [one for one in earlier.result.reasons if not told & {one.why.value, one.subject}]
+        renewed = {Why.NO_BROKERS.value, *alive}
+        kept = [one for one in earlier.result.reasons if not renewed & {one.why.value, one.subject}]
         # The reading knew more of a broker than that it runs.
         known = {(one.why, one.subject): one for one in earlier.result.reasons}
         missing = [known.get((one.why, one.subject), one) for one in missing]

@@ -123,22 +123,22 @@ def _repair(path: str) -> str:
     )
 
 
-def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason]:
+def guard(found: Found, image: Image, log: LogView, claimer: Claimer) -> list[Reason]:
     """The reasons why a claim would do damage; empty: it may be made, or kept.
 
     Args:
         found: the four znodes in ZooKeeper.
         image: the newest stable image.
         log: our log.
-        who: this controller.
+        claimer: this controller.
     """
     if own.rolled_back(found.own):
         return [_rolled_back(found)]
-    if not already_ours(found, who) and (held := _held(found, who)) is not None:
+    if not already_ours(found, claimer) and (held := _held(found, claimer)) is not None:
         return [held]
     if image.migration_state == MigrationState.MIGRATION:
-        broken = continuity.broken(found.migration, found.own, log, witnessed=who.witnessed)
-        return [*broken, *_taken_over(found, who)]
+        broken = continuity.broken(found.migration, found.own, log, witnessed=claimer.witnessed)
+        return [*broken, *_taken_over(found, claimer)]
     offset = found.migration.kraft_metadata_offset
     if offset > 0:
         return [
@@ -167,30 +167,30 @@ def _rolled_back(found: Found) -> Reason:
     )
 
 
-def _held(found: Found, who: Claimer) -> Reason | None:
+def _held(found: Found, claimer: Claimer) -> Reason | None:
     """Refuse if another KRaft controller holds the claim in an epoch not below ours."""
     holder = found.controller
     if holder is None:
-        return _deleted() if who.stopped else _claimed_last(found, who)
-    if holder.kraft_epoch < who.kraft_epoch + who.stopped:
+        return _deleted() if claimer.stopped else _claimed_last(found, claimer)
+    if holder.kraft_epoch < claimer.kraft_epoch + claimer.stopped:
         return None
     text = (
         f"{controller.PATH} is held by KRaft controller {holder.broker_id} in epoch "
-        f"{holder.kraft_epoch}, which is not below ours ({who.kraft_epoch}): "
+        f"{holder.kraft_epoch}, which is not below ours ({claimer.kraft_epoch}): "
     )
-    same_epoch = (holder.broker_id, holder.kraft_epoch) == (who.node_id, who.kraft_epoch)
+    same_epoch = (holder.broker_id, holder.kraft_epoch) == (claimer.node_id, claimer.kraft_epoch)
     if same_epoch and found.own is None:
         text += (
             f"but {own.PATH}, which says which process made this claim, does not exist: it was "
             "deleted since. If no other process with our id runs, restart this controller: it "
             "claims again in its next epoch"
         )
-    elif same_epoch and _raised_since(found, who):
+    elif same_epoch and _raised_since(found, claimer):
         text += (
             f"this process has claimed, and {controller.EPOCH_PATH} was raised before it saw the "
             "answer. Restart this controller: it claims again in its next epoch"
         )
-    elif holder.broker_id == who.node_id:
+    elif holder.broker_id == claimer.node_id:
         text += (
             "another process with our id has claimed the cluster, so this folder is a clone, was "
             f"restored from a backup, or was formatted again: {WAY_OUT}"
@@ -200,16 +200,18 @@ def _held(found: Found, who: Claimer) -> Reason | None:
     return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True, next_epoch=same_epoch)
 
 
-def _raised_since(found: Found, who: Claimer) -> bool:
+def _raised_since(found: Found, claimer: Claimer) -> bool:
     """Whether our own znode shows a claim of this process, in an earlier ZooKeeper epoch."""
     mine = found.own
     return (
-        mine is not None and mine.incarnation == who.incarnation and mine.zk_epoch != found.zk_epoch
+        mine is not None
+        and mine.incarnation == claimer.incarnation
+        and mine.zk_epoch != found.zk_epoch
     )
 
 
 def _deleted() -> Reason:
-    """Refuse to claim for a stopped controller what somebody has given free."""
+    """Refuse to claim for a stopped controller after ``/controller`` was deleted."""
     text = (
         f"{controller.PATH} does not exist: somebody has deleted it, as a rollback does. If there "
         "is none, start the controller: it claims the cluster again, and compares"
@@ -217,23 +219,24 @@ def _deleted() -> Reason:
     return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True)
 
 
-def _claimed_last(found: Found, who: Claimer) -> Reason | None:
-    """Refuse if nobody has claimed since another process did, in an epoch not below ours."""
+def _claimed_last(found: Found, claimer: Claimer) -> Reason | None:
+    """Refuse if another process made the last claim, in an epoch not below ours."""
     mine = found.own
-    if mine is None or not mine.incarnation or mine.incarnation == who.incarnation:
+    if mine is None or not mine.incarnation or mine.incarnation == claimer.incarnation:
         return None
     last = mine.zk_epoch == found.zk_epoch and mine.epoch_created in {-1, found.epoch_created}
-    if not last or mine.kraft_epoch < who.kraft_epoch:
+    if not last or mine.kraft_epoch < claimer.kraft_epoch:
         return None
     text = (
         f"KRaft controller {mine.node_id} made the last claim, in epoch {mine.kraft_epoch}, which "
-        f"is not below ours ({who.kraft_epoch}), and {controller.PATH} was deleted since: start "
-        f"the controller with the folder of that one; if it is gone for good, delete {own.PATH}"
+        f"is not below ours ({claimer.kraft_epoch}), and {controller.PATH} was deleted since: "
+        "start the controller with the folder of that one; if it is gone for good, "
+        f"delete {own.PATH}"
     )
     return Reason(Why.CONTROLLER_HELD, own.PATH, text, fatal=True)
 
 
-def _taken_over(found: Found, who: Claimer) -> list[Reason]:
+def _taken_over(found: Found, claimer: Claimer) -> list[Reason]:
     """Refuse when a ZooKeeper-mode controller was elected after our last claim (B07)."""
     holder = found.controller
     if holder is not None and holder.kraft_epoch >= 0:
@@ -253,48 +256,48 @@ def _taken_over(found: Found, who: Claimer) -> list[Reason]:
             controller.PATH,
             f"the cluster was rolled back: {controller.PATH} is held by {ruler} in ZooKeeper mode, "
             f"epoch {found.zk_epoch} (our last claim: {since}). Changes made there since then "
-            f"would be lost. {_AGAIN}" + (_keep_our_log(who) if forgotten else ""),
+            f"would be lost. {_AGAIN}" + (_keep_our_log(claimer) if forgotten else ""),
             fatal=True,
         )
     ]
 
 
-def _keep_our_log(who: Claimer) -> str:
+def _keep_our_log(claimer: Claimer) -> str:
     """The way out if ZooKeeper was set back, and the cluster was not rolled back."""
     return (
         ". If instead ZooKeeper was restored from a state before the migration, our log holds the "
         "newest metadata. To write it to ZooKeeper, whose later changes are then lost: stop the "
         f"controllers, write into {controller.EPOCH_PATH} the highest epoch that the brokers' logs "
         f"name, replace {controller.PATH} by a persistent znode with "
-        f"{controller.encode(who.node_id, 0, 0).decode()}, and start the controllers"
+        f"{controller.encode(claimer.node_id, 0, 0).decode()}, and start the controllers"
     )
 
 
-def already_ours(found: Found, who: Claimer) -> bool:
+def already_ours(found: Found, claimer: Claimer) -> bool:
     """Whether an earlier attempt of this same claim was applied although its answer was lost."""
     holder, mine = found.controller, found.own
     if holder is None or mine is None or not mine.incarnation:
         return False
-    claim = (who.node_id, who.kraft_epoch, found.zk_epoch, who.incarnation)
-    named = (holder.broker_id, holder.kraft_epoch) == (who.node_id, who.kraft_epoch)
+    claim = (claimer.node_id, claimer.kraft_epoch, found.zk_epoch, claimer.incarnation)
+    named = (holder.broker_id, holder.kraft_epoch) == (claimer.node_id, claimer.kraft_epoch)
     return named and own.of_term(mine) == claim and mine.sequence == 0
 
 
-def next_epoch(found: Found, who: Claimer) -> int:
+def next_epoch(found: Found, claimer: Claimer) -> int:
     """The epoch to claim with: above what brokers know, who refuse requests of an older one.
 
     ``/controller_epoch`` may have been set back by hand, or restored from a backup with our own
     znode. Brokers then know the epochs of the claims made since, and each term of our log made one
     at most, above the epoch of our last claim. ``/controller_epoch`` may show a higher one. Kafka's
     controllers in the quorum have claimed: no later than the last term that wrote ``/migration``,
-    so only later terms are added. Or somebody has raised it: all terms since our claim are added.
+    so only later terms are added. Or it was raised by hand: all terms since our claim are added.
     """
     last, mine = found.zk_epoch, found.own
     if mine is not None:
         written = max(mine.kraft_epoch, found.migration.kraft_controller_epoch)
         last = max(
-            mine.zk_epoch + _terms_between(mine.kraft_epoch, who.kraft_epoch),
-            found.zk_epoch + _terms_between(written, who.kraft_epoch),
+            mine.zk_epoch + _terms_between(mine.kraft_epoch, claimer.kraft_epoch),
+            found.zk_epoch + _terms_between(written, claimer.kraft_epoch),
         )
     return min(last + 1, controller.EPOCH_MAX)
 
@@ -303,32 +306,34 @@ def _terms_between(earlier: int, later: int) -> int:
     return max(0, later - max(0, earlier) - 1)
 
 
-def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
+def multi(found: Found, log: LogView, claimer: Claimer, now_ms: int) -> Multi:
     """The multi of the claim: atomic, at the versions found.
 
     It does not change the position. So our own znode keeps its position if the same multi wrote it
     and ``/migration``; else it takes the position of ``/migration``. It names the newest batch of
-    our log: until ZooKeeper has followed a record of this log, only this tells an old folder from
-    the one that claimed.
+    our log: until ZooKeeper has followed a record of this log, only this batch shows whether a
+    folder is an old copy or the one that claimed.
     """
-    zk_epoch = next_epoch(found, who)
+    zk_epoch = next_epoch(found, claimer)
     ops: list[ZkOp] = [
         SetData(controller.EPOCH_PATH, controller.encode_epoch(zk_epoch), found.epoch_version)
     ]
     if found.controller is not None:
         ops.append(Delete(controller.PATH, found.controller_version))
-    ops.append(Create(controller.PATH, controller.encode(who.node_id, who.kraft_epoch, now_ms)))
+    ops.append(
+        Create(controller.PATH, controller.encode(claimer.node_id, claimer.kraft_epoch, now_ms))
+    )
     mine = found.own if continuity.current(found.migration, found.own) else None
     offset, newest = found.migration.kraft_metadata_offset, log.high_watermark - 1
     state = own.OwnZnode(
-        node_id=who.node_id,
-        kraft_epoch=who.kraft_epoch,
+        node_id=claimer.node_id,
+        kraft_epoch=claimer.kraft_epoch,
         zk_epoch=zk_epoch,
         sequence=0,
         offset=offset,
         metadata_epoch=found.migration.kraft_metadata_epoch,
         part=0 if mine is None else mine.part,
-        incarnation=who.incarnation,
+        incarnation=claimer.incarnation,
         digest=log.digest_at(newest),
         log_offset=newest,
         epoch_created=found.epoch_created,
@@ -348,18 +353,18 @@ def refused(outcome: ZkFailed, sent: Multi) -> Reason:
     return Reason(Why.UNREADABLE, path, text)
 
 
-def claimed(found: Found, who: Claimer) -> tuple[Term, Counters, Position]:
+def claimed(found: Found, claimer: Claimer) -> tuple[Term, Counters, Position]:
     """The start of the chain, from the znodes read after the claim."""
-    said, mine = found.migration, found.own
+    written, mine = found.migration, found.own
     term = Term(
-        node_id=who.node_id,
-        kraft_epoch=who.kraft_epoch,
+        node_id=claimer.node_id,
+        kraft_epoch=claimer.kraft_epoch,
         zk_epoch=found.zk_epoch,
         epoch_version=found.epoch_version,
-        incarnation=who.incarnation,
+        incarnation=claimer.incarnation,
         log_offset=-1 if mine is None else mine.log_offset,
         epoch_created=found.epoch_created,
     )
     part = 0 if mine is None else mine.part
-    position = Position(said.kraft_metadata_offset, said.kraft_metadata_epoch, part)
+    position = Position(written.kraft_metadata_offset, written.kraft_metadata_epoch, part)
     return term, found.counters, position

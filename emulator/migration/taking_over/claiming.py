@@ -91,10 +91,10 @@ class ClaimTask(Task):
             self.result = Missing((found,))
             return []
         of = self._attempt
-        reasons = claim.guard(found, of.image, of.log, of.who)
+        reasons = claim.guard(found, of.image, of.log, of.claimer)
         self.guards_passed = not reasons
-        if claim.already_ours(found, of.who):
-            claimed = Claimed(*claim.claimed(found, of.who))
+        if claim.already_ours(found, of.claimer):
+            claimed = Claimed(*claim.claimed(found, of.claimer))
             self.result = Missing(tuple(reasons)) if reasons else claimed
             return []
         reasons += preconditions.unwritable(of.image, of.entities)
@@ -103,7 +103,7 @@ class ClaimTask(Task):
         if reasons:
             self.result = Missing(tuple(reasons))
             return []
-        self._claim = claim.multi(found, of.log, of.who, now_ms)
+        self._claim = claim.multi(found, of.log, of.claimer, now_ms)
         return self._ask((self._claim,), now_ms)
 
     def _after_multi(self, sent: Multi, outcome: ZkOutcome, now_ms: int) -> list[Effect]:

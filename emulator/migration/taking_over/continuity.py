@@ -7,8 +7,9 @@ changes that the other log has acknowledged.
 
 The controller's log is never trimmed beyond what ZooKeeper has confirmed (``Raft.keep_from``), so
 the batch to compare is in it. Of several voters one may have loaded a snapshot of the leader, and
-begins after that batch: what the majority holds, which has just committed a record of this leader,
-then stands for it, and the whole tree is compared. Not in Kafka, which compares nothing.
+its log begins after that batch. The majority has just committed a record of this leader: that
+proves the log instead of the batch, and the whole tree is compared. Not in Kafka, which
+compares nothing.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ class LogView(Protocol):
         """Digest of the batch that holds ``offset``; empty when the log does not hold it."""
 
 
-def current(said: migration.MigrationZnode, mine: own.OwnZnode | None) -> bool:
+def current(znode: migration.MigrationZnode, mine: own.OwnZnode | None) -> bool:
     """Whether the same multi wrote our own znode and ``/migration``."""
     if mine is None:
         return False
-    at = (said.kraft_metadata_offset, said.kraft_metadata_epoch)
+    at = (znode.kraft_metadata_offset, znode.kraft_metadata_epoch)
     return (mine.offset, mine.metadata_epoch) == at
 
 
 def broken(
-    said: migration.MigrationZnode,
+    znode: migration.MigrationZnode,
     mine: own.OwnZnode | None,
     log: LogView,
     *,
@@ -65,17 +66,17 @@ def broken(
     """Why our log is not the one that ZooKeeper follows; empty if it is not excluded.
 
     Args:
-        said: ``/migration``.
+        znode: ``/migration``.
         mine: our own znode. If another multi wrote it, it is compared as far back as the log goes:
             a Kafka controller may have written ``/migration`` since.
         log: our log.
         witnessed: whether a majority of several voters holds it.
     """
-    offset, epoch = said.kraft_metadata_offset, said.kraft_metadata_epoch
+    offset, epoch = znode.kraft_metadata_offset, znode.kraft_metadata_epoch
     if mine is None:
         return _compare(migration.PATH, offset, epoch, "", log)
     named = own.log_at(mine)
-    kept = current(said, mine) and not (witnessed and named[0] < log.log_start_offset)
+    kept = current(znode, mine) and not (witnessed and named[0] < log.log_start_offset)
     if kept and named == (offset, epoch):
         return _compare(migration.PATH, offset, epoch, mine.digest, log, kept=True)
     return [

@@ -69,10 +69,10 @@ class Conversations:
             now_ms: the clock.
         """
         zk, log, classes = self._zk, self._log, self._entities
-        who = self._settings.claimer(kraft_epoch)
+        claimer = self._settings.claimer(kraft_epoch)
         cluster_id = self._settings.cluster_id
         listener = self._settings.inter_broker_listener_name
-        attempt = Attempt(self._controller.stable, log, who, classes, cluster_id, listener)
+        attempt = Attempt(self._controller.stable, log, claimer, classes, cluster_id, listener)
         unfinished, self._unfinished = self._unfinished, None
         match state:
             case State.UNINITIALIZED:

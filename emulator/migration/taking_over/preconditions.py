@@ -104,7 +104,7 @@ def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[R
 def check_copy(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[Reason | None]:
     """Yield why a tree read after the claim cannot be copied, and None as :func:`check` does.
 
-    A broker that runs but is not registered continues to lead, and could not be told of another
+    A broker that runs but is not registered continues to lead, and could not be informed of another
     leader. A broker that is neither registered nor in ``/brokers/ids`` is no reason to wait: after
     the claim no ZooKeeper-mode controller can elect other leaders, so the copy does.
 
@@ -163,13 +163,13 @@ def unwritable(image: Image, entities: Entities = ENTITIES) -> list[Reason]:
 
 
 def unreachable(image: Image, listener: str | None) -> list[Reason]:
-    """Brokers in ZooKeeper mode that this controller could tell nothing.
+    """Brokers in ZooKeeper mode to which this controller could not connect.
 
-    A registration is refused without the listener, but by the configuration of who led then.
+    A registration without the listener is refused, but by the configuration of the leader then.
 
     Args:
         image: the newest stable image.
-        listener: ``inter.broker.listener.name``; None: brokers are told nothing.
+        listener: ``inter.broker.listener.name``; None: nothing is propagated to brokers.
     """
     return [
         Reason(

@@ -87,9 +87,9 @@ class PurgeTask(Task):
         except StopIteration:
             self.result = Done()
             self.due_ms = max(self.due_ms, now_ms + LOOK_MS_MIN)
-            return self._said()
+            return self._report()
 
-    def _said(self) -> list[Effect]:
+    def _report(self) -> list[Effect]:
         if self._failure is not None:
             return [Log("warning", "cannot purge notifications", {"why": self._failure})]
         return [Log("info", "notifications purged", {"count": self.purged})] if self.purged else []
@@ -157,8 +157,8 @@ class PurgeTask(Task):
 
 def _fast_ms(claim: NodeData) -> int:
     """By how much our clock was ahead of ZooKeeper's at the claim; it took some time itself."""
-    said = controller.try_parse(claim.data)
-    return 0 if said is None else max(0, said.timestamp_ms - claim.stat.ctime_ms)
+    znode = controller.try_parse(claim.data)
+    return 0 if znode is None else max(0, znode.timestamp_ms - claim.stat.ctime_ms)
 
 
 def _ours(prefix: str, names: Sequence[str]) -> list[str]:

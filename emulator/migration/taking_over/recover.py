@@ -1,6 +1,6 @@
 """Creates ZooKeeper's top-level znodes and ``/migration``, before anything else.
 
-Of several voters only the leader creates them, those that it does not find: who follows reads.
+Of several voters only the leader creates them, those that it does not find: a follower only reads.
 
 Source: ZkMigrationClient.getOrCreateMigrationRecoveryState, KafkaZkClient.createTopLevelPaths,
 Kafka 3.9: a controller with the migration flag writes these before any migration begins. Each may

@@ -71,9 +71,9 @@ class Task:
         self.unfinished = unfinished
         """A reading that was interrupted, with which the next task of the state goes on."""
         self.guards_passed: bool | None = None
-        """What the guards of the claim said; None: they were not asked."""
+        """Whether the guards of the claim passed; None: they were not asked."""
 
-    def guards_said(self, before: bool | None) -> bool | None:
+    def guards_result(self, before: bool | None) -> bool | None:
         """What is known of the guards now, after ``before``: a lost claim adds nothing to it."""
         lost = isinstance(self.result, Lost)
         return before if lost or self.guards_passed is None else self.guards_passed
@@ -184,11 +184,11 @@ class Attempt(msgspec.Struct, frozen=True):
 
     image: Image
     log: LogView
-    who: Claimer
+    claimer: Claimer
     entities: Entities
     cluster_id: str
     listener: str | None = None
-    """Where brokers are told changes; None: they are told nothing."""
+    """The listener of brokers for control requests; None: nothing is propagated to brokers."""
 
 
 def found_of(outcomes: Sequence[ZkOutcome]) -> claim.Found | Reason:
@@ -227,7 +227,7 @@ class GuardTask(Task):
             reasons.append(found)
         else:
             self.found = found
-            reasons += claim.guard(found, of.image, of.log, of.who)
+            reasons += claim.guard(found, of.image, of.log, of.claimer)
         self.guards_passed = not reasons
         self.result = Missing(tuple(reasons)) if reasons else Done()
         return []

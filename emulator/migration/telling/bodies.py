@@ -1,4 +1,4 @@
-"""Bodies of control requests, encoded once for all brokers that are told the same.
+"""Bodies of control requests, encoded once for all brokers that get the same.
 
 Requests of one change differ in the broker epoch alone, which has a fixed place and length.
 """
@@ -23,7 +23,7 @@ class _Encoded(msgspec.Struct, frozen=True):
     version: int
     body: bytes
 
-    def tells(self, version: int, request: ControlRequest) -> bool:
+    def matches(self, version: int, request: ControlRequest) -> bool:
         """Whether a request has this body but for the broker epoch."""
         own = self.request
         return (
@@ -44,7 +44,7 @@ class Bodies:
         self._newest: dict[int, _Encoded] = {}
 
     def forget(self) -> None:
-        """Keep nothing: nobody is told anything any more."""
+        """Keep nothing: no control request is sent any more."""
         self._newest.clear()
 
     def encode(self, header: RequestHeader, request: Any) -> bytes:
@@ -59,7 +59,7 @@ class Bodies:
         """
         at = broker_epoch_at(header.api_key, header.api_version)
         kept = self._newest.get(header.api_key)
-        if at is not None and kept is not None and kept.tells(header.api_version, request):
+        if at is not None and kept is not None and kept.matches(header.api_version, request):
             broker_epoch: int = request.broker_epoch
             epoch = broker_epoch.to_bytes(EPOCH_BYTES, "big", signed=True)
             body = kept.body[:at] + epoch + kept.body[at + EPOCH_BYTES :]

@@ -42,8 +42,8 @@ from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.replies import (
     StraySearch,
     cannot_look_for_strays,
+    logged_errors,
     pause_after,
-    told_errors,
 )
 from emulator.migration.telling.unreached import Unreached
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
@@ -136,7 +136,7 @@ class Channels:
         self._new_conn = new_conn
         self._lines: dict[int, _Line] = {}
         self._leaving: dict[int, _Line] = {}
-        """Brokers that are no peers now and owe an answer; nothing is sent to them."""
+        """Brokers that are no peers now and have not answered a request; they get no other one."""
         self._by_conn: dict[int, _Line] = {}
         self._caught_up: set[int] = set()
         self.shown: dict[int, m.MetadataResponse] = {}
@@ -170,16 +170,16 @@ class Channels:
 
     @property
     def caught_up(self) -> AbstractSet[int]:
-        """Brokers whose queue was dropped and who have answered since: tell them everything."""
+        """Brokers whose queue was dropped and that have answered since: they need everything."""
         return self._caught_up
 
     def cut(self, broker_id: int) -> bool:
-        """Whether only requests that tell the broker everything are put for it."""
+        """Whether only requests with everything are put for the broker."""
         line = self._lines.get(broker_id)
         return line is not None and line.cut
 
     def resume(self, broker_id: int) -> None:
-        """The broker is being told everything: requests are put for it again."""
+        """The broker is getting everything: requests are put for it again."""
         self._caught_up.discard(broker_id)
         line = self._lines.get(broker_id)
         if line is not None:
@@ -293,7 +293,7 @@ class Channels:
         return [Log("warning", text, {"broker": line.peer.broker_id, **about})]
 
     def _left(self, line: _Line) -> list[Effect]:
-        """Close the channel of a broker that is no peer, once it owes no answer."""
+        """Close the channel of a broker that is no peer, once it has answered all."""
         if line.channel.waiting_for_answer or self._leaving.get(line.peer.broker_id) is not line:
             return []
         del self._leaving[line.peer.broker_id]
@@ -321,7 +321,7 @@ class Channels:
         return effects
 
     def _turns(self, line: _Line, turns: list[Turn[Told]], now_ms: int) -> list[Effect]:
-        said: list[Effect] = []
+        effects: list[Effect] = []
         again: list[Told] = []
         for turn in turns:
             match turn:
@@ -336,9 +336,9 @@ class Channels:
                         self.error_count += 1
                         repeated, log = line.strays.failed(line.peer.broker_id, request)
                         again += repeated
-                        said.append(log)
+                        effects.append(log)
                     else:
-                        said += self._errors(line, request, response, now_ms)
+                        effects += self._errors(line, request, response, now_ms)
                         again += self._failed(line, request, response, now_ms)
                         again += line.strays.answered(request, response)
                     outcome = "error" if self.error_count > errors else "answered"
@@ -346,16 +346,16 @@ class Channels:
                 case Unanswered(ticket=request):
                     self.outcomes[api_of(request), "lost"] += 1
                     given_up = self._given_up(line, request)
-                    said += given_up
+                    effects += given_up
                     again += [] if given_up else [request]
                 case Broken(by, why):
                     self.reconnect_count += 1
                     self.error_count += by is EndedBy.NONSENSE
                     about: dict[str, object] = {"broker": line.peer.broker_id, "why": why}
-                    said.append(Log("debug", "connection to a broker lost", about))
+                    effects.append(Log("debug", "connection to a broker lost", about))
                     if by is EndedBy.REFUSAL and not line.refused:
                         line.refused = True
-                        said.append(Log("warning", "a broker refuses the login", about))
+                        effects.append(Log("warning", "a broker refuses the login", about))
                 case Opened():
                     line.refused = False
         if self._leaving.get(line.peer.broker_id) is line:
@@ -365,12 +365,12 @@ class Channels:
         broker_id = line.peer.broker_id
         if self._lines.get(broker_id) is line:
             at = HostPort(line.peer.host, line.peer.port)
-            said += self.unreached.follow(broker_id, at, turns, now_ms, line.outstanding)
+            effects += self.unreached.follow(broker_id, at, turns, now_ms, line.outstanding)
         if line.cut and not line.outstanding and broker_id not in self._caught_up:
             self._caught_up.add(broker_id)
             text = "broker answers control requests again; it gets FULL requests"
-            said.append(Log("info", text, {"broker": broker_id}))
-        return [*said, *self._effects(line, now_ms)]
+            effects.append(Log("info", text, {"broker": broker_id}))
+        return [*effects, *self._effects(line, now_ms)]
 
     def _failed(
         self, line: _Line, request: ControlRequest, response: object, now_ms: int
@@ -395,6 +395,6 @@ class Channels:
     ) -> list[Effect]:
         assert isinstance(response, ControlResponse), type(response)
         self.outdated.answered(line.peer.broker_id, request, response, now_ms)
-        logs, errors = told_errors(line.peer.broker_id, request, response)
+        logs, errors = logged_errors(line.peer.broker_id, request, response)
         self.error_count += errors
         return [*logs]

@@ -1,9 +1,9 @@
-"""Topics that a broker goes on showing after it was told everything.
+"""Topics that a broker goes on showing after it got everything.
 
 Brokers up to 3.6.0 merge an UpdateMetadata of type FULL into what they know: what it leaves out
-stays. So a topic that was deleted while a former controller could not tell a broker any more is
-shown by it until it starts again. Such a broker is asked what it shows, after everything else,
-and told of the deletion then.
+stays. So if a topic was deleted while a former controller could not propagate the deletion to
+a broker, that broker shows the topic until it starts again. Such a broker is asked what it shows,
+after everything else, and then gets the deletion.
 
 Source: ZkMetadataCache.updateMetadata, Kafka 3.4.1, 3.6.0 and 3.6.1 (KAFKA-15799). Kafka's
 controllers ask nothing.

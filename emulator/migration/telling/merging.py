@@ -11,8 +11,9 @@ by a newer one, and what is left is sent in this order:
    new replica, perhaps of a topic with another id. One exception goes ahead: the broker is the new
    leader of what is deleted, and only a leader deletes what is in remote storage.
 3. LeaderAndIsr. A broker ignores a state without a leader, so the one before it is sent as well.
-   One that leads again is first told who led in between: it must resign, or its coordinators would
-   not load what was written meanwhile. These rare states need a second request, or a third.
+   A broker that leads again first gets the leader in between: it must resign, or its
+   coordinators would not load what was written meanwhile. These rare states need a second
+   request, or a third.
 4. UpdateMetadata with the partitions that exist.
 
 Not merged are FULL requests and questions; one waits as it is, between what was put before and
@@ -101,7 +102,7 @@ class Later:
 
 
 class Merged:
-    """What several requests to one broker say together.
+    """The content of several requests to one broker.
 
     Args:
         broker_id: the broker.
@@ -175,7 +176,7 @@ class Merged:
     def _update(self, request: m.UpdateMetadataRequest) -> None:
         live = request.live_brokers
         if live is not self._live:
-            # A change of brokers is told without partitions; there, it may be the first to say so.
+            # A change of brokers comes without partitions; such a request may be the first with it.
             named = bool(request.topic_states)
             self._live_changed |= not named or self._live not in (None, live)
             self._live, self._live_ids = live, {one.id for one in live}
@@ -185,32 +186,32 @@ class Merged:
                 gone = state.leader == LEADER_DURING_DELETE
                 if gone:
                     self._updates.states.pop(key, None)
-                told = self._deleted if gone else self._updates
-                told.states[key] = state
-                told.topic_ids[topic.topic_name] = topic.topic_id
+                updates = self._deleted if gone else self._updates
+                updates.states[key] = state
+                updates.topic_ids[topic.topic_name] = topic.topic_id
 
     def _may_stop(self, key: _Key, leader_epoch: int) -> bool:
-        _, told = self._leaders.get(key, _NONE)
-        if not told:
+        _, queued = self._leaders.get(key, _NONE)
+        if not queued:
             return True
         if leader_epoch < 0:
-            return key not in self._stops or not self._has_come_to_lead(told)
-        return leader_epoch >= told[-1].leader_epoch
+            return key not in self._stops or not self._has_come_to_lead(queued)
+        return leader_epoch >= queued[-1].leader_epoch
 
     def _may_lead(self, key: _Key, topic_id: bytes, state: _LeaderState) -> bool:
-        known_id, told = self._leaders.get(key, _NONE)
-        if not told:
+        known_id, queued = self._leaders.get(key, _NONE)
+        if not queued:
             return True
-        before = told[-1]
+        before = queued[-1]
         return (
             topic_id == known_id
             and state.leader_epoch >= before.leader_epoch
             and state.partition_epoch >= before.partition_epoch
         )
 
-    def _has_come_to_lead(self, told: tuple[_LeaderState, ...]) -> bool:
+    def _has_come_to_lead(self, queued: tuple[_LeaderState, ...]) -> bool:
         """Whether the broker is the leader of a partition that others may have led before."""
-        return any(self._rank(one) == 1 and one.leader_epoch > 0 for one in told)
+        return any(self._rank(one) == 1 and one.leader_epoch > 0 for one in queued)
 
     def _stop(self, key: _Key, state: m.StopReplicaRequest.StopReplicaPartitionState) -> None:
         waiting = self._leaders.pop(key, _NONE)
@@ -230,8 +231,8 @@ class Merged:
             for state in topic.partition_states:
                 key = (topic.topic_name, state.partition_index)
                 rank = self._rank(state)
-                _, told = self._leaders.get(key, _NONE)
-                needed = tuple(one for one in told if self._rank(one) < rank)
+                _, queued = self._leaders.get(key, _NONE)
+                needed = tuple(one for one in queued if self._rank(one) < rank)
                 self._leaders[key] = (topic.topic_id, (*needed, state))
 
     def _rank(self, state: _LeaderState) -> int:
@@ -291,8 +292,10 @@ class Merged:
                 topic_name=name, topic_id=ids[name], partition_states=[]
             )
 
-        for turn in range(max((len(told) for _, told in named.values()), default=0)):
-            states = [(key, told[turn]) for key, (_, told) in named.items() if turn < len(told)]
+        for turn in range(max((len(queued) for _, queued in named.values()), default=0)):
+            states = [
+                (key, queued[turn]) for key, (_, queued) in named.items() if turn < len(queued)
+            ]
             leaders = {state.leader for _, state in states} & self._endpoints.keys()
             yield kind(
                 **self._sender,
@@ -314,7 +317,7 @@ def _by_topic(states: Iterable[tuple[_Key, Any]], make: Callable[[str], T]) -> l
 
 
 class _Updates(msgspec.Struct):
-    """What UpdateMetadata says of partitions; topic name -> the id told last."""
+    """The partition states of UpdateMetadata; topic name -> the newest id."""
 
     states: dict[_Key, _UpdateState] = {}
     topic_ids: dict[str, bytes] = {}

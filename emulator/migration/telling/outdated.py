@@ -1,4 +1,4 @@
-"""The brokers to which our controller epoch is an old one: they refuse all that they are told.
+"""The brokers to which our controller epoch is an old one: they refuse all control requests.
 
 They know a higher one from an earlier claim. A claim takes an epoch above all that ZooKeeper shows
 (``taking_over/claim.py``), so this happens only if ZooKeeper has forgotten claims: it was restored

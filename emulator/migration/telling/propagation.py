@@ -57,7 +57,7 @@ class PartitionAt(msgspec.Struct, frozen=True, gc=False):
 
 
 class Leaders(msgspec.Struct, frozen=True, gc=False):
-    """What a LeaderAndIsr says beside its epochs."""
+    """The content of a LeaderAndIsr, without its epochs."""
 
     topics: list[LeaderTopic]
     live: list[m.LeaderAndIsrRequest.LeaderAndIsrLiveLeader]
@@ -229,7 +229,7 @@ def leader_and_isr(
 def leaders_for_all(
     sender: Sender, image: Image, partitions: Iterable[PartitionAt]
 ) -> Iterator[LeadersForAll | None]:
-    """Build what a LeaderAndIsr says to the brokers that host every one of ``partitions``.
+    """Build the content of a LeaderAndIsr to the brokers that host every one of ``partitions``.
 
     Yields:
         None after each :data:`PARTITIONS_PER_STEP` partitions; the result at the end.

@@ -1,15 +1,15 @@
-"""Decides when ZooKeeper-mode brokers are told, and in which order; a few requests per step.
+"""Propagates changes to ZooKeeper-mode brokers, in order; a few requests per step.
 
 Order within one change, per broker: UpdateMetadata with the live brokers first (a broker starts a
 follower only if the leader is in its live set, and nothing retries it), then LeaderAndIsr,
 UpdateMetadata, StopReplica. A topic that was deleted and created again under its name is deleted on
 the brokers before the new one is announced.
 
-Brokers that keep what a FULL request leaves out are asked what they show, and told what is deleted
-(``leftover.py``).
+Brokers that keep what a FULL request leaves out are asked what they show, and get the deletion
+of what is deleted (``leftover.py``).
 
 A broker whose queue was dropped (``channels.py``) is left out of changes. Once it has answered, it
-is told everything, like a broker that joins.
+gets everything, like a broker that joins.
 
 Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMetadataDelta and
 ...FromMetadataImage, Kafka 3.9.
@@ -65,7 +65,7 @@ class Propagator:
         self._node_id = node_id
         self._listener = listener
         self._jobs: deque[_Job] = deque()
-        self._told: tuple[Image, int] | None = None
+        self._propagated: tuple[Image, int] | None = None
         """The newest image passed in, and the ZooKeeper epoch."""
         self.full_count = 0
 
@@ -76,7 +76,7 @@ class Propagator:
 
     def clear(self) -> list[Effect]:
         """Leadership is lost: drop all work, close all channels."""
-        self._told = None
+        self._propagated = None
         self._jobs.clear()
         return self._channels.close()
 
@@ -84,8 +84,8 @@ class Propagator:
         """Continue to build requests, for :data:`WORK_PER_STEP`; queue those that are done."""
         effects: list[Effect] = []
         work = 0
-        self._tell_everything(self._channels.caught_up)
-        self._tell_leftover()
+        self._propagate_everything(self._channels.caught_up)
+        self._propagate_leftover()
         while self._jobs and work < WORK_PER_STEP:
             job = self._jobs[0]
             try:
@@ -100,25 +100,25 @@ class Propagator:
                 effects += self._channels.put(job.broker_id, request, now_ms)
         return effects
 
-    def _tell_everything(self, caught_up: AbstractSet[int]) -> None:
-        """Tell brokers that were left out everything that the others know."""
-        if not caught_up or self._told is None:
+    def _propagate_everything(self, caught_up: AbstractSet[int]) -> None:
+        """Propagate everything to brokers that were left out."""
+        if not caught_up or self._propagated is None:
             return
-        image, zk_epoch = self._told
+        image, zk_epoch = self._propagated
         sender = Sender(self._node_id, zk_epoch, self._listener)
         everything = _Shared(image)
         for broker_id in [*caught_up]:
             self._join(sender, self._channels.peers[broker_id], everything)
 
-    def _tell_leftover(self) -> None:
-        """Tell brokers of the topics that they show and that are no more."""
+    def _propagate_leftover(self) -> None:
+        """Propagate the deletion of the topics that brokers show and that do not exist any more."""
         shown = self._channels.shown
         while shown:
             broker_id, answer = shown.popitem()
             peer = self._channels.peers.get(broker_id)
-            if peer is None or self._told is None:
+            if peer is None or self._propagated is None:
                 continue
-            image, zk_epoch = self._told
+            image, zk_epoch = self._propagated
             sender = Sender(self._node_id, zk_epoch, self._listener)
             states = left.leftover(sender, image, answer)
             if states:
@@ -127,7 +127,7 @@ class Propagator:
                 self._put(peer, [update])
 
     def full(self, image: Image, zk_epoch: int, *, first: bool = False) -> list[Effect]:
-        """Tell every broker everything: UpdateMetadata, LeaderAndIsr, UpdateMetadata, all FULL.
+        """Propagate everything to all: UpdateMetadata, LeaderAndIsr, UpdateMetadata, all FULL.
 
         Kafka's first one has type 0. A topic may have been created anew unseen by the broker: named
         with its new id in such a request it keeps the partitions of the old one, and FULL, which
@@ -136,8 +136,8 @@ class Propagator:
         Args:
             image: everything.
             zk_epoch: see ``Sender``.
-            first: no KRaft controller has told these brokers anything, so nothing was missed: the
-                first request has type 0, as Kafka's.
+            first: no KRaft controller has sent anything to these brokers, so they missed
+                nothing: the first request has type 0, as Kafka's.
 
         Returns:
             The effects of opening channels; the requests follow from :meth:`step`.
@@ -145,7 +145,7 @@ class Propagator:
         sender = Sender(self._node_id, zk_epoch, self._listener)
         peers = build.peers(image, self._listener)
         effects = self._channels.set_peers(peers)
-        self._told = image, zk_epoch
+        self._propagated = image, zk_epoch
         self.full_count += 1
         everything = _Shared(image)
         for peer in peers.values():
@@ -158,7 +158,7 @@ class Propagator:
         return effects
 
     def delta(self, before: Image, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
-        """Tell brokers the changes between two images, limited to ``touched``.
+        """Propagate the changes between two images, limited to ``touched``.
 
         Returns:
             The effects of opening and closing channels; the requests follow from :meth:`step`.
@@ -168,24 +168,24 @@ class Propagator:
         known = self._channels.peers
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
         effects = self._channels.set_peers(peers)
-        self._told = after, zk_epoch
+        self._propagated = after, zk_epoch
         changes = _Changes.between(before, after, touched)
-        hearing = [p for p in peers.values() if not self._channels.cut(p.broker_id)]
-        self._remade(sender, hearing, changes)
+        receivers = [p for p in peers.values() if not self._channels.cut(p.broker_id)]
+        self._remade(sender, receivers, changes)
         if touched.brokers:
             everything = _Shared(after)
             for peer in joined:
                 self._join(sender, peer, everything)
             live = build.live_brokers(after)
-            for peer in hearing:
+            for peer in receivers:
                 if known.get(peer.broker_id) == peer:
                     request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
                     self._put(peer, [request])
-        self._changes(sender, hearing, changes)
+        self._changes(sender, receivers, changes)
         return effects
 
     def _join(self, sender: Sender, peer: Peer, everything: _Shared) -> None:
-        """Tell one broker everything."""
+        """Propagate everything to one broker."""
         self._channels.resume(peer.broker_id)
         self._put_update(sender, peer, everything, TYPE_FULL)
         # FULL where Kafka sends INCREMENTAL: topics may have been deleted while the broker was
@@ -196,7 +196,7 @@ class Propagator:
         self._ask(peer, everything.image)
 
     def _ask(self, peer: Peer, image: Image) -> None:
-        """Ask a broker what it shows, if it may keep what it was not told."""
+        """Ask a broker what it shows, if it may keep what a FULL request leaves out."""
         if left.keeps_what_is_left_out(image.brokers[peer.broker_id]):
             self._put(peer, [left.question()])
 
@@ -277,11 +277,11 @@ class _Shared:
         self._deleted = deleted
         self._work = build.update_metadata_topics(image, self.partitions())
         self.leaders: build.LeadersForAll | None = None
-        """What brokers are told that host all the partitions."""
+        """The LeaderAndIsr content for brokers that host all the partitions."""
         self._leaders_work: Iterator[build.LeadersForAll | None] | None = None
 
     def partitions(self) -> Iterable[PartitionAt]:
-        """The partitions to tell: all, unless a selection was given."""
+        """The partitions to propagate: all, unless a selection was given."""
         return build.all_partitions(self.image) if self.everything else self._partitions or ()
 
     def advance(self) -> None:

@@ -1,4 +1,4 @@
-"""What the replies of brokers to control requests say, and what is sent again for that.
+"""The errors in replies of brokers to control requests, and what is sent again after them.
 
 Two cases are not in Kafka. A broker that was killed while it created a partition has a log folder
 without a topic id, and then (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a FULL LeaderAndIsr
@@ -36,7 +36,7 @@ _KEEPS_STRAYS: Final = (
     "broker failed a FULL LeaderAndIsr once more; it may keep replicas of topics that were deleted "
     "while it was away, until it registers again"
 )
-KINDS_TOLD_MAX: Final = 5
+KINDS_LOGGED_MAX: Final = 5
 """Maximum lines in the log about one answer."""
 
 
@@ -133,7 +133,7 @@ def error_name(code: int) -> str:
         return str(code)
 
 
-def told_errors(
+def logged_errors(
     broker_id: int, request: ControlRequest, response: ControlResponse
 ) -> tuple[list[Log], int]:
     """The errors of a reply for the log, and how many there are.
@@ -161,6 +161,6 @@ def told_errors(
                 "times": count,
             },
         )
-        for code, count in times.most_common(KINDS_TOLD_MAX)
+        for code, count in times.most_common(KINDS_LOGGED_MAX)
     ]
     return logs, len(errors)

@@ -1,13 +1,13 @@
-"""Decides which changes ZooKeeper-mode brokers may be told.
+"""Decides which changes may be propagated to ZooKeeper-mode brokers.
 
-A change is told once ZooKeeper holds it, because brokers read other parts of it from there:
+A change is propagated once ZooKeeper holds it, because brokers read other parts of it from there:
 
 * the config of a topic, when LeaderAndIsr gives a broker a replica it did not have;
 * changes of configs, quotas, users, access control entries and tokens, when a notification appears,
   which is written together with the change.
 
 While ZooKeeper refuses a znode permanently, nothing after it is written. After
-:data:`TELL_AHEAD_MS`, brokers are told the changes that they need not read from ZooKeeper:
+:data:`PROPAGATE_AHEAD_MS`, brokers get the changes that they need not read from ZooKeeper:
 registrations and fencings, leaders, ISRs, removed replicas and topics; also replicas that are new
 to a broker, if ZooKeeper holds the committed config of their topic. Other changes wait: topics that
 ZooKeeper may not hold yet, and partitions with a replica new to a broker while changes of the
@@ -33,20 +33,20 @@ from emulator.migration.dual_write.backlog import Written
 from emulator.migration.telling.propagator import Propagator
 from emulator.seam import Effect
 
-TELL_AHEAD_MS: Final = 10_000
+PROPAGATE_AHEAD_MS: Final = 10_000
 """How long brokers wait for a refused znode: above a broker's session timeout, so a short failure
 changes nothing, and below the time in which clients give up."""
 
 
-class Teller:
+class PropagationGate:
     """Passes the propagator pairs of images: what brokers know, and what they may know.
 
-    Invariant: the image that brokers have been told never goes back, whatever is confirmed later.
+    Invariant: the image that was propagated never goes back, whatever is confirmed later.
     """
 
     def __init__(self, propagator: Propagator) -> None:
         self._propagator = propagator
-        self._told = EMPTY
+        self._propagated = EMPTY
         self._unwritten: deque[tuple[int, Touched]] = deque()
         """Last offset and touched entities of each committed, unconfirmed change."""
         self._handed: list[Written] = []
@@ -54,14 +54,14 @@ class Teller:
 
     def clear(self) -> list[Effect]:
         """Drop all state and close all channels: leadership or the claim is lost."""
-        self._told = EMPTY
+        self._propagated = EMPTY
         self._first = False
         self._unwritten.clear()
         self._handed.clear()
         return self._propagator.clear()
 
     def copied(self) -> None:
-        """The metadata was copied in this term: brokers know what the ZooKeeper controller said."""
+        """The metadata was copied in this term: brokers know what the ZooKeeper controller sent."""
         self._first = True
 
     def committed(self, deltas: Iterable[Delta]) -> None:
@@ -76,11 +76,11 @@ class Teller:
     def full(self, written: Written, zk_epoch: int) -> list[Effect]:
         """ZooKeeper holds everything for the first time in this term: send full requests."""
         self._confirm(written)
-        self._told = written.after
+        self._propagated = written.after
         return self._propagator.full(written.after, zk_epoch, first=self._first)
 
     def written(self, written: Written, newest: Image, zk_epoch: int) -> list[Effect]:
-        """ZooKeeper confirmed changes: tell them to brokers, unless they know newer ones.
+        """ZooKeeper confirmed changes: propagate them, unless brokers know newer ones.
 
         Args:
             written: the units confirmed now.
@@ -88,18 +88,18 @@ class Teller:
             zk_epoch: see ``Sender``.
         """
         self._confirm(written)
-        if written.after.offset >= self._told.offset:
-            return self._tell(written.after, written.touched, zk_epoch)
+        if written.after.offset >= self._propagated.offset:
+            return self._propagate(written.after, written.touched, zk_epoch)
         touched = _union([written.touched, *self._new()])
-        return self._tell(self._ahead(newest), touched, zk_epoch)
+        return self._propagate(self._ahead(newest), touched, zk_epoch)
 
-    def tell_ahead(self, newest: Image, zk_epoch: int) -> list[Effect]:
-        """Tell brokers the changes that they need not read from ZooKeeper."""
+    def propagate_ahead(self, newest: Image, zk_epoch: int) -> list[Effect]:
+        """Propagate the changes that brokers need not read from ZooKeeper."""
         new = self._new()
-        return self._tell(self._ahead(newest), _union(new), zk_epoch) if new else []
+        return self._propagate(self._ahead(newest), _union(new), zk_epoch) if new else []
 
     def ahead_ms(self, refused_since_ms: int | None) -> int | None:
-        """When changes may be told ahead of ZooKeeper.
+        """When changes may be propagated ahead of ZooKeeper.
 
         None if there are none, if ZooKeeper refuses nothing, and before the full requests of this
         term: what brokers know from an earlier term is unknown.
@@ -107,12 +107,12 @@ class Teller:
         Args:
             refused_since_ms: since when a znode has been refused for good.
         """
-        if refused_since_ms is None or self._told is EMPTY or not self._new():
+        if refused_since_ms is None or self._propagated is EMPTY or not self._new():
             return None
-        return refused_since_ms + TELL_AHEAD_MS
+        return refused_since_ms + PROPAGATE_AHEAD_MS
 
-    def _tell(self, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
-        before, self._told = self._told, after
+    def _propagate(self, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
+        before, self._propagated = self._propagated, after
         return self._propagator.delta(before, after, touched, zk_epoch)
 
     def _confirm(self, written: Written) -> None:
@@ -121,17 +121,17 @@ class Teller:
         self._handed.append(written)
 
     def _new(self) -> Sequence[Touched]:
-        """The committed changes that were not considered yet, told or held back."""
-        if not self._unwritten or self._unwritten[-1][0] <= self._told.offset:
+        """The committed changes that were neither propagated nor held back yet."""
+        if not self._unwritten or self._unwritten[-1][0] <= self._propagated.offset:
             return ()
-        return [touched for offset, touched in self._unwritten if offset > self._told.offset]
+        return [touched for offset, touched in self._unwritten if offset > self._propagated.offset]
 
     def _ahead(self, newest: Image) -> Image:
         """``newest`` without the changes that brokers would have to read from ZooKeeper."""
         unwritten = _union([touched for _offset, touched in self._unwritten])
         topics, topic_ids = newest.topics, newest.topic_ids
         for topic_id, name in unwritten.topics.items():
-            now, known = newest.topics.get(topic_id), self._told.topics.get(topic_id)
+            now, known = newest.topics.get(topic_id), self._propagated.topics.get(topic_id)
             if now is None:
                 continue
             if known is None:

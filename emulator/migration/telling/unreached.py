@@ -77,12 +77,12 @@ class Unreached:
         return [ended.log(broker_id)] if new else []
 
     def forget(self, broker_id: int) -> None:
-        """It has answered, or need not be told anything."""
+        """The broker has answered, or needs no control request any more."""
         self._brokers.pop(broker_id, None)
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """How a connection ended, at a broker that owes answers."""
+    """How a connection ended, to a broker that has not answered all requests."""
 
     at: HostPort
     how: Broken

@@ -245,7 +245,7 @@ def same(path: str, one: bytes | None, other: bytes | None) -> bool:
 
 
 def notification(path: str) -> Create:
-    """Tell ZooKeeper-mode brokers to read a resource's znode again, deleted or changed.
+    """Make ZooKeeper-mode brokers read the znode of a resource again, deleted or changed.
 
     >>> notification("/kafka-acl/TransactionalId/*").data
     b'TRANSACTIONAL_ID:*'

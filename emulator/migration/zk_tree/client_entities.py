@@ -242,7 +242,7 @@ class ClientEntities:
         return {} if path is None or data is None else {path: data}
 
     def same(self, path: str, one: bytes | None, other: bytes | None) -> bool:
-        """Keys stand in any order, numbers in any form."""
+        """Keys may be in any order, numbers in any form."""
         return parse(path, one) == parse(path, other)
 
     def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
@@ -257,8 +257,8 @@ class ClientEntities:
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
         """One notification per write of an entity; none for a folder without data."""
-        told = self.owns(op.path) and not (isinstance(op, Create) and op.data is None)
-        path = _usual(op.path) if told else None
+        notified = self.owns(op.path) and not (isinstance(op, Create) and op.data is None)
+        path = _usual(op.path) if notified else None
         return () if path is None else (configs.notification(path),)
 
     @staticmethod

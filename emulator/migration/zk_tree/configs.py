@@ -135,7 +135,7 @@ def sanitise(name: str) -> str:
 
 
 def notification(config_path: str) -> Create:
-    """Tell ZooKeeper-mode brokers that a config changed; after or together with the change itself.
+    """Notify ZooKeeper-mode brokers of a changed config; after or together with the change.
 
     >>> notification("/config/users/a%20b/clients/<default>").data
     b'{"version":2,"entity_path":"users/a%20b/clients/<default>"}'

@@ -127,7 +127,7 @@ def same(path: str, one: bytes | None, other: bytes | None) -> bool:
 
 
 def notification(path: str) -> Create:
-    """Tell ZooKeeper-mode brokers to read a token again, deleted or changed.
+    """Make ZooKeeper-mode brokers read a token again, deleted or changed.
 
     >>> notification("/delegation_token/tokens/abc").data
     b'abc'

@@ -23,7 +23,7 @@ from emulator.migration.zk_tree.errors import ZnodeError
 PATH: Final = "/kraft_bridge"
 FORMAT: Final = 1
 ROLLED_BACK: Final = "kraft-bridge rollback"
-"""``writer`` from a rollback on: nobody may claim as long as this znode is there."""
+"""``writer`` from a rollback on: no controller may claim as long as this znode exists."""
 
 
 class OwnZnode(msgspec.Struct, frozen=True):

@@ -53,5 +53,5 @@ class ZnodeSizes:
                 made = [Create(path, data) for path, data in entity.nodes(image, key.of).items()]
                 if not made:
                     return ABSENT
-                group = [*made, *(told for op in made for told in entity.notifications(op))]
+                group = [*made, *(one for op in made for one in entity.notifications(op))]
         return ZnodeSize(group[0].path, sum(map(self._op_size, group)))

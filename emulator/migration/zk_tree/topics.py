@@ -201,13 +201,13 @@ def topic_data(topic: Topic) -> bytes:
 
     Version 3, always with ``adding_replicas`` and ``removing_replicas``.
     """
-    said = zk_topic(topic)
+    content = zk_topic(topic)
     return encode(
         _TopicJson(
-            partitions=said.partitions,
-            topic_id=uuid_text(said.topic_id),
-            adding_replicas=said.adding_replicas,
-            removing_replicas=said.removing_replicas,
+            partitions=content.partitions,
+            topic_id=uuid_text(content.topic_id),
+            adding_replicas=content.adding_replicas,
+            removing_replicas=content.removing_replicas,
         )
     )
 

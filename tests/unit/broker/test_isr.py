@@ -35,7 +35,7 @@ def test_the_metadata_counts_if_it_is_not_older(
 ) -> None:
     hosted = HostedPartition(("t", 0), b"t" * 16, partition(4, 10), BEGAN_MS)
     hosted.expanded(3)
-    assert hosted.told(told, NOW_MS) is taken
+    assert hosted.take_partition(told, NOW_MS) is taken
     assert hosted.led_since_ms == since_ms
     assert hosted.state is (IsrState.COMMITTED if taken else IsrState.EXPANDING)
     assert hosted.partition == (told if taken else partition(4, 10))

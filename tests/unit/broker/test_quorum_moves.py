@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.broker.machine import BrokerNode
-from emulator.broker.quorum import KnownQuorum, ToldLeader
+from emulator.broker.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.config.listeners import HostPort
 from emulator.net.accepted import Connections
 from emulator.net.reply import API_VERSIONS, Request, encoded
@@ -218,14 +218,14 @@ def test_a_leader_that_falls_silent_is_left_for_another_node() -> None:
 def test_an_answer_of_an_older_epoch_says_nothing() -> None:
     one, other = HostPort("a", 1), HostPort("b", 1)
     known = KnownQuorum([one, other], {1: one, 2: other}, Random(1))
-    known.told(ToldLeader(2, 5), ())
+    known.take_leader(LeaderAndEpoch(2, 5), ())
     assert known.leader == other
-    known.told(ToldLeader(1, 4), ())
+    known.take_leader(LeaderAndEpoch(1, 4), ())
     assert (known.leader_id, known.epoch) == (2, 5)
     known.lost(other)
     assert known.leader is None
     assert {known.someone() for _ in range(20)} == {one}, "not the one that was lost last"
-    known.told(ToldLeader(-1, 6), ())
+    known.take_leader(LeaderAndEpoch(-1, 6), ())
     assert (known.leader_id, known.epoch) == (-1, 6)
 
 

@@ -13,7 +13,7 @@ from emulator.migration.telling.channels import (
     Channels,
     Peer,
 )
-from emulator.migration.telling.replies import FAILED_AGAIN, FAILED_MS, KINDS_TOLD_MAX
+from emulator.migration.telling.replies import FAILED_AGAIN, FAILED_MS, KINDS_LOGGED_MAX
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
 from wire import messages as m
@@ -312,7 +312,7 @@ def test_one_line_tells_of_all_partitions_with_one_error() -> None:
         0,
         900,
     )
-    assert len(told) == KINDS_TOLD_MAX
+    assert len(told) == KINDS_LOGGED_MAX
     assert broker.channels.error_count == 1_000
 
 

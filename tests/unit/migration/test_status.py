@@ -23,18 +23,18 @@ LISTENER = Reason(Why.NO_LISTENER, "3", "no listener")
 
 def test_a_reason_keeps_its_time_as_long_as_it_stands() -> None:
     waits = Waits()
-    assert waits.stand([BROKERS], 10) == [
+    assert waits.set_reasons([BROKERS], 10) == [
         Log("info", "waiting", {"why": "broker_not_migrating", "text": BROKERS.text})
     ]
-    (told,) = waits.stand([CLUSTER, BROKERS, OTHER], 20)[:1]
+    (told,) = waits.set_reasons([CLUSTER, BROKERS, OTHER], 20)[:1]
     assert told == Log("error", "waiting", {"why": "other_cluster", "text": CLUSTER.text})
     assert waits.reasons == (Waiting(CLUSTER, 20), Waiting(BROKERS, 10), Waiting(OTHER, 20))
     changed = replace(BROKERS, text="broker 1 is another one")
-    assert waits.stand([changed], 30) == []
+    assert waits.set_reasons([changed], 30) == []
     assert waits.reasons == (Waiting(changed, 10),)
-    assert waits.stand([], 40) == []
+    assert waits.set_reasons([], 40) == []
     assert waits.reasons == ()
-    assert len(waits.stand([BROKERS], 50)) == 1
+    assert len(waits.set_reasons([BROKERS], 50)) == 1
     assert waits.reasons == (Waiting(BROKERS, 50),)
     waits.clear()
     assert waits.reasons == ()
@@ -53,7 +53,7 @@ def test_what_may_be_the_fault_of_this_node(
     reasons: list[Reason], own_fault: str, perhaps_own: str
 ) -> None:
     waits = Waits()
-    waits.stand(reasons, 1)
+    waits.set_reasons(reasons, 1)
     assert (waits.own_fault, waits.perhaps_own) == (own_fault, perhaps_own)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from emulator.metadata.configs import BROKER, TOPIC
 from emulator.migration.dual_write.modes import Mode
-from emulator.migration.telling.teller import TELL_AHEAD_MS
+from emulator.migration.telling.teller import PROPAGATE_AHEAD_MS
 from emulator.seam import Effect
 from tests.unit.migration.test_bound import TOO_LARGE
 from tests.unit.migration.test_write_behind import config
@@ -73,7 +73,7 @@ def known(world: World, broker_id: int) -> dict[tuple[str, int], int]:
 def test_a_new_leader_is_told_after_the_stated_time_though_nothing_is_written() -> None:
     world = stuck()
     world.append(change(leader=2, isr=(2,)))
-    world.advance(TELL_AHEAD_MS - 2)
+    world.advance(PROPAGATE_AHEAD_MS - 2)
     assert world.requests == {}
     world.advance(2)
     assert world.driver.write_behind.mode is not Mode.RUNNING
@@ -91,7 +91,7 @@ def test_a_topic_that_is_deleted_goes_and_one_of_its_name_waits_for_its_config()
     world.append(r.RemoveTopicRecord(topic_id=T))
     world.append(*world.topic("t", U, (1, 3)), config(TOPIC, "t", "retention.ms", "7"))
     world.append(r.PartitionChangeRecord(topic_id=U, partition_id=0, leader=3, isr=(3,)))
-    world.advance(TELL_AHEAD_MS)
+    world.advance(PROPAGATE_AHEAD_MS)
     assert leaders(world, 1) == leaders(world, 3) == []
     stops = [one for one in world.requests[1] if isinstance(one, m.StopReplicaRequest)]
     assert [
@@ -110,7 +110,7 @@ def test_a_replica_that_is_new_to_a_broker_waits_for_the_config_of_its_topic(pen
     world.append(change(replicas=(1, 2, 3), adding_replicas=(3,)))
     world.append(change(1, leader=1, isr=(1,)))
     world.append(r.PartitionRecord(topic_id=T, partition_id=2, replicas=(3,), isr=(3,), leader=3))
-    world.advance(TELL_AHEAD_MS)
+    world.advance(PROPAGATE_AHEAD_MS)
     told = {(name, p) for name, p, _leader, _epoch in leaders(world, 3)}
     assert told == (set() if pending else {("t", 0), ("t", 2)})
     assert ("t", 1, 1, 1) in leaders(world, 2)
@@ -125,7 +125,7 @@ def test_a_broker_that_restarts_meanwhile_hears_of_all_it_held() -> None:
     world = stuck()
     world.append(*world.topic("u", U, (1, 2)))
     world.append(change(leader=2, isr=(2,)))
-    world.advance(TELL_AHEAD_MS)
+    world.advance(PROPAGATE_AHEAD_MS)
     world.requests.clear()
     world.register(1)
     full = [one for one in world.requests[1] if isinstance(one, m.LeaderAndIsrRequest)]
@@ -140,7 +140,7 @@ def test_what_is_confirmed_late_takes_nothing_back() -> None:
     world = stuck()
     world.append(*world.topic("u", U, (1, 2)))
     world.append(change(leader=2, isr=(2,)))
-    world.advance(TELL_AHEAD_MS)
+    world.advance(PROPAGATE_AHEAD_MS)
     submit = world.zk.submit
 
     def hold_the_healing_multi(tag: object, request: Any, now_ms: int) -> list[Effect]:
@@ -169,7 +169,7 @@ def test_without_a_refused_znode_brokers_wait_for_zookeeper() -> None:
     world.cut()
     world.requests.clear()
     world.append(*world.topic("t", T, (1, 2)))
-    world.advance(10 * TELL_AHEAD_MS)
+    world.advance(10 * PROPAGATE_AHEAD_MS)
     assert world.requests == {}
 
 

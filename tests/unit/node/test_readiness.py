@@ -57,7 +57,7 @@ def _node(  # what a node is looked at for
     answers: dict[int, VoterAnswer] | None = None,
 ) -> Any:
     held = SimpleNamespace(
-        may_stand=whole,
+        may_be_elected=whole,
         holding=SimpleNamespace(value="whole" if whole else "unknown"),
         hindrance=None if whole else "it may lack records",
     )

@@ -23,7 +23,7 @@ def test_the_pause_grows_with_those_who_were_told(observers, pause_ms):
     pace = ObserverPace()
     pace.news()
     assert pace.is_due(NOW), "the first news is told at once"
-    pace.told(observers, 5, NOW)
+    pace.answered(observers, 5, NOW)
     assert pace.due_ms is None, "nothing is new"
     pace.news()
     assert pace.due_ms == NOW + pause_ms
@@ -43,7 +43,7 @@ def test_the_pause_grows_with_those_who_were_told(observers, pause_ms):
 )
 def test_who_knows_all_that_was_told_last_rests_with_the_others(news, offset, after_ms, rests):
     pace = ObserverPace()
-    pace.told(200, 5, NOW)
+    pace.answered(200, 5, NOW)
     if news:
         pace.news()
     assert pace.rests(offset, NOW + after_ms) is rests

@@ -38,7 +38,7 @@ def test_when_a_majority_was_heard_from():
     five = Progress([2, 3, 4, 5], 100)
     five.fetched(3, 0, 0, 150)
     assert five.majority_contact_ms() == 100
-    five.heard(4, 130)
+    five.note_contact(4, 130)
     assert five.majority_contact_ms() == 130
 
 
@@ -53,6 +53,6 @@ def test_successors_are_those_with_the_longest_logs_first():
 
 def test_observers_are_no_contact():
     progress = Progress([2, 3], 100)
-    progress.heard(7, 150)
+    progress.note_contact(7, 150)
     assert progress.majority_contact_ms() == 100
     assert 7 not in progress.successors()

@@ -167,7 +167,7 @@ def test_what_is_not_on_the_own_disk_is_not_called_committed_there():
     assert raft.committed_end == offset + 1 > durable
     point = raft._replica.recovery_point
     point.write(raft.committed_end)
-    assert (point._says.durable, point.committed) == (durable, durable)
+    assert (point._on_disk.durable, point.committed) == (durable, durable)
 
 
 # ---------------------------------------------------------------- a snapshot replaces the log
