@@ -97,7 +97,7 @@ def test_single_quotation_marks_are_none_in_a_file() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r"])
 def test_a_comment_of_one_slash_at_the_end_of_a_line_takes_the_next_line(end: str) -> None:
-    """As java.io.StreamTokenizer: it takes what is behind the slash, then all up to a line's end."""
+    """As java.io.StreamTokenizer: one character, then all up to the end of a line."""
     module = jaas.parse(f"Client {{ a.B required x=a /{end} y=b;{end} z=c; }};")["Client"][0]
     assert module.options == {"x": "a", "z": "c"}
     module = jaas.parse(f"Client {{ a.B required x=a //{end} y=b; }};")["Client"][0]
