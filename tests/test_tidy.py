@@ -15,7 +15,6 @@ from tools import docs
 from tools.mutants import mutants
 
 ROOT = Path(__file__).resolve().parents[1]
-LINES_MAX, TEST_LINES_MAX = 400, 600
 FUNCTION_LINES_MAX = 70
 PACKAGES = ("emulator", "wire", "bench", "tools", "tests")
 # All on one worker: each file is parsed once.
@@ -67,11 +66,9 @@ def parsed(path):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_a_file_says_what_it_is_and_stays_small(path):
+def test_a_file_says_what_it_is_and_its_functions_stay_small(path):
     docstring, functions, _ = parsed(path)
     assert path in TESTS or docstring, "no module docstring"
-    length = len(path.read_text().splitlines())
-    assert length <= (TEST_LINES_MAX if path in TESTS else LINES_MAX)
     assert not [one for one in functions if one[1] > FUNCTION_LINES_MAX]
 
 
