@@ -7,10 +7,10 @@ shows operators what ZooKeeper holds. Source: ControllerChangeHandler, Controlle
 from __future__ import annotations
 
 from emulator.broker.watched_znode import Submit, WatchedZnode
-from emulator.migration.zk_tree import controller
-from emulator.migration.zk_tree.controller import ControllerZnode
-from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.seam import Effect, Log
+from emulator.znodes import controller
+from emulator.znodes.controller import ControllerZnode
+from emulator.znodes.errors import ZnodeError
 from emulator.zookeeper.ops import GetData, NodeData, WatchFired, ZkOutcome, ZkResult
 
 

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from emulator.broker.watched_znode import Submit, WatchedZnode
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.znode_json import decode
 from emulator.seam import Effect, Log
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.znode_json import decode
 from emulator.zookeeper.ops import NodeData, WatchFired
 
 PATH: Final = "/feature"

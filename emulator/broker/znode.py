@@ -21,10 +21,10 @@ from typing import ClassVar, Final
 
 from emulator.broker.watched_znode import Submit
 from emulator.metadata.brokers import Endpoint
-from emulator.migration.zk_tree import brokers, cluster
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import TOP_LEVEL
 from emulator.seam import Effect, Log
+from emulator.znodes import brokers, cluster
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.reader import TOP_LEVEL
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     EPHEMERAL,

@@ -16,8 +16,8 @@ from emulator.broker.zookeeper_image import image_of
 from emulator.broker.zookeeper_part import ZooKeeperPart
 from emulator.config.passwords import PasswordSettings
 from emulator.metadata.image import EMPTY, Image
-from emulator.migration.zk_tree.entities import entities
-from emulator.migration.zk_tree.passwords import Passwords
+from emulator.znodes.entities import entities
+from emulator.znodes.passwords import Passwords
 
 
 class ZooKeeperCluster(KnownCluster):

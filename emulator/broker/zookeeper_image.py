@@ -3,7 +3,7 @@
 Of topics the image has the names and ids that the controller sent, with their configs. A znode
 that cannot be read is left out, with a warning.
 
-Source: the classes of ``emulator.migration.zk_tree``, by which a migration copies the same znodes.
+Source: the classes of ``emulator.znodes``, by which a migration copies the same znodes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from emulator.metadata import configs as config_types
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import LATEST
 from emulator.metadata.snapshot import from_records
-from emulator.migration.zk_tree import configs
-from emulator.migration.zk_tree.entity import Entities
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.producer_id import ProducerIdBlock
-from emulator.migration.zk_tree.tree import Tree
+from emulator.znodes import configs
+from emulator.znodes.entity import Entities
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.producer_id import ProducerIdBlock
+from emulator.znodes.tree import Tree
 from wire import records as r
 from wire.schema import ZERO_UUID
 

@@ -18,12 +18,12 @@ from typing import Final
 import msgspec
 
 from emulator.broker.watched_znode import Submit
-from emulator.migration.zk_tree import acls, configs, delegation_tokens
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import WALKED, TreeReader, TreeTag
-from emulator.migration.zk_tree.tree import Tree
-from emulator.migration.zk_tree.znode_json import decode
 from emulator.seam import Effect, Log
+from emulator.znodes import acls, configs, delegation_tokens
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.reader import WALKED, TreeReader, TreeTag
+from emulator.znodes.tree import Tree
+from emulator.znodes.znode_json import decode
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     Exists,

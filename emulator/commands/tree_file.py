@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from emulator.commands.input_file import whole
-from emulator.migration.zk_tree import dump
-from emulator.migration.zk_tree.reader import Tree
+from emulator.znodes import dump
+from emulator.znodes.reader import Tree
 
 
 class TreeFileError(Exception):
@@ -16,7 +16,7 @@ class TreeFileError(Exception):
 def load(path: Path) -> Tree:
     """Read what ``kraft-bridge zk dump`` printed, secrets left out or not.
 
-    ``zk_tree.dump.redacted`` lists their paths.
+    ``znodes.dump.redacted`` lists their paths.
 
     Raises:
         TreeFileError: no such file, not readable, no JSON, or no dump of a tree.

@@ -135,7 +135,7 @@ class ZnodeKey(NamedTuple):
     """Identifies a znode by the entity it holds: a class of entities, and the entity.
 
     ``entities`` is ``topics`` (``of`` is the id), ``topic_configs`` (the name), or the name of a
-    class of ``migration.zk_tree.entities`` (its key).
+    class of ``znodes.entities`` (its key).
     """
 
     entities: str

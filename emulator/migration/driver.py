@@ -44,10 +44,10 @@ from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
 from emulator.migration.telling.teller import PropagationGate
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree.entities import entities
-from emulator.migration.zk_tree.passwords import Passwords
 from emulator.seam import Effect, Event, Log, Row
 from emulator.trace.rows import RangeRow, Stage
+from emulator.znodes.entities import entities
+from emulator.znodes.passwords import Passwords
 from emulator.zookeeper.ops import ZkOutcome
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
-from emulator.migration.zk_tree import producer_id
-from emulator.migration.zk_tree.entity import Entities, EntityClass, Nodes, equal
-from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree
+from emulator.znodes import producer_id
+from emulator.znodes.entity import Entities, EntityClass, Nodes, equal
+from emulator.znodes.reader import TOP_LEVEL, Tree
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 Group: TypeAlias = tuple[ZkOp, ...]

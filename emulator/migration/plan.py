@@ -25,10 +25,10 @@ from emulator.migration.entity_plan import (
 )
 from emulator.migration.topic_changes import PARTITIONS_PER_PIECE, topic_changes
 from emulator.migration.topic_compare import plan, topic_compare
-from emulator.migration.zk_tree import admin, producer_id
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.entity import Entities
-from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree
+from emulator.znodes import admin, producer_id
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entity import Entities
+from emulator.znodes.reader import TOP_LEVEL, Tree
 from emulator.zookeeper.ops import Create, Delete
 
 __all__ = [

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree.reader import Tree, TreeReader
 from emulator.seam import Effect, Log
+from emulator.znodes.reader import Tree, TreeReader
 from emulator.zookeeper.errors import code_name
 from emulator.zookeeper.ops import ZkFailed, ZkLost, ZkOutcome, ZkResult
 

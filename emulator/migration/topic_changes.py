@@ -19,8 +19,8 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.entity_plan import MANY, PAUSE, Group, Piece
-from emulator.migration.zk_tree import configs, topics
-from emulator.migration.zk_tree.projection import topic_config
+from emulator.znodes import configs, topics
+from emulator.znodes.projection import topic_config
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 PARTITIONS_PER_PIECE: Final = 25

@@ -31,16 +31,12 @@ from emulator.migration.topic_changes import (
     created,
     with_notifications,
 )
-from emulator.migration.zk_tree import configs, topics
-from emulator.migration.zk_tree.entity import Nodes
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.projection import (
-    partition_nodes,
-    same,
-    topic_head,
-)
-from emulator.migration.zk_tree.tree import Tree
-from emulator.migration.zk_tree.znode_json import number_of
+from emulator.znodes import configs, topics
+from emulator.znodes.entity import Nodes
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.projection import partition_nodes, same, topic_head
+from emulator.znodes.tree import Tree
+from emulator.znodes.znode_json import number_of
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 LOOKED_PER_PIECE: Final = 150

@@ -15,11 +15,11 @@ from emulator.metadata.configs import BROKER
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition
 from emulator.migration.plan import Group, compare
-from emulator.migration.zk_tree import configs, controller, migration, own, topics
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.projection import same
-from emulator.migration.zk_tree.reader import FOLDERS, Tree
+from emulator.znodes import configs, controller, migration, own, topics
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.projection import same
+from emulator.znodes.reader import FOLDERS, Tree
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 
 

@@ -17,15 +17,15 @@ from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.migration.dual_write.chain import room_for_one
-from emulator.migration.zk_tree.entities import entities
-from emulator.migration.zk_tree.passwords import Passwords
-from emulator.migration.zk_tree.sizes import ZnodeSizes
+from emulator.migration.sizes import ZnodeSizes
 from emulator.net.accepted import Connections
 from emulator.net.population import Population
 from emulator.net.scram import CredentialStore
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
 from emulator.raft.requests import RAFT_REQUESTS
+from emulator.znodes.entities import entities
+from emulator.znodes.passwords import Passwords
 from emulator.zookeeper import acl
 from emulator.zookeeper.client import ZkClient
 from wire import records as r

@@ -16,7 +16,6 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.zk_tree import acls
 from emulator.node import advice
 from emulator.node.finalisation_status import finalisation
 from emulator.node.machine import Node
@@ -25,6 +24,7 @@ from emulator.trace import metrics as metric
 from emulator.trace import raft_metrics
 from emulator.trace.exposition import Value, one_label
 from emulator.trace.metric import Metric
+from emulator.znodes import acls
 from emulator.zookeeper.client import ZkClient
 from wire.errors import ErrorCode
 

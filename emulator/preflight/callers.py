@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from emulator.config.java_text import trim
-from emulator.migration.zk_tree.acls import LITERAL, PREFIXED, parse, resource_of
-from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.node_file import AUTHORIZER, CONNECT, Properties
 from emulator.preflight.survey import Survey
 from emulator.preflight.targets import ACL_AUTHORIZERS
 from emulator.preflight.words import several
+from emulator.znodes.acls import LITERAL, PREFIXED, parse, resource_of
+from emulator.znodes.errors import ZnodeError
 
 ACL_CONNECT: Final = "authorizer.zookeeper.url"
 ACL_BACKLOG_MANY: Final = 1_000

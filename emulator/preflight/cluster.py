@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.migration.zk_tree import controller, migration
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.znode_json import number_of
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.node_file import number
 from emulator.preflight.stage import MigrationStage, standing
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed, named
+from emulator.znodes import controller, migration
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.znode_json import number_of
 
 CLUSTER_ID: Final = "/cluster/id"
 HEADROOM: Final = 1_000

@@ -10,11 +10,11 @@ import msgspec
 from emulator.config.extras import install
 from emulator.config.passwords import is_password
 from emulator.migration.taking_over.preconditions import Why
-from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, NotRun, Outcome, finding, rule
 from emulator.preflight.node_file import number
 from emulator.preflight.survey import REDACTED, DumpedZnode, Survey
 from emulator.preflight.topics import topic_ids
+from emulator.znodes import migration
 
 FEATURE: Final = "/feature"
 _BESIDE: Final = ("/controller", FEATURE)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.migration.zk_tree import controller
-from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import NotRun, Outcome, finding, rule
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import several
+from emulator.znodes import controller
+from emulator.znodes.errors import ZnodeError
 
 READS_PER_REQUEST: Final = 500
 OPS_PER_MULTI: Final = 400

@@ -10,7 +10,6 @@ from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
 from emulator.config.zookeeper import connect_string
 from emulator.metadata.client_quotas import USER, EntityPart
 from emulator.metadata.scram import Mechanism
-from emulator.migration.zk_tree.client_entities import USERS, znode_name
 from emulator.preflight.endpoints import between
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.identities import principal_of
@@ -31,6 +30,7 @@ from emulator.preflight.node_file import (
 from emulator.preflight.stage import standing
 from emulator.preflight.survey import REDACTED, Survey
 from emulator.preflight.words import listed, named
+from emulator.znodes.client_entities import USERS, znode_name
 
 SCRAM: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
 """Numbers of mechanisms in records."""

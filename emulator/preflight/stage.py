@@ -16,13 +16,13 @@ from enum import Enum
 from typing import Final
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.zk_tree import controller, migration, own
-from emulator.migration.zk_tree.controller import ControllerZnode
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.migration import MigrationZnode
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.engine import Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
+from emulator.znodes import controller, migration, own
+from emulator.znodes.controller import ControllerZnode
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.migration import MigrationZnode
 
 SILENT_MS: Final = 10_000
 """Kafka from 3.6 on writes ``/migration`` every 500 ms in dual write, and kraft-bridge does."""

@@ -14,11 +14,11 @@ from emulator.config.passwords import PasswordSettings
 from emulator.config.reading import PropertyReader
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, dry_run
-from emulator.migration.zk_tree.entities import entities
-from emulator.migration.zk_tree.passwords import Passwords
-from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.node_file import Properties, number
+from emulator.znodes.entities import entities
+from emulator.znodes.passwords import Passwords
+from emulator.znodes.tree import Tree, TreeNode
 
 REDACTED: Final = b"<redacted>"
 """The text that ``zk dump`` prints instead of a secret."""

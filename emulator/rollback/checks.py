@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.migration.zk_tree import controller, migration, own
-from emulator.migration.zk_tree.controller import EPOCH_MAX
-from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import Finding, Severity, finding
 from emulator.preflight.node_file import number
 from emulator.preflight.stage import emptied
 from emulator.rollback.losses import LOSSES, losses
 from emulator.rollback.phases import RollbackPhase
 from emulator.rollback.situation import Situation
+from emulator.znodes import controller, migration, own
+from emulator.znodes.controller import EPOCH_MAX
+from emulator.znodes.errors import ZnodeError
 
 _BEFORE: Final = frozenset(
     {RollbackPhase.COPYING, RollbackPhase.DUAL_WRITE, RollbackPhase.PRE_MIGRATION}

@@ -7,12 +7,12 @@ from shlex import quote
 from typing import Final
 
 from emulator.migration.tree_diff import Difference
-from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, Severity, finding
 from emulator.preflight.words import named
 from emulator.rollback import missing
 from emulator.rollback.phases import RollbackPhase
 from emulator.rollback.situation import ControllerSeen, Situation
+from emulator.znodes import migration
 
 LOSSES: Final = frozenset({"R05", "R06"})
 """Codes of blockers that somebody may accept."""

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.zk_tree import migration
 from emulator.preflight.stage import MigrationStage
 from emulator.rollback.situation import Situation
+from emulator.znodes import migration
 
 
 class RollbackPhase(Enum):

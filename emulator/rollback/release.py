@@ -17,9 +17,9 @@ import msgspec
 from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.claim import Found
 from emulator.migration.taking_over.preconditions import Reason
-from emulator.migration.zk_tree import controller, migration, own
-from emulator.migration.zk_tree.controller import EPOCH_MAX
-from emulator.migration.zk_tree.own import OwnZnode
+from emulator.znodes import controller, migration, own
+from emulator.znodes.controller import EPOCH_MAX
+from emulator.znodes.own import OwnZnode
 from emulator.zookeeper.ops import (
     OPEN,
     Check,

@@ -9,12 +9,12 @@ from typing import Any
 
 from emulator.config.listeners import HostPort
 from emulator.migration.tree_diff import Difference
-from emulator.migration.zk_tree import controller, own
-from emulator.migration.zk_tree.own import OwnZnode
 from emulator.preflight.stage import StageFound, standing
 from emulator.preflight.survey import Survey
 from emulator.rollback import missing
 from emulator.rollback.missing import FolderEnd
+from emulator.znodes import controller, own
+from emulator.znodes.own import OwnZnode
 
 
 @dataclass(frozen=True, slots=True)

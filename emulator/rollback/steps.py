@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from shlex import quote
 
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.rollback.phases import RollbackPhase
 from emulator.rollback.situation import Situation
+from emulator.znodes import controller, migration, own
 
 
 class Actor(Enum):

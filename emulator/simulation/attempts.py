@@ -17,7 +17,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.rollback.course import Course, Wanted, go
 from emulator.rollback.phases import RollbackPhase, phase_of
 from emulator.simulation import tree_check
@@ -28,6 +27,7 @@ from emulator.simulation.taking import taking
 from emulator.simulation.violation import Violated, ensure
 from emulator.simulation.world import MIGRATION, World
 from emulator.simulation.zookeeper_mode import new_topic
+from emulator.znodes import controller, migration, own
 
 NAME: Final = "goes-back-whole"
 _DELETIONS: Final = "/admin/delete_topics/"

@@ -20,8 +20,6 @@ from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
 from emulator.migration.tree_diff import Difference, ahead, differences
-from emulator.migration.zk_tree import controller, own
-from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.node import introspection
 from emulator.node.recovery import committed_image, opened
 from emulator.preflight import controller_folder
@@ -39,6 +37,8 @@ from emulator.simulation.host import Host
 from emulator.simulation.process import Process
 from emulator.simulation.scheduler import MS
 from emulator.simulation.world import World
+from emulator.znodes import controller, own
+from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Multi, NodeData, ReadFailed, ReadValue, SetData
 

@@ -1,6 +1,6 @@
 """What a ZooKeeper tree should hold for a metadata log, implemented a second time.
 
-The product writes with ``emulator/migration/zk_tree`` and compares with the same code; this page
+The product writes with ``emulator/znodes`` and compares with the same code; this page
 shares nothing with it but the formats' definition (kafka.zk.ZkData, Kafka 3.9), so that a mistake
 there is not made here as well. Values are compared as what a broker would understand of them.
 """

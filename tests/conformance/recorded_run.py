@@ -19,10 +19,10 @@ from emulator.metadata.acls import of_record, record_of
 from emulator.migration.plan import PlannedPaths, changes, compare
 from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import Difference, differences
-from emulator.migration.zk_tree import producer_id, topics
-from emulator.migration.zk_tree.projection import same
-from emulator.migration.zk_tree.reader import Tree
 from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.znodes import producer_id, topics
+from emulator.znodes.projection import same
+from emulator.znodes.reader import Tree
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 from tests import data
 from tests.conformance.official import snake

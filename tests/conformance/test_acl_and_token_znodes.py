@@ -11,8 +11,8 @@ from bench.rig.jars import kafka_jars
 from bench.rig.java_tools import java
 from emulator.metadata.acls import Acl, PatternType, Resource, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken
-from emulator.migration.zk_tree import acls, delegation_tokens
-from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.znodes import acls, delegation_tokens
+from emulator.znodes.errors import ZnodeError
 
 Ask = Callable[[list[str]], list[str]]
 LETTERS = "abz019 .-_*~+%:=,@üß漢\U0001f600<>\"'{}"

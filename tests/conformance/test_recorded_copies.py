@@ -14,7 +14,7 @@ import pytest
 
 from emulator.metadata.acls import of_record, record_of
 from emulator.migration.plan import compare
-from emulator.migration.zk_tree.reader import Tree as ReadTree
+from emulator.znodes.reader import Tree as ReadTree
 from tests.conformance.recorded_run import (
     COMPARED,
     FULL,

@@ -24,8 +24,8 @@ from emulator.metadata import EMPTY
 from emulator.metadata.client_quotas import EntityPart, entity
 from emulator.metadata.pmap import PMap
 from emulator.metadata.scram import Credential, Mechanism
-from emulator.migration.zk_tree import client_entities, quota_values, scram_values
-from emulator.migration.zk_tree.passwords import Passwords
+from emulator.znodes import client_entities, quota_values, scram_values
+from emulator.znodes.passwords import Passwords
 
 SECRET = "a secret: ü, 漢"
 USER_KEYS = quota_values.USER_AND_CLIENT_KEYS

@@ -9,7 +9,7 @@ import pytest
 from bench.judge.stores import differences, from_log, from_tree
 from emulator.config.passwords import PasswordSettings
 from emulator.config.reading import PropertyReader
-from emulator.migration.zk_tree.passwords import Passwords
+from emulator.znodes.passwords import Passwords
 from tests.integration.client_entities import BROKER, ENCODER, KEY, ODD
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

@@ -13,14 +13,14 @@ from kazoo.client import KazooClient
 from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY
 from emulator.metadata.acls import PatternType, Resource, ResourceType
+from emulator.metadata.znodes import why_no_name
 from emulator.migration.plan import Piece, PlannedPaths, changes, compare
 from emulator.migration.taking_over.purge import AGE_MS, LISTED_MAX, PurgeTask
 from emulator.migration.taking_over.tasks import Done
 from emulator.migration.tree_diff import differences
-from emulator.migration.zk_tree import acls
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.reader import Tree
-from emulator.zookeeper.names import why_no_name
+from emulator.znodes import acls
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.reader import Tree
 from emulator.zookeeper.ops import (
     SEQUENTIAL,
     Create,

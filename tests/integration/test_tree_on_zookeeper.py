@@ -12,7 +12,7 @@ from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
 from emulator.migration.plan import Piece, PlannedPaths, changes, compare
 from emulator.migration.tree_diff import differences
-from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree, TreeReader
+from emulator.znodes.reader import TOP_LEVEL, Tree, TreeReader
 from emulator.zookeeper.ops import Multi, ZkResult
 from tests.integration.zookeeper_wire import Wire
 from wire import records as r

@@ -7,7 +7,7 @@ import pytest
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.preconditions import Why, reasons
 from emulator.migration.telling.propagation import live_brokers
-from emulator.migration.zk_tree.reader import Tree, TreeNode
+from emulator.znodes.reader import Tree, TreeNode
 from tests.unit.controller.world import World
 from wire import records as r
 from wire.errors import ErrorCode

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from emulator.migration.dual_write import settle
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.position import Position
-from emulator.migration.zk_tree import migration, own
+from emulator.znodes import migration, own
 from tests.kit.laws import examples
 from tests.laws.test_write_behind import STEPS, Story
 from tests.unit.migration.world import differences, migration_offset

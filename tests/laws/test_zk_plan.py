@@ -15,8 +15,8 @@ from emulator.metadata.configs import BROKER
 from emulator.migration.plan import PARTITIONS_PER_PIECE, changes, compare, plan
 from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import differences
-from emulator.migration.zk_tree.projection import same, znodes
 from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.znodes.projection import same, znodes
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.metadata_records import LAW
 from tests.laws.zk_trees import (

@@ -9,11 +9,11 @@ from hypothesis.strategies import SearchStrategy
 
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
 from emulator.migration.plan import Piece, PlannedPaths, compare
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.entity import EntityClass
-from emulator.migration.zk_tree.projection import same, znodes
-from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree, TreeReader
 from emulator.simulation.zookeeper_tree import RefusedOp, ServerTree
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entity import EntityClass
+from emulator.znodes.projection import same, znodes
+from emulator.znodes.reader import TOP_LEVEL, Tree, TreeReader
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     Create,

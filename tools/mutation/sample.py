@@ -13,7 +13,7 @@ from typing import Final
 
 from tools.mutation.operators import Place, places, plantable
 
-PACKAGES: Final = "migration raft zookeeper controller metadata net node broker".split()
+PACKAGES: Final = "migration znodes raft zookeeper controller metadata net node broker".split()
 EQUIVALENTS: Final = Path(__file__).with_name("equivalents.toml")
 
 

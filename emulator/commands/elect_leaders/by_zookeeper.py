@@ -23,17 +23,11 @@ from kazoo.handlers.threading import KazooTimeoutError
 from emulator.commands.admin_client import UnreachableError
 from emulator.commands.elect_leaders.by_brokers import ElectionError, Outcome, TopicPartition
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, check_reachable
-from emulator.migration.zk_tree import controller as controller_znode
-from emulator.migration.zk_tree import znode_json
-from emulator.migration.zk_tree.admin import PREFERRED_REPLICA_ELECTION as ELECTION
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.topics import (
-    ROOT,
-    parse_state,
-    parse_topic,
-    state_path,
-    topic_path,
-)
+from emulator.znodes import controller as controller_znode
+from emulator.znodes import znode_json
+from emulator.znodes.admin import PREFERRED_REPLICA_ELECTION as ELECTION
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.topics import ROOT, parse_state, parse_topic, state_path, topic_path
 
 PAUSE_S: Final = 0.1
 

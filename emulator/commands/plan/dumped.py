@@ -18,12 +18,12 @@ from emulator.io.printable import printable
 from emulator.metadata import EMPTY, replay
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, Note, dry_run
-from emulator.migration.zk_tree.entities import entities
-from emulator.migration.zk_tree.passwords import Passwords
 from emulator.node import recovery
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
 from emulator.raft.format import parse_bootstrap_checkpoint
+from emulator.znodes.entities import entities
+from emulator.znodes.passwords import Passwords
 from wire.record_serde import decode_record
 
 

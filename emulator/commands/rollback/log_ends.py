@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from emulator.migration.zk_tree.migration import MigrationZnode
 from emulator.raft import layout
 from emulator.rollback import missing, moved
 from emulator.rollback.missing import FolderEnd
 from emulator.rollback.situation import ControllerSeen, Situation
+from emulator.znodes.migration import MigrationZnode
 
 
 def read(controllers: Iterable[ControllerSeen], mark: MigrationZnode) -> list[FolderEnd]:

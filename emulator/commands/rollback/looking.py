@@ -24,8 +24,6 @@ from emulator.io.failures import sentence
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.tree_diff import Difference, ahead, differences
-from emulator.migration.zk_tree.migration import MigrationZnode
-from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.node_file import Properties
 from emulator.preflight.survey import Survey, of_dump
@@ -33,6 +31,8 @@ from emulator.raft import layout
 from emulator.rollback.phases import RollbackPhase, phase_of
 from emulator.rollback.running import Reached, runs
 from emulator.rollback.situation import ControllerSeen, FolderSeen, Situation
+from emulator.znodes.migration import MigrationZnode
+from emulator.znodes.tree import Tree, TreeNode
 
 METRICS_PORT: Final = "kraftbridge.metrics.port"
 _SILENT: Final = frozenset({Reached.NONE, Reached.NO_ADDRESS})

@@ -20,10 +20,10 @@ from emulator.commands.zk.client import CONNECT_TIMEOUT_S
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.io.tls import TlsError
 from emulator.migration.tree_diff import Claim, Difference, differences
-from emulator.migration.zk_tree import migration, own
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import Tree, TreeReader
 from emulator.raft.machine import Raft
+from emulator.znodes import migration, own
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.reader import Tree, TreeReader
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     GetChildren,

@@ -56,7 +56,7 @@ def diff(
 
 def _summary(found: Sequence[Difference]) -> str:
     """What the list does not show: that it is empty, or that it may be about the folder alone."""
-    from emulator.migration.zk_tree import controller, migration, own
+    from emulator.znodes import controller, migration, own
 
     if not found:
         return ": no znode differs"

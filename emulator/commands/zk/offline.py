@@ -39,11 +39,11 @@ from emulator.metadata.image import Image
 from emulator.migration.offline import OfflineReconcile, unwanted
 from emulator.migration.position import Claimer
 from emulator.migration.taking_over.tasks import Attempt
-from emulator.migration.zk_tree import cluster, controller, migration, own
-from emulator.migration.zk_tree.entities import entities
-from emulator.migration.zk_tree.passwords import Passwords
 from emulator.raft import layout
 from emulator.raft.machine import Raft
+from emulator.znodes import cluster, controller, migration, own
+from emulator.znodes.entities import entities
+from emulator.znodes.passwords import Passwords
 from emulator.zookeeper.client import ZkClient
 
 SESSION_TIMEOUT_MS: Final = 18_000

@@ -31,8 +31,8 @@ from emulator.metadata.acls import (
 )
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.znodes import why_no_name
 from emulator.slices import ENTRIES_PER_SLICE, Slices
-from emulator.zookeeper.names import why_no_name
 from wire import messages as m
 from wire.errors import ErrorCode
 

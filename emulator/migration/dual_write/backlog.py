@@ -19,9 +19,9 @@ from emulator.migration import plan
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.plan import PAUSE, Piece, PlannedPaths
 from emulator.migration.position import Position
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.entity import Entities
-from emulator.migration.zk_tree.reader import Tree
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entity import Entities
+from emulator.znodes.reader import Tree
 
 Noting: TypeAlias = Callable[[Tree, Iterable[Piece]], Iterator[Piece]]
 """Notes what the pieces of a comparison change in a tree, and passes them on."""

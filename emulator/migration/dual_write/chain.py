@@ -23,8 +23,8 @@ from typing import Final
 import msgspec
 
 from emulator.migration.position import Counters, Position, Term
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.raft.digest import DIGEST_CHARS
+from emulator.znodes import controller, migration, own
 from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import Check, Create, Multi, SetData, Stat, ZkOp
 

@@ -22,8 +22,8 @@ from emulator.migration.dual_write.pipeline import Pipeline
 from emulator.migration.dual_write.unit import COMPARED_PIECES_PER_STEP, Unit
 from emulator.migration.plan import PAUSE, Piece, compare
 from emulator.migration.tree_diff import Difference, last_path, of_piece
-from emulator.migration.zk_tree.entity import Entities
-from emulator.migration.zk_tree.reader import Tree
+from emulator.znodes.entity import Entities
+from emulator.znodes.reader import Tree
 
 LISTED_MAX: Final = 10_000
 """Differences that are kept; all are counted, and written."""

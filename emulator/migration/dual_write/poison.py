@@ -18,8 +18,8 @@ import msgspec
 
 from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, MULTI_TOO_SLOW, Refused
 from emulator.migration.plan import Group
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.seam import Log
+from emulator.znodes import controller, migration, own
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 

@@ -21,8 +21,8 @@ from emulator.migration.dual_write.pipeline import Refused
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.rounds import Round
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.seam import Effect
+from emulator.znodes import controller, migration, own
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     GetData,

@@ -16,8 +16,8 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.migration.plan import PAUSE, Group
 from emulator.migration.position import Position
-from emulator.migration.zk_tree import topics
 from emulator.trace.rows import MultiOperation
+from emulator.znodes import topics
 from emulator.zookeeper.ops import Check, Create, Delete, SetData, ZkOp
 
 TOPICS: Final = topics.ROOT + "/"

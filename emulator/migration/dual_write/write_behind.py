@@ -36,9 +36,9 @@ from emulator.migration.position import Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.entity import Entities
 from emulator.seam import Effect, Log, Row
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entity import Entities
 from emulator.zookeeper.ops import ZkOutcome
 
 

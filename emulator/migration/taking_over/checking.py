@@ -11,8 +11,8 @@ from emulator.migration.taking_over import claim, preconditions, recover
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.taking_over.tasks import Attempt, Done, Lost, Missing, Task, found_of
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree import topics
 from emulator.seam import Effect
+from emulator.znodes import topics
 from emulator.zookeeper.ops import GetChildren, ZkOutcome, ZkResult
 
 READING_MS_MAX = 300_000

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.zk_tree import migration, own
+from emulator.znodes import migration, own
 
 CLEAR = "kraft-bridge rollback --clear --yes --config FILES"
 """What deletes the znodes of a migration that has gone back; FILES: of all controllers."""

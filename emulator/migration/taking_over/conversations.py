@@ -21,7 +21,7 @@ from emulator.migration.taking_over.tasks import (
     Task,
 )
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree.entity import Entities
+from emulator.znodes.entity import Entities
 
 
 class Conversations:

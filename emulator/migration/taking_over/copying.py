@@ -14,8 +14,8 @@ from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason
 from emulator.migration.taking_over.tasks import Done, Lost, Missing, Task
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree.entity import Entities
 from emulator.seam import Effect
+from emulator.znodes.entity import Entities
 from emulator.zookeeper.ops import ZkOutcome
 
 APPEND_AHEAD_RECORDS: Final = 20_000

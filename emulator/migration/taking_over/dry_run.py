@@ -25,12 +25,12 @@ from emulator.metadata.metadata_version import FEATURE_NAME, Feature
 from emulator.migration.position import Claimer
 from emulator.migration.taking_over import claim, importer, preconditions
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.zk_tree import acls, cluster, dump
-from emulator.migration.zk_tree.admin import DELETE_TOPICS, pending_deletions
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.entity import Entities
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.tree import Tree, TreeNode
+from emulator.znodes import acls, cluster, dump
+from emulator.znodes.admin import DELETE_TOPICS, pending_deletions
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entity import Entities
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.ops import NodeData, Stat
 from wire import records as r
 

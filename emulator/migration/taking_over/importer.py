@@ -9,7 +9,7 @@ A broker that is not registered can neither be sent requests nor be fenced. So t
 from ISRs and elects another member for the partitions it leads (:func:`without_the_gone`).
 
 Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; then the other
-classes in the order of ``zk_tree.entities``. Source: KIP-866 "Initial Data Migration";
+classes in the order of ``znodes.entities``. Source: KIP-866 "Initial Data Migration";
 ZkMigrationClient.readAllMetadata, ZkTopicMigrationClient.iterateTopics, Kafka 3.9.
 """
 
@@ -24,10 +24,10 @@ from emulator.metadata.brokers import Brokers
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.topics import NO_LEADER, Partition, changed_partition
-from emulator.migration.zk_tree import configs, topics
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.entity import Entities
-from emulator.migration.zk_tree.reader import Tree
+from emulator.znodes import configs, topics
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entity import Entities
+from emulator.znodes.reader import Tree
 from wire import records as r
 
 Record: TypeAlias = object

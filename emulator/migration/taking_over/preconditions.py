@@ -20,13 +20,13 @@ import msgspec
 
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
-from emulator.migration.zk_tree import configs, topics
-from emulator.migration.zk_tree.broker_configs import BrokerConfigs
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.entity import Entities, Refusal
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import Tree
-from emulator.migration.zk_tree.znode_json import number_of
+from emulator.znodes import configs, topics
+from emulator.znodes.broker_configs import BrokerConfigs
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entity import Entities, Refusal
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.reader import Tree
+from emulator.znodes.znode_json import number_of
 
 ZNODES_PER_PIECE: Final = 50
 """Znodes of topics checked in a piece of work: about 0.15 ms."""

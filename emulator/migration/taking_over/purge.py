@@ -23,8 +23,8 @@ from typing import Final, TypeAlias, cast
 
 from emulator.migration.taking_over.tasks import Done, Task
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree import acls, configs, controller, delegation_tokens
 from emulator.seam import Effect, Log
+from emulator.znodes import acls, configs, controller, delegation_tokens
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     Check,

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.zk_tree import cluster, migration
-from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import TOP_LEVEL
+from emulator.znodes import cluster, migration
+from emulator.znodes.errors import ZnodeError
+from emulator.znodes.reader import TOP_LEVEL
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     Create,

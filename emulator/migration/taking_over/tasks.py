@@ -20,10 +20,10 @@ from emulator.migration.taking_over import claim, recover
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree import migration
-from emulator.migration.zk_tree.entity import Entities
-from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.seam import Effect
+from emulator.znodes import migration
+from emulator.znodes.entity import Entities
+from emulator.znodes.errors import ZnodeError
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     NodeData,

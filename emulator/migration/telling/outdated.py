@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.zk_tree import controller
 from emulator.net.control import ControlRequest, ControlResponse
+from emulator.znodes import controller
 from wire.errors import ErrorCode
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from emulator.broker.znode import RETRY_MS
 from emulator.metadata.brokers import Endpoint
-from emulator.migration.zk_tree import brokers, cluster, controller
-from emulator.migration.zk_tree.reader import TOP_LEVEL
 from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.znodes import brokers, cluster, controller
+from emulator.znodes.reader import TOP_LEVEL
 from emulator.zookeeper.ops import EPHEMERAL, Create, Delete, SetData
 from tests.unit.broker.zookeeper_world import CLUSTER, PartWorld, about
 

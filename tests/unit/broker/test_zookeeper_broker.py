@@ -7,8 +7,8 @@ import pytest
 from emulator.broker import introspection
 from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.metadata.metadata_version import MetadataVersion
-from emulator.migration.zk_tree import controller
 from emulator.trace.exposition import exposition
+from emulator.znodes import controller
 from emulator.zookeeper.ops import Create
 from tests.unit.broker.control import T, lead, live, update
 from tests.unit.broker.joined_brokers import CLUSTER_ID

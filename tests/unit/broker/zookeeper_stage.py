@@ -11,10 +11,10 @@ from emulator.broker.shared_control import SharedControl
 from emulator.broker.zookeeper_side import ZooKeeperIdentity, ZooKeeperSide
 from emulator.config import load as config
 from emulator.config.broker import load_broker
-from emulator.migration.zk_tree import cluster
 from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
+from emulator.znodes import cluster
 from emulator.zookeeper.ops import Create
 from tests.kit.joined import Asker, Joined, Party
 from tests.kit.joined_zookeeper import JoinedZooKeeper

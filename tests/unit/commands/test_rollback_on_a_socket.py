@@ -17,9 +17,9 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from bench.rig.waiting import PATIENCE_S, wait_for
 from bench.rig.warming import connected
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import FOLDER, META_PROPERTIES
+from emulator.znodes import controller, migration, own
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.unit.commands.socketed_zookeeper import on_a_socket
 from tests.unit.commands.test_folders_of_voters import written

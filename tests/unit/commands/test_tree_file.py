@@ -10,8 +10,8 @@ import pytest
 
 from bench.rig.zk_dump import contents
 from emulator.commands.tree_file import TreeFileError, load
-from emulator.migration.zk_tree.dump import redacted
-from emulator.migration.zk_tree.topics import read_state, read_topic
+from emulator.znodes.dump import redacted
+from emulator.znodes.topics import read_state, read_topic
 from tests import data
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from emulator.commands.zk import compare as compared
 from emulator.migration.tree_diff import Difference
-from emulator.migration.zk_tree import migration, own
+from emulator.znodes import migration, own
 from tests.unit.commands.running import run
 
 TORN = Difference(migration.PATH, "differs", b"1", None)

@@ -20,10 +20,10 @@ from emulator.commands.json_forms import FORMS
 from emulator.io import http
 from emulator.io.operator_route import TOKEN_FILE, OperatorRoute, reconcile_page
 from emulator.migration import offline
-from emulator.migration.zk_tree import own
 from emulator.node.reconciling import Reconciling
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import CONTRADICTED, META_PROPERTIES
+from emulator.znodes import own
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.kit.json_form import problems
 from tests.unit.commands.socketed_zookeeper import on_a_socket

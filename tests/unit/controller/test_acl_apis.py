@@ -14,8 +14,8 @@ from emulator.controller.acl_index import AclIndex
 from emulator.controller.authorizer import StandardAuthorizer, guards
 from emulator.metadata.acls import Acl
 from emulator.metadata.pmap import PMap
-from emulator.migration.zk_tree.acls import AccessControlEntries
 from emulator.slices import whole
+from emulator.znodes.acls import AccessControlEntries
 from emulator.zookeeper.jute import FRAME_BYTES_MAX
 from tests.kit.laws import examples
 from tests.unit.controller.test_authorizer import acl, acls_of_any_kind, image_of

@@ -17,10 +17,10 @@ from emulator.metadata.image import Image
 from emulator.migration.dual_write.chain import DIGEST_CHARS, INCARNATION_CHARS, Chain, room_for_one
 from emulator.migration.plan import compare
 from emulator.migration.position import Counters, Position, Term
-from emulator.migration.zk_tree.entities import entities
-from emulator.migration.zk_tree.passwords import Passwords
-from emulator.migration.zk_tree.reader import Tree
-from emulator.migration.zk_tree.sizes import ZnodeSizes
+from emulator.migration.sizes import ZnodeSizes
+from emulator.znodes.entities import entities
+from emulator.znodes.passwords import Passwords
+from emulator.znodes.reader import Tree
 from emulator.zookeeper import acl, jute
 from emulator.zookeeper.ops import ZkOp
 from tests.kit.edges import EdgeAdmin, refusals

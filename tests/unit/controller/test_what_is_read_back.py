@@ -7,8 +7,8 @@ import math
 import pytest
 
 from emulator.metadata.configs import BROKER
-from emulator.migration.zk_tree.client_entities import data_of, parse
-from emulator.migration.zk_tree.znode_json import number_of
+from emulator.znodes.client_entities import data_of, parse
+from emulator.znodes.znode_json import number_of
 from tests.unit.controller.world import handle, image_of
 from wire import messages as m
 from wire import records as r

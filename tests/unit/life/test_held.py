@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from bench.life.held import claimed
-from emulator.migration.zk_tree import controller
+from emulator.znodes import controller
 from emulator.zookeeper.jute import encode_request
 from emulator.zookeeper.ops import Create, Multi, SetData
 

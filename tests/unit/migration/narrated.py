@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from emulator.migration.zk_tree import migration, own
 from emulator.seam import Effect, Log
+from emulator.znodes import migration, own
 from emulator.zookeeper.ops import Check, Create, Delete, Multi, SetData, ZkOp
 from tests.unit.migration.stories import restart
 from tests.unit.migration.world import World, checks, differences

@@ -10,8 +10,8 @@ from random import Random
 from emulator.migration.offline import OfflineReconcile, OfflineStage
 from emulator.migration.position import Claimer
 from emulator.migration.taking_over.tasks import Attempt
-from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
+from emulator.znodes.entities import ENTITIES
 from emulator.zookeeper.client import ZkClient
 from tests.unit.migration.journal import Journal
 from tests.unit.migration.world import CLUSTER_ID, NODE_ID, ZK_PORT, World

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from emulator.migration.zk_tree.reader import Tree, TreeNode
+from emulator.znodes.reader import Tree, TreeNode
 from tests import data
 
 

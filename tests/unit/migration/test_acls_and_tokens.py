@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from emulator.metadata.znodes import why_no_name
 from emulator.migration.tree_diff import differences
-from emulator.migration.zk_tree import acls, delegation_tokens
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.zookeeper.names import why_no_name
+from emulator.znodes import acls, delegation_tokens
+from emulator.znodes.entities import ENTITIES
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 from tests.laws.zk_trees import read
 from tests.unit.migration.stories import restart

@@ -10,7 +10,7 @@ from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.migration.taking_over import importer
-from emulator.migration.zk_tree.reader import Tree, TreeNode
+from emulator.znodes.reader import Tree, TreeNode
 from tests.unit.migration.recorded import recorded_records, recorded_tree
 from wire import records as r
 from wire.text import uuid_text

@@ -9,7 +9,7 @@ import pytest
 from emulator.metadata.configs import TOPIC
 from emulator.migration.offline import NEXT, WATCH_MS, OfflineStage, unwanted
 from emulator.migration.states import State
-from emulator.migration.zk_tree import controller, own
+from emulator.znodes import controller, own
 from emulator.zookeeper.ops import Delete
 from tests.unit.migration.dual_write.test_comparison import FOREIGN, kinds, tamper, world_of
 from tests.unit.migration.offline_stage import KilledError, Offline

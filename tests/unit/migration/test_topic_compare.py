@@ -12,12 +12,12 @@ from emulator.metadata import Image
 from emulator.migration import topic_compare as compared
 from emulator.migration.plan import PARTITIONS_PER_PIECE, PAUSE, Piece
 from emulator.migration.topic_compare import ALIKE_PARTITIONS_MAX, LOOKED_PER_PIECE, topic_compare
-from emulator.migration.zk_tree import configs, projection, topics
-from emulator.migration.zk_tree.projection import znodes
-from emulator.migration.zk_tree.tree import Tree, TreeNode
+from emulator.znodes import configs, projection, topics
+from emulator.znodes.projection import znodes
+from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.zk_trees import EPOCH, ops_of, replayed
-from tests.unit.migration.zk_tree.test_no_long_walks import Counted, most_at_once
+from tests.unit.znodes.test_no_long_walks import Counted, most_at_once
 from wire import records as r
 from wire.text import uuid_text
 

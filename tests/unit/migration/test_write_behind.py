@@ -8,8 +8,8 @@ import pytest
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.sending import GATHER_CHANGES, GATHER_MS
 from emulator.migration.states import State
-from emulator.migration.zk_tree import own
 from emulator.trace.rows import MultiRow, RangeRow
+from emulator.znodes import own
 from emulator.zookeeper.ops import Check, Create, SetData
 from tests.unit.migration.world import World, checks, differences, migration_offset
 from wire import records as r

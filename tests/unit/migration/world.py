@@ -17,13 +17,13 @@ from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
 from emulator.migration.states import State
 from emulator.migration.telling.channels import Channels
-from emulator.migration.zk_tree import migration
-from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.projection import same, znodes
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Halt, Log, Received, Row, Send
 from emulator.simulation import tree_check
 from emulator.simulation.facts import EMPTY, Draft
 from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.znodes import migration
+from emulator.znodes.entities import ENTITIES
+from emulator.znodes.projection import same, znodes
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import Check, Create, Delete, SetData, ZkOp
 from tests.unit.migration.journal import Journal

@@ -20,9 +20,9 @@ import pytest
 from bench.analysis.sweep import fits
 from emulator.migration.states import State
 from emulator.migration.taking_over import importer
-from emulator.migration.zk_tree.reader import Tree, TreeReader
-from emulator.migration.zk_tree.topics import ROOT
 from emulator.seam import AppendFile, Effect, Event, Received, Send
+from emulator.znodes.reader import Tree, TreeReader
+from emulator.znodes.topics import ROOT
 from emulator.zookeeper.ops import GetChildren
 from tests.unit.broker.zookeeper_stage import MIGRATING, ZooKeeperStage
 from tests.unit.node.migrating_quorum import READS

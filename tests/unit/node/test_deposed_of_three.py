@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from emulator.migration.zk_tree import own
 from emulator.node.office import Office
 from emulator.seam import Effect, Log, Send
+from emulator.znodes import own
 from emulator.zookeeper.ops import Delete
 from tests.kit.joined import Party
 from tests.unit.node.migrating_quorum import MigratingQuorum

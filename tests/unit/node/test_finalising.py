@@ -9,12 +9,12 @@ from emulator.metadata.finalisation_mark import MarkKind
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
-from emulator.migration.zk_tree import migration
 from emulator.node import introspection
 from emulator.node.readiness import not_ready_because
 from emulator.seam import Connect, Effect, Halt
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import exposition
+from emulator.znodes import migration
 from tests.unit.node.test_machine import World, dual_writing
 from wire import messages as m
 from wire import records as r

@@ -23,10 +23,10 @@ from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.states import State
 from emulator.migration.status import Waiting, phase_of
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.zk_tree import acls
 from emulator.node import advice, introspection
 from emulator.node.machine import Node
 from emulator.node.snapshots import SnapshotFailure
+from emulator.znodes import acls
 from tests.unit.metadata.build import image_of
 from tests.unit.node.test_machine import World, dual_writing
 from wire import messages as m

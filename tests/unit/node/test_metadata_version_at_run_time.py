@@ -15,13 +15,13 @@ from emulator.controller.supported import METADATA_VERSION_MAX
 from emulator.metadata.metadata_version import VERSIONS, MetadataVersion
 from emulator.migration.taking_over.preconditions import Why, reasons
 from emulator.migration.telling.propagation import peers
-from emulator.migration.zk_tree.tree import Tree
 from emulator.node import introspection
 from emulator.raft.errors import RecoveryError
 from emulator.raft.format import parse_bootstrap_checkpoint, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, META_PROPERTIES
 from emulator.seam import Received
 from emulator.trace.exposition import exposition
+from emulator.znodes.tree import Tree
 from tests.unit.controller.world import World as Machine
 from tests.unit.controller.world import broker, image_of, registration
 from tests.unit.node.test_machine import CALLER, IDENTITY, RAW, World

@@ -10,7 +10,7 @@ from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
-from emulator.migration.zk_tree.passwords import Passwords
+from emulator.znodes.passwords import Passwords
 from tests.unit.node.migrating_quorum import BROKER, MigratingQuorum
 from tests.unit.node.test_quorum import IDS
 from wire import messages as m

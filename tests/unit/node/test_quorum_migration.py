@@ -8,11 +8,11 @@ import pytest
 
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.node import introspection
 from emulator.node.office import Office
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from emulator.seam import AppendFile, Effect, Log, Send
+from emulator.znodes import controller, migration, own
 from tests.kit.joined import Party
 from tests.unit.node.migrating_quorum import MigratingQuorum
 from tests.unit.node.test_end_of_a_term import fetch

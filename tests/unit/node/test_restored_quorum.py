@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from emulator.migration.authority import Authority
-from emulator.migration.zk_tree import migration
 from emulator.node.office import Office
+from emulator.znodes import migration
 from tests.unit.node.migrating_quorum import MigratingQuorum
 from tests.unit.node.test_quorum import IDS
 

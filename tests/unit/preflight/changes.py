@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.zk_tree import own
 from emulator.preflight.engine import Severity
 from emulator.preflight.node_file import Properties
 from emulator.preflight.survey import DumpedZnode, Survey
+from emulator.znodes import own
 from tests.unit.preflight.clean import OLD_ACL, config, js, with_parents
 
 Apply: TypeAlias = Callable[[Survey], Survey]

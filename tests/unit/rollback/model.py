@@ -10,9 +10,6 @@ from typing import Any
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
 from emulator.migration.tree_diff import Difference
-from emulator.migration.zk_tree import controller, migration, own
-from emulator.migration.zk_tree.migration import MigrationZnode
-from emulator.migration.zk_tree.own import OwnZnode
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.survey import DumpedZnode, Survey
 from emulator.rollback import release
@@ -20,6 +17,9 @@ from emulator.rollback.course import CourseError
 from emulator.rollback.missing import FolderEnd
 from emulator.rollback.situation import ControllerSeen, FolderSeen, Situation
 from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.znodes import controller, migration, own
+from emulator.znodes.migration import MigrationZnode
+from emulator.znodes.own import OwnZnode
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     EPHEMERAL,

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from emulator.migration.zk_tree import controller
 from emulator.preflight.engine import Finding
 from emulator.rollback.course import Wanted, go, plan
 from emulator.rollback.phases import RollbackPhase
 from emulator.rollback.situation import FolderSeen
+from emulator.znodes import controller
 from emulator.zookeeper.ops import Create, Delete
 from tests.unit.rollback.model import ModelCluster, copying, dual_write, js, pre_migration
 

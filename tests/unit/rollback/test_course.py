@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from emulator.migration.tree_diff import Difference
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.preflight.engine import Severity
 from emulator.rollback.checks import blocking, epoch_min
 from emulator.rollback.course import Course, Wanted, go, plan
 from emulator.rollback.phases import RollbackPhase, phase_of
 from emulator.rollback.steps import Actor
 from emulator.simulation.zookeeper_tree import RefusedOp
+from emulator.znodes import controller, migration, own
 from emulator.zookeeper.ops import Create, Delete, Multi, SetData
 from tests.unit.rollback.model import (
     BROKERS,

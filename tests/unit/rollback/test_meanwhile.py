@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.zk_tree import controller, migration
 from emulator.preflight.engine import Severity
 from emulator.rollback.course import Course, Wanted, go
 from emulator.rollback.phases import RollbackPhase
+from emulator.znodes import controller, migration
 from emulator.zookeeper.ops import Delete, Multi, SetData
 from tests.unit.rollback.model import (
     EPOCH,

@@ -16,7 +16,7 @@ from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.unit import COMPARED_PIECES_PER_STEP
 from emulator.migration.plan import PAUSE, Piece
 from emulator.migration.position import Position
-from emulator.migration.zk_tree.tree import Tree, TreeNode
+from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.unit.migration.stories import A, B
 from tests.unit.migration.test_write_behind import config

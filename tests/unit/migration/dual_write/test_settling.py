@@ -24,8 +24,8 @@ from emulator.migration.dual_write.settle import (
 )
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.rounds import Round, RoundTag
-from emulator.migration.zk_tree import controller, migration, own
 from emulator.seam import Effect
+from emulator.znodes import controller, migration, own
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.frame_limit import FrameLimit
 from emulator.zookeeper.ops import (

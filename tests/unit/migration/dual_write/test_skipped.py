@@ -21,7 +21,7 @@ from emulator.zookeeper.ops import Create, SetData
 from tests.unit.migration.test_bound import TOO_LARGE
 from tests.unit.migration.test_write_behind import config
 from tests.unit.migration.world import World, differences
-from tests.unit.migration.zk_tree.test_no_long_walks import Counted
+from tests.unit.znodes.test_no_long_walks import Counted
 
 DEFAULT, SEVEN = "/config/brokers/<default>", "/config/brokers/7"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from emulator.migration.taking_over.continuity import broken, current
-from emulator.migration.zk_tree import migration, own
+from emulator.znodes import migration, own
 
 OURS, THEIRS = "of our log", "of another log"
 TRIMMED = "our log begins after it, although a controller keeps the batch"

@@ -10,8 +10,8 @@ import pytest
 from emulator.migration.states import State
 from emulator.migration.taking_over.checking import READ_AGAIN_MS, CheckTask
 from emulator.migration.taking_over.preconditions import Why
-from emulator.migration.zk_tree.tree import Tree
 from emulator.seam import Effect
+from emulator.znodes.tree import Tree
 from emulator.zookeeper.ops import GetChildren, Multi, MultiRead
 from tests.unit.migration.stories import waiting_world
 from tests.unit.migration.world import World

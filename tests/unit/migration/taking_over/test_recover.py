@@ -6,7 +6,7 @@ import pytest
 
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.taking_over.recover import LOOK, PATHS, WHOSE, creation, other_cluster
-from emulator.migration.zk_tree import cluster, migration
+from emulator.znodes import cluster, migration
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     Create,

@@ -6,8 +6,8 @@ import pytest
 
 from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.preconditions import Why
-from emulator.migration.zk_tree import own
 from emulator.rollback import release
+from emulator.znodes import own
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import NodeData, ReadFailed, ReadValue
 from tests.unit.migration.stories import (

@@ -9,9 +9,9 @@ from emulator.metadata.metadata_version import LATEST
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.taking_over.preconditions import Reason, Why, unreadable
-from emulator.migration.zk_tree import configs, topics
-from emulator.migration.zk_tree.projection import partition_nodes, topic_head
-from emulator.migration.zk_tree.tree import Tree, TreeNode
+from emulator.znodes import configs, topics
+from emulator.znodes.projection import partition_nodes, topic_head
+from emulator.znodes.tree import Tree, TreeNode
 
 
 def _partition(*replicas: int) -> Partition:
