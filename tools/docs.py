@@ -18,7 +18,7 @@ from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.migration import states
 from emulator.migration.dual_write import modes
 from emulator.node.introspection import STATUS_SCHEMA
-from emulator.preflight import report
+from emulator.operations.preflight import report
 from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
@@ -170,7 +170,7 @@ def migration() -> Iterator[str]:
 
 def preflight() -> Iterator[str]:
     """docs/preflight.md."""
-    yield HEAD.format(source="the rules in emulator/preflight/")
+    yield HEAD.format(source="the rules in emulator/operations/preflight/")
     yield "# What `kraft-bridge preflight` looks at\n\n"
     yield "The first line says where a migration stands already: not begun, under way, dual\n"
     yield "write, finalised, rolled back, foreign, emptied. The findings follow. B: a blocker,\n"

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from emulator.rollback.course import Course, Wanted, go
-from emulator.rollback.phases import RollbackPhase, phase_of
+from emulator.operations.rollback.course import Course, Wanted, go
+from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.simulation import tree_check
 from emulator.simulation.going_back import CutOffError, SimulatedRollback
 from emulator.simulation.scenario import Scenario, planned

@@ -1,9 +1,9 @@
 """The product's own course of a rollback on a simulated cluster; it may be cut off at any effect.
 
-``emulator/rollback/course.py`` asks, and this answers from the models: ``/status`` is that of the
-machines, the folders are the disks, brokers elect one of them as soon as ``/controller`` is free,
-whatever becomes of the command. While the command waits the cluster goes on, with its clients and
-faults.
+``emulator/operations/rollback/course.py`` asks, and this answers from the models: ``/status`` is
+that of the machines, the folders are the disks, brokers elect one of them as soon as
+``/controller`` is free, whatever becomes of the command. While the command waits the cluster goes
+on, with its clients and faults.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from emulator.migration.taking_over.claim import Found
 from emulator.migration.tree_diff import Difference, ahead, differences
 from emulator.node import introspection
 from emulator.node.recovery import committed_image, opened
-from emulator.preflight import controller_folder
-from emulator.preflight.controller_folder import ControllerFolder
-from emulator.preflight.survey import DumpedZnode, Survey
+from emulator.operations.preflight import controller_folder
+from emulator.operations.preflight.controller_folder import ControllerFolder
+from emulator.operations.preflight.survey import DumpedZnode, Survey
+from emulator.operations.rollback import missing, moved, release
+from emulator.operations.rollback.course import MEANWHILE, CourseError, RollbackWorld
+from emulator.operations.rollback.missing import FolderEnd
+from emulator.operations.rollback.phases import RollbackPhase, phase_of
+from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
-from emulator.rollback import missing, moved, release
-from emulator.rollback.course import MEANWHILE, CourseError, RollbackWorld
-from emulator.rollback.missing import FolderEnd
-from emulator.rollback.phases import RollbackPhase, phase_of
-from emulator.rollback.situation import ControllerSeen, Situation
 from emulator.simulation import zookeeper_mode
 from emulator.simulation.host import Host
 from emulator.simulation.process import Process

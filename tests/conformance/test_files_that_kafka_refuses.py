@@ -18,13 +18,13 @@ import pytest
 
 from bench.rig.jars import kafka_jars
 from bench.rig.java_tools import java
-from emulator.preflight.engine import RULES, Finding, Severity
-from emulator.preflight.kafka_values import BOOLEANS, NAMES, NUMBERS
-from emulator.preflight.node_file import ENABLE, IBP, Properties
-from emulator.preflight.report import run
-from emulator.preflight.survey import Survey
-from tests.unit.preflight.clean import CLEAN, clean
-from tests.unit.preflight.file_changes import FILE_CHANGES
+from emulator.operations.preflight.engine import RULES, Finding, Severity
+from emulator.operations.preflight.kafka_values import BOOLEANS, NAMES, NUMBERS
+from emulator.operations.preflight.node_file import ENABLE, IBP, Properties
+from emulator.operations.preflight.report import run
+from emulator.operations.preflight.survey import Survey
+from tests.unit.operations.preflight.clean import CLEAN, clean
+from tests.unit.operations.preflight.file_changes import FILE_CHANGES
 
 JAVA = Path(__file__).parents[1] / "java"
 Oracle = Callable[[list[Mapping[str, str]]], list[str]]

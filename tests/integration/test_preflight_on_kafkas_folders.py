@@ -16,13 +16,13 @@ from bench.rig.zookeeper import ZooKeeper
 from emulator.cli import app
 from emulator.commands.preflight.inputs import read_folder
 from emulator.metadata.migration_state import MigrationState
-from emulator.preflight.controller_folder import ControllerFolder
-from emulator.preflight.engine import Severity
-from emulator.preflight.node_file import Properties
-from emulator.preflight.report import run
-from emulator.preflight.survey import Survey
+from emulator.operations.preflight.controller_folder import ControllerFolder
+from emulator.operations.preflight.engine import Severity
+from emulator.operations.preflight.node_file import Properties
+from emulator.operations.preflight.report import run
+from emulator.operations.preflight.survey import Survey
 from tests.kit.sasl_properties import USERS, sasl
-from tests.unit.preflight.clean import CLUSTER, tree
+from tests.unit.operations.preflight.clean import CLUSTER, tree
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ import pytest
 
 from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata.migration_state import MigrationState
-from emulator.preflight.controller_folder import read
+from emulator.operations.preflight.controller_folder import read
 from emulator.raft import layout
 from tests.integration.node_stage import Stage, new_topic, staged
 from tests.integration.taken_back import an_election, rollback

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli import app
-from emulator.rollback import course, missing
+from emulator.operations.rollback import course, missing
 from emulator.simulation.attempts import NAME, STATES, attempts
 from emulator.simulation.going_back import SimulatedRollback
 from emulator.simulation.scenario import Scenario

@@ -1,1 +1,1 @@
-"""``kraft-bridge preflight``: input and output; ``emulator.preflight`` has the rules."""
+"""``kraft-bridge preflight``: input and output; ``emulator.operations.preflight`` has the rules."""

@@ -12,7 +12,7 @@ from emulator.commands.exits import ExitCode
 from emulator.io.printable import printable_json
 
 if TYPE_CHECKING:
-    from emulator.preflight.survey import Survey
+    from emulator.operations.preflight.survey import Survey
 
 ZooKeeperHosts = Annotated[
     str | None,
@@ -77,9 +77,9 @@ def preflight(
     from rich.console import Console
 
     from emulator.commands.preflight import inputs, sarif, show
-    from emulator.preflight import release4
-    from emulator.preflight import report as judging
-    from emulator.preflight.stage import standing
+    from emulator.operations.preflight import release4
+    from emulator.operations.preflight import report as judging
+    from emulator.operations.preflight.stage import standing
 
     if dump is not None and zookeeper is not None:
         raise _cannot("--zookeeper and --dump exclude each other")

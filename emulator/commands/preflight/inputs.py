@@ -18,10 +18,10 @@ from emulator.commands.input_file import whole
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector, settings
 from emulator.config import properties as properties_text
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, connect_string
-from emulator.preflight import controller_folder
-from emulator.preflight.controller_folder import ControllerFolder
-from emulator.preflight.node_file import Properties
-from emulator.preflight.survey import RoundTrips, Survey, of_dump
+from emulator.operations.preflight import controller_folder
+from emulator.operations.preflight.controller_folder import ControllerFolder
+from emulator.operations.preflight.node_file import Properties
+from emulator.operations.preflight.survey import RoundTrips, Survey, of_dump
 from emulator.raft import layout
 
 ROUND_TRIPS = 20

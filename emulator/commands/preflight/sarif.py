@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from emulator.preflight.engine import Finding, Rule, Severity
-from emulator.preflight.report import PreflightReport, rules
+from emulator.operations.preflight.engine import Finding, Rule, Severity
+from emulator.operations.preflight.report import PreflightReport, rules
 
 SCHEMA: Final = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from emulator.commands.json_forms import stamped
 from emulator.io.printable import printable
-from emulator.preflight.engine import Severity
-from emulator.preflight.report import PreflightReport
+from emulator.operations.preflight.engine import Severity
+from emulator.operations.preflight.report import PreflightReport
 
 STYLES = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 

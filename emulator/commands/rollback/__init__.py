@@ -1,1 +1,1 @@
-"""``kraft-bridge rollback``: input, effects and output; ``emulator.rollback`` decides."""
+"""``kraft-bridge rollback``: input, effects, output; ``emulator.operations.rollback`` decides."""

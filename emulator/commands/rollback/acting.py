@@ -1,4 +1,4 @@
-"""What ``rollback --yes`` does to a real cluster, as ``emulator.rollback.course`` asks for it."""
+"""What ``rollback --yes`` does to a real cluster, as ``operations.rollback.course`` asks for it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from emulator.commands.status import OtherReleaseError
 from emulator.commands.zk.client import Connector
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
-from emulator.preflight.node_file import Properties
-from emulator.rollback.course import MEANWHILE, CourseError
-from emulator.rollback.missing import FolderEnd
-from emulator.rollback.situation import ControllerSeen, Situation
+from emulator.operations.preflight.node_file import Properties
+from emulator.operations.rollback.course import MEANWHILE, CourseError
+from emulator.operations.rollback.missing import FolderEnd
+from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.zookeeper.ops import (
     Multi,
     ReadValue,

@@ -12,7 +12,7 @@ from emulator.commands.exits import ExitCode
 from emulator.io.printable import printable_json
 
 if TYPE_CHECKING:
-    from emulator.rollback.course import Course, Wanted
+    from emulator.operations.rollback.course import Course, Wanted
 
 Files = Annotated[
     list[Path] | None,
@@ -88,7 +88,7 @@ def rollback(
     from rich.console import Console
 
     from emulator.commands.rollback import show
-    from emulator.rollback.course import Wanted
+    from emulator.operations.rollback.course import Wanted
 
     if (accept_loss or clear) and not yes:
         raise fail("--accept-loss and --clear need --yes", ExitCode.WRONG)
@@ -125,7 +125,7 @@ def _run(  # noqa: PLR0917 - as the command line
     from emulator.commands.rollback.looking import Given, Looker
     from emulator.commands.zk.client import Connector
     from emulator.io.tls import TlsError
-    from emulator.rollback import course
+    from emulator.operations.rollback import course
 
     try:
         hosts, security = inputs.ensemble(zookeeper, files, online=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from emulator.operations.rollback import missing, moved
+from emulator.operations.rollback.missing import FolderEnd
+from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
-from emulator.rollback import missing, moved
-from emulator.rollback.missing import FolderEnd
-from emulator.rollback.situation import ControllerSeen, Situation
 from emulator.znodes.migration import MigrationZnode
 
 

@@ -24,13 +24,13 @@ from emulator.io.failures import sentence
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.tree_diff import Difference, ahead, differences
-from emulator.preflight.controller_folder import ControllerFolder
-from emulator.preflight.node_file import Properties
-from emulator.preflight.survey import Survey, of_dump
+from emulator.operations.preflight.controller_folder import ControllerFolder
+from emulator.operations.preflight.node_file import Properties
+from emulator.operations.preflight.survey import Survey, of_dump
+from emulator.operations.rollback.phases import RollbackPhase, phase_of
+from emulator.operations.rollback.running import Reached, runs
+from emulator.operations.rollback.situation import ControllerSeen, FolderSeen, Situation
 from emulator.raft import layout
-from emulator.rollback.phases import RollbackPhase, phase_of
-from emulator.rollback.running import Reached, runs
-from emulator.rollback.situation import ControllerSeen, FolderSeen, Situation
 from emulator.znodes.migration import MigrationZnode
 from emulator.znodes.tree import Tree, TreeNode
 

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from emulator.commands.json_forms import stamped
 from emulator.io.printable import printable
-from emulator.preflight.engine import Finding, Severity
-from emulator.rollback.course import Course
-from emulator.rollback.phases import MEANINGS
+from emulator.operations.preflight.engine import Finding, Severity
+from emulator.operations.rollback.course import Course
+from emulator.operations.rollback.phases import MEANINGS
 
 STYLES: Final = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 

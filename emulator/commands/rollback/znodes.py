@@ -25,8 +25,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector, value_of
-from emulator.rollback import release
-from emulator.rollback.course import CourseError
+from emulator.operations.rollback import release
+from emulator.operations.rollback.course import CourseError
 from emulator.znodes import controller
 from emulator.zookeeper.ops import (
     Check,

@@ -24,13 +24,13 @@ from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
 from emulator.commands.rollback.processes import Ending, FolderHolder, holder
 from emulator.config.listeners import HostPort
-from emulator.preflight.survey import Survey
+from emulator.operations.preflight.survey import Survey
+from emulator.operations.rollback.course import CourseError, Wanted, go, plan
+from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
-from emulator.rollback.course import CourseError, Wanted, go, plan
-from emulator.rollback.situation import ControllerSeen, Situation
 from tests.kit.json_form import never_shown, problems
 from tests.unit.commands.running import run
-from tests.unit.rollback.model import dual_write, finalised
+from tests.unit.operations.rollback.model import dual_write, finalised
 
 HOLDS = """
 import fcntl, sys

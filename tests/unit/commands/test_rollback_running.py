@@ -22,14 +22,14 @@ from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
 from emulator.commands.rollback.processes import Ending, FolderHolder, holder
 from emulator.config.listeners import HostPort
-from emulator.preflight.engine import Severity
-from emulator.preflight.survey import Survey
+from emulator.operations.preflight.engine import Severity
+from emulator.operations.preflight.survey import Survey
+from emulator.operations.rollback.checks import checks
+from emulator.operations.rollback.course import CourseError
+from emulator.operations.rollback.phases import RollbackPhase
+from emulator.operations.rollback.running import Reached, runs
+from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
-from emulator.rollback.checks import checks
-from emulator.rollback.course import CourseError
-from emulator.rollback.phases import RollbackPhase
-from emulator.rollback.running import Reached, runs
-from emulator.rollback.situation import ControllerSeen, Situation
 
 HOLDS = """
 import fcntl, sys

@@ -20,9 +20,9 @@ from bench.rig.zk_dump import UnreadableError
 from emulator.commands.rollback import znodes
 from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.znodes import RollbackZnodes
-from emulator.rollback.course import CourseError, Wanted, go
+from emulator.operations.rollback.course import CourseError, Wanted, go
 from emulator.zookeeper.ops import Check, Multi
-from tests.unit.rollback.model import dual_write
+from tests.unit.operations.rollback.model import dual_write
 
 MULTI = Multi((Check("/controller_epoch", 1),))
 

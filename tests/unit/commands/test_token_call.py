@@ -25,11 +25,11 @@ from emulator.commands.token_call import check_local
 from emulator.config.listeners import HostPort
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.node.introspection import STATUS_SCHEMA as CONTROLLERS
-from emulator.preflight.node_file import Properties
-from emulator.preflight.survey import DumpedZnode, Survey
-from emulator.rollback.losses import losses
-from emulator.rollback.phases import RollbackPhase
-from emulator.rollback.situation import ControllerSeen, Situation
+from emulator.operations.preflight.node_file import Properties
+from emulator.operations.preflight.survey import DumpedZnode, Survey
+from emulator.operations.rollback.losses import losses
+from emulator.operations.rollback.phases import RollbackPhase
+from emulator.operations.rollback.situation import ControllerSeen, Situation
 from tests.unit.commands.test_wrong_inputs import call
 
 TOKEN = "a" * 64

@@ -8,9 +8,9 @@ from emulator.config import properties
 from emulator.config.broker import load_broker
 from emulator.config.listeners import HostPort
 from emulator.config.load import ConfigError, load
-from emulator.preflight.node_file import Properties
-from emulator.preflight.report import run
-from emulator.preflight.survey import Survey
+from emulator.operations.preflight.node_file import Properties
+from emulator.operations.preflight.report import run
+from emulator.operations.preflight.survey import Survey
 
 CONTROLLER = """
 process.roles=controller

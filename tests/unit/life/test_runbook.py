@@ -11,8 +11,8 @@ from bench.life.commands import BY_THE_RIG, Form, untyped, words
 from bench.life.stage import SAFE
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import Broker
-from emulator.rollback.course import Wanted, plan
-from tests.unit.rollback.model import dual_write
+from emulator.operations.rollback.course import Wanted, plan
+from tests.unit.operations.rollback.model import dual_write
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "runbook.md").read_text()

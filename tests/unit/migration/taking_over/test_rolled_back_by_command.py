@@ -6,7 +6,7 @@ import pytest
 
 from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.preconditions import Why
-from emulator.rollback import release
+from emulator.operations.rollback import release
 from emulator.znodes import own
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import NodeData, ReadFailed, ReadValue

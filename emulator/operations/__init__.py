@@ -1,0 +1,1 @@
+"""What an operator asks before a migration, and before the way back from one."""

@@ -1,0 +1,118 @@
+"""The registry of rules, their findings, and running all rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from emulator.operations.preflight.survey import Survey
+
+
+class Severity(Enum):
+    """A blocker stops the migration or loses data, a warning needs a decision."""
+
+    BLOCKER = "blocker"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found.
+
+    ``znode`` is a path, or the name of a properties file with its key. ``reference``: a KIP, an
+    issue of Kafka's, or Kafka's own check.
+    """
+
+    code: str
+    severity: Severity
+    znode: str
+    fact: str
+    consequence: str = ""
+    remedy: str = ""
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A rule that could not run, or only in part, and why."""
+
+    code: str
+    why: str
+
+
+Outcome: TypeAlias = Finding | NotRun
+Check: TypeAlias = Callable[[Survey], Iterator[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its code, its title, what happened where it did not hold, and its function."""
+
+    code: str
+    title: str
+    incident: str
+    check: Check
+
+
+_RULES: dict[str, Rule] = {}
+RULES: Final = MappingProxyType(_RULES)
+"""Every rule, by its code; filled when ``report`` is imported."""
+_LETTERS: Final = {"B": Severity.BLOCKER, "W": Severity.WARNING, "I": Severity.INFO}
+
+
+def rule(code: str, title: str, incident: str = "") -> Callable[[Check], Check]:
+    """Register a rule.
+
+    Args:
+        code: B, W or I and a number.
+        title: what should be so.
+        incident: what happens, or has happened to somebody, where it is not so.
+
+    Raises:
+        ValueError: two rules under one code.
+    """
+
+    def register(check: Check) -> Check:
+        if code in _RULES:
+            raise ValueError(f"two rules {code}")
+        _RULES[code] = Rule(code, title, incident, check)
+        return check
+
+    return register
+
+
+def finding(  # noqa: PLR0917 - the columns of the report
+    code: str,
+    znode: str,
+    fact: str,
+    consequence: str = "",
+    remedy: str = "",
+    reference: str = "",
+    severity: Severity | None = None,
+) -> Finding:
+    """A finding with the severity of its code's letter, unless given."""
+    found = _LETTERS[code[0]] if severity is None else severity
+    return Finding(code, found, znode, fact, consequence, remedy, reference)
+
+
+@dataclass(frozen=True, slots=True)
+class FindingOf:
+    """Makes the findings of one rule that have one reference."""
+
+    code: str
+    reference: str
+
+    def __call__(
+        self,
+        where: str,
+        fact: str,
+        consequence: str,
+        remedy: str,
+        severity: Severity | None = None,
+    ) -> Finding:
+        """A finding about ``where``; its severity is that of the code's letter, unless given."""
+        return finding(self.code, where, fact, consequence, remedy, self.reference, severity)

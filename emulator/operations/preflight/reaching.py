@@ -1,0 +1,399 @@
+"""Rules on whether nodes reach each other: one ZooKeeper, listeners, protocols, logins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
+from emulator.config.zookeeper import connect_string
+from emulator.metadata.client_quotas import USER, EntityPart
+from emulator.metadata.scram import Mechanism
+from emulator.operations.preflight.endpoints import between
+from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
+from emulator.operations.preflight.identities import principal_of
+from emulator.operations.preflight.logins import refusals
+from emulator.operations.preflight.node_file import (
+    BETWEEN,
+    BROKER_MECHANISM,
+    CONNECT,
+    DEFAULT_MECHANISM,
+    ENABLE,
+    MECHANISMS,
+    NAMES,
+    PROTOCOL_MAP,
+    VOTERS,
+    Properties,
+    same_host,
+)
+from emulator.operations.preflight.stage import standing
+from emulator.operations.preflight.survey import REDACTED, Survey
+from emulator.operations.preflight.words import listed, named
+from emulator.znodes.client_entities import USERS, znode_name
+
+SCRAM: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
+"""Numbers of mechanisms in records."""
+CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
+_B20, _B21, _B22, _W10 = (
+    FindingOf(code, "KIP-866, Configurations") for code in ("B20", "B21", "B22", "W10")
+)
+
+
+@rule(
+    "B20",
+    "all nodes use one chroot",
+    "The connect string of the controllers lacked the chroot. They looked at an empty tree, "
+    "and waited for brokers that registered elsewhere.",
+)
+def chroot(survey: Survey) -> Iterator[Outcome]:
+    """The chroot of each connect string: below another one is another cluster."""
+    # A KRaft broker's file has it without effect.
+    files = [one for one in survey.all_files if not one.is_kraft_broker]
+    every = ((one, _chroot(one)) for one in files)
+    chroots = [(one, path) for one, path in every if path is not None]
+    for one in files:
+        if one.provides(CONNECT):
+            why = f"{one.name} takes {CONNECT} from a config provider, which is not asked here"
+            yield NotRun("B20", why)
+    if not chroots:
+        yield NotRun("B20", f"no {CONNECT} in the files given")
+        return
+    ours, other = survey.chroot, "the tree that was read"
+    if survey.round_trips is None and not ours:
+        # A dump does not show below which chroot it was read: the controllers are to have one tree.
+        first, ours = next(((x, y) for x, y in chroots if x in survey.controllers), chroots[0])
+        other = first.name
+    for one, path in chroots:
+        if path != ours:
+            yield _B20(
+                one.at(CONNECT),
+                f"chroot {path or '/'!r}, and {other} has {ours or '/'!r}",
+                "they are different trees: controllers and brokers never find each other"
+                if other != "the tree that was read"
+                else "the node uses another tree than the one that was looked at",
+                "use one connect string everywhere",
+            )
+
+
+@rule(
+    "W10",
+    "all nodes use one ZooKeeper",
+    "Some connect strings still named the servers of an ensemble that had been replaced. What "
+    "registered there was not seen by the others.",
+)
+def one_zookeeper(survey: Survey) -> Iterator[Outcome]:
+    """The servers of each connect string, and a cluster below the root."""
+    named = {one.name: _servers(one) for one in survey.properties}
+    first = next((one for one in survey.controllers if named.get(one.name)), None)
+    for one in survey.brokers if first is not None else ():
+        assert first is not None
+        mine, theirs = named[one.name], named[first.name]
+        shared = any(x.port == y.port and same_host(x.host, y.host) for x in mine for y in theirs)
+        if mine and not shared:
+            yield _W10(
+                one.at(CONNECT),
+                f"{listed(mine)}; {first.name} has {listed(theirs)}",
+                "unless these are names of the same servers, the controllers look at another tree",
+                "use one connect string everywhere",
+            )
+    if "/controller_epoch" not in survey.nodes:
+        for path, _ in survey.below(""):
+            if path.endswith("/controller_epoch"):
+                inner = path.removesuffix("/controller_epoch")
+                yield _W10(
+                    inner,
+                    "a Kafka cluster lies below this path",
+                    "a controller pointed at the root finds no metadata",
+                    f"append {inner} to {CONNECT}",
+                )
+
+
+def _servers(one: Properties) -> tuple[HostPort, ...]:
+    try:
+        return connect_string(one.get(CONNECT))[0]
+    except ValueError:
+        return ()
+
+
+def _chroot(one: Properties) -> str | None:
+    connect = one.get(CONNECT)
+    if not connect or one.provides(CONNECT):
+        return None
+    _, slash, path = connect.partition("/")
+    return f"/{path.strip('/')}" if slash and path.strip("/") else ""
+
+
+@rule(
+    "B21",
+    "controllers reach the brokers",
+    "The controllers had another name for the listener between brokers. They looked for it on "
+    "every broker, and reached none.",
+)
+def between_brokers(survey: Survey) -> Iterator[Outcome]:
+    """The listener between brokers: on each node, and on the controllers as on the brokers."""
+    if not survey.properties:
+        yield NotRun("B21", "no server.properties given: use -c")
+        return
+    for one in survey.properties:
+        if not one.is_kraft_broker:  # B17 looks at those
+            for found in between(one):
+                yield _B21(one.at(found.key), found.fact, "the node does not start", found.remedy)
+    if not survey.controllers:
+        yield NotRun("B21", "no controller's server.properties given: use -c")
+    for one in survey.controllers:
+        if one in survey.targets and not one.flag(ENABLE):
+            yield NotRun("B21", f"{one.name} has no {ENABLE}=true: a file for after the migration")
+            continue
+        yield from _to_brokers(survey, one)
+        yield from _as_brokers(survey, one)
+
+
+def _to_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Whether brokers have the listener on which a controller calls them.
+
+    Kafka's controller looks for it among the endpoints that a broker registered
+    (``MigrationPropagator``).
+    """
+    listener = one.inter_broker_listener
+    by_file = {x.node_id: names for x in survey.brokers if (names := _listener_names(x))}
+    live: dict[int | None, frozenset[str]] = {
+        x: names for x in survey.live_brokers if (names := survey.broker_listeners(x))
+    }
+    lacking, doubtful = [], []
+    for broker_id in sorted(by_file.keys() | live.keys(), key=lambda x: -1 if x is None else x):
+        known = [some[broker_id] for some in (by_file, live) if broker_id in some]
+        if not any(listener in names for names in known):
+            lacking.append(broker_id)
+        elif not all(listener in names for names in known):
+            doubtful.append(broker_id)
+    how = one.get(BETWEEN) or f"not set, so {listener}"
+    if lacking:
+        yield _B21(
+            one.at(BETWEEN),
+            f"{how}; {_brokers(lacking)} no listener of that name",
+            "the controller cannot send them their leaders and their metadata",
+            "name the listener between brokers, as on the brokers",
+        )
+    elif named := {x.inter_broker_listener for x in survey.brokers} - {listener}:
+        yield _B21(
+            one.at(BETWEEN),
+            f"{how}; brokers have {listed(sorted(named))}",
+            "the controller calls the brokers on another listener than they call each other, and "
+            "may not be let in there",
+            "set it as on the brokers",
+            Severity.WARNING,
+        )
+    elif doubtful:
+        yield _B21(
+            one.at(BETWEEN),
+            f"{how}; {_brokers(doubtful)} it in the file or in /brokers/ids only",
+            "until they were restarted with their files, the controller may not reach them",
+            "restart them with the files given here",
+            Severity.WARNING,
+        )
+
+
+def _listener_names(one: Properties) -> frozenset[str]:
+    """Names of the listeners of a broker's file, in upper case; none if they cannot be read."""
+    if not one.get("listeners"):
+        return frozenset({"PLAINTEXT"})
+    every = (*one.listeners(), *one.listeners("advertised.listeners"))
+    return frozenset(x.name.upper() for x in every)
+
+
+def _brokers(ids: Sequence[int | None]) -> str:
+    some = named("broker", ["without an id" if x is None else x for x in ids])
+    return f"{some} {'has' if len(ids) == 1 else 'have'}"
+
+
+def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Whether a controller has the security protocol of that listener, and a login it accepts."""
+    name = one.inter_broker_listener
+    mine = one.inter_broker_protocol
+    if mine not in SECURITY_PROTOCOLS:
+        return
+    for other in survey.brokers:
+        theirs = other.protocols.get(name)
+        if theirs not in SECURITY_PROTOCOLS or name not in _listener_names(other):
+            continue
+        if theirs != mine:
+            yield _B21(
+                one.at(PROTOCOL_MAP),
+                f"{name} is {mine}, and {theirs} on {other.name}",
+                "the controller cannot connect to the brokers: they get no leaders and no metadata",
+                "write the protocol that the listener has on the brokers",
+            )
+            return
+        mechanism = one.get(BROKER_MECHANISM) or DEFAULT_MECHANISM
+        if mine.startswith("SASL_") and mechanism not in other.mechanisms(name):
+            yield _B21(
+                one.at(BROKER_MECHANISM),
+                _not_accepted(one, BROKER_MECHANISM, other, [name]),
+                "the controller cannot log in to the brokers: they get no leaders and no metadata",
+                "write the mechanism that the brokers use between each other",
+            )
+            return
+        if user := _unknown_user(survey, one, other, mechanism):
+            yield _B21(
+                one.at(BROKER_MECHANISM),
+                f"{mechanism} as {user}, and /config/users has no such credential of it",
+                "the controller cannot log in to the brokers: they get no leaders and no metadata",
+                "make the credential (kafka-configs), or log in as the brokers do",
+            )
+            return
+        for found in refusals(one, name, other, name, mechanism):
+            yield _B21(
+                one.at(found.key),
+                found.fact,
+                "the controller cannot log in to the brokers: they get no leaders and no metadata",
+                found.remedy,
+            )
+            return
+
+
+def _unknown_user(survey: Survey, one: Properties, other: Properties, mechanism: str) -> str:
+    """The user of SCRAM as whom a controller calls the brokers, if no broker knows it.
+
+    As whom the brokers call each other works already, wherever its credential is.
+    """
+    name = one.inter_broker_listener
+    mine, theirs = (principal_of(x, name, between_brokers=True) for x in (one, other))
+    if mechanism not in SCRAM or mine is None or mine == theirs or USERS not in survey.nodes:
+        return ""
+    user = mine.removeprefix("User:")
+    path = f"{USERS}/{znode_name(EntityPart(USER, False, user))}"
+    known = mechanism in survey.config(path) or survey.data(path) == REDACTED
+    return "" if known or survey.is_closed(path) else user
+
+
+@rule(
+    "B22",
+    "nodes can log in to the controllers",
+    "The controllers accepted one SASL mechanism, and sasl.mechanism.controller.protocol was left "
+    "at its default, GSSAPI. The voters elected nobody, and no broker registered. Elsewhere the "
+    "brokers logged in to them by SCRAM, whose users were in ZooKeeper only, waiting to be copied. "
+    "Three voters that logged in to each other by SCRAM ran well, until all were down at once: "
+    "nobody was elected any more.",
+)
+def to_controllers(survey: Survey) -> Iterator[Outcome]:
+    """Protocol, SASL mechanism and users of each node against the controllers' listeners."""
+    if not survey.controllers:
+        yield NotRun("B22", "no controller's server.properties given: use -c")
+        return
+    for one in survey.all_files:
+        if one.is_untouched or not one.names(NAMES):
+            continue
+        # One controller's file stands for the others, if there are several.
+        others = [x for x in survey.controllers if x is not one or len(one.voters) > 1]
+        yield from _first(outcome for other in others for outcome in _login(one, other))
+        voting = one.is_controller and len(one.voters) > 1
+        if voting and _by_scram(one) is not None:
+            yield _voters_by_scram(one)
+        elif not one.is_kraft_broker:  # it registers after the copy
+            yield from _scram(survey, one)
+
+
+def _first(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    found = next(outcomes, None)
+    if found is not None:
+        yield found
+
+
+def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
+    name = one.names(NAMES)[0]
+    protocol = one.protocols.get(name, name if one.is_zookeeper_broker else "")
+    theirs = {x: controller.protocols.get(x, "") for x in controller.names(NAMES)}
+    if not {protocol, *theirs.values()} <= set(SECURITY_PROTOCOLS) or not theirs:
+        return  # B11, B12 or B17 say so
+    if not one.get(VOTERS) and name not in theirs:
+        yield _B22(
+            one.at(NAMES),
+            f"{name}; {controller.name} has {listed(theirs)}",
+            "without voters in its file the node finds the controllers by that name, and there is "
+            "none: it never registers",
+            "write the name that the controllers have",
+        )
+        return
+    cannot = (
+        "the voters do not reach each other, and elect nobody"
+        if one.is_controller
+        else "the node never registers with the controllers"
+    )
+    if protocol not in theirs.values():
+        yield _B22(
+            one.at(PROTOCOL_MAP),
+            f"{name} is {protocol}; {controller.name} has "
+            f"{listed(f'{x}:{y}' for x, y in theirs.items())}",
+            cannot,
+            f"write the protocol that {controller.name} has",
+        )
+        return
+    alike = [x for x, its in theirs.items() if its == protocol]
+    mechanism = one.get(CONTROLLER_MECHANISM) or DEFAULT_MECHANISM
+    if protocol.startswith("SASL_") and mechanism not in controller.mechanisms(*alike):
+        yield _B22(
+            one.at(CONTROLLER_MECHANISM),
+            _not_accepted(one, CONTROLLER_MECHANISM, controller, alike),
+            cannot,
+            f"set one that {MECHANISMS} of the controllers names",
+        )
+        return
+    refused = [next(refusals(one, name, controller, x, mechanism), None) for x in alike]
+    if refused[0] is not None and None not in refused:
+        yield _B22(one.at(refused[0].key), refused[0].fact, cannot, refused[0].remedy)
+
+
+def _scram(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Whether the controllers know a user of SCRAM before the copy has brought it."""
+    number = _by_scram(one)
+    if number is None:
+        return
+    now = standing(survey)
+    if now.in_kraft and now.complete:
+        return  # the users were copied
+    user = (principal_of(one, one.names(NAMES)[0]) or "").removeprefix("User:")
+    if any(number == how and user in {"", name} for x in survey.folders for name, how in x.users):
+        return
+    yield _B22(
+        one.at(CONTROLLER_MECHANISM),
+        f"{one.get(CONTROLLER_MECHANISM)}, and "
+        + ("no folder given has" if survey.folders else "a folder that was just formatted has no")
+        + f" user {user}".rstrip(),
+        "the controllers know users of SCRAM from their log only, which gets those of ZooKeeper "
+        "once every broker has registered: the node never registers, and the migration does not "
+        "begin",
+        "log in to the controllers by PLAIN or TLS until the migration is finalised; or format one "
+        "controller of Kafka's with --add-scram",
+        None if survey.folders else Severity.WARNING,
+    )
+
+
+def _by_scram(one: Properties) -> int | None:
+    """The number of the mechanism by which a node logs in to the controllers, if it is SCRAM's."""
+    protocol = one.protocols.get(one.names(NAMES)[0], "")
+    number = SCRAM.get(one.get(CONTROLLER_MECHANISM))
+    return number if protocol.startswith("SASL_") else None
+
+
+def _voters_by_scram(one: Properties) -> Outcome:
+    return _B22(
+        one.at(CONTROLLER_MECHANISM),
+        f"{one.get(CONTROLLER_MECHANISM)}, and the controllers are {len(one.voters)}",
+        "a voter knows the users of SCRAM from a leader only, and votes before there is one: after "
+        "all were down the voters do not reach each other, and elect nobody. kraft-bridge does not "
+        "start with it",
+        f"set {CONTROLLER_MECHANISM}=PLAIN in the controllers' files, or use certificates; brokers "
+        "may log in by SCRAM",
+    )
+
+
+def _not_accepted(one: Properties, key: str, other: Properties, listeners: Sequence[str]) -> str:
+    mine = one.get(key) or f"not set, so {DEFAULT_MECHANISM}"
+    set_there = any(
+        other.names(f"listener.name.{x.lower()}.{MECHANISMS}") or other.names(MECHANISMS)
+        for x in listeners
+    )
+    accepted = listed(other.mechanisms(*listeners))
+    because = "" if set_there else f", as {MECHANISMS} is not set there"
+    return f"{mine}; {other.name} accepts {accepted}{because}"

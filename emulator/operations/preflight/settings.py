@@ -1,0 +1,399 @@
+"""``server.properties`` of brokers and controllers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from emulator.config.authorizer import STANDARD
+from emulator.config.load import ConfigError, load
+from emulator.metadata.metadata_version import LATEST
+from emulator.operations.preflight.endpoints import ADVERTISED, controller_names, parsed, unmapped
+from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
+from emulator.operations.preflight.node_file import (
+    AUTHORIZER,
+    BOOTSTRAP,
+    CONNECT,
+    ENABLE,
+    IBP,
+    NAMES,
+    ROLES,
+    VOTERS,
+    Properties,
+    number,
+)
+from emulator.operations.preflight.survey import Survey
+from emulator.operations.preflight.targets import ACL_AUTHORIZER, ACL_AUTHORIZERS
+from emulator.operations.preflight.words import listed, named
+
+MIGRATION_LEVEL: Final = 8
+TRANSACTION_LEVEL: Final = 13
+DIRECTORY_LEVEL: Final = 17
+AUTHORIZER_LEVEL: Final = 9
+"""3.5-IV0; 3.4 does not start with an authorizer and the migration switched on (KAFKA-15098)."""
+BOOTSTRAP_LEVEL: Final = 21
+"""3.9-IV0: releases before 3.9 do not know controller.quorum.bootstrap.servers."""
+_OLD: Final = re.compile(r"(0\.(8|9|10|11)(\.[0-9]+)?|1\.[01]|2\.[0-8])(\.[0-9]+)?(-IV[0-9])?")
+"""Versions of before metadata.version that Kafka 3.9 still reads."""
+RESERVED: Final = 1_000
+"""Default of reserved.broker.max.id."""
+KAFKA_AUTHORIZERS: Final = frozenset({*ACL_AUTHORIZERS, STANDARD})
+_B11, _B12, _W11, _W13, _W14 = (
+    FindingOf(code, "KIP-866, Configurations") for code in ("B11", "B12", "W11", "W13", "W14")
+)
+
+
+def _none(code: str, survey: Survey) -> Iterator[Outcome]:
+    if not survey.properties:
+        yield NotRun(code, "no server.properties given: use -c")
+
+
+def _level(one: Properties) -> int | None:
+    return one.protocol.level if one.protocol else None
+
+
+@rule(
+    "B11",
+    "brokers are set up to migrate",
+    "Brokers were restarted for the migration with one of its properties missing. They ran on "
+    "in ZooKeeper mode and never registered.",
+)
+def broker_settings(survey: Survey) -> Iterator[Outcome]:
+    """Settings that a ZooKeeper-mode broker needs to start and to register with the controllers."""
+    yield from _none("B11", survey)
+    targets = [one for one in survey.targets if one.is_zookeeper_broker and one.flag(ENABLE)]
+    given = {one.node_id for one in targets}
+    begun = [one.name for one in survey.brokers if one.flag(ENABLE)]
+    for one in (*survey.brokers, *targets):
+        if not one.is_untouched:
+            yield from _begun(one)
+        elif one.node_id not in given or begun:
+            yield _B11(
+                one.at(ENABLE),
+                f"not set, nor are {VOTERS} and {NAMES}: the broker as it was before"
+                + (f"; {begun[0]} has them" if begun else ""),
+                "the migration waits until every broker has registered with the controllers",
+                "once the controllers run, add them, and restart the brokers one by one",
+                Severity.WARNING if begun else Severity.INFO,
+            )
+        yield from _broker_id(one)
+        yield from _versions(one)
+        yield from _own_authorizer(one)
+        for found in unmapped(one):
+            yield _B11(one.at(found.key), found.fact, "the broker does not start", found.remedy)
+    others = sorted(survey.live_brokers - {one.node_id for one in survey.all_files})
+    if survey.brokers and others:
+        yield NotRun("B11", f"no file of {named('broker', others)} given, which is not looked at")
+
+
+def _versions(one: Properties) -> Iterator[Outcome]:
+    """What inter.broker.protocol.version allows."""
+    level = _level(one)
+    if one.provides(IBP):
+        why = f"{one.name} takes {IBP} from a config provider, which is not asked here"
+        yield NotRun("B11", why)
+        return
+    if one.get(IBP) and (level is None or level < MIGRATION_LEVEL):
+        yield _B11(
+            one.at(IBP),
+            f"{one.get(IBP)}: a migration needs 3.4 at least",
+            "the broker does not start with the migration switched on"
+            if level is not None or _OLD.fullmatch(one.get(IBP))
+            else "the broker does not start: Kafka knows no such version",
+            "set it to the release the brokers run, and roll them",
+        )
+    if level is not None and level < BOOTSTRAP_LEVEL and one.get(BOOTSTRAP) and not one.get(VOTERS):
+        yield _B11(
+            one.at(BOOTSTRAP),
+            f"set instead of {VOTERS}, with {IBP}={one.get(IBP)}",
+            "a broker before 3.9 does not know it: it finds no controllers, or does not start",
+            f"set {VOTERS} as on the controllers",
+            Severity.WARNING,
+        )
+    in_both = {end.name for end in parsed(one.get(ADVERTISED))[0]} & set(controller_names(one))
+    if in_both and level is not None and level < BOOTSTRAP_LEVEL:
+        yield _B11(
+            one.at(ADVERTISED),
+            f"{listed(sorted(in_both))} is a listener of controllers",
+            "a broker before 3.9 does not start with it; since 3.9 it has no effect",
+            f"remove it from {ADVERTISED}",
+            Severity.WARNING,
+        )
+    key = "log.dirs" if "log.dirs" in one.values else "log.dir"
+    directories = len(one.names(key))
+    if directories > 1 and level is not None and level < DIRECTORY_LEVEL:
+        yield _B11(
+            one.at(key),
+            f"{directories} folders with {IBP}={one.get(IBP)}",
+            "a broker of 3.5 or later does not start with the migration switched on",
+            f"raise {IBP} to 3.7 or above",
+        )
+
+
+def _broker_id(one: Properties) -> Iterator[Outcome]:
+    written = one.get("node.id") or one.get("broker.id")
+    key, node_id = "broker.id.generation.enable", one.node_id
+    generated = one.get(key, "true").lower() != "false"
+    limit = number(one.get("reserved.broker.max.id"))
+    limit = RESERVED if limit is None else limit
+    if one.provides("node.id" if one.get("node.id") else "broker.id"):
+        return  # B23 says so
+    if node_id is None and written not in {"", "-1"}:
+        yield _B11(
+            one.at("node.id" if one.get("node.id") else "broker.id"),
+            f"{written!r} is no id",
+            "the broker does not start",
+            "write the id that the broker has now, in digits",
+        )
+    elif node_id is None:
+        yield _B11(
+            one.at(key if generated else "broker.id"),
+            "the broker's id is generated by ZooKeeper"
+            if generated
+            else f"missing, and {key} is false",
+            "the broker does not start with the migration switched on",
+            f"write broker.id into server.properties, and {key}=false",
+        )
+    elif generated and node_id > limit:
+        yield _B11(
+            one.at("broker.id"),
+            f"{node_id} is above reserved.broker.max.id ({limit}), and {key} is not false",
+            "the broker does not start",
+            f"set {key}=false",
+        )
+
+
+def _own_authorizer(one: Properties) -> Iterator[Outcome]:
+    """Which authorizer a ZooKeeper-mode broker can have."""
+    name = one.get(AUTHORIZER)
+    if name == STANDARD:
+        yield _B11(
+            one.at(AUTHORIZER),
+            f"{name} in ZooKeeper mode",
+            "it waits for the ACLs of a KRaft log, which a ZooKeeper-mode broker does not read: "
+            "the broker never opens its listeners",
+            f"keep {ACL_AUTHORIZER} until the broker is a KRaft broker",
+        )
+    level = _level(one)
+    if name and one.flag(ENABLE) and level is not None and level < AUTHORIZER_LEVEL:
+        yield _B11(
+            one.at(AUTHORIZER),
+            f"set, with {IBP}={one.get(IBP)}",
+            "a broker before 3.5.1 does not start with an authorizer and the migration switched on",
+            "run brokers of 3.5.1 or later (KAFKA-15098)",
+            Severity.WARNING,
+        )
+
+
+def _begun(one: Properties) -> Iterator[Outcome]:
+    """What is missing on a broker to which something of a migration was added."""
+    lost = (
+        "the broker does not start"
+        if one.flag(ENABLE)
+        else "the broker cannot find the controllers, or does not start"
+    )
+    if not one.flag(ENABLE):
+        yield _B11(
+            one.at(ENABLE),
+            "not true",
+            f"the broker does not start: without it {NAMES} may not be set"
+            if one.names(NAMES)
+            else "the broker never registers with the controllers, which wait for it",
+            f"set {ENABLE}=true",
+        )
+    if not one.finds_controllers:
+        yield _B11(
+            one.at(VOTERS),
+            f"missing, and so is {BOOTSTRAP}",
+            lost,
+            f"set {VOTERS} as on the controllers",
+        )
+    if not one.names(NAMES):
+        yield _B11(
+            one.at(NAMES),
+            "missing",
+            lost,
+            f"set {NAMES} as on the controllers",
+        )
+
+
+@rule(
+    "B12",
+    "controllers are set up to migrate",
+    "Controllers were started once without the migration flag and began a new, empty cluster, "
+    "or were combined with brokers in one process. Neither can take part in a migration.",
+)
+def controller_settings(survey: Survey) -> Iterator[Outcome]:
+    """Settings that a controller needs, and roles that cannot be a migration target."""
+    yield from _none("B12", survey)
+    for one in survey.all_files:
+        if {"broker", "controller"} <= set(one.names(ROLES)):
+            yield _B12(
+                one.at(ROLES),
+                one.get(ROLES),
+                "a combined node cannot take part in a migration",
+                "use separate nodes with process.roles=controller",
+            )
+    for one in survey.all_files:
+        if not one.is_controller:
+            continue
+        yield from _controller(one)
+        if one in survey.targets and not one.flag(ENABLE):
+            yield NotRun("B12", f"{one.name} has no {ENABLE}=true: a file for after the migration")
+        else:
+            yield from _migrating(one)
+
+
+def _controller(one: Properties) -> Iterator[Outcome]:
+    """What every controller needs to start."""
+    for key in (VOTERS, NAMES):
+        if not one.get(key) and not (key == VOTERS and one.get(BOOTSTRAP)):
+            yield _B12(one.at(key), "missing", "the controller does not start", f"set {key}")
+    for found in unmapped(one):
+        yield _B12(one.at(found.key), found.fact, "the controller does not start", found.remedy)
+    if one.get(AUTHORIZER) in ACL_AUTHORIZERS:
+        yield _B12(
+            one.at(AUTHORIZER),
+            f"{one.get(AUTHORIZER).rpartition('.')[2]} on a controller",
+            "it keeps its ACLs in ZooKeeper; the controller does not start",
+            f"use {STANDARD}",
+        )
+    if one.node_id is not None and one.voters and one.node_id not in one.voters:
+        yield _B12(
+            one.at("node.id"),
+            f"{one.node_id} is not in controller.quorum.voters",
+            "the controller does not start",
+            "add it",
+        )
+
+
+def _migrating(one: Properties) -> Iterator[Outcome]:
+    """What a controller needs for a migration besides."""
+    if not one.get(CONNECT):
+        yield _B12(one.at(CONNECT), "missing", "the controller does not start", f"set {CONNECT}")
+    yield from _ours(one)
+    if not one.flag(ENABLE):
+        yield _B12(
+            one.at(ENABLE),
+            "not true",
+            "the controllers start a new cluster and can never migrate this one",
+            f"set {ENABLE}=true before the first start",
+        )
+
+
+def _ours(one: Properties) -> Iterator[Outcome]:
+    """What kraft-bridge controller refuses: some that Kafka's controllers take."""
+    try:
+        load(one.values)
+    except ConfigError as error:
+        yield _B12(
+            one.at("kraft-bridge controller"),
+            "; ".join(error.problems),
+            "Kafka's controllers may start with this file; kraft-bridge controller does not",
+            "none for Kafka's controllers; else change what it names",
+            Severity.INFO,
+        )
+
+
+@rule(
+    "W11",
+    "no custom class is needed",
+    "A custom policy refused changes in ZooKeeper mode, on the brokers. On the controllers "
+    "the class was missing, and every change was accepted.",
+)
+def own_classes(survey: Survey) -> Iterator[Outcome]:
+    """Authorizers and policies that a controller does not run, or runs differently."""
+    yield from _none("W11", survey)
+    for one in survey.all_files:
+        authorizer = one.get(AUTHORIZER)
+        if authorizer and authorizer not in KAFKA_AUTHORIZERS:
+            yield _W11(
+                one.at(AUTHORIZER),
+                authorizer,
+                "only ACLs as AclAuthorizer stores them are copied",
+                "ask its vendor how to migrate",
+            )
+        for key in ("alter.config.policy.class.name", "create.topic.policy.class.name"):
+            if one.get(key):
+                yield _W11(
+                    one.at(key),
+                    one.get(key),
+                    "policies run on the controller in KRaft, and see other input for APPEND and "
+                    "SUBTRACT; kraft-bridge runs none",
+                    "install it on the controllers",
+                )
+
+
+@rule(
+    "W13",
+    "brokers run a recommended version",
+    "Brokers had different values of inter.broker.protocol.version. The controllers' "
+    "metadata.version fitted some of them, and the others were refused.",
+)
+def good_version(survey: Survey) -> Iterator[Outcome]:
+    """An inter.broker.protocol.version that migrates without a transaction, or an unset one."""
+    yield from _none("W13", survey)
+    # Only a release that is the last in ZooKeeper mode can have 3.9, and has it by default.
+    older = [x for x in survey.brokers if x.protocol and x.protocol.level < LATEST.level]
+    for one in survey.brokers:
+        level = _level(one)
+        if not one.get(IBP):
+            yield _W13(
+                one.at(IBP),
+                "not set: the newest the release knows"
+                + (f"; {older[0].name} has {older[0].get(IBP)}" if older else ""),
+                "it must equal the controllers' metadata.version",
+                "set it",
+                None if older else Severity.INFO,
+            )
+        elif level is not None and MIGRATION_LEVEL <= level < TRANSACTION_LEVEL:
+            yield _W13(
+                one.at(IBP),
+                f"{one.get(IBP)}: below 3.6-IV1 the copy is not one transaction",
+                "an interrupted copy leaves records, which must be removed",
+                "3.9 is advised",
+            )
+    protocols = {one.get(IBP) for one in survey.brokers} - {""}
+    if len({_level(one) for one in survey.brokers if one.get(IBP)}) > 1:
+        yield finding(
+            "W13",
+            IBP,
+            f"brokers disagree: {', '.join(sorted(protocols))}",
+            "those that differ from the controllers' metadata.version are refused",
+            "set one value on all brokers",
+            "KIP-866, Preparing the Cluster",
+        )
+
+
+@rule(
+    "W14",
+    "listeners and authorizers fit the phase",
+    "The brokers enforced ACLs, and the controllers had no authorizer. During the migration the "
+    "controllers let everybody do what they decide, and refused changes of ACLs.",
+)
+def listeners(survey: Survey) -> Iterator[Outcome]:
+    """ACLs on the controllers as on the brokers, and listeners that KRaft has not."""
+    yield from _none("W14", survey)
+    given = {one.node_id for one in survey.targets}
+    for one in survey.properties:
+        if one.is_kraft_broker:
+            continue  # B17 looks at it
+        if one.get("control.plane.listener.name"):
+            yield _W14(
+                one.at("control.plane.listener.name"),
+                one.get("control.plane.listener.name"),
+                "KRaft has no such listener",
+                "remove it before the brokers become KRaft brokers",
+                Severity.INFO if one.node_id in given else None,
+            )
+    enforced = [one.name for one in survey.brokers if one.get(AUTHORIZER)]
+    for one in survey.controllers:
+        if enforced and not one.get(AUTHORIZER):
+            yield _W14(
+                one.at(AUTHORIZER),
+                f"not set, but on {enforced[0]}",
+                "CreateAcls and DeleteAcls are refused during the migration, and everybody may do "
+                "what the controller decides",
+                f"set {STANDARD} and super.users",
+            )

@@ -1,0 +1,299 @@
+"""Rules on target files: what the nodes will have once they are KRaft brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from posixpath import normpath
+from typing import Final
+
+from emulator.config.authorizer import STANDARD
+from emulator.config.listeners import Listener
+from emulator.operations.preflight.endpoints import (
+    ADVERTISED,
+    LISTENERS,
+    between,
+    controller_names,
+    hidden,
+    listening,
+    parsed,
+    problems,
+    unmapped,
+)
+from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
+from emulator.operations.preflight.node_file import (
+    AUTHORIZER,
+    BOOTSTRAP,
+    ENABLE,
+    IBP,
+    NAMES,
+    VOTERS,
+    Properties,
+    number,
+)
+from emulator.operations.preflight.survey import Survey
+from emulator.operations.preflight.words import listed
+
+ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+ACL_AUTHORIZERS: Final = frozenset({ACL_AUTHORIZER, "kafka.security.auth.SimpleAclAuthorizer"})
+"""Kafka's authorizers that keep ACLs in ZooKeeper."""
+_B17: Final = FindingOf("B17", "KIP-866, Migrating Brokers to KRaft")
+_KEEP: Final = "none, if it is meant; else write what the node has now"
+_W15: Final = FindingOf("W15", "KIP-866, Migrating Brokers to KRaft")
+
+
+@rule(
+    "B17",
+    "target files start a KRaft broker",
+    "After the roll to KRaft the brokers did not start: AclAuthorizer, which needs ZooKeeper, was "
+    "still in their files. On others the id, the roles or the listeners did not fit the "
+    "cluster they came from.",
+)
+def target_files(survey: Survey) -> Iterator[Outcome]:
+    """What Kafka refuses in the file of a KRaft broker, and ids that do not fit the cluster."""
+    if not survey.targets and not survey.kraft_brokers:
+        yield NotRun("B17", "no target file given: use --target")
+        return
+    for one in survey.targets:
+        if one.is_zookeeper_broker and not one.flag(ENABLE):
+            yield _B17(
+                one.at("process.roles"),
+                "missing",
+                "the node starts as a ZooKeeper-mode broker again",
+                "set process.roles=broker (or controller)",
+            )
+    for one in survey.kraft_brokers:
+        yield from _role(one)
+        yield from _quorum(one)
+        yield from _listeners(one)
+        yield from _authorizer(survey, one)
+        yield from _metadata_folder(survey, one)
+        yield from _left(one)
+    yield from _ids(survey)
+
+
+def _role(one: Properties) -> Iterator[Outcome]:
+    if one.provides("node.id") or one.provides("broker.id"):
+        yield NotRun("B17", f"{one.name} takes its id from a config provider")
+    elif one.node_id is None:
+        yield _B17(
+            one.at("node.id"),
+            f"{one.get('node.id')!r} is no id" if one.get("node.id") else "missing",
+            "the node does not start",
+            "set it to its broker.id",
+        )
+    elif one.get("broker.id") and number(one.get("broker.id")) != one.node_id:
+        yield _B17(
+            one.at("node.id"),
+            f"{one.get('node.id')}, and broker.id={one.get('broker.id')}",
+            "the node does not start: both must be equal",
+            "set node.id to its broker.id",
+        )
+
+
+def _quorum(one: Properties) -> Iterator[Outcome]:
+    if not one.finds_controllers:
+        yield _B17(
+            one.at(VOTERS),
+            f"missing, and so is {BOOTSTRAP}",
+            "the node does not start",
+            f"set {VOTERS} as on the controllers",
+        )
+    if not one.names(NAMES):
+        yield _B17(
+            one.at(NAMES),
+            "missing",
+            "the node does not start",
+            f"set {NAMES} as on the controllers",
+        )
+    if one.node_id is not None and one.node_id in one.voters:
+        yield _B17(
+            one.at(VOTERS),
+            f"names node {one.node_id} itself, which is a broker",
+            "the node does not start",
+            "name the controllers only",
+        )
+
+
+def _listeners(one: Properties) -> Iterator[Outcome]:
+    for found in (*problems(one), *between(one), *unmapped(one)):
+        yield _B17(one.at(found.key), found.fact, "the node does not start", found.remedy)
+    names, ends = set(controller_names(one)), parsed(one.get(ADVERTISED))[0]
+    for name in sorted(names & {end.name for end in listening(one)}):
+        yield _B17(
+            one.at(LISTENERS),
+            f"{name} is a listener of controllers",
+            "the node does not start: it has process.roles=broker only",
+            f"remove {name} from {LISTENERS}",
+        )
+    for name in sorted(names & {end.name for end in ends}):
+        yield _B17(
+            one.at(ADVERTISED),
+            f"{name} is a listener of controllers",
+            "a node before 3.9 does not start with it; since 3.9 it has no effect",
+            f"remove {name} from {ADVERTISED}",
+            Severity.WARNING,
+        )
+    if "control.plane.listener.name" in one.values:
+        yield _B17(
+            one.at("control.plane.listener.name"),
+            one.get("control.plane.listener.name"),
+            "the node does not start: KRaft has no such listener",
+            "remove it",
+        )
+
+
+def _authorizer(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    name = one.get(AUTHORIZER)
+    if name in ACL_AUTHORIZERS:
+        yield _B17(
+            one.at(AUTHORIZER),
+            name,
+            "the node does not start: this authorizer keeps its ACLs in ZooKeeper",
+            f"set {AUTHORIZER}={STANDARD}",
+        )
+    enforced = next((x for x in survey.brokers if x.get(AUTHORIZER)), None)
+    if not name and enforced is not None:
+        yield _B17(
+            one.at(AUTHORIZER),
+            f"not set, but on {enforced.name}",
+            "the broker lets everybody do everything: no ACL is looked at",
+            f"set {AUTHORIZER}={STANDARD} and super.users",
+        )
+
+
+def _metadata_folder(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Whether the metadata log of before lies in a folder where Kafka expects none."""
+    before = next((x for x in survey.brokers if x.node_id == one.node_id is not None), None)
+    if before is None:
+        return
+    old, new = _metadata_log(before), _metadata_log(one)
+    if old and new and old != new and old in one.folders:
+        yield _B17(
+            one.at("metadata.log.dir" if one.get("metadata.log.dir") else "log.dirs"),
+            f"the metadata log is to be in {new}, and {before.name} has it in {old}",
+            f"the node does not start: it finds __cluster_metadata-0 in {old}, where none may be",
+            f"write metadata.log.dir={old}, or name {old} first in log.dirs",
+        )
+
+
+def _metadata_log(one: Properties) -> str:
+    """The folder of a node's metadata log; empty if its file does not name one."""
+    own = one.get("metadata.log.dir")
+    return normpath(own) if own else next(iter(one.folders), "")
+
+
+def _left(one: Properties) -> Iterator[Outcome]:
+    if one.flag(ENABLE):
+        connected = bool(one.get("zookeeper.connect"))
+        yield _B17(
+            one.at(ENABLE),
+            "true on a KRaft broker",
+            "without effect" if connected else "the node does not start: no zookeeper.connect",
+            "remove it; controllers keep it until the migration is finalised",
+            Severity.WARNING if connected else None,
+        )
+    for key in ("zookeeper.connect", IBP):
+        if one.get(key):
+            yield _B17(
+                one.at(key),
+                one.get(key),
+                "without effect on a KRaft broker",
+                "remove it",
+                Severity.INFO,
+            )
+
+
+def _ids(survey: Survey) -> Iterator[Outcome]:
+    targets = [one for one in survey.kraft_brokers if one.node_id is not None]
+    seen: dict[int, str] = {}
+    present = {one.node_id for one in survey.brokers} - {None}
+    known = survey.live_brokers | present | survey.assigned
+    for one in targets:
+        assert one.node_id is not None
+        if (other := seen.setdefault(one.node_id, one.name)) != one.name:
+            yield _B17(
+                one.at("node.id"),
+                f"{one.node_id}, as {other} has",
+                "the second of the two is refused with DUPLICATE_BROKER_REGISTRATION",
+                "give each node the id that it has now",
+            )
+        if known and one.node_id not in known:
+            yield _B17(
+                one.at("node.id"),
+                f"{one.node_id}; the brokers of this cluster are "
+                f"{', '.join(str(x) for x in sorted(x for x in known if x is not None))}",
+                "it joins as a new broker, and the one whose file this is stays away with all its "
+                "replicas",
+                "set node.id to the broker.id that the node has now",
+            )
+    given = {one.node_id for one in targets}
+    for one in survey.brokers if survey.targets and targets else ():
+        if one.node_id is not None and one.node_id not in given:
+            yield NotRun("B17", f"no target file for broker {one.node_id} ({one.name})")
+
+
+@rule(
+    "W15",
+    "a node keeps its clients' addresses",
+    "A broker came back as a KRaft broker without one of its listeners, or with another advertised "
+    "name: clients and other brokers that knew the old ones could not reach it.",
+)
+def kept_addresses(survey: Survey) -> Iterator[Outcome]:
+    """Advertised listeners, rack and folders of a target against the file the node has now."""
+    now = {one.node_id: one for one in survey.brokers if one.node_id is not None}
+    for one in survey.kraft_brokers:
+        before = now.get(one.node_id) if one.node_id is not None else None
+        if before is None:
+            continue
+        yield from _addresses(before, one)
+        if one.get("broker.rack") != before.get("broker.rack"):
+            yield _W15(
+                one.at("broker.rack"),
+                f"{one.get('broker.rack') or 'not set'}; {before.name} has "
+                f"{before.get('broker.rack') or 'none'}",
+                "replicas are placed, and consumers fetch, by another rack than before",
+                _KEEP,
+            )
+        folders = [set(x.folders) for x in (before, one)]
+        if folders[0] and not folders[0] <= folders[1]:
+            missing = ", ".join(sorted(folders[0] - folders[1]))
+            yield _W15(
+                one.at("log.dirs"),
+                f"{missing} of {before.name} is missing",
+                "the replicas there are gone from this broker, which fetches them all again",
+                _KEEP,
+            )
+
+
+def _addresses(before: Properties, one: Properties) -> Iterator[Outcome]:
+    if keys := {*hidden(before), *hidden(one)}:
+        names = f"{before.name} and {one.name}"
+        yield NotRun("W15", f"{listed(sorted(keys))} of {names}: a config provider is not asked")
+        return
+    old = {x.name.upper(): x for x in _advertised(before)}
+    new = {x.name.upper(): x for x in _advertised(one)}
+    for name in sorted(old):
+        if name in new and (new[name].host, new[name].port, new[name].security_protocol) == (
+            old[name].host,
+            old[name].port,
+            old[name].security_protocol,
+        ):
+            continue
+        what = (
+            "is gone"
+            if name not in new
+            else (f"is {new[name].security_protocol} at {new[name].host}:{new[name].port}")
+        )
+        yield _W15(
+            one.at("advertised.listeners"),
+            f"{name} {what}; {before.name} has {old[name].security_protocol} at "
+            f"{old[name].host}:{old[name].port}",
+            "clients and brokers that know the old address cannot reach the node",
+            _KEEP,
+        )
+
+
+def _advertised(one: Properties) -> list[Listener]:
+    names = {*one.names(NAMES), one.get("control.plane.listener.name").upper()}
+    listeners = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
+    return [x for x in listeners.values() if x.name.upper() not in names]

@@ -1,0 +1,315 @@
+"""The effects of ``kraft-bridge rollback --yes``, in their order.
+
+Nothing is remembered between runs: each begins with a look, and what it finds done is not done
+again. So a run that was cut off after any effect is repeated as a whole.
+
+Between the end of the last controller and the release only four znodes are read, and the ends of
+the logs: the cluster has no controller meanwhile. A copy may have ended since the look: if a log
+shows that, everything is looked at again. What is not as it was judged then is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from emulator.migration.taking_over.claim import Found
+from emulator.migration.taking_over.preconditions import Reason
+from emulator.operations.preflight.engine import Finding
+from emulator.operations.rollback import missing, release
+from emulator.operations.rollback.checks import blocking, checks, epoch_min
+from emulator.operations.rollback.losses import losses, not_here
+from emulator.operations.rollback.missing import FolderEnd
+from emulator.operations.rollback.phases import RollbackPhase, phase_of
+from emulator.operations.rollback.situation import Situation
+from emulator.operations.rollback.steps import RollbackStep, steps
+from emulator.zookeeper.ops import Multi, ReadValue
+
+TRIES: Final = 10
+"""Multis that are sent at most: one that another client's write has refused is made again."""
+CLEARED: Final = "deleted /migration and /kraft_bridge"
+MEANWHILE: Final = "meanwhile, since the cluster was looked at: run this command again"
+START_AND_STOP: Final = (
+    "start the controllers, wait for lag 0, and run this command again: they write what is "
+    "missing; or say --accept-loss"
+)
+
+
+class CourseError(Exception):
+    """It cannot go on; the text says why, and what to do. What was done stays done."""
+
+
+class RollbackWorld(Protocol):
+    """The cluster as the course of a rollback sees it. Times are in seconds, monotonic."""
+
+    def look(self) -> Situation:
+        """Look at everything."""
+
+    def drain(self, seen: Situation, *, forced: bool) -> None:
+        """Wait until the leader says that ZooKeeper has every change.
+
+        If it does not in time it raises CourseError; ``forced``: it says so, and returns.
+        """
+
+    def stop(self, seen: Situation) -> float | None:
+        """Stop the controllers that run, wait until all have ended; when the last one did."""
+
+    def read(self) -> Sequence[ReadValue]:
+        """Read :data:`release.PATHS`, after a sync."""
+
+    def over(self, seen: Situation) -> None:
+        """Raise CourseError if a controller runs, or may run."""
+
+    def log_ends(self, seen: Situation, found: Found) -> Sequence[FolderEnd]:
+        """The end of the log in each folder that can be read here."""
+
+    def state_moved(self, seen: Situation) -> bool:
+        """Whether a log here may have another state of the migration than was seen."""
+
+    def forbidden(self, multi: Multi) -> str:
+        """Why ZooKeeper would not let us do this, whatever the versions; empty: it would."""
+
+    def commit(self, multi: Multi) -> bool | None:
+        """Send a multi; False: refused, as a znode is not as it was read; None: not known."""
+
+    def elected(self) -> tuple[int, float] | None:
+        """Wait until a broker holds ``/controller``: its id, and when. None: not in time."""
+
+    def now(self) -> float:
+        """The time."""
+
+    def report(self, text: str) -> None:
+        """Print for the operator what is being done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the operator asked for; see the options of the command."""
+
+    accept_loss: bool = False
+    stopped: bool = False
+    clear: bool = False
+
+
+@dataclass(slots=True)
+class Course:
+    """What was found, and what came of it. Times are in ms; None: not measured.
+
+    ``without_controller_ms``: from the end of the last controller to the election of a broker;
+    ``ours_ms`` and ``theirs_ms``: before and after ``/controller`` was deleted.
+    """
+
+    phase: RollbackPhase
+    findings: list[Finding]
+    steps: list[RollbackStep]
+    refused: list[Finding] = field(default_factory=list)
+    did: list[str] = field(default_factory=list)
+    controller: int | None = None
+    ours_ms: float | None = None
+    theirs_ms: float | None = None
+    failed: str = ""
+
+    @property
+    def without_controller_ms(self) -> float | None:
+        """The whole of it."""
+        if self.ours_ms is None or self.theirs_ms is None:
+            return None
+        return self.ours_ms + self.theirs_ms
+
+
+def plan(world: RollbackWorld, wanted: Wanted) -> tuple[Situation, Course]:
+    """Look, judge, and list the steps; nothing is changed."""
+    seen = world.look()
+    phase = phase_of(seen)
+    findings = checks(seen, phase, stopped=wanted.stopped)
+    refused = blocking(findings, accept_loss=wanted.accept_loss)
+    return seen, Course(phase, findings, steps(seen, phase), refused)
+
+
+def go(world: RollbackWorld, wanted: Wanted) -> Course:
+    """Go back as far as the command can; what is left to do is in the steps of the result."""
+    seen, course = plan(world, wanted)
+    if course.refused:
+        return course
+    try:
+        match course.phase:
+            case RollbackPhase.NOT_BEGUN:
+                return course
+            case RollbackPhase.PRE_MIGRATION | RollbackPhase.COPYING | RollbackPhase.DUAL_WRITE:
+                lowest = epoch_min(seen)
+                _permitted(world, course.phase, lowest)
+                ended = _stop(world, seen, course, wanted)
+                _release(world, seen, course, wanted, lowest, ended)
+            case RollbackPhase.RELEASED | RollbackPhase.ROLLED_BACK:
+                _release(world, seen, course, wanted, -1, None)
+            case other:
+                raise AssertionError(f"{other} is refused")
+        after = world.look()
+        course.steps = steps(after, phase_of(after))
+        lost = losses(after, phase_of(after))
+        course.findings += [one for one in lost if one not in course.findings]
+        if wanted.clear:
+            _clear(world, after, course, wanted)
+            if CLEARED in course.did:
+                course.steps = [
+                    replace(one, done=True) if "--clear" in one.command else one
+                    for one in course.steps
+                ]
+    except CourseError as error:
+        course.failed = str(error)
+    return course
+
+
+def _permitted(world: RollbackWorld, phase: RollbackPhase, lowest: int) -> None:
+    """Refuse before anything is stopped, if the release would be refused afterwards."""
+    found = _found(world)
+    _as_judged(found, phase)
+    why = "" if release.done(found) else world.forbidden(release.multi(found, lowest))
+    if why:
+        raise CourseError(f"{why}: nothing was changed. Log in as the controllers do (-c)")
+
+
+def _as_judged(found: Found, phase: RollbackPhase) -> None:
+    """See that the znodes still show the phase that was judged."""
+    held, copied = release.held_by_kraft(found), found.migration.kraft_metadata_offset >= 0
+    if phase is RollbackPhase.COPYING and copied:
+        raise CourseError(f"the copy has ended {MEANWHILE}")
+    if phase not in {RollbackPhase.COPYING, RollbackPhase.DUAL_WRITE} and held:
+        raise CourseError(f"a KRaft controller has claimed /controller {MEANWHILE}")
+
+
+def _stop(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted) -> float | None:
+    if not seen.running:
+        return None
+    if course.phase is RollbackPhase.DUAL_WRITE:
+        world.report("waiting until nothing is missing in ZooKeeper")
+        world.drain(seen, forced=wanted.accept_loss)
+    ended = world.stop(seen)
+    names = ", ".join(one.text for one in seen.running)
+    course.did.append(f"stopped {names}")
+    return ended
+
+
+def _release(  # noqa: PLR0917 - what was found before the controllers ended
+    world: RollbackWorld,
+    seen: Situation,
+    course: Course,
+    wanted: Wanted,
+    lowest: int,
+    ended: float | None,
+) -> None:
+    held = sent = ours = applied = False
+    lost = missing.counted(seen.lost) if seen.lost else ""
+    for _ in range(TRIES):
+        found = _found(world)
+        if release.done(found):
+            break  # by somebody else, or by us if an answer was lost
+        held = release.held_by_kraft(found)
+        _as_judged(found, course.phase)
+        # Somebody may have deleted /controller meanwhile: what is missing is missing all the same.
+        if held or course.phase is RollbackPhase.DUAL_WRITE:
+            world.over(seen)
+            lost = _lost(world, seen, course.phase, found, wanted)
+        sent = True
+        answer = world.commit(release.multi(found, lowest))
+        applied, ours = answer is True, ours or answer is not False
+        if applied:
+            break
+    else:
+        raise CourseError("another client writes the znodes of the controllers all the time")
+    released = world.now()
+    if lost and ours:
+        course.did.append(f"gave up {lost}, as --accept-loss says")
+    if ours:
+        course.did.append(
+            ("deleted /controller, marked /kraft_bridge" if held else "marked /kraft_bridge")
+            + ("" if applied else " (or somebody else did: the answer was lost)")
+        )
+    elif sent or not seen.marked:
+        world.report("somebody else marked /kraft_bridge meanwhile, as another rollback does")
+    held = held and ours
+    if held:
+        course.ours_ms = None if ended is None else (released - ended) * 1e3
+    if found.controller is not None and not release.held_by_kraft(found):
+        course.controller = found.controller.broker_id
+        return
+    if not seen.survey.live_brokers:
+        raise CourseError(
+            "no broker runs in ZooKeeper mode: the first one that is started is elected"
+        )
+    elected = world.elected()
+    if elected is None:
+        raise CourseError("/controller is free, and no broker was elected: see the brokers' logs")
+    course.controller, at = elected
+    course.theirs_ms = (at - released) * 1e3 if held else None
+
+
+def _found(world: RollbackWorld) -> Found:
+    found = release.parse(world.read())
+    if isinstance(found, Reason):
+        raise CourseError(found.text)
+    return found
+
+
+def _lost(
+    world: RollbackWorld, seen: Situation, phase: RollbackPhase, found: Found, wanted: Wanted
+) -> str:
+    """What is lost with the release; empty: nothing.
+
+    It is refused if the operator has not accepted it, or if the phase is not as it was judged.
+    """
+    if phase is RollbackPhase.COPYING:
+        if world.state_moved(seen) and phase_of(world.look()) is not phase:
+            raise CourseError(f"the copy has ended {MEANWHILE}")
+        return ""
+    ends = world.log_ends(seen, found)
+    usable = [one for one in ends if not one.problem]
+    if missing.finalised(usable, seen.quorum):
+        raise CourseError(f"the migration was finalised {MEANWHILE}")
+    lost = missing.missing(usable, seen.quorum)
+    if wanted.accept_loss:
+        if len(usable) < seen.logs_needed:
+            return "changes that are in logs which cannot be read here, if there are any"
+        return missing.counted(lost) if lost else ""
+    if found.own is not None and found.own.reconciling:
+        raise CourseError(f"the comparison of the whole tree was interrupted: {START_AND_STOP}")
+    if len(usable) < seen.logs_needed:
+        problems = [*(one.problem for one in ends if one.problem), not_here(seen)]
+        raise CourseError(
+            f"{len(usable)} of {seen.quorum} logs could be read, {seen.logs_needed} are needed: "
+            f"{'; '.join(filter(None, problems))}: {START_AND_STOP}"
+        )
+    if lost:
+        raise CourseError(f"{missing.counted(lost)} are not in ZooKeeper: {START_AND_STOP}")
+    return ""
+
+
+def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted) -> None:
+    if phase_of(seen) is not RollbackPhase.ROLLED_BACK:
+        return
+    if not seen.controllers and not wanted.stopped:
+        raise CourseError(
+            "not cleared: no controller was given, and one that runs would not be noticed: give "
+            "-c of each; or see that all are stopped, and say --stopped"
+        )
+    busy = [*seen.running, *(() if wanted.stopped else seen.unknown)]
+    if busy:
+        names = ", ".join(one.text for one in busy)
+        raise CourseError(f"not cleared: {names} may run; stop it first (or say --stopped)")
+    for one in seen.survey.folders:
+        if one.end_offset:
+            # This folder has higher epochs than new ones: its controller would become their leader.
+            what = "empty it, and format it, before a controller starts"
+            world.report(f"{one.name} holds a log: {what}")
+    for _ in range(TRIES):
+        found = _found(world)
+        if release.held_by_kraft(found):
+            raise CourseError("not cleared: a KRaft controller holds /controller")
+        multi = release.forgotten(found)
+        if multi is None:
+            return
+        if world.commit(multi):
+            course.did.append(CLEARED)
+            return
+    raise CourseError("another client writes the znodes of the controllers all the time")
