@@ -8,7 +8,7 @@ import pytest
 import typer.main
 import typer.testing
 
-from bench.rig import ports
+from emulator.servers import ports
 from tests.kit.deselected import left_out
 from tests.kit.laws import load_profile
 

@@ -9,12 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.rig.class_archive import archive_path
-from bench.rig.jars import RELEASES, JarsMissingError
-from bench.rig.java import JavaNotFoundError, find_java
-from bench.rig.kafka import Broker
-from bench.rig.process import ProcessError
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.class_archive import archive_path
+from emulator.servers.jars import RELEASES, JarsMissingError
+from emulator.servers.java import JavaNotFoundError, find_java
+from emulator.servers.kafka import Broker
+from emulator.servers.process import ProcessError
+from emulator.servers.zookeeper import ZooKeeper
 
 
 def make(release: str, path: Path, folder: Path) -> None:

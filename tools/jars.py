@@ -25,8 +25,8 @@ from xml.etree import ElementTree as ET
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from bench.rig.jars import ONLY_FOR, JarsMissingError, cache_dir, pyspark_jars
-from bench.rig.java import Java, JavaNotFoundError, find_java
+from emulator.servers.jars import ONLY_FOR, JarsMissingError, cache_dir, pyspark_jars
+from emulator.servers.java import Java, JavaNotFoundError, find_java
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS = ROOT / "jars" / "jars.sha256"

@@ -20,8 +20,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from bench.analysis.reach import SparkUnavailableError, check_master, check_remote
-from bench.rig.java import QUICK_START, find_java, spark_java_home
-from bench.rig.own_folder import private_folder
+from emulator.servers.java import QUICK_START, find_java, spark_java_home
+from emulator.servers.own_folder import private_folder
 
 _QUIET = {
     "spark.ui.enabled": "false",

@@ -16,7 +16,7 @@ from bench import record
 from bench.chaos.proofs import RATE, proofs, whole
 from bench.chaos.run import run
 from bench.chaos.stage import Options
-from bench.rig.process import interrupt_on_terminate
+from emulator.servers.process import interrupt_on_terminate
 
 
 def main() -> int:

@@ -17,10 +17,10 @@ from bench.judge.stores import (
     from_dump,
     from_log,
 )
-from bench.rig.patience import patiently
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.warming import connected
-from bench.rig.zk_dump import dump
+from emulator.servers.patience import patiently
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.warming import connected
+from emulator.servers.zk_dump import dump
 
 _AGAIN_S: Final = 0.5
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from bench.chaos.stage import Stage
 from bench.demo.controllers import IDS
-from bench.rig.ports import HOST
 from emulator.commands.admin_client import Connection
+from emulator.servers.ports import HOST
 from wire import messages as m
 
 TOPIC: Final = "__cluster_metadata"

@@ -21,13 +21,13 @@ from bench.demo.controllers import IDS
 from bench.demo.seed import ask
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import Broker
-from bench.rig.machine import Shared
-from bench.rig.process import ProcessError, running
-from bench.rig.readiness import known_to
-from bench.rig.seeded import cluster_id
-from bench.rig.waiting import PATIENCE_S, wait_for
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import Broker
+from emulator.servers.machine import Shared
+from emulator.servers.process import ProcessError, running
+from emulator.servers.readiness import known_to
+from emulator.servers.seeded import cluster_id
+from emulator.servers.waiting import PATIENCE_S, wait_for
 
 RECORDS: Final = {"records-a": 3, "records-b": 3}
 _RECORDS_PER_S: Final = 100.0

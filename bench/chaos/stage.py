@@ -10,14 +10,14 @@ from typing import Final, Self
 
 from bench.chaos.plan import BROKER, CONTROLLER, ZOOKEEPER, Fault
 from bench.demo.controllers import IDS
-from bench.rig.bridge import Bridge
-from bench.rig.ensemble import ensemble
-from bench.rig.fault_proxy import FaultProxy, FrameProtocol
-from bench.rig.kafka import Broker, KraftController
-from bench.rig.ports import HOST, free_ports
-from bench.rig.process import Process, kill_all
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.ensemble import ensemble
+from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
+from emulator.servers.kafka import Broker, KraftController
+from emulator.servers.ports import HOST, free_ports
+from emulator.servers.process import Process, kill_all
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zookeeper import ZooKeeper
 
 RELEASE: Final = "3.9.2"
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"

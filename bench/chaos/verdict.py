@@ -15,7 +15,7 @@ from bench.demo.verdict import never_there, refused, undeleted, unlike
 from bench.judge.stores import Entities, differences, dump_log, end_of, from_log
 from bench.load.admin import AdminResult
 from bench.load.records import ConsumeResult, ProduceResult, Verdict
-from bench.rig.process import Process
+from emulator.servers.process import Process
 
 _SHOWN: Final = 10
 

@@ -17,10 +17,10 @@ from typing import Final
 from bench.compose import control, plan
 from bench.compose.health import healthy
 from bench.compose.plan import Wanted
-from bench.rig.jars import kafka_jars, zookeeper_jars
-from bench.rig.java import QUICK_START
-from bench.rig.seeded import cluster_id
-from bench.rig.waiting import wait_for
+from emulator.servers.jars import kafka_jars, zookeeper_jars
+from emulator.servers.java import QUICK_START
+from emulator.servers.seeded import cluster_id
+from emulator.servers.waiting import wait_for
 
 _POLL_S: Final = 0.2
 _STOP_S: Final = 60.0

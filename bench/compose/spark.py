@@ -7,7 +7,7 @@ import sys
 import urllib.request
 from typing import Final
 
-from bench.rig.waiting import wait_for
+from emulator.servers.waiting import wait_for
 
 MASTER: Final = "http://spark-master:18080/json/"
 """Page of the master that describes its cluster."""

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from bench.compose import control, plan, spark
 from bench.compose.plan import BROKERS, CONTROLLERS, Wanted, broker_name, controller_name
 from bench.load import cluster_api as api
-from bench.rig.waiting import wait_for
+from emulator.servers.waiting import wait_for
 
 _STARTED_S: Final = 180.0
 _OURS: Final = "kraft-bridge"

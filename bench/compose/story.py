@@ -19,7 +19,7 @@ from typing import Final
 from bench.compose import stories
 from bench.compose.engine import Engine, EngineError, base_image, check_ports, find
 from bench.compose.stories import Command
-from bench.rig.waiting import wait_for
+from emulator.servers.waiting import wait_for
 
 _COMMAND_S: Final = 600.0
 _BUILD_S: Final = 1800.0

@@ -30,10 +30,10 @@ from bench.demo.stage import Stage
 from bench.report.analyze import Analysis, analyze, print_summary
 from bench.report.blocks import Note, ReportSection, table
 from bench.report.findings import Finding
-from bench.rig.java import JavaNotFoundError
-from bench.rig.process import Process, ProcessError
-from bench.rig.waiting import PATIENCE_S
 from emulator.io.failures import sentence
+from emulator.servers.java import JavaNotFoundError
+from emulator.servers.process import Process, ProcessError
+from emulator.servers.waiting import PATIENCE_S
 
 _POLL_S: Final = 0.1
 _OF_SPARK: Final = 3

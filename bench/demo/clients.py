@@ -24,8 +24,8 @@ from bench.load.records import (
     Verdict,
     verify,
 )
-from bench.rig.waiting import PATIENCE_S, wait_for
 from emulator.io.trace_file import TraceFailedError, TraceFile, run_row
+from emulator.servers.waiting import PATIENCE_S, wait_for
 from emulator.trace.rows import RequestRow, Row
 from wire.errors import ErrorCode
 

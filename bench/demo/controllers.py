@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.judge.stores import dump_log
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import ibp
-from bench.rig.ports import HOST, free_ports
-from bench.rig.waiting import PATIENCE_S, wait_for
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import ibp
+from emulator.servers.ports import HOST, free_ports
+from emulator.servers.waiting import PATIENCE_S, wait_for
 
 IDS: Final = (3000, 3001, 3002)
 FOLLOWS: Final = frozenset({"UNINITIALIZED", "INACTIVE"})

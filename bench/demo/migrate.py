@@ -9,8 +9,8 @@ from bench.demo.seed import DELETION, LEAVING, ask, unheard
 from bench.demo.stage import Stage
 from bench.demo.watch import Watch
 from bench.load import cluster_api as api
-from bench.rig.kafka import Broker
-from bench.rig.waiting import PATIENCE_S, wait_for
+from emulator.servers.kafka import Broker
+from emulator.servers.waiting import PATIENCE_S, wait_for
 from wire.errors import ErrorCode
 
 

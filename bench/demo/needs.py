@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.demo.stage import RELEASE, Options
-from bench.rig.jars import kafka_jars, zookeeper_jars
-from bench.rig.java import find_java
+from emulator.servers.jars import kafka_jars, zookeeper_jars
+from emulator.servers.java import find_java
 
 CONTAINER: Final = (
     "docker build -f compose/Dockerfile -t kraft-bridge . && "

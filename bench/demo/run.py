@@ -21,9 +21,9 @@ from bench.demo.stage import Options, Stage
 from bench.demo.strain import strain
 from bench.demo.verdict import judge_and_stop
 from bench.load.cluster_api import RefusedError
-from bench.rig.jars import JarsMissingError
-from bench.rig.java import JavaNotFoundError
-from bench.rig.process import ProcessError, end_undisturbed, interrupt_on_terminate, running
+from emulator.servers.jars import JarsMissingError
+from emulator.servers.java import JavaNotFoundError
+from emulator.servers.process import ProcessError, end_undisturbed, interrupt_on_terminate, running
 
 INTERRUPTED: Final = 130
 _NEXT: Final = "docs/runbook.md is for a cluster of your own"

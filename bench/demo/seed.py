@@ -9,8 +9,8 @@ from typing import Any, Final
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
 from bench.load import cluster_api as api
-from bench.rig.patience import patiently
-from bench.rig.waiting import PATIENCE_S, wait_for
+from emulator.servers.patience import patiently
+from emulator.servers.waiting import PATIENCE_S, wait_for
 
 TOPICS: Final[dict[str, tuple[int, int, dict[str, str]]]] = {
     "clicks": (50, 2, {"compression.type": "gzip", "segment.bytes": "67108864"}),

@@ -20,12 +20,12 @@ from kazoo.retry import KazooRetry
 from bench.demo.clients import Clients
 from bench.demo.controllers import Controllers
 from bench.load import cluster_api as api
-from bench.rig.cluster import Cluster
-from bench.rig.kafka import Broker
-from bench.rig.process import ProcessError, end_undisturbed, kill_all
-from bench.rig.waiting import PATIENCE_S, wait_for
-from bench.rig.zookeeper import ZooKeeper
 from emulator.io.disk import make_folder
+from emulator.servers.cluster import Cluster
+from emulator.servers.kafka import Broker
+from emulator.servers.process import ProcessError, end_undisturbed, kill_all
+from emulator.servers.waiting import PATIENCE_S, wait_for
+from emulator.servers.zookeeper import ZooKeeper
 
 RELEASE: Final = "3.9.2"
 BROKER_PROPERTIES: Final = {"num.io.threads": 4}

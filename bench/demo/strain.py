@@ -17,10 +17,10 @@ from bench.demo.verdict import elected_ns, refused
 from bench.demo.watch import Watch
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
-from bench.rig.kafka import Broker
-from bench.rig.machine import Shared, Sharing
-from bench.rig.patience import patiently
-from bench.rig.waiting import PATIENCE_S, wait_for
+from emulator.servers.kafka import Broker
+from emulator.servers.machine import Shared, Sharing
+from emulator.servers.patience import patiently
+from emulator.servers.waiting import PATIENCE_S, wait_for
 
 _KILL_LEADER_AT: Final = 0.1
 _KILL_AT: Final = 0.2

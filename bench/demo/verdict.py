@@ -24,10 +24,10 @@ from bench.judge.stores import (
 )
 from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
-from bench.rig.patience import patiently
-from bench.rig.process import ORDERLY
-from bench.rig.waiting import PATIENCE_S, wait_for
-from bench.rig.zk_dump import dump
+from emulator.servers.patience import patiently
+from emulator.servers.process import ORDERLY
+from emulator.servers.waiting import PATIENCE_S, wait_for
+from emulator.servers.zk_dump import dump
 
 ALREADY: Final = {
     "CreateTopics": "TOPIC_ALREADY_EXISTS",

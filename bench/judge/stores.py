@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java import QUICK_START, find_java
-from bench.rig.zk_dump import UnreadableError, contents, versions
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java import QUICK_START, find_java
+from emulator.servers.zk_dump import UnreadableError, contents, versions
 
 T = TypeVar("T")
 
@@ -302,7 +302,7 @@ def _config_name(kind: int, name: str) -> str:
 
 
 def from_dump(tree: Mapping[str, Any]) -> Entities:
-    """Read entities out of a dumped tree (``bench.rig.zk_dump``), with the versions of states."""
+    """Read entities out of a dumped tree (``servers.zk_dump``), with the versions of states."""
     found = from_tree(contents(tree))
     found.versions = versions(tree)
     return found

@@ -14,9 +14,9 @@ from typing import Final
 
 from bench.life.phases import PHASES
 from bench.life.run import Options, run
-from bench.rig.jars import JarsMissingError
-from bench.rig.process import interrupt_on_terminate
 from bench.runs.run import NotAloneError
+from emulator.servers.jars import JarsMissingError
+from emulator.servers.process import interrupt_on_terminate
 
 _INTERRUPTED: Final = 130
 RELEASES: Final = ("3.9.2", "3.4.1")

@@ -31,7 +31,7 @@ from bench.load.records import (
     ProduceLoad,
     ProduceResult,
 )
-from bench.rig.waiting import PATIENCE_S, wait_for
+from emulator.servers.waiting import PATIENCE_S, wait_for
 from emulator.trace.rows import RequestRow, Row
 
 PARTITIONS: Final = 3

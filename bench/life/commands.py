@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from bench.life.stage import Stage
 from bench.life.standing import Mode
-from bench.rig.bridge import COMMAND
-from bench.rig.process import ProcessError
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.bridge import COMMAND
+from emulator.servers.process import ProcessError
+from emulator.servers.waiting import PATIENCE_S
 
 _FEATURES: Final = "org.apache.kafka.tools.FeatureCommand"
 _OURS, _FEATURES_SCRIPT = "kraft-bridge", "kafka-features.sh"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from bench.life.stage import Stage
-from bench.rig.fault_proxy import FaultProxy
+from emulator.servers.fault_proxy import FaultProxy
 
 _CLAIMS: Final = (b"\x00\x00\x00\x0b/controller", b"kraftControllerEpoch")
 """In a request that writes ``/controller``: its path with the length before it, and its content."""

@@ -17,8 +17,8 @@ from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum
 from bench.life.table import PhaseRow, Restart
 from bench.life.waits import CHANGE, RECORD, RulingWatch, Waits
-from bench.rig.kafka import Broker
-from bench.rig.machine import Sharing
+from emulator.servers.kafka import Broker
+from emulator.servers.machine import Sharing
 
 _SHOWN: Final = 5
 _GAUGE: Final = re.compile(

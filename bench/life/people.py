@@ -15,8 +15,8 @@ from bench.life.stage import Stage
 from bench.load import cluster_api as api
 from bench.load.cluster_api import RefusedError
 from bench.matrix.login import HASHES, LoginError, call_as, salted_password
-from bench.rig.kafka import USERS, Broker
-from bench.rig.ports import HOST
+from emulator.servers.kafka import USERS, Broker
+from emulator.servers.ports import HOST
 from wire import messages as m
 from wire.errors import ErrorCode
 

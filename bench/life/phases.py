@@ -18,8 +18,8 @@ from bench.life import commands
 from bench.life.held import held_copy
 from bench.life.life import Life
 from bench.life.standing import Mode, Quorum
-from bench.rig.kafka import Broker
-from bench.rig.machine import Shared
+from emulator.servers.kafka import Broker
+from emulator.servers.machine import Shared
 
 NEWEST: Final = "3.9.2"
 OLDEST: Final = "3.4.1"

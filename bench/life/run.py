@@ -29,10 +29,10 @@ from bench.life.waits import Waits
 from bench.load import cluster_api as api
 from bench.load.cluster_api import RefusedError
 from bench.matrix.login import LoginError
-from bench.rig.jars import kafka_jars
-from bench.rig.process import ProcessError, running
 from bench.runs.code import code_digest
 from bench.runs.run import alone
+from emulator.servers.jars import kafka_jars
+from emulator.servers.process import ProcessError, running
 
 _FAILURES: Final = (
     ProcessError,

@@ -23,14 +23,14 @@ from bench.demo.controllers import Controllers
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.cluster import Cluster
-from bench.rig.kafka import Broker, authorizer, tokens
-from bench.rig.patience import patiently
-from bench.rig.process import ORDERLY, Process, ProcessError, kill_all
-from bench.rig.tool_host import ToolHost
-from bench.rig.waiting import PATIENCE_S, wait_for
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import Cluster
+from emulator.servers.kafka import Broker, authorizer, tokens
+from emulator.servers.patience import patiently
+from emulator.servers.process import ORDERLY, Process, ProcessError, kill_all
+from emulator.servers.tool_host import ToolHost
+from emulator.servers.waiting import PATIENCE_S, wait_for
+from emulator.servers.zookeeper import ZooKeeper
 
 T = TypeVar("T")
 

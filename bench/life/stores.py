@@ -9,8 +9,8 @@ from typing import Any
 from bench.judge import matrix_stores as judge
 from bench.judge import stores as plain
 from bench.life.stage import Stage
-from bench.rig.bridge import Bridge
-from bench.rig.zk_dump import UnreadableError, contents, dump, versions
+from emulator.servers.bridge import Bridge
+from emulator.servers.zk_dump import UnreadableError, contents, dump, versions
 
 
 def tree(stage: Stage) -> judge.Stores:

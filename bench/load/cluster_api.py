@@ -12,7 +12,7 @@ from typing import Any, Final
 from bench.load.admin import RETRIABLE
 from bench.load.changes import known
 from bench.load.connection import CALL_TIMEOUT_S, Connection, address_of
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.waiting import PATIENCE_S
 from wire import messages as m
 from wire.errors import ErrorCode
 

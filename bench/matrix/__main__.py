@@ -18,10 +18,10 @@ from pathlib import Path
 from bench import record
 from bench.matrix import table
 from bench.matrix.run import BUILDS_ON, RED, STEPS, Cell, Played, play, steps_of
-from bench.rig.jars import BRIDGE_RELEASES, JarsMissingError
-from bench.rig.java import JavaNotFoundError
-from bench.rig.process import ProcessError, interrupt_on_terminate
-from bench.rig.tool_host import ToolHost
+from emulator.servers.jars import BRIDGE_RELEASES, JarsMissingError
+from emulator.servers.java import JavaNotFoundError
+from emulator.servers.process import ProcessError, interrupt_on_terminate
+from emulator.servers.tool_host import ToolHost
 
 
 def main() -> int:

@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol
 
 from kazoo.client import KazooClient
 
-from bench.rig.bridge import COMMAND, Bridge
-from bench.rig.kafka import KraftController, authorizer, tokens
-from bench.rig.process import ProcessError
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.bridge import COMMAND, Bridge
+from emulator.servers.kafka import KraftController, authorizer, tokens
+from emulator.servers.process import ProcessError
+from emulator.servers.waiting import PATIENCE_S
 
 _QUICK: Final[Mapping[str, object]] = {
     # A killed broker is fenced after this; Kafka's 9 s is a long wait.

@@ -11,7 +11,7 @@ import secrets
 from typing import Any, Final
 
 from bench.load.connection import Connection, address_of
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.waiting import PATIENCE_S
 from wire import messages as m
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

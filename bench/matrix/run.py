@@ -24,9 +24,9 @@ from bench.matrix.leftovers import left
 from bench.matrix.login import LoginError
 from bench.matrix.stage import Stage, WrongError
 from bench.matrix.steps import endings, entities, lifecycle, security
-from bench.rig.process import ProcessError, running
-from bench.rig.tool_host import ToolHost
-from bench.rig.zk_dump import UnreadableError
+from emulator.servers.process import ProcessError, running
+from emulator.servers.tool_host import ToolHost
+from emulator.servers.zk_dump import UnreadableError
 
 CLASSES: Final = (*entities.CLASSES, *security.CLASSES)
 STEPS: Final[dict[str, Callable[[Stage], None]]] = {

@@ -26,15 +26,15 @@ from bench.load import cluster_api as api
 from bench.matrix import controllers
 from bench.matrix.leftovers import Standing
 from bench.matrix.login import call_as
-from bench.rig.cluster import Cluster
-from bench.rig.kafka import USERS
-from bench.rig.patience import patiently
-from bench.rig.ports import HOST
-from bench.rig.process import Process, ProcessError
-from bench.rig.tool_host import ToolHost
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.zk_dump import UnreadableError, contents, dump, versions
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.cluster import Cluster
+from emulator.servers.kafka import USERS
+from emulator.servers.patience import patiently
+from emulator.servers.ports import HOST
+from emulator.servers.process import Process, ProcessError
+from emulator.servers.tool_host import ToolHost
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zk_dump import UnreadableError, contents, dump, versions
+from emulator.servers.zookeeper import ZooKeeper
 
 COUNT: Final = 3
 TIMEOUT_MS: Final = round(PATIENCE_S * 1_000)

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from bench.rig.machine import description
-from bench.rig.process import interrupt_on_terminate, kill_all
+from emulator.servers.machine import description
+from emulator.servers.process import interrupt_on_terminate, kill_all
 
 PARTS: Final = (
     "codec",

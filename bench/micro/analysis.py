@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from bench.micro import one_analysis, table
 from bench.micro.kept import KeptRows
-from bench.rig.machine import wait_quiet
 from bench.runs.code import digest_of
+from emulator.servers.machine import wait_quiet
 
 TRIALS: Final = (250, 25)
 """Shares of the rows that are analysed first, as divisors."""

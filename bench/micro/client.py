@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import uvloop
 
-from bench.rig.ports import HOST
+from emulator.servers.ports import HOST
 
 NextFrame: TypeAlias = Callable[[], bytes]
 """Returns the next request of one connection, with its length prefix."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.micro import table
-from bench.rig.machine import Meter, wait_quiet
+from emulator.servers.machine import Meter, wait_quiet
 from emulator.testing import Cluster
 
 BROKERS: Final = (0, 1, 3)

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from bench.micro import table
 from bench.micro.messages import Sample, samples
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import compile_java, java
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import compile_java, java
 from wire import codec, reference
 from wire.messages import MetadataResponse
 from wire.schema import layout

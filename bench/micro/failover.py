@@ -28,12 +28,12 @@ from bench.chaos.stage import CLUSTER, Controller, Options, Stage, restart
 from bench.demo.controllers import IDS
 from bench.load.connection import Connection, address_of
 from bench.micro import table
-from bench.rig.bridge import Bridge
-from bench.rig.fleet import Fleet
-from bench.rig.machine import Meter, Shared, Sharing, wait_quiet
-from bench.rig.ports import HOST
-from bench.rig.waiting import wait_for
 from emulator.commands.admin_client import Connection as Blocking
+from emulator.servers.bridge import Bridge
+from emulator.servers.fleet import Fleet
+from emulator.servers.machine import Meter, Shared, Sharing, wait_quiet
+from emulator.servers.ports import HOST
+from emulator.servers.waiting import wait_for
 from wire import messages as m
 
 STACKS: Final = {"ours": 0, "kafka": 3}

@@ -20,14 +20,14 @@ from typing import Any, Final
 from bench.micro import table
 from bench.micro.kept import KeptRows
 from bench.micro.servers import BOTH, CLUSTER_ID, pid_of, running
-from bench.rig.bridge import COMMAND
-from bench.rig.java import FULL_SPEED
-from bench.rig.machine import Meter, wait_quiet
-from bench.rig.ports import HOST
-from bench.rig.seeded import seed
-from bench.rig.warming import connected, warm
-from bench.rig.zookeeper import ZooKeeper
 from bench.runs.code import code_digest
+from emulator.servers.bridge import COMMAND
+from emulator.servers.java import FULL_SPEED
+from emulator.servers.machine import Meter, wait_quiet
+from emulator.servers.ports import HOST
+from emulator.servers.seeded import seed
+from emulator.servers.warming import connected, warm
+from emulator.servers.zookeeper import ZooKeeper
 
 RATES: Final = (10, 25, 50, 100, 200, 400, 800, 1_600)
 HEARTBEAT_P99_MS: Final = 50.0

@@ -19,10 +19,10 @@ from typing import Any, Final
 from bench.load.connection import Connection
 from bench.micro import table
 from bench.micro.servers import BOTH, CLUSTER_ID, KAFKA, OURS, RELEASE, running
-from bench.rig.bridge_broker import BridgeBroker
-from bench.rig.kafka import Broker
-from bench.rig.machine import Meter, process_cpu_s, wait_quiet
-from bench.rig.ports import HOST
+from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.kafka import Broker
+from emulator.servers.machine import Meter, process_cpu_s, wait_quiet
+from emulator.servers.ports import HOST
 from wire import messages as m
 
 CREATIONS: Final = 60

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from bench.analysis.synthetic import Truth, generate
 from bench.micro.process_tree import Watched, bytes_below
-from bench.rig.machine import description, machine_cpu_s
+from emulator.servers.machine import description, machine_cpu_s
 
 BYTES_A_ROW: Final = 60
 """Upper bound of what the trace, the results and Spark's temporary files take on the disk."""

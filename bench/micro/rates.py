@@ -16,7 +16,7 @@ from bench.micro import client, table
 from bench.micro.registrations import PROPERTIES, RpcCluster, create, registered
 from bench.micro.requests import ALTER_PREFIX, KINDS, Kind
 from bench.micro.servers import BOTH, CLUSTER_ID, OURS, pid_of, running
-from bench.rig.machine import Meter
+from emulator.servers.machine import Meter
 
 FIGURES: Final = {
     "rate": "requests/s",

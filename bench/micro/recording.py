@@ -23,17 +23,17 @@ from kazoo.client import KazooClient
 from bench.load.connection import Connection
 from bench.micro import table
 from bench.micro.servers import CLUSTER_ID, OURS, Server, pid_of, running
-from bench.rig.bridge import Bridge
-from bench.rig.fleet import Fleet
-from bench.rig.machine import Meter, wait_quiet
-from bench.rig.ports import HOST
-from bench.rig.seeded import seed
-from bench.rig.warming import connected
 from bench.runs import zookeepers
 from bench.runs.blocking import BlockingClient
 from bench.runs.row import percentile
 from bench.runs.scenario import Case
 from bench.runs.watch import offset_of
+from emulator.servers.bridge import Bridge
+from emulator.servers.fleet import Fleet
+from emulator.servers.machine import Meter, wait_quiet
+from emulator.servers.ports import HOST
+from emulator.servers.seeded import seed
+from emulator.servers.warming import connected
 from wire import messages as m
 from wire.errors import ErrorCode
 

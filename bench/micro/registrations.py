@@ -16,7 +16,7 @@ from uuid import UUID
 
 from bench.load.connection import Connection
 from bench.micro.servers import CLUSTER_ID
-from bench.rig.ports import HOST
+from emulator.servers.ports import HOST
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader, encode_request, framed

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import KraftController
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import KraftController
 
 OURS: Final = "ours"
 KAFKA: Final = "kafka"

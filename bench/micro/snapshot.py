@@ -31,8 +31,8 @@ from bench.micro.registrations import (
 )
 from bench.micro.requests import KINDS
 from bench.micro.servers import BOTH, Server, pid_of, running
-from bench.rig.bridge import Bridge
-from bench.rig.machine import process_cpu_s
+from emulator.servers.bridge import Bridge
+from emulator.servers.machine import process_cpu_s
 
 IDLE: Final[dict[str, object]] = {
     "metadata.log.max.snapshot.interval.ms": 3_600_000,

@@ -17,9 +17,9 @@ from bench.micro import table
 from bench.micro.memory import PER_TOPIC
 from bench.micro.registrations import PROPERTIES, create, registered
 from bench.micro.servers import OURS, pid_of, running
-from bench.rig.machine import process_cpu_s
-from bench.rig.ports import is_open
-from bench.rig.process import ProcessError
+from emulator.servers.machine import process_cpu_s
+from emulator.servers.ports import is_open
+from emulator.servers.process import ProcessError
 
 _START_S: Final = 120.0
 _POLL_S: Final = 0.001

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from bench.rig.machine import QUIET_CORES
+from emulator.servers.machine import QUIET_CORES
 
 Row: TypeAlias = Mapping[str, Any]
 """``round``: rows of one round are compared. ``void``: why a row does not count.

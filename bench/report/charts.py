@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bench.rig.own_folder import private_folder
+from emulator.servers.own_folder import private_folder
 
 # Otherwise matplotlib writes to the user's home, and warns where it cannot.
 os.environ.setdefault("MPLCONFIGDIR", str(private_folder(os.getpid()) / "matplotlib"))

@@ -6,8 +6,8 @@ import socket
 import struct
 from typing import Any, Final
 
-from bench.rig.ports import HOST
 from bench.runs.client import request_frame
+from emulator.servers.ports import HOST
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import decode_response

@@ -15,10 +15,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from bench.rig.warming import connected, warm
 from bench.runs import leftovers
 from bench.runs.scenario import Case
 from bench.runs.zookeepers import Servers
+from emulator.servers.warming import connected, warm
 
 _CONNECT_S = 10.0
 _IN_USE: set[str] = set()

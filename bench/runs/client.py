@@ -13,7 +13,7 @@ from array import array
 from collections import deque
 from typing import Protocol, cast
 
-from bench.rig.ports import HOST
+from emulator.servers.ports import HOST
 from emulator.trace.rows import RequestRow
 from wire.errors import DecodeError
 from wire.frame import RequestHeader, encode_request, framed

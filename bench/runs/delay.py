@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from bench.rig.fault_proxy import FaultProxy
+from emulator.servers.fault_proxy import FaultProxy
 
 
 def main() -> None:

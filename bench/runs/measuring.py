@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from bench.load.schedule import achieved_per_s
-from bench.rig.machine import Meter
 from bench.runs import loads
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault
@@ -16,6 +15,7 @@ from bench.runs.scenario import Kind
 from bench.runs.targets import TARGETS, Controller
 from bench.runs.watch import Watch
 from bench.runs.zookeepers import Servers
+from emulator.servers.machine import Meter
 
 _UNION: Final = "kraft_bridge_zk_write_blocking_kraft_union_ms_total"
 _OPERATIONS: Final = "kraft_bridge_zk_write_blocking_kraft_operations_ms_total"

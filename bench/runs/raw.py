@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 from typing import Final
 
-from bench.rig.jars import zookeeper_jars
-from bench.rig.java import FULL_SPEED
-from bench.rig.java_tools import compile_java, java
-from bench.rig.machine import Meter, wait_quiet
-from bench.rig.zookeeper import Secured
 from bench.runs import tracing, zookeepers
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Planned
 from bench.runs.store import Store
+from emulator.servers.jars import zookeeper_jars
+from emulator.servers.java import FULL_SPEED
+from emulator.servers.java_tools import compile_java, java
+from emulator.servers.machine import Meter, wait_quiet
+from emulator.servers.zookeeper import Secured
 
 ZNODE_BYTES: Final = 150
 """Data of a znode; a partition's state has about 80 bytes, a topic of 10 partitions 250."""

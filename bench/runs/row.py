@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.rig.machine import QUIET_CORES
 from bench.runs.code import code_digest
 from bench.runs.scenario import Planned
+from emulator.servers.machine import QUIET_CORES
 
 
 @dataclass(slots=True)

@@ -16,16 +16,16 @@ from typing import Final
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from bench.rig.jars import JarsMissingError
-from bench.rig.java import JavaNotFoundError
-from bench.rig.machine import description
-from bench.rig.process import PortTakenError, ProcessError, kill_all
 from bench.runs import raw, stage
 from bench.runs.code import code_now
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Kind, Planned
 from bench.runs.store import Store
 from bench.runs.targets import KAFKA_RELEASE, OFF
+from emulator.servers.jars import JarsMissingError
+from emulator.servers.java import JavaNotFoundError
+from emulator.servers.machine import description
+from emulator.servers.process import PortTakenError, ProcessError, kill_all
 from wire.errors import DecodeError
 
 ATTEMPTS: Final = 2

@@ -16,11 +16,6 @@ from typing import Final
 import uvloop
 from kazoo.client import KazooClient
 
-from bench.rig import warming
-from bench.rig.fleet import Fleet
-from bench.rig.machine import Meter, process_cpu_s, wait_quiet
-from bench.rig.process import ProcessError
-from bench.rig.seeded import seed
 from bench.runs import loads, seeding, tracing, tree, zookeepers
 from bench.runs.blocking import BlockingClient
 from bench.runs.borrowed import borrowed
@@ -33,6 +28,11 @@ from bench.runs.scenario import LOADS, Case, Kind, Planned
 from bench.runs.store import Store
 from bench.runs.targets import TARGETS, Controller, Setting
 from bench.runs.watch import Watch
+from emulator.servers import warming
+from emulator.servers.fleet import Fleet
+from emulator.servers.machine import Meter, process_cpu_s, wait_quiet
+from emulator.servers.process import ProcessError
+from emulator.servers.seeded import seed
 from emulator.trace.rows import Row
 
 CLUSTER_ID: Final = "YmVuY2gtc2NlbmFyaW9zLQ"

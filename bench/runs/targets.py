@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import KraftController
-from bench.rig.ports import is_open
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import KraftController
+from emulator.servers.ports import is_open
 
 KAFKA_RELEASE: Final = "3.9.2"
 OFF: Final = "no-zookeeper"

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from bench.rig.ensemble import ensemble
-from bench.rig.java import FULL_SPEED
-from bench.rig.ports import free_port, is_open
-from bench.rig.process import Process
-from bench.rig.warming import WARM_UP, connected, warm
-from bench.rig.zookeeper import ZooKeeper
 from bench.runs.scenario import Case
+from emulator.servers.ensemble import ensemble
+from emulator.servers.java import FULL_SPEED
+from emulator.servers.ports import free_port, is_open
+from emulator.servers.process import Process
+from emulator.servers.warming import WARM_UP, connected, warm
+from emulator.servers.zookeeper import ZooKeeper
 
 HEAP: Final = "1g"
 TICK_MS: Final = 2_000

@@ -23,10 +23,10 @@ from pyspark.errors import PySparkException
 from bench.analysis.failure import reason
 from bench.analysis.reach import SparkUnavailableError
 from bench.analysis.session import end, session
-from bench.rig.java import JavaNotFoundError
 from bench.tasks.desk import TaskDesk, TaskFailure
 from bench.tasks.side import TaskSide, monotonic_of
 from emulator.io.together import Share, Together
+from emulator.servers.java import JavaNotFoundError
 
 T = TypeVar("T")
 

@@ -58,7 +58,7 @@ def analyze(
 
     from bench.analysis.reach import SparkUnavailableError
     from bench.analysis.read import TraceError
-    from bench.rig.java import JavaNotFoundError
+    from emulator.servers.java import JavaNotFoundError
 
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     failures = (JavaNotFoundError, TraceError, SparkUnavailableError, OSError)

@@ -27,8 +27,8 @@ def demo(
         from bench.demo.needs import NotHereError, look
         from bench.demo.run import run
         from bench.demo.stage import Options, new_folder
-        from bench.rig.jars import JarsMissingError
-        from bench.rig.java import JavaNotFoundError
+        from emulator.servers.jars import JarsMissingError
+        from emulator.servers.java import JavaNotFoundError
     except ImportError as error:
         raise fail(f"{error}; {install('spark', 'java')}") from error
     try:

@@ -191,8 +191,8 @@ def _run_in_tasks(task: FleetTask, master: str, tasks: int) -> list[FleetOutcome
         from bench.tasks.barrier import TasksFailedError, Work, run_together
     except ImportError as error:
         raise fail(f"{error}; {install('spark')}") from error
-    from bench.rig.java import JavaNotFoundError
     from emulator.commands import fleet_share
+    from emulator.servers.java import JavaNotFoundError
 
     if tasks > task.plan.brokers:
         raise fail(f"--tasks {tasks}: more than --brokers {task.plan.brokers}", 2)

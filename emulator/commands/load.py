@@ -144,9 +144,9 @@ def _play_in_tasks(
 ) -> list[LoadOutcome]:
     """Run it as barrier tasks of a Spark cluster."""
     from bench.load.session import UnreachableError, reach, take_part
-    from bench.rig.java import JavaNotFoundError
     from bench.tasks.barrier import TasksFailedError, Work, run_together
     from emulator.io.trace_place import from_anywhere
+    from emulator.servers.java import JavaNotFoundError
 
     run = functools.partial(take_part, plan, from_anywhere(trace), run_id)
     try:

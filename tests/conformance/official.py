@@ -6,7 +6,7 @@ import re
 import zipfile
 from typing import Any
 
-from bench.rig.jars import schema_jars
+from emulator.servers.jars import schema_jars
 from wire.schema import EMPTY, Field, Layout, declared_messages, versions_of
 
 RELEASES = ("3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2")

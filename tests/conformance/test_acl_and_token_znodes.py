@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.metadata.acls import Acl, PatternType, Resource, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from emulator.znodes import acls, delegation_tokens
 from emulator.znodes.errors import ZnodeError
 

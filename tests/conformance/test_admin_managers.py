@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.config.limits import MutationQuotaSettings
 from emulator.controller.mutation_quota import RATE, MutationQuotas
 from emulator.metadata.client_quotas import CLIENT_ID, USER, alter, entity, record_of
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.replay import replay
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from tests.unit.controller.world import handle, image_of
 from wire import messages as m
 from wire import records as r

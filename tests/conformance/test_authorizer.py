@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.metadata.acls import Operation, ResourceType
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from tests.unit.controller.world import World, call
 from wire import messages as m
 from wire.codec import decode, encode

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench.rig.java_tools import java
 from emulator.net.distinguished_name import name_of
+from emulator.servers.java_tools import java
 
 NAMES: Final = 20_000
 OIDS: Final = [

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.metadata.metadata_version import FEATURE_NAME, VERSIONS
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from tests.unit.controller.world import broker, handle, image_of
 from wire import messages as m
 from wire import records as r

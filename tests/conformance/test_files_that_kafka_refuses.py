@@ -16,13 +16,13 @@ from pathlib import Path
 import javaproperties
 import pytest
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.operations.preflight.engine import RULES, Finding, Severity
 from emulator.operations.preflight.kafka_values import BOOLEANS, NAMES, NUMBERS
 from emulator.operations.preflight.node_file import ENABLE, IBP, Properties
 from emulator.operations.preflight.report import run
 from emulator.operations.preflight.survey import Survey
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from tests.unit.operations.preflight.clean import CLEAN, clean
 from tests.unit.operations.preflight.file_changes import FILE_CHANGES
 

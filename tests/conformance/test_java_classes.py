@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench.rig.jars import kafka_jars, schema_jars
-from bench.rig.java_tools import class_path, java
+from emulator.servers.jars import kafka_jars, schema_jars
+from emulator.servers.java_tools import class_path, java
 from tests.conformance.official import DIFFERENT, RELEASES, definitions, versions
 from tests.laws.wire_values import all_layouts, made
 from wire import codec

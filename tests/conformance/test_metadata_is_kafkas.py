@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.metadata import EMPTY, Feature, MetadataVersion, MigrationState, replay, to_records
 from emulator.metadata.metadata_version import VERSIONS
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from tests.laws.metadata_records import logs
 from wire import records as r
 from wire.record_serde import decode_record, encode_record

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.controller.batches import encoded
 from emulator.controller.directories import is_online
 from emulator.controller.reassignment import in_progress
@@ -21,6 +19,8 @@ from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.replay import replay
 from emulator.metadata.topics import LOST, MIGRATING, UNASSIGNED, Partition, changed_partition
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from emulator.slices import whole
 from tests.unit.controller.world import broker, handle, level, topic, uuid
 from wire import messages as m

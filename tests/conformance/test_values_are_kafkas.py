@@ -18,8 +18,6 @@ from typing import Final
 
 import pytest
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.config import jaas, java_pattern, java_text, properties
 from emulator.controller import client_metrics
 from emulator.controller.api.incremental_alter_configs import ConfigOperation, edited
@@ -27,6 +25,8 @@ from emulator.controller.broker_config_defs import validate_broker_configs
 from emulator.controller.config_changes import broker_name_error
 from emulator.controller.config_defs import validate_topic_configs
 from emulator.controller.config_types import ConfigRefusedError
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from tests.conformance.drawn_texts import (
     LISTS,
     NUMBERS,

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import java
 from emulator.config.passwords import (
     CIPHERS,
     KEY_FACTORIES,
@@ -24,6 +22,8 @@ from emulator.metadata import EMPTY
 from emulator.metadata.client_quotas import EntityPart, entity
 from emulator.metadata.pmap import PMap
 from emulator.metadata.scram import Credential, Mechanism
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import java
 from emulator.znodes import client_entities, quota_values, scram_values
 from emulator.znodes.passwords import Passwords
 

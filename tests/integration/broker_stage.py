@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import msgspec
 
-from bench.rig.bridge import COMMAND
-from bench.rig.bridge_broker import BridgeBroker
-from bench.rig.kafka import Broker
-from bench.rig.ports import HOST
-from bench.rig.process import ProcessError
-from bench.rig.waiting import wait_for
+from emulator.servers.bridge import COMMAND
+from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.kafka import Broker
+from emulator.servers.ports import HOST
+from emulator.servers.process import ProcessError
+from emulator.servers.waiting import wait_for
 from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
 from wire.schema import spec
 

@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from bench.load import cluster_api as api
-from bench.rig.tool_host import Printed, ToolHost
-from bench.rig.waiting import wait_for
 from emulator.cli import app
+from emulator.servers.tool_host import Printed, ToolHost
+from emulator.servers.waiting import wait_for
 from wire import messages as m
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.cluster import Cluster
-from bench.rig.fault_proxy import FaultProxy, FrameProtocol
-from bench.rig.kafka import CONTROLLER_ID, Broker
-from bench.rig.waiting import wait_for
-from bench.rig.warming import connected
+from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import Cluster
+from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
+from emulator.servers.kafka import CONTROLLER_ID, Broker
+from emulator.servers.waiting import wait_for
+from emulator.servers.warming import connected
 from tests.integration.taps import Tap
 from wire import messages as m
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.rig.waiting import wait_for
+from emulator.servers.waiting import wait_for
 from tests.integration.zookeeper_frames import (
     CREATE,
     DELETE,

@@ -23,15 +23,15 @@ from bench.demo.clients import Clients
 from bench.judge.stores import Entities, dump_log, from_dump, from_log
 from bench.load import cluster_api as api
 from bench.load.records import Verdict
-from bench.rig.bridge import Bridge
-from bench.rig.cluster import Cluster
-from bench.rig.fault_proxy import FaultProxy, FrameProtocol, Kind
-from bench.rig.ports import free_port
-from bench.rig.tool_host import ToolHost
-from bench.rig.waiting import wait_for
-from bench.rig.warming import connected
-from bench.rig.zk_dump import contents, dump
 from emulator.commands.zk.compare import compare
+from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import Cluster
+from emulator.servers.fault_proxy import FaultProxy, FrameProtocol, Kind
+from emulator.servers.ports import free_port
+from emulator.servers.tool_host import ToolHost
+from emulator.servers.waiting import wait_for
+from emulator.servers.warming import connected
+from emulator.servers.zk_dump import contents, dump
 from tests.integration import client_entities, elections
 from tests.integration.looking import CLAIMED, a_new_session, prepared
 from tests.integration.taps import Confluent, Tap, java_producer, key_of, last_offset

@@ -16,16 +16,16 @@ from typing import Any
 from bench.chaos.quorum import Leader, described
 from bench.judge import stores as judge
 from bench.judge.transactions import Transaction, read
-from bench.rig.bridge import Bridge
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.kafka import KraftController
-from bench.rig.ports import HOST, free_ports
-from bench.rig.seeded import seed
-from bench.rig.waiting import wait_for
-from bench.rig.warming import connected
-from bench.rig.zk_dump import contents, dump
-from bench.rig.zookeeper import ZooKeeper
 from emulator.commands.admin_client import Connection
+from emulator.servers.bridge import Bridge
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.kafka import KraftController
+from emulator.servers.ports import HOST, free_ports
+from emulator.servers.seeded import seed
+from emulator.servers.waiting import wait_for
+from emulator.servers.warming import connected
+from emulator.servers.zk_dump import contents, dump
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.node_stage import BROKERS, Loop, new_topic
 from tests.integration.staged_brokers import StagedBrokers
 from tests.integration.zookeeper_frames import MULTI, Op, decode

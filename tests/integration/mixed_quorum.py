@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench.chaos.quorum import described
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import KraftController
-from bench.rig.ports import HOST, free_ports
-from bench.rig.waiting import PATIENCE_S, wait_for
 from emulator.commands.admin_client import Connection
 from emulator.raft.layout import TOPIC
 from emulator.raft.recovery import scan
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import KraftController
+from emulator.servers.ports import HOST, free_ports
+from emulator.servers.waiting import PATIENCE_S, wait_for
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -24,13 +24,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.judge import stores as judge
 from bench.load.connection import Connection
-from bench.rig.bridge import Bridge
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.ports import HOST
-from bench.rig.seeded import seed
-from bench.rig.waiting import PATIENCE_S, wait_for
-from bench.rig.zk_dump import contents, dump
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.ports import HOST
+from emulator.servers.seeded import seed
+from emulator.servers.waiting import PATIENCE_S, wait_for
+from emulator.servers.zk_dump import contents, dump
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.staged_brokers import StagedBrokers
 from tests.integration.zookeeper_frames import Op, decode
 from wire import messages as m

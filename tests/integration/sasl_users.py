@@ -11,10 +11,10 @@ import aiokafka
 import confluent_kafka
 import confluent_kafka.admin
 
-from bench.rig.cluster import Cluster
-from bench.rig.kafka import USERS
-from bench.rig.ports import HOST
-from bench.rig.tool_host import Printed, ToolHost
+from emulator.servers.cluster import Cluster
+from emulator.servers.kafka import USERS
+from emulator.servers.ports import HOST
+from emulator.servers.tool_host import Printed, ToolHost
 from wire.errors import ErrorCode
 
 confluent: Any = confluent_kafka.admin

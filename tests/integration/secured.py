@@ -25,15 +25,15 @@ from bench.judge import matrix_stores as judge
 from bench.judge.stores import dump_log
 from bench.load import cluster_api as api
 from bench.matrix.login import call_as
-from bench.rig.bridge import Bridge
-from bench.rig.cluster import Cluster
-from bench.rig.fault_proxy import FaultProxy, FrameProtocol
-from bench.rig.kafka import TOKEN_SECRET, authorizer
-from bench.rig.ports import HOST
-from bench.rig.tool_host import ToolHost
-from bench.rig.waiting import wait_for
-from bench.rig.warming import connected
-from bench.rig.zk_dump import contents, dump
+from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import Cluster
+from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
+from emulator.servers.kafka import TOKEN_SECRET, authorizer
+from emulator.servers.ports import HOST
+from emulator.servers.tool_host import ToolHost
+from emulator.servers.waiting import wait_for
+from emulator.servers.warming import connected
+from emulator.servers.zk_dump import contents, dump
 from tests.integration.sasl_users import ACLS, CONFIGS, ELECTIONS, TOKENS, TOPICS, Users, confluent
 from tests.integration.taken_back import rollback
 from tests.integration.taps import Tap

@@ -10,11 +10,11 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, make_acl
 
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.zk_dump import dump
-from bench.rig.zookeeper import Secured, ZooKeeper
 from emulator.io.jaas_file import inlined
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zk_dump import dump
+from emulator.servers.zookeeper import Secured, ZooKeeper
 from tests.integration.node_stage import Stage
 from tests.kit.certificates import Authority
 from tests.kit.fixtures import started_zookeeper

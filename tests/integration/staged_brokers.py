@@ -11,13 +11,13 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from bench.rig.ports import HOST
-from bench.rig.waiting import wait_for
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetPlan
 from emulator.io.fleet.member import FleetMember
 from emulator.io.fleet.results import FleetResults
 from emulator.io.fleet.settings import FleetSettings
+from emulator.servers.ports import HOST
+from emulator.servers.waiting import wait_for
 
 LISTENER = "INTERNAL"
 SESSION_MS = 30_000

@@ -12,8 +12,8 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from bench.rig.bridge import COMMAND
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.bridge import COMMAND
+from emulator.servers.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from typing import Any
 
 import confluent_kafka
 
-from bench.rig.cluster import Cluster
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.jars import kafka_jars
-from bench.rig.java import QUICK_START, find_java
-from bench.rig.java_tools import class_path
-from bench.rig.process import Process
+from emulator.servers.cluster import Cluster
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java import QUICK_START, find_java
+from emulator.servers.java_tools import class_path
+from emulator.servers.process import Process
 from wire.frame import RequestHeader, decode_request, decode_response
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from bench.judge import matrix_stores as judge
 from bench.judge import stores
-from bench.rig.zk_dump import contents, dump
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.zk_dump import contents, dump
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.node_stage import BROKERS, Stage, staged
 from tests.kit.edges import EdgeAdmin, refusals
 from tests.kit.laws import at_least

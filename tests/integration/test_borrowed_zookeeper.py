@@ -8,11 +8,11 @@ import sys
 import pytest
 from kazoo.client import KazooClient
 
-from bench.rig import warming
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.zookeeper import ZooKeeper
 from bench.runs.borrowed import borrowed, check
 from bench.runs.leftovers import NAME
+from emulator.servers import warming
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.jvm]
 
@@ -21,7 +21,7 @@ MULTIS = 2
 
 ROW = """
 import sys
-from bench.rig import warming
+from emulator.servers import warming
 from bench.runs.borrowed import borrowed
 warming._MULTIS = int(sys.argv[2])
 with borrowed(sys.argv[1], "row", print):

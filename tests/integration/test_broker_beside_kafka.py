@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench.rig.bridge import Bridge
-from bench.rig.waiting import wait_for
 from emulator.metadata.acls import Operation, Permission, ResourceType
+from emulator.servers.bridge import Bridge
+from emulator.servers.waiting import wait_for
 from tests.integration.broker_stage import (
     Caller,
     FormattedBridgeBroker,

@@ -13,11 +13,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from bench.load.cluster_api import call, create_topics, topic
-from bench.rig.bridge import COMMAND, Bridge
-from bench.rig.ports import free_port, is_open
-from bench.rig.process import Process
-from bench.rig.waiting import wait_for
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import COMMAND, Bridge
+from emulator.servers.ports import free_port, is_open
+from emulator.servers.process import Process
+from emulator.servers.waiting import wait_for
+from emulator.servers.zookeeper import ZooKeeper
 from wire import messages as m
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.rig.kafka import Broker
+from emulator.servers.kafka import Broker
 
 pytestmark = [pytest.mark.jvm]
 

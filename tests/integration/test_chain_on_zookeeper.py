@@ -11,12 +11,12 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 
-from bench.rig.fault_proxy import FaultProxy, Kind
-from bench.rig.warming import connected
-from bench.rig.zookeeper import ZooKeeper
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.position import Claimer, Position
 from emulator.migration.taking_over import claim
+from emulator.servers.fault_proxy import FaultProxy, Kind
+from emulator.servers.warming import connected
+from emulator.servers.zookeeper import ZooKeeper
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (

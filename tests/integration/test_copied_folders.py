@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.rig.bridge import Bridge
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.node_stage import NODE_ID, Stage, staged
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY
 from emulator.metadata.acls import PatternType, Resource, ResourceType
 from emulator.metadata.znodes import why_no_name
@@ -18,6 +17,7 @@ from emulator.migration.plan import Piece, PlannedPaths, changes, compare
 from emulator.migration.taking_over.purge import AGE_MS, LISTED_MAX, PurgeTask
 from emulator.migration.taking_over.tasks import Done
 from emulator.migration.tree_diff import differences
+from emulator.servers.zookeeper import ZooKeeper
 from emulator.znodes import acls
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.reader import Tree

@@ -12,14 +12,14 @@ import pytest
 
 from bench.judge.stores import differences, dump_log, from_log, from_tree
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.cluster import Cluster
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.kafka import Broker
-from bench.rig.waiting import wait_for
-from bench.rig.warming import connected
-from bench.rig.zk_dump import contents, dump
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import Cluster
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.kafka import Broker
+from emulator.servers.waiting import wait_for
+from emulator.servers.warming import connected
+from emulator.servers.zk_dump import contents, dump
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import MigratingControllers, migrating
 from tests.integration.node_stage import BROKERS
 from wire import messages as m

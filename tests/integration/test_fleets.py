@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import KraftController
-from bench.rig.ports import HOST
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import KraftController
+from emulator.servers.ports import HOST
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from bench.rig.bridge import COMMAND, Bridge
-from bench.rig.kafka import KraftController
-from bench.rig.ports import HOST
-from bench.rig.warming import connected
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import COMMAND, Bridge
+from emulator.servers.kafka import KraftController
+from emulator.servers.ports import HOST
+from emulator.servers.warming import connected
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.secured_stage import Ensemble
 from wire import records as r
 from wire.batch import decode_batches

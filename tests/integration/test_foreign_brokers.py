@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.jars import cache_dir
-from bench.rig.kafka import CONTROLLER_ID
+from emulator.servers.jars import cache_dir
+from emulator.servers.kafka import CONTROLLER_ID
 from tests.integration.foreign import (
     CHANGES,
     IDLE,

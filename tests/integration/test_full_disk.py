@@ -22,10 +22,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from bench.rig.ports import HOST, free_port
-from bench.rig.process import Process
 from emulator.commands.admin_client import Connection
 from emulator.raft.snapshots import values_of
+from emulator.servers.ports import HOST, free_port
+from emulator.servers.process import Process
 from emulator.trace.trace_metrics import TRACE_MISSING_S
 from wire import messages as m
 from wire import records as r

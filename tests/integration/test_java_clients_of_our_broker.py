@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench.rig.jars import kafka_jars
-from bench.rig.java_tools import JavaToolError, java
 from emulator.broker.api.no_records import WHY
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java_tools import JavaToolError, java
 from emulator.testing import Cluster
 from wire import messages as m
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.kafka import CONTROLLER_ID, Broker, KraftController
-from bench.rig.ports import HOST, free_port
-from bench.rig.process import Process
 from emulator.commands.admin_client import Connection
 from emulator.raft.format import MetaProperties, render_meta_properties
+from emulator.servers.kafka import CONTROLLER_ID, Broker, KraftController
+from emulator.servers.ports import HOST, free_port
+from emulator.servers.process import Process
 from wire import messages as m
 from wire.batch import NO_SEQUENCE, decode_batches
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import KraftController
-from bench.rig.ports import HOST, free_port
-from bench.rig.tool_host import ToolHost
-from bench.rig.waiting import wait_for
-from bench.rig.zk_dump import contents, dump
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import KraftController
+from emulator.servers.ports import HOST, free_port
+from emulator.servers.tool_host import ToolHost
+from emulator.servers.waiting import wait_for
+from emulator.servers.zk_dump import contents, dump
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import IDS, MigratingControllers, migrating
 from wire import messages as m
 

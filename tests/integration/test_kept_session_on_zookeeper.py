@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from kazoo.client import KazooClient
 
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.waiting import PATIENCE_S, wait_for
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.waiting import PATIENCE_S, wait_for
+from emulator.servers.zookeeper import ZooKeeper
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     EPHEMERAL,

@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 
-from bench.rig.fault_proxy import Kind
-from bench.rig.ports import is_open
-from bench.rig.process import PortTakenError, Process
-from bench.rig.waiting import PATIENCE_S, wait_for
-from bench.rig.warming import connected
-from bench.rig.zk_dump import contents, dump
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.fault_proxy import Kind
+from emulator.servers.ports import is_open
+from emulator.servers.process import PortTakenError, Process
+from emulator.servers.waiting import PATIENCE_S, wait_for
+from emulator.servers.warming import connected
+from emulator.servers.zk_dump import contents, dump
+from emulator.servers.zookeeper import ZooKeeper
 
 SET_DATA = 5
 
@@ -137,7 +137,7 @@ def test_kafka_tools_and_compiled_helpers_run(kafka_tool, compile_java, tmp_path
         "class Say { public static void main(String[] a) { System.out.print(a[0]); } }"
     )
     classes = compile_java([source], [])
-    from bench.rig.java_tools import java
+    from emulator.servers.java_tools import java
 
     assert java([classes], "Say", "hello") == b"hello"
 
@@ -160,7 +160,7 @@ def test_the_process_of_the_tools_ends_with_its_input(tmp_path):
     source = tmp_path / "Lingers.java"
     source.write_text(LINGERS)
     program = (
-        "import sys; from pathlib import Path; from bench.rig.tool_host import ToolHost\n"
+        "import sys; from pathlib import Path; from emulator.servers.tool_host import ToolHost\n"
         "print(ToolHost(sources=[Path(sys.argv[1])]).start().run('Lingers').out, flush=True)\n"
         "import os; os._exit(1)\n"
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.ports import HOST
 from emulator.commands.admin_client import Connection
+from emulator.servers.ports import HOST
 from tests.integration.test_full_disk import Controller, started
 from wire import messages as m
 

@@ -22,12 +22,12 @@ import pytest
 from bench.demo.clients import Clients
 from bench.judge.stores import dump_log
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.fault_proxy import FaultProxy, FrameProtocol
-from bench.rig.kafka import Broker
-from bench.rig.tool_host import Printed, ToolHost
-from bench.rig.waiting import wait_for
 from emulator.raft.format import MetaProperties, render_meta_properties
+from emulator.servers.bridge import Bridge
+from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
+from emulator.servers.kafka import Broker
+from emulator.servers.tool_host import Printed, ToolHost
+from emulator.servers.waiting import wait_for
 from tests.integration.taps import Confluent, Tap, key_of
 from wire import messages as m
 

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 from bench.judge.stores import differences, dump_log, from_log, from_tree
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.fault_proxy import FaultProxy, FrameProtocol
-from bench.rig.kafka import CONTROLLER_ID
-from bench.rig.waiting import wait_for
-from bench.rig.warming import connected
-from bench.rig.zk_dump import contents, dump
 from emulator.cli import app
+from emulator.servers.bridge import Bridge
+from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
+from emulator.servers.kafka import CONTROLLER_ID
+from emulator.servers.waiting import wait_for
+from emulator.servers.warming import connected
+from emulator.servers.zk_dump import contents, dump
 from tests.integration.looking import dual_writing, prepared
 from tests.integration.migrated import CONTROL, FETCH, LIFE
 from tests.integration.taps import Tap, key_of

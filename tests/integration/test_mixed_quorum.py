@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from bench.chaos.quorum import described
-from bench.rig.bridge import COMMAND, Bridge
-from bench.rig.waiting import wait_for
+from emulator.servers.bridge import COMMAND, Bridge
+from emulator.servers.waiting import wait_for
 from tests.integration.mixed_quorum import OURS, RELEASE, MixedQuorum
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from bench.rig.kafka import KraftController
-from bench.rig.waiting import wait_for
 from emulator.commands.admin_client import Connection
+from emulator.servers.kafka import KraftController
+from emulator.servers.waiting import wait_for
 from tests.unit.controller.world import CLUSTER, World, registration, uuid
 from wire import messages as m
 from wire.errors import ErrorCode

@@ -18,10 +18,10 @@ from bench.chaos.quorum import Leader
 from bench.chaos.run import start
 from bench.chaos.stage import Options, Stage, restart
 from bench.demo.controllers import IDS
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.kafka import Broker
-from bench.rig.waiting import wait_for
-from bench.rig.warming import connected
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.kafka import Broker
+from emulator.servers.waiting import wait_for
+from emulator.servers.warming import connected
 from tests.integration.looking import CLAIMED, a_new_session, written, zk_ops
 from tests.integration.taps import Tap
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.judge import stores as judge
-from bench.rig.seeded import PERSISTENT
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.seeded import PERSISTENT
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration import node_stage as stages
 from tests.integration.node_stage import BOUND, NODE_ID, Stage, new_topic, staged, until
 from tests.integration.zookeeper_frames import CHECK, CREATE, DELETE, SET_DATA, Op

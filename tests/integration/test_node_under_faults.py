@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.judge import stores as judge
-from bench.rig.fault_proxy import Kind
-from bench.rig.zookeeper import ZooKeeper
 from emulator.cli import app
+from emulator.servers.fault_proxy import Kind
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration import node_stage as stages
 from tests.integration.node_stage import BOUND, NODE_ID, Stage, new_topic, staged, until
 from tests.integration.staged_brokers import announce

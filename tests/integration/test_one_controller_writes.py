@@ -21,11 +21,11 @@ from bench.judge.transactions import (
     claims,
     two_writers,
 )
-from bench.rig.bridge import Bridge
-from bench.rig.ports import HOST
-from bench.rig.waiting import wait_for
-from bench.rig.zookeeper import ZooKeeper
 from emulator.commands.admin_client import Connection
+from emulator.servers.bridge import Bridge
+from emulator.servers.ports import HOST
+from emulator.servers.waiting import wait_for
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import (
     IDS,
     MigratingControllers,

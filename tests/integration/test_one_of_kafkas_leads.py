@@ -10,8 +10,8 @@ import pytest
 
 from bench.judge.stores import differences
 from bench.judge.transactions import claims, two_writers
-from bench.rig.waiting import wait_for
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.waiting import wait_for
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import IDS, migrating
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

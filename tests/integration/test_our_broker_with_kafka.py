@@ -20,9 +20,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from bench.rig.kafka import KraftController
-from bench.rig.ports import HOST, free_port
-from bench.rig.process import Process
+from emulator.servers.kafka import KraftController
+from emulator.servers.ports import HOST, free_port
+from emulator.servers.process import Process
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

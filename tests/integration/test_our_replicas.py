@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import KraftController
-from bench.rig.waiting import wait_for
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import KraftController
+from emulator.servers.waiting import wait_for
 from tests.integration.broker_stage import Caller, FormattedBridgeBroker
 from wire import messages as m
 from wire.errors import ErrorCode

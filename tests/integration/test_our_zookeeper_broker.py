@@ -13,11 +13,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from bench.load.cluster_api import call, create_topics, delete_topic, shape, topic
-from bench.rig.bridge import Bridge
-from bench.rig.bridge_broker import BridgeBroker
-from bench.rig.kafka import Broker
-from bench.rig.waiting import wait_for
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.kafka import Broker
+from emulator.servers.waiting import wait_for
+from emulator.servers.zookeeper import ZooKeeper
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench.rig.kafka import Broker, KraftController
-from bench.rig.waiting import wait_for
-from bench.rig.zookeeper import ZooKeeper
 from emulator.cli import app
 from emulator.commands.preflight.inputs import read_folder
 from emulator.metadata.migration_state import MigrationState
@@ -21,6 +18,9 @@ from emulator.operations.preflight.engine import Severity
 from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.report import run
 from emulator.operations.preflight.survey import Survey
+from emulator.servers.kafka import Broker, KraftController
+from emulator.servers.waiting import wait_for
+from emulator.servers.zookeeper import ZooKeeper
 from tests.kit.sasl_properties import USERS, sasl
 from tests.unit.operations.preflight.clean import CLUSTER, tree
 

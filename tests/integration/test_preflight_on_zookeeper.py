@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 from typer.testing import CliRunner
 
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.zookeeper import ZooKeeper
 from emulator.cli import app
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zookeeper import ZooKeeper
 from tests import data
 
 CHROOT = "/clusters/one"

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.waiting import wait_for
-from bench.rig.zk_dump import contents, dump
+from emulator.servers.bridge import Bridge
+from emulator.servers.waiting import wait_for
+from emulator.servers.zk_dump import contents, dump
 from tests.kit.fixtures import StartBrokers
 from wire import messages as m
 

@@ -11,10 +11,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from bench.judge.stores import differences
-from bench.rig.bridge import Bridge
-from bench.rig.waiting import wait_for
-from bench.rig.warming import connected
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.waiting import wait_for
+from emulator.servers.warming import connected
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import IDS, MigratingControllers, migrating
 from tests.integration.taken_back import an_election, rollback
 from wire.errors import ErrorCode

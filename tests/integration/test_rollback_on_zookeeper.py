@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata.migration_state import MigrationState
 from emulator.operations.preflight.controller_folder import read
 from emulator.raft import layout
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.node_stage import Stage, new_topic, staged
 from tests.integration.taken_back import an_election, rollback
 from wire import records as r

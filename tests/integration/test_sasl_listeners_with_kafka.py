@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import Broker, KraftController
-from bench.rig.ports import HOST
-from bench.rig.tool_host import ToolHost
-from bench.rig.waiting import wait_for
-from bench.rig.zookeeper import ZooKeeper
 from emulator.net.distinguished_name import subject_of
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import Broker, KraftController
+from emulator.servers.ports import HOST
+from emulator.servers.tool_host import ToolHost
+from emulator.servers.waiting import wait_for
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.broker_stage import FormattedBridgeBroker, FormattedBroker
 from tests.kit.certificates import Authority
 from tests.kit.sasl_properties import ACLS, USERS, log_in_file, sasl

@@ -14,11 +14,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.cluster import Cluster
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.kafka import Broker
-from bench.rig.waiting import wait_for
+from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import Cluster
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.kafka import Broker
+from emulator.servers.waiting import wait_for
 from tests.integration.node_stage import new_topic
 from tests.integration.secured_stage import (
     NOBODY,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from bench.rig.fault_proxy import FaultProxy, Kind
-from bench.rig.ports import HOST, free_port
-from bench.rig.zookeeper import Secured, ZooKeeper
 from emulator.config.zookeeper import ZooKeeperLogin, ZooKeeperSecurity
+from emulator.servers.fault_proxy import FaultProxy, Kind
+from emulator.servers.ports import HOST, free_port
+from emulator.servers.zookeeper import Secured, ZooKeeper
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import (
     EPHEMERAL,

@@ -12,13 +12,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.cluster import Cluster
-from bench.rig.kafka import Broker
-from bench.rig.ports import HOST
-from bench.rig.waiting import wait_for
-from bench.rig.zk_dump import contents, dump
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import Cluster
+from emulator.servers.kafka import Broker
+from emulator.servers.ports import HOST
+from emulator.servers.waiting import wait_for
+from emulator.servers.zk_dump import contents, dump
+from emulator.servers.zookeeper import ZooKeeper
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.node_stage import staged
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 import pytest
 from kazoo.client import KazooClient
 
-from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
 from emulator.migration.plan import Piece, PlannedPaths, changes, compare
 from emulator.migration.tree_diff import differences
+from emulator.servers.zookeeper import ZooKeeper
 from emulator.znodes.reader import TOP_LEVEL, Tree, TreeReader
 from emulator.zookeeper.ops import Multi, ZkResult
 from tests.integration.zookeeper_wire import Wire

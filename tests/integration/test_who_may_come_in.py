@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from bench.rig.ports import HOST, free_ports
-from bench.rig.process import Process
-from bench.rig.waiting import PATIENCE_S, wait_for
 from emulator.commands.admin_client import Connection
 from emulator.net import scram
 from emulator.net.login import Login, LoginError
+from emulator.servers.ports import HOST, free_ports
+from emulator.servers.process import Process
+from emulator.servers.waiting import PATIENCE_S, wait_for
 from tests.kit.sasl_properties import ACLS, USERS, sasl
 from wire import messages as m
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from bench.rig.bridge import Bridge
-from bench.rig.fault_proxy import FaultProxy
-from bench.rig.kafka import Broker
-from bench.rig.seeded import seed
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.bridge import Bridge
+from emulator.servers.fault_proxy import FaultProxy
+from emulator.servers.kafka import Broker
+from emulator.servers.seeded import seed
+from emulator.servers.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.jvm]
 

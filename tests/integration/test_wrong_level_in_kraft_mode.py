@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import Broker
-from bench.rig.waiting import wait_for
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import Broker
+from emulator.servers.waiting import wait_for
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zookeeper import ZooKeeper
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (

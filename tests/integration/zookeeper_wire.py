@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import count
 from random import Random
 
-from bench.rig.waiting import PATIENCE_S
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Received, Send
+from emulator.servers.waiting import PATIENCE_S
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkOutcome, ZkRequest
 

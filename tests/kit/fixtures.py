@@ -8,14 +8,14 @@ from typing import Any, Protocol, TypeVar
 import pytest
 from kazoo.client import KazooClient
 
-from bench.rig import java_tools
-from bench.rig.cluster import Cluster
-from bench.rig.fault_proxy import FaultProxy, FrameProtocol
-from bench.rig.kafka import Broker
-from bench.rig.process import PortTakenError
-from bench.rig.warming import connected
-from bench.rig.zk_dump import contents, dump
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers import java_tools
+from emulator.servers.cluster import Cluster
+from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
+from emulator.servers.kafka import Broker
+from emulator.servers.process import PortTakenError
+from emulator.servers.warming import connected
+from emulator.servers.zk_dump import contents, dump
+from emulator.servers.zookeeper import ZooKeeper
 
 NEWEST = "3.9.2"
 ServerT = TypeVar("ServerT", Broker, Cluster)
@@ -175,11 +175,11 @@ def fault_proxy() -> Iterator[Callable[..., FaultProxy]]:
 
 @pytest.fixture(scope="session")
 def kafka_tool() -> Callable[..., str]:
-    """Kafka's command-line tools; see `bench.rig.java_tools.kafka_tool`."""
+    """Kafka's command-line tools; see `emulator.servers.java_tools.kafka_tool`."""
     return java_tools.kafka_tool
 
 
 @pytest.fixture(scope="session")
 def compile_java() -> Callable[..., Path]:
-    """Compile Java helpers; see `bench.rig.java_tools.compile_java`."""
+    """Compile Java helpers; see `emulator.servers.java_tools.compile_java`."""
     return java_tools.compile_java

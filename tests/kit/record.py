@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bench.record import VARIABLE
-from bench.rig.process import running
+from emulator.servers.process import running
 from tests.kit.kinds import kind_of
 from tests.kit.laws import FACTORS, PROFILE
 

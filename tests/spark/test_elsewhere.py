@@ -14,8 +14,8 @@ from pyspark.testing import assertDataFrameEqual
 
 from bench.analysis.job import results
 from bench.analysis.read import read
-from bench.rig.spark_cluster import SparkCluster
 from emulator.io.trace_file import TraceFile
+from emulator.servers.spark_cluster import SparkCluster
 from tests.spark.write_behind_model import WriteBehindModel
 
 pytestmark = [
@@ -38,7 +38,7 @@ import os, sys
 from bench.analysis.job import results
 from bench.analysis.read import read
 from bench.analysis.session import end, session
-from bench.rig.waiting import wait_for
+from emulator.servers.waiting import wait_for
 """
 _OVER_CONNECT = f"""{_IMPORTS}
 spark = session(remote="local[2]")

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from bench.rig.spark_cluster import SparkCluster
+from emulator.servers.spark_cluster import SparkCluster
 from emulator.testing import Cluster
 
 pytestmark = [

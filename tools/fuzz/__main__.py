@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import record
-from bench.rig.process import interrupt_on_terminate
+from emulator.servers.process import interrupt_on_terminate
 from tools.fuzz import judge
 from tools.fuzz.frames import Cell, drawn
 from tools.fuzz.run import LANES, Fuzz

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from bench.rig.kafka import USERS
-from bench.rig.ports import HOST
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.kafka import USERS
+from emulator.servers.ports import HOST
+from emulator.servers.waiting import PATIENCE_S
 from tools.fuzz.frames import Frame
 from wire import messages as m
 from wire.frame import RequestHeader, decode_response, encode_request, framed

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock, Thread
 from typing import Final
 
-from bench.rig.process import ProcessError
+from emulator.servers.process import ProcessError
 from tools.fuzz import judge
 from tools.fuzz.frames import Cell, Frame, drawn
 from tools.fuzz.servers import Stage

@@ -15,11 +15,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self
 
-from bench.rig.bridge import Bridge
-from bench.rig.bridge_broker import BridgeBroker
-from bench.rig.kafka import USERS, authorizer, tokens
-from bench.rig.ports import HOST, free_ports, is_open
-from bench.rig.process import Process
+from emulator.servers.bridge import Bridge
+from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.kafka import USERS, authorizer, tokens
+from emulator.servers.ports import HOST, free_ports, is_open
+from emulator.servers.process import Process
 from emulator.simulation.zookeeper_mode import CLUSTER_ID
 from tools.fuzz.doors import Door
 from tools.fuzz.frames import OWN_ID, Cell, Known, LogIn

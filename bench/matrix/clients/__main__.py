@@ -21,10 +21,10 @@ from bench.matrix.clients.clients import Client, PythonClient, environment
 from bench.matrix.clients.columns import COLUMNS, RELEASE, Column
 from bench.matrix.clients.known import KNOWN
 from bench.matrix.readers.outcome import Outcome
-from bench.rig.jars import CLIENT_RELEASES, JarsMissingError
-from bench.rig.java import JavaNotFoundError
-from bench.rig.process import ProcessError, interrupt_on_terminate
-from bench.rig.tool_host import ToolHost
+from emulator.servers.jars import CLIENT_RELEASES, JarsMissingError
+from emulator.servers.java import JavaNotFoundError
+from emulator.servers.process import ProcessError, interrupt_on_terminate
+from emulator.servers.tool_host import ToolHost
 
 FIRST, NEWEST = CLIENT_RELEASES
 

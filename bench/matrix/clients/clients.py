@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from bench.rig.jars import cache_dir
-from bench.rig.process import ProcessError
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.jars import cache_dir
+from emulator.servers.process import ProcessError
+from emulator.servers.waiting import PATIENCE_S
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 _ANSWER_S: Final = PATIENCE_S

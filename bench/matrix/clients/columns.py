@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from bench.load import cluster_api as api
-from bench.rig.bridge import Bridge
-from bench.rig.bridge_broker import BridgeBroker
-from bench.rig.kafka import TOKEN_SECRET, Broker, KraftController
-from bench.rig.process import ProcessError
-from bench.rig.readiness import known_to
-from bench.rig.waiting import wait_for
+from emulator.servers.bridge import Bridge
+from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.kafka import TOKEN_SECRET, Broker, KraftController
+from emulator.servers.process import ProcessError
+from emulator.servers.readiness import known_to
+from emulator.servers.waiting import wait_for
 from wire import messages as m
 
 RELEASE: Final = "3.9.2"

@@ -11,7 +11,7 @@ from typing import Final
 
 from bench.matrix.readers.outcome import plain
 from bench.matrix.readers.tools import FILES, TOOLS, Line, script
-from bench.rig.tool_host import ToolHost
+from emulator.servers.tool_host import ToolHost
 
 _SOURCES: Final = Path(__file__).with_name("java")
 _MOVED: Final = {"kafka-acls": "org.apache.kafka.tools.AclCommand"}

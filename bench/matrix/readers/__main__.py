@@ -21,10 +21,10 @@ from bench.matrix.readers.outcome import Outcome
 from bench.matrix.readers.tools import Script
 from bench.matrix.stage import Stage
 from bench.matrix.steps import lifecycle
-from bench.rig.jars import JarsMissingError
-from bench.rig.java import JavaNotFoundError
-from bench.rig.process import ProcessError, interrupt_on_terminate
-from bench.rig.tool_host import ToolHost
+from emulator.servers.jars import JarsMissingError
+from emulator.servers.java import JavaNotFoundError
+from emulator.servers.process import ProcessError, interrupt_on_terminate
+from emulator.servers.tool_host import ToolHost
 
 RELEASE: Final = "3.9.2"
 KNOWN: Final = {

@@ -13,9 +13,9 @@ from typing import Final
 from bench.matrix.readers.outcome import Outcome, plain
 from bench.matrix.stage import Stage, WrongError
 from bench.matrix.steps.security import known_tokens
-from bench.rig.kafka import USERS
-from bench.rig.ports import HOST
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.kafka import USERS
+from emulator.servers.ports import HOST
+from emulator.servers.waiting import PATIENCE_S
 
 TOOLS: Final = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",

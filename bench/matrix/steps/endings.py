@@ -11,8 +11,8 @@ from bench.matrix.stage import Stage, WrongError, same
 from bench.matrix.steps import security
 from bench.matrix.steps.entities import create, take_producer_ids
 from bench.matrix.steps.lifecycle import assignments, copy
-from bench.rig.kafka import Broker
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.kafka import Broker
+from emulator.servers.waiting import PATIENCE_S
 
 _COPY: Final = "__cluster_metadata-0"
 _KEEP_THEIR_COPY: Final = frozenset({"3.4.1", "3.5.2", "3.6.2"})

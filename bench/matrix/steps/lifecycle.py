@@ -8,7 +8,7 @@ from bench.judge.matrix_stores import Stores
 from bench.load import cluster_api as api
 from bench.matrix.stage import TIMEOUT_MS, Stage, WrongError, accepted, same
 from bench.matrix.steps.entities import OLD, create, take_producer_ids
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.waiting import PATIENCE_S
 from wire import messages as m
 from wire.releases import broker_ranges
 

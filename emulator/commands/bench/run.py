@@ -155,11 +155,11 @@ def _reach(zookeeper: str) -> None:
 
 
 def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience: float) -> int:
-    from bench.rig.jars import JarsMissingError
-    from bench.rig.java import JavaNotFoundError
-    from bench.rig.process import interrupt_on_terminate, kill_all
     from bench.runs import run as runner
     from bench.runs.table import text
+    from emulator.servers.jars import JarsMissingError
+    from emulator.servers.java import JavaNotFoundError
+    from emulator.servers.process import interrupt_on_terminate, kill_all
 
     interrupt_on_terminate()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections

@@ -138,10 +138,10 @@ def _given(
 
 def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey:
     """The tree and the present files, with the login that the first of them names."""
-    from bench.rig import zk_dump
     from emulator.commands.preflight import inputs
     from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
     from emulator.io.tls import TlsError
+    from emulator.servers import zk_dump
 
     connect: Connector | None = None
     closed: list[str] = []

@@ -119,13 +119,13 @@ def _run(  # noqa: PLR0917 - as the command line
     timeout_s: float,
 ) -> Course:
     """Plan, or do it if something is ``wanted``."""
-    from bench.rig import zk_dump
     from emulator.commands.preflight import inputs
     from emulator.commands.rollback.acting import LiveRollback
     from emulator.commands.rollback.looking import Given, Looker
     from emulator.commands.zk.client import Connector
     from emulator.io.tls import TlsError
     from emulator.operations.rollback import course
+    from emulator.servers import zk_dump
 
     try:
         hosts, security = inputs.ensemble(zookeeper, files, online=True)

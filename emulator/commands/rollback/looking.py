@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from bench.rig import zk_dump
 from emulator.commands import folders
 from emulator.commands.configuration import text_of
 from emulator.commands.preflight import inputs
@@ -31,6 +30,7 @@ from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.running import Reached, runs
 from emulator.operations.rollback.situation import ControllerSeen, FolderSeen, Situation
 from emulator.raft import layout
+from emulator.servers import zk_dump
 from emulator.znodes.migration import MigrationZnode
 from emulator.znodes.tree import Tree, TreeNode
 

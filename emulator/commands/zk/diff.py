@@ -76,7 +76,7 @@ def to_text(one: Difference) -> str:
 
 def to_json(found: Sequence[Difference], note: str, *, with_secrets: bool) -> dict[str, Any]:
     """One object of the form ``zk-diff``."""
-    from bench.rig.zk_dump import redact
+    from emulator.servers.zk_dump import redact
 
     def shown(path: str, data: bytes | None) -> str | None:
         if data is None:

@@ -25,9 +25,9 @@ def dump(
     """Print the whole tree as JSON; secrets are left out unless asked for."""
     import msgspec
 
-    from bench.rig import zk_dump
     from emulator.commands.zk import client
     from emulator.io.tls import TlsError
+    from emulator.servers import zk_dump
 
     hosts, security = ensemble(zookeeper, config, overrides)
     connect = client.Connector(security)

@@ -18,7 +18,7 @@ def start(
     data: Annotated[Path, typer.Option(help="Where ZooKeeper keeps its data.")] = Path("zk-data"),
 ) -> None:
     """Run an embedded real ZooKeeper 3.9.5 (needs Java 17+) until interrupted."""
-    from bench.rig.zookeeper import run_foreground
+    from emulator.servers.zookeeper import run_foreground
 
     check_name("--data", data)
     with socket.socket() as taken:

@@ -10,7 +10,7 @@ import pytest
 
 from bench.chaos.level import differing, whole_logs
 from bench.judge.stores import Entities, end_of, from_log
-from bench.rig.zk_dump import UnreadableError
+from emulator.servers.zk_dump import UnreadableError
 
 CONFIG = {"resourceType": 2, "resourceName": "t", "name": "k", "value": "v"}
 

@@ -12,9 +12,9 @@ from bench.chaos import quorum, run
 from bench.chaos.plan import CONTROLLER, LEADER, Fault, Strike
 from bench.chaos.quorum import Leader
 from bench.chaos.stage import Options, Stage
-from bench.rig.ports import free_port
-from bench.rig.process import Process, ProcessError
-from bench.rig.waiting import wait_for
+from emulator.servers.ports import free_port
+from emulator.servers.process import Process, ProcessError
+from emulator.servers.waiting import wait_for
 
 
 class Servers:

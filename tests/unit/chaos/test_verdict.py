@@ -13,7 +13,7 @@ from bench.judge.stores import from_log
 from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
 from bench.load.records import Acknowledged, ConsumeResult, ProduceResult, judge
-from bench.rig.process import Process
+from emulator.servers.process import Process
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 SENT = [Acknowledged("r", 0, offset, offset) for offset in range(3)]

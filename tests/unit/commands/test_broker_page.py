@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.rig.ports import free_port
-from bench.rig.waiting import wait_for
 from emulator.config.broker import load_broker
 from emulator.config.properties import parse
+from emulator.servers.ports import free_port
+from emulator.servers.waiting import wait_for
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/broker.md"
 CODE = "from emulator.cli import main; main()"

@@ -10,12 +10,12 @@ import pytest
 
 import emulator
 from bench import counterfactual
-from bench.rig.bridge import Bridge
 from bench.runs.targets import TARGETS, Setting
 from emulator.config.load import Config
 from emulator.config.unknown import OWN_PREFIX
 from emulator.io import process
 from emulator.node.machine import Node
+from emulator.servers.bridge import Bridge
 from tests.unit.commands.running import run
 
 PROPERTIES = ("kraftbridge.bench.write.off", "kraftbridge.zk.write.behind.enable", "zookeeper.off")

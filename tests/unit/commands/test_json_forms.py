@@ -12,12 +12,12 @@ import pytest
 
 from bench.report import analyze
 from bench.report.findings import Finding
-from bench.rig import zk_dump
 from emulator.cli import VERBS
 from emulator.commands.json_forms import FORMS, JsonForm, JsonMember
 from emulator.commands.zk import compare
 from emulator.migration.tree_diff import Difference
 from emulator.raft import layout
+from emulator.servers import zk_dump
 from tests import data
 from tests.kit.json_form import digest, never_shown, problems
 from tests.unit.commands.running import CLUSTER, run

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench.rig.zk_dump import redact
 from emulator.cli import app
+from emulator.servers.zk_dump import redact
 from tests import data
 
 

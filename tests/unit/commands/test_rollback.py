@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.rig.waiting import PATIENCE_S
 from emulator.commands.json_forms import FORMS
 from emulator.commands.preflight.inputs import read_properties
 from emulator.commands.rollback import show
@@ -28,6 +27,7 @@ from emulator.operations.preflight.survey import Survey
 from emulator.operations.rollback.course import CourseError, Wanted, go, plan
 from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
+from emulator.servers.waiting import PATIENCE_S
 from tests.kit.json_form import never_shown, problems
 from tests.unit.commands.running import run
 from tests.unit.operations.rollback.model import dual_write, finalised

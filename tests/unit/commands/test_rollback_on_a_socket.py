@@ -15,10 +15,10 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from bench.rig.waiting import PATIENCE_S, wait_for
-from bench.rig.warming import connected
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import FOLDER, META_PROPERTIES
+from emulator.servers.waiting import PATIENCE_S, wait_for
+from emulator.servers.warming import connected
 from emulator.znodes import controller, migration, own
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.unit.commands.socketed_zookeeper import on_a_socket

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from bench.rig.waiting import PATIENCE_S
 from emulator.commands.preflight.inputs import PreflightError, read_properties
 from emulator.commands.rollback import acting, addresses, looking, processes
 from emulator.commands.rollback.acting import LiveRollback
@@ -30,6 +29,7 @@ from emulator.operations.rollback.phases import RollbackPhase
 from emulator.operations.rollback.running import Reached, runs
 from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
+from emulator.servers.waiting import PATIENCE_S
 
 HOLDS = """
 import fcntl, sys

@@ -16,11 +16,11 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from bench.rig.zk_dump import UnreadableError
 from emulator.commands.rollback import znodes
 from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.znodes import RollbackZnodes
 from emulator.operations.rollback.course import CourseError, Wanted, go
+from emulator.servers.zk_dump import UnreadableError
 from emulator.zookeeper.ops import Check, Multi
 from tests.unit.operations.rollback.model import dual_write
 

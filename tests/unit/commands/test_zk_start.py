@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.zookeeper import hold
+from emulator.servers.zookeeper import hold
 from tests.unit.commands.running import run
 
 

@@ -17,8 +17,8 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError
 from bench.analysis.reach import SparkUnavailableError
 from bench.analysis.read import TraceError
 from bench.demo import analysis
-from bench.rig.java import JavaNotFoundError
-from bench.rig.process import ProcessError
+from emulator.servers.java import JavaNotFoundError
+from emulator.servers.process import ProcessError
 
 
 def caused(error, cause):

@@ -18,7 +18,7 @@ from bench.load.admin import AdminResult
 from bench.load.changes import TopicState
 from bench.load.cluster_api import Shape
 from bench.load.records import UNKNOWN_OFFSET, Acknowledged, ConsumeResult
-from bench.rig.zk_dump import UnreadableError
+from emulator.servers.zk_dump import UnreadableError
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 

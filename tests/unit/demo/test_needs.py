@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from bench.demo import needs, stage
-from bench.rig import java
-from bench.rig.waiting import wait_for
+from emulator.servers import java
+from emulator.servers.waiting import wait_for
 from tests.unit.commands.running import run
-from tests.unit.rig.test_process import gone
+from tests.unit.servers.test_process import gone
 
 ENDED = (os.getpid(), signal.SIGTERM)
 

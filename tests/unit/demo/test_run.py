@@ -12,7 +12,7 @@ import pytest
 
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Options
-from bench.rig.process import Process, ProcessError, _interrupts
+from emulator.servers.process import Process, ProcessError, _interrupts
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.waiting import wait_for
 from emulator.config.load import load
 from emulator.io import process
 from emulator.io.clock import Clock
 from emulator.io.node_trace import NodeTrace
 from emulator.node import introspection
 from emulator.seam import Log
+from emulator.servers.waiting import wait_for
 from emulator.testing import Cluster
 from emulator.trace import trace_metrics as metric
 from wire import messages as m

@@ -18,7 +18,6 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from bench.rig.waiting import wait_for
 from emulator.io import trace_file
 from emulator.io.trace_file import (
     TraceEnd,
@@ -27,6 +26,7 @@ from emulator.io.trace_file import (
     TraceLimits,
     TraceUnavailableError,
 )
+from emulator.servers.waiting import wait_for
 from emulator.trace import rows
 from emulator.trace.trace_metrics import TRACE_MISSING_S
 

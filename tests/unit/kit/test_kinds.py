@@ -21,7 +21,13 @@ GIVEN = {
     "simulation": {"Report", "Run", "World"},
 }
 """Kind -> what its fixtures give: real servers or simulated ones, or what starts them."""
-SERVERS = ("bench.", "tests.kit.", "tests.integration.", "emulator.simulation.")
+SERVERS = (
+    "bench.",
+    "emulator.servers.",
+    "tests.kit.",
+    "tests.integration.",
+    "emulator.simulation.",
+)
 """Where these classes come from; one of that name from elsewhere is something else."""
 
 
@@ -54,7 +60,7 @@ def test_a_fixture_of_a_kind_gives_a_server_of_that_kind(kind):
     assert found
     for place, name, named, whence in found:
         right = {
-            one for one in named & GIVEN[kind] if whence.get(one, SERVERS[1]).startswith(SERVERS)
+            one for one in named & GIVEN[kind] if whence.get(one, "tests.kit.").startswith(SERVERS)
         }
         assert right, f"{place}: {name} gives {named}"
 

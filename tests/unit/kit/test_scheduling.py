@@ -86,7 +86,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.waiting import wait_for
+from emulator.servers.waiting import wait_for
 
 LOWER = {lower}
 

@@ -20,7 +20,7 @@ from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
 from bench.load.admin import AdminResult
-from bench.rig.machine import Sharing
+from emulator.servers.machine import Sharing
 
 LEADER = IDS[1]
 SAID = {

@@ -9,9 +9,9 @@ import pytest
 
 from bench.life.commands import BY_THE_RIG, Form, untyped, words
 from bench.life.stage import SAFE
-from bench.rig.bridge import Bridge
-from bench.rig.kafka import Broker
 from emulator.operations.rollback.course import Wanted, plan
+from emulator.servers.bridge import Bridge
+from emulator.servers.kafka import Broker
 from tests.unit.operations.rollback.model import dual_write
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,10 +13,10 @@ from bench.life.clients import RECORDS, LifeClients
 from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.load.records import Acknowledged, ConsumeResult, ProduceResult
-from bench.rig import patience
-from bench.rig.kafka import Broker
-from bench.rig.process import ProcessError
-from bench.rig.waiting import wait_for
+from emulator.servers import patience
+from emulator.servers.kafka import Broker
+from emulator.servers.process import ProcessError
+from emulator.servers.waiting import wait_for
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from bench.matrix.clients.clients import PythonClient
 from bench.matrix.clients.known import KNOWN, Known
 from bench.matrix.clients.python.loop import shown
 from bench.matrix.readers.outcome import Outcome, plain
-from bench.rig.process import ProcessError
+from emulator.servers.process import ProcessError
 
 OTHER = "Kafka + ours"
 

@@ -13,9 +13,9 @@ from bench.judge.stores import read_dump
 from bench.matrix import known, run
 from bench.matrix.run import GREEN, NOT_APPLICABLE, NOT_RUN, RED, Cell
 from bench.matrix.table import KAFKA, OURS, markdown, ours_is_good, proofs
-from bench.rig.jars import BRIDGE_RELEASES
-from bench.rig.zk_dump import contents
 from emulator.metadata.metadata_version import Feature, MetadataVersion
+from emulator.servers.jars import BRIDGE_RELEASES
+from emulator.servers.zk_dump import contents
 from tests import data
 
 FULL = "3.9.2-full"

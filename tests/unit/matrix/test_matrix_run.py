@@ -17,7 +17,7 @@ from bench.matrix import __main__ as command
 from bench.matrix import controllers, known, run
 from bench.matrix.leftovers import Standing
 from bench.matrix.stage import Stage, WrongError
-from bench.rig.process import Process, ProcessError, running
+from emulator.servers.process import Process, ProcessError, running
 
 NEWEST, OLDEST = "3.9.2", "3.4.1"
 QUIET = {f"broker {n}": "in ZooKeeper mode" for n in range(3)}

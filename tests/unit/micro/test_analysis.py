@@ -17,7 +17,7 @@ from bench.analysis.synthetic import Truth
 from bench.micro import __main__ as program
 from bench.micro import analysis, one_analysis
 from bench.micro.process_tree import Watched, bytes_below, memory_of
-from bench.rig.waiting import wait_for
+from emulator.servers.waiting import wait_for
 
 _CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 _GRANDCHILD = "held = bytearray(64 << 20); print('there', flush=True); input()"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.micro.failover import judged
-from bench.rig.machine import Sharing
+from emulator.servers.machine import Sharing
 
 QUIET, BUSY = Sharing(2, 0.8, 0.1), Sharing(2, 0.8, 1.2)
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from bench.analysis import reach
 from bench.analysis.session import interruptible
 from bench.report import analyze
-from bench.rig import java
+from emulator.servers import java
 from tests.unit.commands.running import CLUSTER, run
 
 

@@ -11,14 +11,14 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from bench import __main__ as program
 from bench.__main__ import SCENARIOS, Part, parts, play
-from bench.rig.process import ProcessError
-from bench.rig.waiting import wait_for
 from bench.runs import code
 from bench.runs import run as runner
 from bench.runs.reading import HOME
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Case, planned
 from bench.runs.store import Store
+from emulator.servers.process import ProcessError
+from emulator.servers.waiting import wait_for
 from tests.unit.runs.kit import one, row, scenario
 from wire.errors import DecodeError
 

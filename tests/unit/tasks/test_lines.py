@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from bench.rig.waiting import wait_for
 from bench.tasks.desk import TaskDesk
 from bench.tasks.side import LINE_MAX, TaskSide, monotonic_of
 from emulator.io.together import Share
+from emulator.servers.waiting import wait_for
 
 
 class Stops:

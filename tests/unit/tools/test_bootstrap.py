@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.rig.waiting import wait_for
+from emulator.servers.waiting import wait_for
 from tools import bootstrap
 
 

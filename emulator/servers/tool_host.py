@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from bench.rig.class_archive import archive_flags
-from bench.rig.jars import CLIENT_RELEASES, client_jars
-from bench.rig.java import QUICK_START, find_java
-from bench.rig.java_tools import class_path, compile_java, quiet_log4j
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.class_archive import archive_flags
+from emulator.servers.jars import CLIENT_RELEASES, client_jars
+from emulator.servers.java import QUICK_START, find_java
+from emulator.servers.java_tools import class_path, compile_java, quiet_log4j
+from emulator.servers.waiting import PATIENCE_S
 
 _SOURCE: Final = Path(__file__).with_name("ToolHost.java")
 
@@ -37,7 +37,7 @@ class ToolHost:
     """A Java process that runs one tool at a time; as a context manager started and ended.
 
     Args:
-        release: whose tools, of `bench.rig.jars.RELEASES` or `CLIENT_RELEASES`.
+        release: whose tools, of `emulator.servers.jars.RELEASES` or `CLIENT_RELEASES`.
         sources: ``.java`` files of more main classes, compiled against the same jars.
     """
 

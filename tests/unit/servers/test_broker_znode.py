@@ -11,8 +11,8 @@ import pytest
 
 from bench.chaos.plan import BROKER, Fault
 from bench.chaos.stage import Options, Stage
-from bench.rig.kafka import Broker
-from bench.rig.process import ProcessError
+from emulator.servers.kafka import Broker
+from emulator.servers.process import ProcessError
 
 MET = (
     "ERROR Error while creating ephemeral at /brokers/ids/{id}, node already exists and owner "

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Final, Self
 
-from bench.rig.bridge import COMMAND
-from bench.rig.kafka import Broker, ibp
-from bench.rig.ports import is_open
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.bridge import COMMAND
+from emulator.servers.kafka import Broker, ibp
+from emulator.servers.ports import is_open
+from emulator.servers.waiting import PATIENCE_S
 
 _DEFAULT: Final = "3.9"
 
 
 class BridgeBroker(Broker):
-    """``kraft-bridge broker``; everything else is as of `bench.rig.kafka.Broker`."""
+    """``kraft-bridge broker``; everything else is as of `emulator.servers.kafka.Broker`."""
 
     def properties(self) -> dict[str, object]:
         """Kafka's; and, unless that is what it is without, the release it is to be."""

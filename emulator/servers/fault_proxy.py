@@ -15,8 +15,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from bench.rig.ports import HOST
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.ports import HOST
+from emulator.servers.waiting import PATIENCE_S
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ name holds everything that its content depends on.
 import hashlib
 from pathlib import Path
 
-from bench.rig.jars import cache_dir, kafka_jars
-from bench.rig.java import find_java
+from emulator.servers.jars import cache_dir, kafka_jars
+from emulator.servers.java import find_java
 
 
 def archive_path(release: str) -> Path:

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.waiting import PATIENCE_S
 
 
 class UnreadableError(Exception):

@@ -8,7 +8,7 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.waiting import PATIENCE_S
 
 WARM_UP: Final = "/warm-up"
 """What warmed up the server lies below it."""

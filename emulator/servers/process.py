@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Self
 
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.waiting import PATIENCE_S
 
 ORDERLY: Final = frozenset({0, 128 + signal.SIGTERM, -signal.SIGTERM})
 """Exit codes after SIGTERM: ours, and Java's."""

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.rig.class_archive import archive_flags
-from bench.rig.jars import cache_dir, ecj_jar, kafka_jars
-from bench.rig.java import QUICK_START, find_java
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.class_archive import archive_flags
+from emulator.servers.jars import cache_dir, ecj_jar, kafka_jars
+from emulator.servers.java import QUICK_START, find_java
+from emulator.servers.waiting import PATIENCE_S
 
 _QUIET = """\
 log4j.rootLogger=ERROR, E
@@ -79,7 +79,7 @@ def kafka_tool(
     """Run a class of Kafka's distribution, as its shell scripts do; returns what it printed.
 
     Args:
-        release: of `bench.rig.jars.RELEASES`.
+        release: of `emulator.servers.jars.RELEASES`.
         main: such as ``kafka.tools.DumpLogSegments`` (kafka-dump-log) or
             ``org.apache.kafka.shell.MetadataShell``.
         arguments: as on the command line.

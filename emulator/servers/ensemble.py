@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bench.rig.ports import HOST, free_ports
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.ports import HOST, free_ports
+from emulator.servers.zookeeper import ZooKeeper
 
 _LIMITS = """\
 initLimit=10

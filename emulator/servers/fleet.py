@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 from typing import Final, Self
 
-from bench.rig.bridge import COMMAND
-from bench.rig.ports import HOST
-from bench.rig.process import Process
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.bridge import COMMAND
+from emulator.servers.ports import HOST
+from emulator.servers.process import Process
+from emulator.servers.waiting import PATIENCE_S
 
 LISTENER: Final = "INTERNAL"
 """As the controllers of the rig want it (inter.broker.listener.name)."""

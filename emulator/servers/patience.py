@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from bench.rig.process import Process, ProcessError
-from bench.rig.waiting import PATIENCE_S, wait_for
-from bench.rig.zk_dump import UnreadableError
+from emulator.servers.process import Process, ProcessError
+from emulator.servers.waiting import PATIENCE_S, wait_for
+from emulator.servers.zk_dump import UnreadableError
 
 T = TypeVar("T")
 

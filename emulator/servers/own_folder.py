@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import functools
 import os
 import shutil
@@ -43,3 +44,16 @@ def private_folder(_process: int) -> Path:
     made = tempfile.mkdtemp(prefix="kraft-bridge-")
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return Path(made)
+
+
+def make_folder(root: Path) -> None:
+    """Make a folder, with those above it, unless it is there.
+
+    Raises:
+        NotADirectoryError: something else has its name.
+        OSError: it cannot be made.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(root)) from None

@@ -10,7 +10,7 @@ from socketserver import BaseRequestHandler, TCPServer
 
 import pytest
 
-from bench.rig.bridge import Bridge
+from emulator.servers.bridge import Bridge
 
 WHOLE = b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"active": 1}'
 

@@ -10,11 +10,11 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Self
 
-from bench.rig.java import java_text
-from bench.rig.kafka import CONTROLLER_ID, ibp
-from bench.rig.ports import HOST, free_ports
-from bench.rig.process import Process, ProcessError
-from bench.rig.waiting import PATIENCE_S
+from emulator.servers.java import java_text
+from emulator.servers.kafka import CONTROLLER_ID, ibp
+from emulator.servers.ports import HOST, free_ports
+from emulator.servers.process import Process, ProcessError
+from emulator.servers.waiting import PATIENCE_S
 
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT"
 COMMAND = "from emulator.cli import main; main()"

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
-from bench.rig.jars import JarsMissingError, pyspark_jars, zookeeper_jars
-from bench.rig.java import QUICK_START, JavaNotFoundError, find_java, java_text
-from bench.rig.ports import HOST, free_port
-from bench.rig.process import Process, ProcessError, interrupt_on_terminate
-from bench.rig.waiting import PATIENCE_S
-from emulator.io.disk import make_folder
+from emulator.servers.jars import JarsMissingError, pyspark_jars, zookeeper_jars
+from emulator.servers.java import QUICK_START, JavaNotFoundError, find_java, java_text
+from emulator.servers.own_folder import make_folder
+from emulator.servers.ports import HOST, free_port
+from emulator.servers.process import Process, ProcessError, interrupt_on_terminate
+from emulator.servers.waiting import PATIENCE_S
 
 _CONFIG = """\
 tickTime={tick_ms}

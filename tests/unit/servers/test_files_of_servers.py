@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import kafka
-from bench.rig.kafka import Broker
+from emulator.servers import kafka
+from emulator.servers.kafka import Broker
 
 
 def test_the_start_of_a_broker_writes_no_file_of_another(

@@ -7,7 +7,7 @@ import random
 import socket
 from contextlib import ExitStack
 
-from bench.rig.own_folder import own_folder
+from emulator.servers.own_folder import own_folder
 
 HOST = "127.0.0.1"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import own_folder as module
-from bench.rig import ports
-from bench.rig.own_folder import own_folder, private_folder
+from emulator.servers import own_folder as module
+from emulator.servers import ports
+from emulator.servers.own_folder import own_folder, private_folder
 
 
 @pytest.fixture

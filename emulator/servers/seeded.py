@@ -7,7 +7,7 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
-from bench.rig.warming import connected
+from emulator.servers.warming import connected
 
 PERSISTENT: Final = (
     "/admin",

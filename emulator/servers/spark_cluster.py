@@ -9,9 +9,9 @@ from typing import Self
 
 import pyspark
 
-from bench.rig.java import QUICK_START, find_java, spark_java_home
-from bench.rig.ports import HOST, free_ports
-from bench.rig.process import Process
+from emulator.servers.java import QUICK_START, find_java, spark_java_home
+from emulator.servers.ports import HOST, free_ports
+from emulator.servers.process import Process
 
 _PACKAGE = "org.apache.spark.deploy"
 _START_S = 120.0

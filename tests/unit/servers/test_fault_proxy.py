@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bench.rig.fault_proxy import FrameProtocol, Kind
+from emulator.servers.fault_proxy import FrameProtocol, Kind
 
 
 def frame(number, code=0, body=b""):

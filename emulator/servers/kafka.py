@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.rig.class_archive import archive_flags
-from bench.rig.jars import kafka_jars
-from bench.rig.java import QUICK_START, SCRIPT_FLAGS, SERVER_LOG, find_java, java_text
-from bench.rig.ports import HOST, free_port, free_ports, is_open
-from bench.rig.process import Process, ProcessError
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.class_archive import archive_flags
+from emulator.servers.jars import kafka_jars
+from emulator.servers.java import QUICK_START, SCRIPT_FLAGS, SERVER_LOG, find_java, java_text
+from emulator.servers.ports import HOST, free_port, free_ports, is_open
+from emulator.servers.process import Process, ProcessError
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zookeeper import ZooKeeper
 
 CONTROLLER_ID = 3000
 _STARTED = "started (kafka.server."
@@ -197,7 +197,7 @@ class Broker(_Server):
     """One broker with two listeners, INTERNAL (between brokers) and CLIENT.
 
     Args:
-        release: one of `bench.rig.jars.BRIDGE_RELEASES`.
+        release: one of `emulator.servers.jars.BRIDGE_RELEASES`.
         id: broker id.
         folder: its data, properties, log and output; brokers may share one.
         zk: ZooKeeper, or its connect string; None for a KRaft broker.
@@ -321,7 +321,7 @@ class KraftController(_Server):
     """Kafka's own KRaft controller, a quorum of one, to be measured beside ours.
 
     Args:
-        release: one of `bench.rig.jars.BRIDGE_RELEASES`.
+        release: one of `emulator.servers.jars.BRIDGE_RELEASES`.
         folder: its data, properties, log and output.
         zk: ZooKeeper to migrate from, or its connect string; None for plain KRaft.
         cluster_id: ``/cluster/id`` of the brokers, base64url.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from bench.rig.jars import (
+from emulator.servers.jars import (
     BEFORE_THE_BRIDGE,
     BRIDGE_RELEASES,
     CLIENT_RELEASES,

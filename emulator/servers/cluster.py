@@ -7,18 +7,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.rig.kafka import Broker
-from bench.rig.process import PortTakenError
-from bench.rig.readiness import known_to
-from bench.rig.waiting import PATIENCE_S
-from bench.rig.zookeeper import ZooKeeper
+from emulator.servers.kafka import Broker
+from emulator.servers.process import PortTakenError
+from emulator.servers.readiness import known_to
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zookeeper import ZooKeeper
 
 
 class Cluster:
     """Brokers 0 to ``count`` - 1 in ZooKeeper mode; as a context manager started, then killed.
 
     Args:
-        release: one of `bench.rig.jars.BRIDGE_RELEASES`.
+        release: one of `emulator.servers.jars.BRIDGE_RELEASES`.
         folder: where all of them keep their files.
         zk: a started ZooKeeper, or a connect string (then with a chroot, if wanted).
         count: number of brokers.

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 from kazoo.exceptions import NoAuthError
 
-from bench.rig.zk_dump import UnreadableError, contents, dump, redact
+from emulator.servers.zk_dump import UnreadableError, contents, dump, redact
 
 SCRAM = b'{"version":1,"config":{"SCRAM-SHA-512":"salt=a","producer_byte_rate":"5"}}'
 PASSWORD = b'{"version":1,"config":{"listener.name.x.ssl.keystore.password":"p","a":"b"}}'

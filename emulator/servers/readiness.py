@@ -3,7 +3,7 @@
 import socket
 import struct
 
-from bench.rig.ports import HOST
+from emulator.servers.ports import HOST
 
 _METADATA = 3
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from bench.rig import ports
-from bench.rig.ports import free_ports, is_open
-from bench.rig.process import PortTakenError, Process, ProcessError
-from bench.rig.waiting import wait_for
+from emulator.servers import ports
+from emulator.servers.ports import free_ports, is_open
+from emulator.servers.process import PortTakenError, Process, ProcessError
+from emulator.servers.waiting import wait_for
 
 WAIT = "import signal; print('up', flush=True); signal.pause()"
 
@@ -109,8 +109,8 @@ def test_starting_twice_is_refused(process):
 PARENT = """
 import os, signal, sys
 from pathlib import Path
-from bench.rig.waiting import wait_for
-from bench.rig.process import Process, interrupt_on_terminate
+from emulator.servers.waiting import wait_for
+from emulator.servers.process import Process, interrupt_on_terminate
 interrupt_on_terminate()
 child = Process("child", Path({folder!r}))
 child.launch([sys.executable, "-c", {program!r}])
@@ -154,7 +154,7 @@ def test_nothing_is_reported_as_left_open_at_the_end(tmp_path):
 STARTING = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from bench.rig import process
+from emulator.servers import process
 signal.signal(signal.{name}, signal.SIG_DFL)  # also where the tests run under nohup
 process.interrupt_on_terminate(signal.SIGINT)
 popen = subprocess.Popen
@@ -192,7 +192,7 @@ def test_an_interrupt_while_a_child_is_started_loses_none_and_a_second_cuts_noth
 
 def test_a_signal_that_was_ignored_stays_so(tmp_path):
     program = (
-        "import os, signal, sys; from bench.rig.process import interrupt_on_terminate;"
+        "import os, signal, sys; from emulator.servers.process import interrupt_on_terminate;"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN); interrupt_on_terminate();"
         "os.kill(os.getpid(), signal.SIGHUP)"
     )
@@ -200,7 +200,9 @@ def test_a_signal_that_was_ignored_stays_so(tmp_path):
 
 
 def test_a_port_that_another_process_was_given_is_not_given_again(monkeypatch):
-    program = "from bench.rig.ports import free_ports; print(free_ports(2), flush=True); input()"
+    program = (
+        "from emulator.servers.ports import free_ports; print(free_ports(2), flush=True); input()"
+    )
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         theirs = json.loads(other.stdout.readline())

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bench.rig.machine import (
+from emulator.servers.machine import (
     Meter,
     Shared,
     Sharing,
