@@ -12,7 +12,7 @@ from pathlib import Path
 from emulator.servers.class_archive import archive_path
 from emulator.servers.jars import RELEASES, JarsMissingError
 from emulator.servers.java import JavaNotFoundError, find_java
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.process import ProcessError
 from emulator.servers.zookeeper import ZooKeeper
 
@@ -21,7 +21,7 @@ def make(release: str, path: Path, folder: Path) -> None:
     """Run one broker that writes the archive at its orderly end."""
     fresh = path.with_suffix(f".{os.getpid()}")
     with ZooKeeper(folder / "zookeeper") as zk:
-        broker = Broker(release, 0, folder, zk, broker_count=1)
+        broker = KafkaBroker(release, 0, folder, zk, broker_count=1)
         broker.java_flags = (f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:disable")
         with broker:
             broker.stop(60)

@@ -22,7 +22,7 @@ from bench.demo.seed import ask
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
 from emulator.servers.bridge import Bridge
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Shared
 from emulator.servers.process import ProcessError, running
 from emulator.servers.readiness import known_to
@@ -223,7 +223,7 @@ def start(stage: Stage) -> None:
         wait_for("dual write", lambda: _migrating(stage), PATIENCE_S)
 
 
-def _known(brokers: list[Broker]) -> None:
+def _known(brokers: list[KafkaBroker]) -> None:
     wanted = frozenset(broker.id for broker in brokers)
     ports = [broker.client_port for broker in brokers]
     what = f"{len(wanted)} brokers at each broker"

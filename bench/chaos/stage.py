@@ -13,9 +13,9 @@ from bench.demo.controllers import IDS
 from emulator.servers.bridge import Bridge
 from emulator.servers.ensemble import ensemble
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
-from emulator.servers.kafka import Broker, KraftController
+from emulator.servers.kafka import KafkaBroker, KraftController
 from emulator.servers.ports import HOST, free_ports
-from emulator.servers.process import Process, kill_all
+from emulator.servers.process import ServerProcess, kill_all
 from emulator.servers.waiting import PATIENCE_S
 from emulator.servers.zookeeper import ZooKeeper
 
@@ -69,7 +69,7 @@ class Stage:
             self._controller(index, port) for index, port in enumerate(ports)
         ]
         self.brokers = [self._broker(number) for number in range(options.brokers)]
-        self._killed: Process | None = None
+        self._killed: ServerProcess | None = None
         """Servers under a fault: they are not started before the fault is over."""
 
     def _controller(self, index: int, port: int) -> Controller:
@@ -81,10 +81,10 @@ class Stage:
             return KraftController(RELEASE, home, self.zk, CLUSTER, port=port, properties=more)
         return Bridge(home, self.zk, port=port, properties=more)
 
-    def _broker(self, number: int) -> Broker:
+    def _broker(self, number: int) -> KafkaBroker:
         home = self.options.out / "brokers"
         safe = _SAFE if self.options.brokers > 1 else {}
-        made = Broker(
+        made = KafkaBroker(
             RELEASE, number, home, self.zk, properties=safe, broker_count=self.options.brokers
         )
         if self.zk is None:
@@ -98,9 +98,9 @@ class Stage:
         """CLIENT listeners of all brokers."""
         return ",".join(broker.bootstrap for broker in self.brokers)
 
-    def servers(self, kind: str) -> list[Process]:
+    def servers(self, kind: str) -> list[ServerProcess]:
         """The servers of a kind."""
-        found: dict[str, list[Process]] = {
+        found: dict[str, list[ServerProcess]] = {
             CONTROLLER: [*self.controllers],
             BROKER: [*self.brokers],
             ZOOKEEPER: [*self.zookeepers],
@@ -108,7 +108,7 @@ class Stage:
         return found[kind]
 
     @property
-    def all(self) -> list[Process]:
+    def all(self) -> list[ServerProcess]:
         """Every server."""
         return [*self.zookeepers, *self.controllers, *self.brokers]
 
@@ -147,7 +147,7 @@ class Stage:
             case Fault.CUT:
                 pass
 
-    def revive(self) -> list[Broker]:
+    def revive(self) -> list[KafkaBroker]:
         """Start again the brokers that ended for a ZooKeeper session, of before or of their own.
 
         As an operator would, or the service manager; it is no fault of a controller. A broker that
@@ -172,9 +172,9 @@ class Stage:
             proxy.close()
 
 
-def restart(server: Process) -> None:
+def restart(server: ServerProcess) -> None:
     """Start a server that was killed, with its folder as it is."""
-    assert isinstance(server, Bridge | KraftController | Broker | ZooKeeper)
+    assert isinstance(server, Bridge | KraftController | KafkaBroker | ZooKeeper)
     server.start()
 
 

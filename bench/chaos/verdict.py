@@ -15,7 +15,7 @@ from bench.demo.verdict import never_there, refused, undeleted, unlike
 from bench.judge.stores import Entities, differences, dump_log, end_of, from_log
 from bench.load.admin import AdminResult
 from bench.load.records import ConsumeResult, ProduceResult, Verdict
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 
 _SHOWN: Final = 10
 
@@ -77,7 +77,7 @@ def _of(stage: Stage) -> Iterable[tuple[int, Controller]]:
     return zip(IDS, stage.controllers, strict=True)
 
 
-def dead(servers: Sequence[Process]) -> list[str]:
+def dead(servers: Sequence[ServerProcess]) -> list[str]:
     """Servers that ended by themselves."""
     return [
         f"{server.folder.name}/{server.name} ended with {server.exit_code}"

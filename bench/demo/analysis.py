@@ -32,7 +32,7 @@ from bench.report.blocks import Note, ReportSection, table
 from bench.report.findings import Finding
 from emulator.io.failures import sentence
 from emulator.servers.java import JavaNotFoundError
-from emulator.servers.process import Process, ProcessError
+from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.waiting import PATIENCE_S
 
 _POLL_S: Final = 0.1
@@ -94,7 +94,7 @@ def _run(trace: Path, out: Path, checks: Path) -> None:
         SparkFailedError: Spark did not do its part.
         ProcessError: the analysis failed.
     """
-    spark = Process("spark", out.parent)
+    spark = ServerProcess("spark", out.parent)
     scratch = out.with_name("spark-scratch")
     scratch.mkdir()
     kept = {

@@ -9,7 +9,7 @@ from bench.demo.seed import DELETION, LEAVING, ask, unheard
 from bench.demo.stage import Stage
 from bench.demo.watch import Watch
 from bench.load import cluster_api as api
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.waiting import PATIENCE_S, wait_for
 from wire.errors import ErrorCode
 
@@ -80,7 +80,7 @@ def _ask_for_a_deletion(stage: Stage) -> bool:
     return stage.stat(DELETION) is not None
 
 
-def _wait_in_sync(stage: Stage, broker: Broker) -> None:
+def _wait_in_sync(stage: Stage, broker: KafkaBroker) -> None:
     def whole() -> bool:
         seen = stage.shape(broker)
         return len(seen.brokers) == len(stage.cluster.brokers) and not unheard(seen)

@@ -21,8 +21,8 @@ from bench.demo.clients import Clients
 from bench.demo.controllers import Controllers
 from bench.load import cluster_api as api
 from emulator.io.disk import make_folder
-from emulator.servers.cluster import Cluster
-from emulator.servers.kafka import Broker
+from emulator.servers.cluster import KafkaCluster
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.process import ProcessError, end_undisturbed, kill_all
 from emulator.servers.waiting import PATIENCE_S, wait_for
 from emulator.servers.zookeeper import ZooKeeper
@@ -49,7 +49,7 @@ class Stage:
 
     options: Options
     zk: ZooKeeper = field(init=False)
-    cluster: Cluster = field(init=False)
+    cluster: KafkaCluster = field(init=False)
     controllers: Controllers = field(init=False)
     clients: Clients = field(init=False)
     zk_client: KazooClient | None = None
@@ -58,7 +58,9 @@ class Stage:
         home = self.options.out
         self.run_id = home.name
         self.zk = ZooKeeper(home / "zookeeper")
-        self.cluster = Cluster(RELEASE, home / "brokers", self.zk, properties=BROKER_PROPERTIES)
+        self.cluster = KafkaCluster(
+            RELEASE, home / "brokers", self.zk, properties=BROKER_PROPERTIES
+        )
         self.trace = home / "trace"
         traced = {"kraftbridge.trace.dir": self.trace, "kraftbridge.trace.run.id": self.run_id}
         self.controllers = Controllers(home / "controllers", self.zk.hosts, RELEASE, traced)
@@ -84,7 +86,7 @@ class Stage:
                 client.stop()
                 client.close()
 
-    def shape(self, broker: Broker | None = None) -> api.Shape:
+    def shape(self, broker: KafkaBroker | None = None) -> api.Shape:
         """The metadata that a broker returns, the first one that runs if none is named.
 
         Raises:

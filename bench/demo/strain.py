@@ -17,7 +17,7 @@ from bench.demo.verdict import elected_ns, refused
 from bench.demo.watch import Watch
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Shared, Sharing
 from emulator.servers.patience import patiently
 from emulator.servers.waiting import PATIENCE_S, wait_for
@@ -117,7 +117,7 @@ def _pass(stage: Stage, load: Future[AdminResult], until: float) -> None:
         time.sleep(0.1)
 
 
-def _most_leading(stage: Stage) -> tuple[Broker, int, int]:
+def _most_leading(stage: Stage) -> tuple[KafkaBroker, int, int]:
     """The broker that leads most partitions (of three: at least a third), how many, of how many."""
     seen = stage.shape()
     led = seen.led()
@@ -135,7 +135,7 @@ def unled(seen: api.Shape, victim: int) -> list[str]:
     ]
 
 
-def _kill_and_revive(stage: Stage, watch: Watch, victim: Broker) -> list[str]:
+def _kill_and_revive(stage: Stage, watch: Watch, victim: KafkaBroker) -> list[str]:
     """Returns the partitions that got no new leader while the killed broker was down."""
     watch.doing(f"SIGKILL to broker {victim.id}")
     victim.kill()

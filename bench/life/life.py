@@ -17,7 +17,7 @@ from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum
 from bench.life.table import PhaseRow, Restart
 from bench.life.waits import CHANGE, RECORD, RulingWatch, Waits
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Sharing
 
 _SHOWN: Final = 5
@@ -115,11 +115,11 @@ class Life:
     # ------------------------------------------------------------- restarts
     def restart(
         self,
-        broker: Broker,
+        broker: KafkaBroker,
         mode: Mode,
         release: str | None = None,
         *,
-        while_stopped: Callable[[Broker], None] = lambda _broker: None,
+        while_stopped: Callable[[KafkaBroker], None] = lambda _broker: None,
         when_started: Callable[[], None] = lambda: None,
     ) -> None:
         """Restart a broker in a mode, perhaps with another release; returns when all is in sync.
@@ -282,7 +282,7 @@ def _change(before: BrokerStanding, after: BrokerStanding) -> str:
     return f"{before.mode} to {after.mode}"
 
 
-def _identity(broker: Broker) -> list[str]:
+def _identity(broker: KafkaBroker) -> list[str]:
     """``meta.properties``, but for the ids of directories, which 3.7 and later add themselves."""
     lines = (broker.data / "meta.properties").read_text().splitlines()
     return sorted(line for line in lines if not line.startswith(("#", "directory.id=")))

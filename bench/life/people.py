@@ -15,7 +15,7 @@ from bench.life.stage import Stage
 from bench.load import cluster_api as api
 from bench.load.cluster_api import RefusedError
 from bench.matrix.login import HASHES, LoginError, call_as, salted_password
-from emulator.servers.kafka import USERS, Broker
+from emulator.servers.kafka import USERS, KafkaBroker
 from emulator.servers.ports import HOST
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -147,7 +147,7 @@ def wrong(stage: Stage, number: int) -> list[str]:
     return []
 
 
-def _wrong(stage: Stage, broker: Broker, number: int) -> Iterator[str]:
+def _wrong(stage: Stage, broker: KafkaBroker, number: int) -> Iterator[str]:
     actual = _described_quota(broker)
     if actual != quota(number):
         yield f"broker {broker.id}: quota of {ALICE} is {actual}"
@@ -164,7 +164,7 @@ def _wrong(stage: Stage, broker: Broker, number: int) -> Iterator[str]:
             yield f"broker {broker.id}: {READER} may {'not ' * wanted}describe {topic}"
 
 
-def _described_quota(broker: Broker) -> float | None:
+def _described_quota(broker: KafkaBroker) -> float | None:
     kind = m.DescribeClientQuotasRequest
     named = kind.ComponentData(entity_type="user", match_type=0, match=ALICE)
     answer = asyncio.run(api.call(broker.bootstrap, kind(components=[named], strict=True)))

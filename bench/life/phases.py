@@ -18,7 +18,7 @@ from bench.life import commands
 from bench.life.held import held_copy
 from bench.life.life import Life
 from bench.life.standing import Mode, Quorum
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Shared
 
 NEWEST: Final = "3.9.2"
@@ -178,10 +178,10 @@ def again(life: Life) -> None:
     _migrate(life)
 
 
-def _forget(life: Life) -> Callable[[Broker], None]:
+def _forget(life: Life) -> Callable[[KafkaBroker], None]:
     """Removes what a broker has fetched of an earlier quorum's log, where its release keeps it."""
 
-    def remove(broker: Broker) -> None:
+    def remove(broker: KafkaBroker) -> None:
         folder = broker.data / _COPY
         if release_of(life, broker) in KEEPS_ITS_LOG and folder.exists():
             life.print_line(f"  broker {broker.id}: rm -r {folder.name} in its log.dirs")
@@ -190,7 +190,7 @@ def _forget(life: Life) -> Callable[[Broker], None]:
     return remove
 
 
-def release_of(life: Life, broker: Broker) -> str:
+def release_of(life: Life, broker: KafkaBroker) -> str:
     """The release that a broker is started with."""
     return life.stage.standing.brokers[broker.id].release
 
@@ -259,7 +259,7 @@ def _all_to(life: Life, release: str) -> None:
             life.restart(broker, Mode.KRAFT, release)
 
 
-def _in_mode(life: Life, mode: Mode) -> list[Broker]:
+def _in_mode(life: Life, mode: Mode) -> list[KafkaBroker]:
     wanted = life.stage.in_mode(mode)
     return [broker for broker in life.stage.cluster.brokers if broker.id in wanted]
 

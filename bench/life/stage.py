@@ -24,10 +24,10 @@ from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
 from bench.load import cluster_api as api
 from emulator.servers.bridge import Bridge
-from emulator.servers.cluster import Cluster
-from emulator.servers.kafka import Broker, authorizer, tokens
+from emulator.servers.cluster import KafkaCluster
+from emulator.servers.kafka import KafkaBroker, authorizer, tokens
 from emulator.servers.patience import patiently
-from emulator.servers.process import ORDERLY, Process, ProcessError, kill_all
+from emulator.servers.process import ORDERLY, ProcessError, ServerProcess, kill_all
 from emulator.servers.tool_host import ToolHost
 from emulator.servers.waiting import PATIENCE_S, wait_for
 from emulator.servers.zookeeper import ZooKeeper
@@ -74,7 +74,7 @@ class Stage:
         """Whether brokers enforce ACLs and users log in."""
         self.holds = standing.release == HELD
         """Whether controllers without the flag wait for an operator."""
-        self.cluster = Cluster(
+        self.cluster = KafkaCluster(
             standing.release,
             folder / "brokers",
             self.zk,
@@ -186,7 +186,7 @@ class Stage:
         self.zk.stop()
 
     # ------------------------------------------------------------- brokers
-    def _settings(self, broker: Broker) -> None:
+    def _settings(self, broker: KafkaBroker) -> None:
         """Let the next start of a broker be as ``standing`` says."""
         wanted = self.standing.brokers[broker.id]
         broker.release = wanted.release
@@ -214,7 +214,7 @@ class Stage:
             found[-1].write_text("".join(lines))
         return found
 
-    def start_broker(self, broker: Broker) -> None:
+    def start_broker(self, broker: KafkaBroker) -> None:
         """Start a broker as ``standing`` says, and wait until it has started.
 
         A znode that an earlier, killed start has left is waited for first: the broker would end.
@@ -229,7 +229,7 @@ class Stage:
             wait_for(f"end of {path}", lambda: self.look.retry(self.look.exists, path) is None)
         broker.start().wait_started()
 
-    def stop_broker(self, broker: Broker) -> None:
+    def stop_broker(self, broker: KafkaBroker) -> None:
         """SIGTERM and wait.
 
         Raises:
@@ -303,7 +303,7 @@ class Stage:
         except NoNodeError:
             return None
 
-    def shape(self, broker: Broker) -> api.Shape:
+    def shape(self, broker: KafkaBroker) -> api.Shape:
         """The Metadata response of a broker for its clients."""
         return asyncio.run(api.shape(broker.bootstrap))
 
@@ -317,7 +317,7 @@ class Stage:
             whole = functools.partial(self._is_whole, broker)
             self.wait(f"replicas in sync, by broker {broker.id}", whole)
 
-    def _is_whole(self, broker: Broker) -> bool:
+    def _is_whole(self, broker: KafkaBroker) -> bool:
         seen = self.shape(broker)
         return len(seen.brokers) == BROKERS and not seen.short()
 
@@ -332,7 +332,7 @@ class Stage:
         """
         return patiently(what, ready, self._servers())
 
-    def _servers(self) -> list[Process]:
+    def _servers(self) -> list[ServerProcess]:
         """Brokers, and controllers if the quorum is to run."""
         there = self.standing.quorum is not Quorum.ABSENT
         return [*self.cluster.brokers, *(self.controllers.nodes.values() if there else ())]

@@ -26,11 +26,11 @@ from bench.load import cluster_api as api
 from bench.matrix import controllers
 from bench.matrix.leftovers import Standing
 from bench.matrix.login import call_as
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.kafka import USERS
 from emulator.servers.patience import patiently
 from emulator.servers.ports import HOST
-from emulator.servers.process import Process, ProcessError
+from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.tool_host import ToolHost
 from emulator.servers.waiting import PATIENCE_S
 from emulator.servers.zk_dump import UnreadableError, contents, dump, versions
@@ -63,7 +63,7 @@ class Stage:
     secured: bool
     host: ToolHost
     zk: ZooKeeper = field(init=False)
-    cluster: Cluster = field(init=False)
+    cluster: KafkaCluster = field(init=False)
     controller: controllers.Controller = field(init=False)
     look: KazooClient = field(init=False)
     before: judge.Stores = field(init=False)
@@ -78,7 +78,7 @@ class Stage:
     def __enter__(self) -> Self:
         try:
             self.zk = self._stack.enter_context(ZooKeeper(self.folder / "zookeeper", fsync=False))
-            self.cluster = Cluster(
+            self.cluster = KafkaCluster(
                 self.release,
                 self.folder / "brokers",
                 self.zk,
@@ -268,8 +268,8 @@ class Stage:
         Raises:
             WrongError: it does not come, or a server that ran has ended.
         """
-        servers: list[Process] = [one for one in self.cluster.brokers if one.alive]
-        if isinstance(self.controller, Process) and self.controller.alive:
+        servers: list[ServerProcess] = [one for one in self.cluster.brokers if one.alive]
+        if isinstance(self.controller, ServerProcess) and self.controller.alive:
             servers.append(self.controller)
         try:
             return patiently(what, ready, servers, timeout_s)

@@ -20,7 +20,7 @@ from bench.load.connection import Connection
 from bench.micro import table
 from bench.micro.servers import BOTH, CLUSTER_ID, KAFKA, OURS, RELEASE, running
 from emulator.servers.bridge_broker import BridgeBroker
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Meter, process_cpu_s, wait_quiet
 from emulator.servers.ports import HOST
 from wire import messages as m
@@ -55,8 +55,8 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     """One row for each turn of each broker; turn 0 warms up."""
     with ExitStack() as stack:
         controller = stack.enter_context(running(KAFKA, folder))
-        brokers: dict[str, Broker] = {}
-        for name, kind, number in ((OURS, BridgeBroker, 1), (KAFKA, Broker, 2)):
+        brokers: dict[str, KafkaBroker] = {}
+        for name, kind, number in ((OURS, BridgeBroker, 1), (KAFKA, KafkaBroker, 2)):
             made = kind(RELEASE, number, folder, None, controller_port=controller.port)
             stack.callback(made.kill)
             brokers[name] = made.at_full_speed().identify(CLUSTER_ID).start().wait_started()
@@ -81,7 +81,7 @@ def summary(rows: Sequence[table.Row]) -> tuple[str, bool]:
     return table.beside(counted, ("API",), "broker", BOTH, FIGURES), ours <= RATIO_MAX * kafkas
 
 
-def _row(work: Any, what: str, name: str, turn: int, broker: Broker) -> dict[str, Any]:
+def _row(work: Any, what: str, name: str, turn: int, broker: KafkaBroker) -> dict[str, Any]:
     assert broker.pid is not None
     meter, before_s = Meter({name: broker.pid}), process_cpu_s(broker.pid)
     calls = 1 if turn else WARM_UPS
@@ -100,7 +100,7 @@ def _row(work: Any, what: str, name: str, turn: int, broker: Broker) -> dict[str
     }
 
 
-async def _open(broker: Broker) -> Connection:
+async def _open(broker: KafkaBroker) -> Connection:
     address = (HOST, broker.client_port)
     return await Connection.open(address, "bench", itertools.count(1))
 
@@ -118,7 +118,7 @@ def _create(name: str, partitions: int = 1) -> m.CreateTopicsRequest:
     return kind(topics=[topic])
 
 
-async def _creations(broker: Broker, prefix: str, times: int) -> list[float]:
+async def _creations(broker: KafkaBroker, prefix: str, times: int) -> list[float]:
     client = await _open(broker)
     waits_ms = []
     for number in range(CREATIONS * times):
@@ -130,7 +130,7 @@ async def _creations(broker: Broker, prefix: str, times: int) -> list[float]:
     return waits_ms
 
 
-async def _behind(broker: Broker, prefix: str, times: int) -> list[float]:
+async def _behind(broker: KafkaBroker, prefix: str, times: int) -> list[float]:
     """The waits of small requests that begin just after a large one of another client."""
     large, small = await _open(broker), await _open(broker)
     waits_ms = []
@@ -149,14 +149,14 @@ async def _behind(broker: Broker, prefix: str, times: int) -> list[float]:
     return waits_ms
 
 
-async def _fill(broker: Broker) -> None:
+async def _fill(broker: KafkaBroker) -> None:
     client = await _open(broker)
     for number in range(TOPICS):
         await client.call(_create(f"many-{number:04d}", PARTITIONS))
     client.close()
 
 
-async def _reads(broker: Broker, _prefix: str, times: int) -> list[float]:
+async def _reads(broker: KafkaBroker, _prefix: str, times: int) -> list[float]:
     client = await _open(broker)
     waits_ms = []
     for _ in range(READS * times):

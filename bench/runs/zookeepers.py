@@ -14,7 +14,7 @@ from bench.runs.scenario import Case
 from emulator.servers.ensemble import ensemble
 from emulator.servers.java import FULL_SPEED
 from emulator.servers.ports import free_port, is_open
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 from emulator.servers.warming import WARM_UP, connected, warm
 from emulator.servers.zookeeper import ZooKeeper
 
@@ -24,7 +24,7 @@ _PROBES: Final = 50
 _FSYNC_BYTES: Final = 4_096
 
 
-class Delay(Process):
+class Delay(ServerProcess):
     """A proxy in a process of its own: its work must not slow down the client of the load."""
 
     def __init__(self, folder: Path, target_port: int, latency_ms: float) -> None:
@@ -55,7 +55,7 @@ class Servers:
 
     def pids(self) -> dict[str, int]:
         """Name -> process id."""
-        processes: list[tuple[str, Process]] = [
+        processes: list[tuple[str, ServerProcess]] = [
             (f"zookeeper-{number}", one) for number, one in enumerate(self.servers)
         ]
         if self.delay is not None:

@@ -13,7 +13,7 @@ from typing import Any, Self
 from emulator.servers.java import java_text
 from emulator.servers.kafka import CONTROLLER_ID, ibp
 from emulator.servers.ports import HOST, free_ports
-from emulator.servers.process import Process, ProcessError
+from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.waiting import PATIENCE_S
 
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT"
@@ -21,7 +21,7 @@ COMMAND = "from emulator.cli import main; main()"
 _ASK_S = 2.0
 
 
-class Bridge(Process):
+class Bridge(ServerProcess):
     """One controller, node 3000; its folder survives stop, kill and start again.
 
     Args:

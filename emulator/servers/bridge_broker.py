@@ -6,15 +6,15 @@ import sys
 from typing import Final, Self
 
 from emulator.servers.bridge import COMMAND
-from emulator.servers.kafka import Broker, ibp
+from emulator.servers.kafka import KafkaBroker, ibp
 from emulator.servers.ports import is_open
 from emulator.servers.waiting import PATIENCE_S
 
 _DEFAULT: Final = "3.9"
 
 
-class BridgeBroker(Broker):
-    """``kraft-bridge broker``; everything else is as of `emulator.servers.kafka.Broker`."""
+class BridgeBroker(KafkaBroker):
+    """``kraft-bridge broker``; everything else is as of `emulator.servers.kafka.KafkaBroker`."""
 
     def properties(self) -> dict[str, object]:
         """Kafka's; and, unless that is what it is without, the release it is to be."""

@@ -7,14 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.process import PortTakenError
 from emulator.servers.readiness import known_to
 from emulator.servers.waiting import PATIENCE_S
 from emulator.servers.zookeeper import ZooKeeper
 
 
-class Cluster:
+class KafkaCluster:
     """Brokers 0 to ``count`` - 1 in ZooKeeper mode; as a context manager started, then killed.
 
     Args:
@@ -39,7 +39,7 @@ class Cluster:
     ) -> None:
         self.zk = zk.hosts if isinstance(zk, ZooKeeper) else zk
         self.brokers = [
-            Broker(
+            KafkaBroker(
                 release,
                 number,
                 folder,

@@ -49,7 +49,7 @@ class Kind(Enum):
 
 
 @dataclass(eq=False)
-class Fault:
+class ProxyFault:
     """One planned fault; it strikes once.
 
     Args:
@@ -96,7 +96,7 @@ class _Link:
         self.number = number
         self.writers = writers
         self.handshaken = [protocol is not FrameProtocol.ZOOKEEPER] * 2
-        self.doomed: dict[int, Fault] = {}
+        self.doomed: dict[int, ProxyFault] = {}
         self.asked: dict[int, bytes] = {}
 
     def cut(self) -> None:
@@ -134,7 +134,7 @@ class FaultProxy:
         self._bytes_per_s = 0.0
         self._refuse = False
         self._links: set[_Link] = set()
-        self._faults: list[Fault] = []
+        self._faults: list[ProxyFault] = []
         self._flow: list[asyncio.Event] = []
         self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
@@ -206,9 +206,9 @@ class FaultProxy:
         if on:
             self.cut()
 
-    def plan(self, kind: Kind, code: int | None = None, *, skip: int = 0) -> Fault:
+    def plan(self, kind: Kind, code: int | None = None, *, skip: int = 0) -> ProxyFault:
         """Plan a fault for one operation to come; several may be planned, each strikes once."""
-        fault = Fault(kind, code, skip)
+        fault = ProxyFault(kind, code, skip)
         self._do(lambda: self._faults.append(fault))
         return fault
 

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from emulator.servers.bridge import COMMAND
 from emulator.servers.ports import HOST
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 from emulator.servers.waiting import PATIENCE_S
 
 LISTENER: Final = "INTERNAL"
@@ -26,7 +26,7 @@ _FOR_EVER_S: Final = 10_000_000
 _REGISTERED: Final = re.compile(r"broker (\d+): registered, epoch (\d+)")
 
 
-class Fleet(Process):
+class Fleet(ServerProcess):
     """Brokers 0 to ``count`` - 1.
 
     Args:

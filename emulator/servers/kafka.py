@@ -16,7 +16,7 @@ from emulator.servers.class_archive import archive_flags
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java import QUICK_START, SCRIPT_FLAGS, SERVER_LOG, find_java, java_text
 from emulator.servers.ports import HOST, free_port, free_ports, is_open
-from emulator.servers.process import Process, ProcessError
+from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.waiting import PATIENCE_S
 from emulator.servers.zookeeper import ZooKeeper
 
@@ -66,7 +66,7 @@ def ibp(release: str) -> str:
     return release.rpartition(".")[0]
 
 
-class _Server(Process):
+class _Server(ServerProcess):
     """What a broker and a controller share: class path, flags, log file, properties file."""
 
     def __init__(self, name: str, release: str, folder: Path | str) -> None:
@@ -193,7 +193,7 @@ def tokens(release: str) -> dict[str, object]:
     return {} if ibp(release) in {"3.4", "3.5"} else {"delegation.token.secret.key": TOKEN_SECRET}
 
 
-class Broker(_Server):
+class KafkaBroker(_Server):
     """One broker with two listeners, INTERNAL (between brokers) and CLIENT.
 
     Args:

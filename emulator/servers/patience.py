@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from emulator.servers.process import Process, ProcessError
+from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.waiting import PATIENCE_S, wait_for
 from emulator.servers.zk_dump import UnreadableError
 
@@ -28,7 +28,7 @@ SLOW: Final = (
 def patiently(
     what: str,
     ready: Callable[[], T],
-    servers: Sequence[Process],
+    servers: Sequence[ServerProcess],
     timeout_s: float = PATIENCE_S,
 ) -> T:
     """Call ``ready`` until it answers something true, and return that.

@@ -38,7 +38,7 @@ done
 for each in $groups; do kill -s KILL -- "-$each" 2>/dev/null; done
 """
 
-_alive: set["Process"] = set()
+_alive: set["ServerProcess"] = set()
 _lock = threading.Lock()
 
 
@@ -117,7 +117,7 @@ class PortTakenError(ProcessError):
     """A child ended because a port that was free before is taken: choose others and start again."""
 
 
-class Process:
+class ServerProcess:
     """A program with its output file; it may be started again after it ended.
 
     Args:
@@ -314,7 +314,7 @@ class Process:
         return self._child.returncode
 
 
-def running() -> list[Process]:
+def running() -> list[ServerProcess]:
     """The children that are alive now."""
     with _lock:
         return [process for process in _alive if process.alive]

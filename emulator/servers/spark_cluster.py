@@ -11,7 +11,7 @@ import pyspark
 
 from emulator.servers.java import QUICK_START, find_java, spark_java_home
 from emulator.servers.ports import HOST, free_ports
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 
 _PACKAGE = "org.apache.spark.deploy"
 _START_S = 120.0
@@ -32,8 +32,10 @@ class SparkCluster:
         port, *self._ui_ports = free_ports(workers + 2)
         self.url = f"spark://{HOST}:{port}"
         self._port = port
-        self._master = Process("spark-master", folder)
-        self._workers = [Process(f"spark-worker-{number}", folder) for number in range(workers)]
+        self._master = ServerProcess("spark-master", folder)
+        self._workers = [
+            ServerProcess(f"spark-worker-{number}", folder) for number in range(workers)
+        ]
 
     def __enter__(self) -> Self:
         """Start all; every worker is registered.
@@ -79,7 +81,7 @@ class SparkCluster:
         for process in self._workers:
             process.wait_line("Successfully registered with master", _START_S)
 
-    def _launch(self, process: Process, main: str, *arguments: str) -> None:
+    def _launch(self, process: ServerProcess, main: str, *arguments: str) -> None:
         launcher = self._home / "bin" / "spark-class"
         process.launch([os.fspath(launcher), f"{_PACKAGE}.{main}", *arguments], self.environment())
 

@@ -19,7 +19,7 @@ from emulator.servers.jars import JarsMissingError, pyspark_jars, zookeeper_jars
 from emulator.servers.java import QUICK_START, JavaNotFoundError, find_java, java_text
 from emulator.servers.own_folder import make_folder
 from emulator.servers.ports import HOST, free_port
-from emulator.servers.process import Process, ProcessError, interrupt_on_terminate
+from emulator.servers.process import ProcessError, ServerProcess, interrupt_on_terminate
 from emulator.servers.waiting import PATIENCE_S
 
 _CONFIG = """\
@@ -103,7 +103,7 @@ class Secured:
             yield next(pyspark_jars().glob(f"netty-{name}-4.*.jar"))
 
 
-class ZooKeeper(Process):
+class ZooKeeper(ServerProcess):
     """One stand-alone server; its data survives stop, kill and start again.
 
     Args:

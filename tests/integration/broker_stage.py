@@ -11,7 +11,7 @@ import msgspec
 
 from emulator.servers.bridge import COMMAND
 from emulator.servers.bridge_broker import BridgeBroker
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.ports import HOST
 from emulator.servers.process import ProcessError
 from emulator.servers.waiting import wait_for
@@ -19,7 +19,7 @@ from wire.frame import FrameReader, RequestHeader, decode_response, encode_reque
 from wire.schema import spec
 
 
-class FormattedBroker(Broker):
+class FormattedBroker(KafkaBroker):
     """A Kafka broker in KRaft mode whose folder ``kraft-bridge format`` has prepared."""
 
     def format(self, cluster_id: str) -> Self:

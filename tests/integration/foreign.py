@@ -19,9 +19,9 @@ from kazoo.client import KazooClient
 
 from bench.load import cluster_api as api
 from emulator.servers.bridge import Bridge
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
-from emulator.servers.kafka import CONTROLLER_ID, Broker
+from emulator.servers.kafka import CONTROLLER_ID, KafkaBroker
 from emulator.servers.waiting import wait_for
 from emulator.servers.warming import connected
 from tests.integration.taps import Tap
@@ -46,7 +46,7 @@ POLL_S: Final = 0.1
 class Foreign:
     """What was seen, by name, and what is still there to look at."""
 
-    cluster: Cluster
+    cluster: KafkaCluster
     bridge: Bridge
     look: KazooClient
     seen: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Foreign:
             wait_for(f"all replicas in sync on {broker.id}", ask)
 
 
-def play(cluster: Cluster, folder: Path, stack: ExitStack) -> Foreign:
+def play(cluster: KafkaCluster, folder: Path, stack: ExitStack) -> Foreign:
     """The whole of it; servers that are left end with ``stack``."""
     look = stack.enter_context(connected(cluster.zk))
     bridge = Bridge(folder, cluster.zk, properties={"broker.session.timeout.ms": 6000})
@@ -103,7 +103,7 @@ def _old_cluster(run: Foreign) -> None:
     cluster = run.cluster
     brokers = cluster.brokers
     home = brokers[0].folder
-    brokers[OLD] = Broker(OLD_RELEASE, OLD, home, cluster.zk)
+    brokers[OLD] = KafkaBroker(OLD_RELEASE, OLD, home, cluster.zk)
     for broker in brokers[:OLD]:
         broker.extra[IBP] = "3.3"
     cluster.start().wait_ready()
@@ -114,7 +114,7 @@ def _old_cluster(run: Foreign) -> None:
     run.seen["epoch before"] = run.look.get("/controller_epoch")[0]
 
 
-def _class_path(broker: Broker) -> list[str]:
+def _class_path(broker: KafkaBroker) -> list[str]:
     words = Path(f"/proc/{broker.pid}/cmdline").read_bytes().decode().split("\0")
     return words[words.index("-cp") + 1].split(":")
 
@@ -152,11 +152,11 @@ def _blocked(run: Foreign) -> None:
     seen["alive with wrong version"] = second.alive
 
 
-def _refusals(broker: Broker) -> list[str]:
+def _refusals(broker: KafkaBroker) -> list[str]:
     return [line for line in broker.lines() if "Unable to register broker" in line]
 
 
-def _tell_that_it_is_full(run: Foreign, broker: Broker) -> None:
+def _tell_that_it_is_full(run: Foreign, broker: KafkaBroker) -> None:
     """What a KRaft controller begins with, said to a broker that does not expect one."""
     epoch = int(run.look.get("/controller_epoch")[0])
     request = m.UpdateMetadataRequest(
@@ -206,11 +206,11 @@ def _after_a_deleted_epoch(run: Foreign) -> None:
     run.seen["epoch later"] = run.look.get("/controller_epoch")[0]
 
 
-def _stranger(run: Foreign, id_: int, *, migration: bool) -> Broker:
+def _stranger(run: Foreign, id_: int, *, migration: bool) -> KafkaBroker:
     """A broker nobody asked for, in ZooKeeper mode: an old one if it does not migrate."""
     home = run.cluster.brokers[0].folder
     release = NEWEST if migration else OLD_RELEASE
-    broker = Broker(release, id_, home, run.cluster.zk, migration=migration)
+    broker = KafkaBroker(release, id_, home, run.cluster.zk, migration=migration)
     broker.extra["reserved.broker.max.id"] = CONTROLLER_ID
     if migration:
         broker.controller_port = run.bridge.port
@@ -260,8 +260,8 @@ def _of_another_cluster(run: Foreign, folder: Path, stack: ExitStack) -> None:
     """One in ZooKeeper mode, of a cluster in another chroot, and one in KRaft mode."""
     home = folder / "astray"
     port = run.bridge.port
-    old = Broker(NEWEST, ASTRAY, home, f"{run.cluster.zk}/other", broker_count=1).migrate(port)
-    kraft = Broker(NEWEST, ASTRAY_KRAFT, home, None, controller_port=port, broker_count=1)
+    old = KafkaBroker(NEWEST, ASTRAY, home, f"{run.cluster.zk}/other", broker_count=1).migrate(port)
+    kraft = KafkaBroker(NEWEST, ASTRAY_KRAFT, home, None, controller_port=port, broker_count=1)
     kraft.extra["initial.broker.registration.timeout.ms"] = GIVE_UP_MS
     for broker in (old, kraft.identify(OTHER_CLUSTER)):
         stack.callback(broker.kill)
@@ -276,14 +276,14 @@ def _of_another_cluster(run: Foreign, folder: Path, stack: ExitStack) -> None:
     old.kill()
 
 
-def _of_another(broker: Broker) -> list[str]:
+def _of_another(broker: KafkaBroker) -> list[str]:
     return [line for line in broker.lines() if "INCONSISTENT_CLUSTER_ID" in line]
 
 
 def _twin(run: Foreign, folder: Path, stack: ExitStack) -> None:
     """A KRaft broker comes with the id of a ZooKeeper-mode one: while that lives, and after."""
     broker = run.cluster.brokers[NO_FLAG]
-    twin = Broker(NEWEST, broker.id, folder / "twin", None, controller_port=run.bridge.port)
+    twin = KafkaBroker(NEWEST, broker.id, folder / "twin", None, controller_port=run.bridge.port)
     twin.extra["initial.broker.registration.timeout.ms"] = GIVE_UP_MS
     stack.callback(twin.kill)
     twin.identify(run.seen["cluster id"]).start()

@@ -25,7 +25,7 @@ from bench.load import cluster_api as api
 from bench.load.records import Verdict
 from emulator.commands.zk.compare import compare
 from emulator.servers.bridge import Bridge
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol, Kind
 from emulator.servers.ports import free_port
 from emulator.servers.tool_host import ToolHost
@@ -55,7 +55,7 @@ ROLLED = 2
 class Story:
     """The run, as tests look at it."""
 
-    cluster: Cluster
+    cluster: KafkaCluster
     bridge: Bridge
     look: KazooClient
     controller_tap: Tap
@@ -128,7 +128,7 @@ class Story:
 
 
 @contextmanager
-def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
+def wired(cluster: KafkaCluster, folder: Path) -> Iterator[Story]:
     """Proxies everywhere; nothing started yet."""
     with ExitStack() as stack:
 

@@ -11,7 +11,7 @@ import aiokafka
 import confluent_kafka
 import confluent_kafka.admin
 
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.kafka import USERS
 from emulator.servers.ports import HOST
 from emulator.servers.tool_host import Printed, ToolHost
@@ -28,7 +28,7 @@ ELECTIONS = "org.apache.kafka.tools.LeaderElectionCommand"
 class Users:
     """Each by its login; ``token`` is whoever bears the last delegation token."""
 
-    cluster: Cluster
+    cluster: KafkaCluster
     host: ToolHost
     folder: Path
     passwords: dict[str, tuple[str, str]] = field(default_factory=dict)

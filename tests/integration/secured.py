@@ -26,7 +26,7 @@ from bench.judge.stores import dump_log
 from bench.load import cluster_api as api
 from bench.matrix.login import call_as
 from emulator.servers.bridge import Bridge
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
 from emulator.servers.kafka import TOKEN_SECRET, authorizer
 from emulator.servers.ports import HOST
@@ -74,7 +74,7 @@ class Secured(Users):
 
 
 @contextmanager
-def wired(cluster: Cluster, folder: Path) -> Iterator[Secured]:
+def wired(cluster: KafkaCluster, folder: Path) -> Iterator[Secured]:
     """Proxies before our controller and before its ZooKeeper; nothing started yet."""
     folder.mkdir(exist_ok=True)
     with ExitStack() as stack:

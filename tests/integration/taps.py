@@ -13,12 +13,12 @@ from typing import Any
 
 import confluent_kafka
 
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java import QUICK_START, find_java
 from emulator.servers.java_tools import class_path
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 from wire.frame import RequestHeader, decode_request, decode_response
 
 
@@ -126,10 +126,10 @@ class Confluent:
         self._thread.join()
 
 
-def java_producer(cluster: Cluster, folder: Path, topic: str) -> Process:
+def java_producer(cluster: KafkaCluster, folder: Path, topic: str) -> ServerProcess:
     """Kafka's own Java client, by kafka-verifiable-producer."""
     release = cluster.brokers[0].release
-    process = Process("java-producer", folder)
+    process = ServerProcess("java-producer", folder)
     # That tool, alone among Kafka's producers, does not retry unless told to.
     config = folder / "java-producer.properties"
     config.write_text("retries=2147483647\n")

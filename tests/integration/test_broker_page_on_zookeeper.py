@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from bench.load.cluster_api import call, create_topics, topic
 from emulator.servers.bridge import COMMAND, Bridge
 from emulator.servers.ports import free_port, is_open
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 from emulator.servers.waiting import wait_for
 from emulator.servers.zookeeper import ZooKeeper
 from wire import messages as m
@@ -30,7 +30,7 @@ TAKEN_OUT = ("broker.id=", "zookeeper.", "kraftbridge.zookeeper.")
 PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
 
 
-class Typed(Process):
+class Typed(ServerProcess):
     """``kraft-bridge broker`` on a file as a reader of the page has it."""
 
     def __init__(self, folder: Path, port: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.jvm]
 
@@ -24,7 +24,7 @@ def test_a_migrating_broker_without_its_controllers_settings_refuses_to_start(
 ):
     short = {"zookeeper.connection.timeout.ms": 500}
     options = {"controller_port": 2, "migration": True, "properties": missing | short}
-    broker = real_brokers(Broker("3.9.2", 0, tmp_path, NOBODY, **options))
+    broker = real_brokers(KafkaBroker("3.9.2", 0, tmp_path, NOBODY, **options))
     broker.start()
     broker.wait_until("end", lambda: not broker.alive)
     text = broker.tail() + broker.log.read_text(errors="replace")

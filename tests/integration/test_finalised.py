@@ -13,9 +13,9 @@ import pytest
 from bench.judge.stores import differences, dump_log, from_log, from_tree
 from bench.load import cluster_api as api
 from emulator.servers.bridge import Bridge
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.waiting import wait_for
 from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
@@ -34,7 +34,7 @@ OLD = 7
 """A broker in ZooKeeper mode that comes too late."""
 
 
-def create(cluster: Cluster, name: str) -> None:
+def create(cluster: KafkaCluster, name: str) -> None:
     shape = asyncio.run(api.shape(cluster.brokers[0].bootstrap))
     topic = api.topic(name, 2, len(cluster.brokers), {})
     asyncio.run(api.create_topics(shape.brokers[shape.controller_id], [topic]))
@@ -46,7 +46,7 @@ def create(cluster: Cluster, name: str) -> None:
     wait_for(f"{name} on each broker", shown)
 
 
-def in_kraft_mode(cluster: Cluster, bridge: Bridge) -> None:
+def in_kraft_mode(cluster: KafkaCluster, bridge: Bridge) -> None:
     """Both restart at once, which is quicker than one by one."""
     cluster.stop()
     for broker in cluster.brokers:
@@ -61,7 +61,7 @@ def in_kraft_mode(cluster: Cluster, bridge: Bridge) -> None:
     )
 
 
-def migrated(cluster: Cluster, bridge: Bridge, zookeeper: ZooKeeper) -> None:
+def migrated(cluster: KafkaCluster, bridge: Bridge, zookeeper: ZooKeeper) -> None:
     """Every broker in KRaft mode, and ZooKeeper is written still (F05)."""
     cluster.start().wait_ready()
     create(cluster, "before")
@@ -79,7 +79,7 @@ def migrated(cluster: Cluster, bridge: Bridge, zookeeper: ZooKeeper) -> None:
 
 
 def finalised(
-    cluster: Cluster, bridge: Bridge, zookeeper: ZooKeeper, seen: Sequence[bytes]
+    cluster: KafkaCluster, bridge: Bridge, zookeeper: ZooKeeper, seen: Sequence[bytes]
 ) -> None:
     """The controller restarts without the flag; zookeeper.connect stays, and nothing is asked."""
     assert bridge.stop() == 0
@@ -101,7 +101,7 @@ def finalised(
     assert len(seen) == frames
 
 
-def refused(bridge: Bridge, late: Broker) -> None:
+def refused(bridge: Bridge, late: KafkaBroker) -> None:
     """A broker in ZooKeeper mode comes too late."""
     late.migrate(bridge.port).start()
     found = bridge.wait_status(
@@ -121,12 +121,12 @@ def test_finalised_brokers_go_on_when_zookeeper_is_gone(
     seen: list[bytes] = []
     with FaultProxy(zookeeper.port) as proxy:
         proxy.watch = seen.append
-        cluster: Cluster = real_brokers(Cluster(RELEASE, tmp_path, zookeeper, count=2))
+        cluster: KafkaCluster = real_brokers(KafkaCluster(RELEASE, tmp_path, zookeeper, count=2))
         bridge: Bridge = real_brokers(Bridge(tmp_path, proxy.hosts))
         migrated(cluster, bridge, zookeeper)
         finalised(cluster, bridge, zookeeper, seen)
         frames = len(seen)
-        refused(bridge, real_brokers(Broker(RELEASE, OLD, tmp_path, zookeeper)))
+        refused(bridge, real_brokers(KafkaBroker(RELEASE, OLD, tmp_path, zookeeper)))
         zookeeper.kill()
         assert bridge.stop() == 0
         bridge.extra[FLAG] = "true"

@@ -25,7 +25,7 @@ import pytest
 from emulator.commands.admin_client import Connection
 from emulator.raft.snapshots import values_of
 from emulator.servers.ports import HOST, free_port
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 from emulator.trace.trace_metrics import TRACE_MISSING_S
 from wire import messages as m
 from wire import records as r
@@ -86,7 +86,7 @@ def may_mount() -> bool:
 mounts = pytest.mark.skipif(not may_mount(), reason="no mount in a namespace of our own")
 
 
-class Controller(Process):
+class Controller(ServerProcess):
     """Ours, without a migration; ``prefix`` is what starts it in its surroundings."""
 
     def __init__(self, folder: Path, data: Path, prefix: list[str], **more: str) -> None:

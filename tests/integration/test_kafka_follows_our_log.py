@@ -13,9 +13,9 @@ import pytest
 
 from emulator.commands.admin_client import Connection
 from emulator.raft.format import MetaProperties, render_meta_properties
-from emulator.servers.kafka import CONTROLLER_ID, Broker, KraftController
+from emulator.servers.kafka import CONTROLLER_ID, KafkaBroker, KraftController
 from emulator.servers.ports import HOST, free_port
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 from wire import messages as m
 from wire.batch import NO_SEQUENCE, decode_batches
 
@@ -25,7 +25,7 @@ RELEASE = "3.9.2"
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 
 
-class Ours(Process):
+class Ours(ServerProcess):
     """Our controller without migration, snapshotting after every few records."""
 
     def __init__(self, folder: Path) -> None:
@@ -60,9 +60,9 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ours]:
 
 
 @pytest.fixture(scope="module")
-def broker(ours: Ours) -> Iterator[Broker]:
+def broker(ours: Ours) -> Iterator[KafkaBroker]:
     """A KRaft broker that started on an empty log."""
-    broker = Broker(RELEASE, 1, ours.folder, None, controller_port=ours.port)
+    broker = KafkaBroker(RELEASE, 1, ours.folder, None, controller_port=ours.port)
     broker.data.mkdir()
     meta = MetaProperties(CLUSTER, 1, bytes(range(100, 116)))
     (broker.data / "meta.properties").write_bytes(render_meta_properties(meta))

@@ -14,7 +14,7 @@ from kazoo.exceptions import ConnectionLoss, NoNodeError
 
 from emulator.servers.fault_proxy import Kind
 from emulator.servers.ports import is_open
-from emulator.servers.process import PortTakenError, Process
+from emulator.servers.process import PortTakenError, ServerProcess
 from emulator.servers.waiting import PATIENCE_S, wait_for
 from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
@@ -96,7 +96,7 @@ def test_digests_and_scram_credentials_are_hidden(zookeeper, zk_client):
 
 @pytest.mark.jvm
 def test_zk_start_runs_until_it_is_told_to_end(tmp_path):
-    command = Process("zk-start", tmp_path)
+    command = ServerProcess("zk-start", tmp_path)
     data = ["--data", str(tmp_path / "data")]
     command.launch(
         [Path(sys.executable).with_name("kraft-bridge"), "zk", "start", "--port", "0", *data]

@@ -25,7 +25,7 @@ from bench.load import cluster_api as api
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.servers.bridge import Bridge
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.tool_host import Printed, ToolHost
 from emulator.servers.waiting import wait_for
 from tests.integration.taps import Confluent, Tap, key_of
@@ -48,7 +48,7 @@ class Cluster:
     """One cluster, and what was seen of it."""
 
     bridge: Bridge
-    brokers: list[Broker]
+    brokers: list[KafkaBroker]
     taps: list[Tap]
     tools: ToolHost
     raised: list[tuple[int, float, float]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Cluster:
         for broker in self.brokers:
             self.wait_features(broker, level)
 
-    def wait_features(self, broker: Broker, level: int) -> None:
+    def wait_features(self, broker: KafkaBroker, level: int) -> None:
         """Until a broker shows its clients the level, which is when it has replayed the record."""
 
         def told() -> bool:
@@ -106,7 +106,7 @@ def prepared(stack: ExitStack, folder: Path, tools: ToolHost, *broker_ids: int) 
     stack.callback(bridge.kill)
     brokers, taps = [], []
     for number in broker_ids:
-        broker = Broker(
+        broker = KafkaBroker(
             RELEASE,
             number,
             folder,

@@ -19,7 +19,7 @@ from bench.chaos.run import start
 from bench.chaos.stage import Options, Stage, restart
 from bench.demo.controllers import IDS
 from emulator.servers.fault_proxy import FaultProxy
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.waiting import wait_for
 from emulator.servers.warming import connected
 from tests.integration.looking import CLAIMED, a_new_session, written, zk_ops
@@ -63,7 +63,9 @@ class LeftAlone:
 
 
 @pytest.fixture
-def left_alone(tmp_path: Path, real_brokers: Callable[[Broker], Broker]) -> Iterator[LeftAlone]:
+def left_alone(
+    tmp_path: Path, real_brokers: Callable[[KafkaBroker], KafkaBroker]
+) -> Iterator[LeftAlone]:
     """Up to dual write."""
     options = Options(tmp_path / "out", servers=1, brokers=2)
     options.out.mkdir()

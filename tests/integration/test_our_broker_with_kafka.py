@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 
 from emulator.servers.kafka import KraftController
 from emulator.servers.ports import HOST, free_port
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ RELEASE = "3.9.2"
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 
 
-class OurBroker(Process):
+class OurBroker(ServerProcess):
     """``kraft-bridge broker``, formatted by ``kraft-bridge format``."""
 
     def __init__(self, node_id: int, folder: Path, controller: KraftController) -> None:

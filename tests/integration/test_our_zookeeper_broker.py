@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from bench.load.cluster_api import call, create_topics, delete_topic, shape, topic
 from emulator.servers.bridge import Bridge
 from emulator.servers.bridge_broker import BridgeBroker
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.waiting import wait_for
 from emulator.servers.zookeeper import ZooKeeper
 from wire import messages as m
@@ -38,23 +38,23 @@ def ended() -> Iterator[Callable[[Any], Any]]:
         yield end
 
 
-def asked(broker: Broker, request: Any) -> Any:
+def asked(broker: KafkaBroker, request: Any) -> Any:
     return asyncio.run(call(broker.bootstrap, request))
 
 
-def metadata(broker: Broker) -> m.MetadataResponse:
+def metadata(broker: KafkaBroker) -> m.MetadataResponse:
     found: m.MetadataResponse = asked(
         broker, m.MetadataRequest(topics=None, allow_auto_topic_creation=False)
     )
     return found
 
 
-def controllers(broker: Broker) -> set[int]:
+def controllers(broker: KafkaBroker) -> set[int]:
     """Ids shown as the controller in many answers."""
     return {metadata(broker).controller_id for _ in range(30)}
 
 
-def created(broker: Broker, name: str) -> int:
+def created(broker: KafkaBroker, name: str) -> int:
     """The error of CreateTopics."""
     request = m.CreateTopicsRequest(topics=[topic(name, 2, 1, {})], timeout_ms=15_000)
     code: int = asked(broker, request).topics[0].error_code
@@ -157,11 +157,11 @@ def kinds(bridge: Bridge) -> dict[int, str]:
 def test_it_obeys_a_kafka_broker_that_is_the_zookeeper_controller(
     tmp_path: Path,
     make_zookeeper: Callable[..., ZooKeeper],
-    real_brokers: Callable[[Broker], Broker],
+    real_brokers: Callable[[KafkaBroker], KafkaBroker],
     ended: Callable[[Any], Any],
 ) -> None:
     zookeeper = make_zookeeper(fsync=False)
-    kafka = real_brokers(Broker(RELEASE, 0, tmp_path, zookeeper, broker_count=1))
+    kafka = real_brokers(KafkaBroker(RELEASE, 0, tmp_path, zookeeper, broker_count=1))
     kafka.start().wait_started()
     ours = ended(BridgeBroker(RELEASE, 1, tmp_path, zookeeper, broker_count=1))
     ours.start().wait_started()
@@ -205,7 +205,7 @@ def test_it_obeys_a_kafka_broker_that_is_the_zookeeper_controller(
 def test_older_controllers_are_obeyed(
     tmp_path: Path,
     make_zookeeper: Callable[..., ZooKeeper],
-    real_brokers: Callable[[Broker], Broker],
+    real_brokers: Callable[[KafkaBroker], KafkaBroker],
     release: str,
     protocol: str,
 ) -> None:
@@ -214,7 +214,7 @@ def test_older_controllers_are_obeyed(
     level = {"inter.broker.protocol.version": protocol}
     kafka, ours = (
         real_brokers(kind(release, one, tmp_path, zookeeper, broker_count=1, properties=level))
-        for one, kind in enumerate((Broker, BridgeBroker))
+        for one, kind in enumerate((KafkaBroker, BridgeBroker))
     )
     kafka.start().wait_started()
     ours.start().wait_started()
@@ -231,7 +231,7 @@ def test_older_controllers_are_obeyed(
     assert any("granted" in line for line in ours.lines())
 
 
-def _same_topics(kafka: Broker, ours: Broker, names: set[str]) -> None:
+def _same_topics(kafka: KafkaBroker, ours: KafkaBroker, names: set[str]) -> None:
     """Both say the same of the topics, within a short time."""
 
     def same() -> bool:

@@ -18,7 +18,7 @@ from emulator.operations.preflight.engine import Severity
 from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.report import run
 from emulator.operations.preflight.survey import Survey
-from emulator.servers.kafka import Broker, KraftController
+from emulator.servers.kafka import KafkaBroker, KraftController
 from emulator.servers.waiting import wait_for
 from emulator.servers.zookeeper import ZooKeeper
 from tests.kit.sasl_properties import USERS, sasl
@@ -128,7 +128,7 @@ def test_a_migration_of_kafkas_own_from_before_to_dual_write(
 ) -> None:
     hosts = f"{zookeeper.hosts}/preflight"
     controller = KraftController("3.9.2", tmp_path / "controller", hosts, "")
-    broker = Broker("3.9.2", 0, tmp_path / "broker", hosts, broker_count=1)
+    broker = KafkaBroker("3.9.2", 0, tmp_path / "broker", hosts, broker_count=1)
     with broker:
         present = broker._write_properties()
         code, found = preflight("--zookeeper", hosts, "-c", present)

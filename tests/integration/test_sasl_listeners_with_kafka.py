@@ -12,7 +12,7 @@ import pytest
 
 from emulator.net.distinguished_name import subject_of
 from emulator.servers.bridge import Bridge
-from emulator.servers.kafka import Broker, KraftController
+from emulator.servers.kafka import KafkaBroker, KraftController
 from emulator.servers.ports import HOST
 from emulator.servers.tool_host import ToolHost
 from emulator.servers.waiting import wait_for
@@ -48,7 +48,7 @@ def tools() -> Iterator[ToolHost]:
 class Clients:
     """Kafka's tools at the SASL listener of a broker, each logged in as somebody."""
 
-    def __init__(self, tools: ToolHost, broker: Broker, authority: Path | None = None) -> None:
+    def __init__(self, tools: ToolHost, broker: KafkaBroker, authority: Path | None = None) -> None:
         self.tools = tools
         self.authority = authority
         self.broker = broker
@@ -98,7 +98,7 @@ class Clients:
 
 @pytest.mark.requirement("I10", "I11")
 def test_a_kafka_broker_and_its_clients_log_in_under_our_controller(
-    tmp_path: Path, tools: ToolHost, real_brokers: Callable[[Broker], Broker]
+    tmp_path: Path, tools: ToolHost, real_brokers: Callable[[KafkaBroker], KafkaBroker]
 ) -> None:
     with ExitStack() as stack:
         ours = Bridge(tmp_path / "controller", None, properties=OF_CONTROLLERS)
@@ -140,7 +140,7 @@ def test_a_migrating_kafka_broker_and_our_controller_log_in_to_each_other(
         f"{both['listener.security.protocol.map']},CLIENT:PLAINTEXT"
     )
     with ExitStack() as stack:
-        kafka = Broker(RELEASE, 1, tmp_path, zookeeper, sasl=True, properties=both)
+        kafka = KafkaBroker(RELEASE, 1, tmp_path, zookeeper, sasl=True, properties=both)
         stack.callback(kafka.kill)
         kafka.start().wait_started()
         clients = Clients(tools, kafka)
@@ -218,7 +218,7 @@ def created(clients: Clients, topic: str) -> bool:
     return "Created topic" in told or "already exists" in told
 
 
-def kafka_cluster_id(broker: Broker) -> str:
+def kafka_cluster_id(broker: KafkaBroker) -> str:
     """From its ``meta.properties``."""
     lines = (broker.data / "meta.properties").read_text().splitlines()
     return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))

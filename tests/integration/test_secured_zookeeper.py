@@ -15,9 +15,9 @@ from kazoo.exceptions import NoAuthError
 
 from bench.load import cluster_api as api
 from emulator.servers.bridge import Bridge
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.waiting import wait_for
 from tests.integration.node_stage import new_topic
 from tests.integration.secured_stage import (
@@ -374,13 +374,13 @@ def below(client: KazooClient, path: str) -> dict[str, int]:
 def test_a_real_broker_with_the_same_properties_migrates(
     ensemble: Ensemble,
     tmp_path_factory: pytest.TempPathFactory,
-    real_brokers: Callable[[Cluster], Cluster],
+    real_brokers: Callable[[KafkaCluster], KafkaCluster],
 ) -> None:
     """SASL over TLS with zookeeper.set.acl: what its own controller makes has the ACLs of ours."""
     folder = tmp_path_factory.mktemp("broker")
     hosts = f"{ensemble.tls_hosts}/kafka"
     shared = {"zookeeper.set.acl": "true", **ensemble.tls()}
-    cluster = real_brokers(Cluster("3.9.2", folder, hosts, count=1, properties=shared))
+    cluster = real_brokers(KafkaCluster("3.9.2", folder, hosts, count=1, properties=shared))
     (broker,) = cluster.brokers
     broker.java_flags = (f"-Djava.security.auth.login.config={ensemble.jaas('kafka')}",)
     bridge = Bridge(folder, hosts, properties={**shared, **ensemble.sasl()})
@@ -411,7 +411,7 @@ def test_a_real_broker_with_the_same_properties_migrates(
     assert consumers == {(31, "world", "anyone")}
 
 
-def administer(broker: Broker, topic: str, config: str) -> None:
+def administer(broker: KafkaBroker, topic: str, config: str) -> None:
     """Make a topic with a config, and a broker's config, through the broker."""
 
     async def work() -> None:

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.load import cluster_api as api
 from emulator.servers.bridge import Bridge
-from emulator.servers.cluster import Cluster
-from emulator.servers.kafka import Broker
+from emulator.servers.cluster import KafkaCluster
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.ports import HOST
 from emulator.servers.waiting import wait_for
 from emulator.servers.zk_dump import contents, dump
@@ -58,13 +58,13 @@ async def changes(controller: str, seconds: float) -> int:
     return made
 
 
-def hosted(broker: Broker) -> set[str]:
+def hosted(broker: KafkaBroker) -> set[str]:
     """Folders of replicas, without those that are being deleted."""
     folders = {one.name for one in broker.data.iterdir() if one.is_dir()}
     return {one for one in folders if one.startswith("t") and "." not in one}
 
 
-def stopped_for(seconds: float, cluster: Cluster, bridge: Bridge) -> tuple[int, float, float]:
+def stopped_for(seconds: float, cluster: KafkaCluster, bridge: Bridge) -> tuple[int, float, float]:
     """Stop the second broker while topics come and go.
 
     Returns:
@@ -89,7 +89,7 @@ def stopped_for(seconds: float, cluster: Cluster, bridge: Bridge) -> tuple[int, 
     return made, waited, time.monotonic() - begin
 
 
-def in_dual_write(cluster: Cluster, bridge: Bridge, zookeeper: ZooKeeper) -> None:
+def in_dual_write(cluster: KafkaCluster, bridge: Bridge, zookeeper: ZooKeeper) -> None:
     cluster.start().wait_ready()
     identity = contents(dump(zookeeper.hosts))["/cluster/id"]
     assert identity is not None
@@ -103,10 +103,10 @@ def in_dual_write(cluster: Cluster, bridge: Bridge, zookeeper: ZooKeeper) -> Non
 def test_a_broker_that_was_stopped_is_level_again(
     zookeeper: ZooKeeper,
     tmp_path: Path,
-    real_brokers: Callable[[Cluster | Bridge], Cluster | Bridge],
+    real_brokers: Callable[[KafkaCluster | Bridge], KafkaCluster | Bridge],
 ) -> None:
     """It keeps its registration meanwhile, so that everything waits for it."""
-    cluster = Cluster("3.9.2", tmp_path, zookeeper, count=2)
+    cluster = KafkaCluster("3.9.2", tmp_path, zookeeper, count=2)
     bridge = Bridge(
         tmp_path, zookeeper.hosts, properties={"broker.session.timeout.ms": 1_000 * 600}
     )

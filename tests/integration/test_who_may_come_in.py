@@ -19,7 +19,7 @@ from emulator.commands.admin_client import Connection
 from emulator.net import scram
 from emulator.net.login import Login, LoginError
 from emulator.servers.ports import HOST, free_ports
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 from emulator.servers.waiting import PATIENCE_S, wait_for
 from tests.kit.sasl_properties import ACLS, USERS, sasl
 from wire import messages as m
@@ -35,7 +35,7 @@ KINDS = m.AlterUserScramCredentialsRequest
 OFTEN, SELDOM = 1_000, 3_600_000
 
 
-class Voter(Process):
+class Voter(ServerProcess):
     def __init__(self, folder: Path, node_id: int, ports: dict[int, int], http: int) -> None:
         super().__init__(f"controller-{node_id}", folder)
         self.port, self._http = ports[node_id], http

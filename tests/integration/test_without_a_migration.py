@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from emulator.servers.bridge import Bridge
 from emulator.servers.fault_proxy import FaultProxy
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.seeded import seed
 from emulator.servers.zookeeper import ZooKeeper
 
@@ -80,7 +80,9 @@ def test_a_broker_whose_security_map_lacks_the_controllers_listener_ends(
     zk_client.ensure_path("/unmapped")
     more = {"listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT"}
     options = {"controller_port": 2, "migration": True, "properties": more}
-    broker = real_brokers(Broker("3.9.2", 0, tmp_path, f"{zookeeper.hosts}/unmapped", **options))
+    broker = real_brokers(
+        KafkaBroker("3.9.2", 0, tmp_path, f"{zookeeper.hosts}/unmapped", **options)
+    )
     broker.start()
     broker.wait_until("end", lambda: not broker.alive)
     text = broker.tail() + broker.log.read_text(errors="replace")

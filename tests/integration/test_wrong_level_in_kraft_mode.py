@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from emulator.servers.bridge import Bridge
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.waiting import wait_for
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -22,13 +22,15 @@ LEVEL: Final = "3.5"
 
 
 @pytest.mark.requirement("N09")
-def test_it_is_refused_and_ends(tmp_path: Path, real_brokers: Callable[[Broker], Broker]) -> None:
+def test_it_is_refused_and_ends(
+    tmp_path: Path, real_brokers: Callable[[KafkaBroker], KafkaBroker]
+) -> None:
     with ExitStack() as stack:
         ours = Bridge(tmp_path / "controller", None)
         stack.callback(ours.kill)
         ours.format(CLUSTER, LEVEL).start().wait_started()
         broker = real_brokers(
-            Broker(RELEASE, 1, tmp_path, None, controller_port=ours.port, broker_count=1)
+            KafkaBroker(RELEASE, 1, tmp_path, None, controller_port=ours.port, broker_count=1)
         )
         broker.extra["initial.broker.registration.timeout.ms"] = 3_000
         broker.identify(CLUSTER).start()

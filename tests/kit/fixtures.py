@@ -9,16 +9,16 @@ import pytest
 from kazoo.client import KazooClient
 
 from emulator.servers import java_tools
-from emulator.servers.cluster import Cluster
+from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.process import PortTakenError
 from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
 from emulator.servers.zookeeper import ZooKeeper
 
 NEWEST = "3.9.2"
-ServerT = TypeVar("ServerT", Broker, Cluster)
+ServerT = TypeVar("ServerT", KafkaBroker, KafkaCluster)
 
 
 class StartBrokers(Protocol):
@@ -36,7 +36,7 @@ class StartBrokers(Protocol):
         properties: dict[str, object] | None = None,
         start: bool = True,
         secured: bool = False,
-    ) -> Cluster: ...
+    ) -> KafkaCluster: ...
 
 
 def started_zookeeper(folder: Path, **options: Any) -> ZooKeeper:
@@ -64,12 +64,12 @@ def broker_factory(factory: pytest.TempPathFactory) -> Iterator[StartBrokers]:
             properties: dict[str, object] | None = None,
             start: bool = True,
             secured: bool = False,
-        ) -> Cluster:
+        ) -> KafkaCluster:
             folder = factory.mktemp(f"kafka-{release}-")
             if zk is None:
                 zk = started_zookeeper(folder / "zookeeper", fsync=False)
                 stack.callback(zk.kill)
-            cluster = Cluster(
+            cluster = KafkaCluster(
                 release,
                 folder,
                 zk,
@@ -118,7 +118,7 @@ def shared_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartBr
 
 
 @pytest.fixture(scope="session")
-def cluster(shared_brokers: StartBrokers) -> Cluster:
+def cluster(shared_brokers: StartBrokers) -> KafkaCluster:
     """Three brokers of the newest release in plain ZooKeeper mode, one for the whole run.
 
     Tests name their topics apart and leave the brokers running.

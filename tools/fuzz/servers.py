@@ -19,7 +19,7 @@ from emulator.servers.bridge import Bridge
 from emulator.servers.bridge_broker import BridgeBroker
 from emulator.servers.kafka import USERS, authorizer, tokens
 from emulator.servers.ports import HOST, free_ports, is_open
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 from emulator.simulation.zookeeper_mode import CLUSTER_ID
 from tools.fuzz.doors import Door
 from tools.fuzz.frames import OWN_ID, Cell, Known, LogIn
@@ -56,7 +56,7 @@ class Server:
         http: of its metrics.
     """
 
-    def __init__(self, name: str, process: Process, plain: int, sasl: int, http: int) -> None:
+    def __init__(self, name: str, process: ServerProcess, plain: int, sasl: int, http: int) -> None:
         self.name, self.process = name, process
         self._ports, self._http = (plain, sasl), http
         self._doors: dict[tuple[LogIn, str, int], Door] = {}
@@ -156,7 +156,7 @@ class Stage:
     def __init__(self, folder: Path, names: Collection[str] = (CONTROLLER, *BROKERS)) -> None:
         self.known = Known(CLUSTER_ID)
         self._zk_port, plain, sasl, *http = free_ports(5)
-        self._zk = Process("zookeeper", folder)
+        self._zk = ServerProcess("zookeeper", folder)
         hosts = f"{HOST}:{self._zk_port}" if ZK_BROKER in names else None
         self.bridge = Bridge(folder, hosts, release=_RELEASE, port=plain)
         self.bridge.extra = _secured(plain, sasl)

@@ -16,7 +16,7 @@ from typing import Final, Self
 from bench.load import cluster_api as api
 from emulator.servers.bridge import Bridge
 from emulator.servers.bridge_broker import BridgeBroker
-from emulator.servers.kafka import TOKEN_SECRET, Broker, KraftController
+from emulator.servers.kafka import TOKEN_SECRET, KafkaBroker, KraftController
 from emulator.servers.process import ProcessError
 from emulator.servers.readiness import known_to
 from emulator.servers.waiting import wait_for
@@ -55,7 +55,7 @@ class Column:
     brokers: str
     controller: str
     folder: Path
-    servers: Sequence[Broker] = ()
+    servers: Sequence[KafkaBroker] = ()
     _turns: Iterator[int] = field(default_factory=lambda: itertools.count(1_000_000))
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -87,7 +87,7 @@ class Column:
 
     def _start(self) -> None:
         port = self._controller()
-        kind = BridgeBroker if self.brokers == OURS else Broker
+        kind = BridgeBroker if self.brokers == OURS else KafkaBroker
         self.servers = [
             kind(
                 RELEASE,

@@ -11,7 +11,7 @@ from bench.matrix.stage import Stage, WrongError, same
 from bench.matrix.steps import security
 from bench.matrix.steps.entities import create, take_producer_ids
 from bench.matrix.steps.lifecycle import assignments, copy
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.waiting import PATIENCE_S
 
 _COPY: Final = "__cluster_metadata-0"
@@ -99,7 +99,7 @@ def finalise(stage: Stage) -> None:
     _serves(stage, "final")
 
 
-def plain_again(broker: Broker, zk: str) -> None:
+def plain_again(broker: KafkaBroker, zk: str) -> None:
     """Let the next start be in plain ZooKeeper mode."""
     broker.zk, broker.migration, broker.controller_port = zk, False, None
 

@@ -13,18 +13,18 @@ from bench.chaos.plan import CONTROLLER, LEADER, Fault, Strike
 from bench.chaos.quorum import Leader
 from bench.chaos.stage import Options, Stage
 from emulator.servers.ports import free_port
-from emulator.servers.process import Process, ProcessError
+from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.waiting import wait_for
 
 
 class Servers:
     """As much of a stage as waiting needs."""
 
-    def __init__(self, *servers: Process) -> None:
+    def __init__(self, *servers: ServerProcess) -> None:
         self.all = list(servers)
         self.options = Options(Path())
 
-    def revive(self) -> list[Process]:
+    def revive(self) -> list[ServerProcess]:
         return []
 
 
@@ -32,7 +32,7 @@ def say(_what: str, _values: dict[str, Any]) -> None:
     pass
 
 
-def stage_of(*servers: Process) -> Stage:
+def stage_of(*servers: ServerProcess) -> Stage:
     return cast(Stage, Servers(*servers))
 
 
@@ -49,14 +49,14 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[list[Leader]]:
 
 
 @pytest.fixture
-def ended(tmp_path: Path) -> Iterator[Process]:
-    process = Process("one", tmp_path).launch(["/bin/false"])
+def ended(tmp_path: Path) -> Iterator[ServerProcess]:
+    process = ServerProcess("one", tmp_path).launch(["/bin/false"])
     process.wait()
     yield process
     process.kill()
 
 
-def test_a_server_that_has_ended_is_not_waited_for(ended: Process) -> None:
+def test_a_server_that_has_ended_is_not_waited_for(ended: ServerProcess) -> None:
     with pytest.raises(ProcessError, match="one ended with 1"):
         run._await(stage_of(ended), say, "what never comes", lambda: False)
 

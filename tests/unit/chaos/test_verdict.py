@@ -13,7 +13,7 @@ from bench.judge.stores import from_log
 from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
 from bench.load.records import Acknowledged, ConsumeResult, ProduceResult, judge
-from emulator.servers.process import Process
+from emulator.servers.process import ServerProcess
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 SENT = [Acknowledged("r", 0, offset, offset) for offset in range(3)]
@@ -196,7 +196,7 @@ def test_only_what_was_in_flight_when_a_controller_was_lost_can_have_been_sent_t
 
 
 def test_a_server_that_ended_by_itself_is_told(tmp_path: Path) -> None:
-    ended = Process("one", tmp_path).launch(["/bin/false"])
+    ended = ServerProcess("one", tmp_path).launch(["/bin/false"])
     ended.wait()
     assert verdict.dead([ended]) == [f"{tmp_path.name}/one ended with 1"]
     ended.kill()

@@ -12,7 +12,7 @@ import pytest
 
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Options
-from emulator.servers.process import Process, ProcessError, _interrupts
+from emulator.servers.process import ProcessError, ServerProcess, _interrupts
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def ends(monkeypatch, tmp_path):
 
     monkeypatch.setattr(demo, "interrupt_on_terminate", lambda *_: None)
     monkeypatch.setattr(_interrupts, "ending", False)
-    child = Process("child", tmp_path)
+    child = ServerProcess("child", tmp_path)
 
     def run(how, speed=lambda _narrator: None, analyse=lambda *_: None):
         def seed(_stage, narrator):

@@ -15,7 +15,7 @@ from tests.kit.simulated import is_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 GIVEN = {
-    "real broker": {"ChaosRound", "Cluster", "StartBrokers", "Column", "ServerT"},
+    "real broker": {"ChaosRound", "Cluster", "KafkaCluster", "StartBrokers", "Column", "ServerT"},
     "Kafka's controller": {"KraftController"},
     "ZooKeeper": {"ZooKeeper", "Ensemble"},
     "simulation": {"Report", "Run", "World"},

@@ -11,7 +11,7 @@ from bench.life.commands import BY_THE_RIG, Form, untyped, words
 from bench.life.stage import SAFE
 from emulator.operations.rollback.course import Wanted, plan
 from emulator.servers.bridge import Bridge
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from tests.unit.operations.rollback.model import dual_write
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -85,7 +85,7 @@ def test_both_pages_and_the_steps_format_for_a_second_attempt_before_they_clear(
 
 def brokers(tmp_path):
     """The properties of a broker in plain ZooKeeper mode, in the migration, and in KRaft mode."""
-    broker = Broker("3.9.2", 1, tmp_path, "h:1", properties=SAFE)
+    broker = KafkaBroker("3.9.2", 1, tmp_path, "h:1", properties=SAFE)
     plain = broker.properties()
     migrating = broker.migrate(9093).properties()
     broker.zk, broker.migration = None, False

@@ -14,7 +14,7 @@ from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.load.records import Acknowledged, ConsumeResult, ProduceResult
 from emulator.servers import patience
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.process import ProcessError
 from emulator.servers.waiting import wait_for
 
@@ -50,7 +50,7 @@ def test_what_does_not_come_is_named_with_what_was_last_heard(stage, monkeypatch
 
 
 def test_a_server_that_ended_by_itself_ends_the_wait(stage, monkeypatch):
-    monkeypatch.setattr(Broker, "exit_code", property(lambda one: 1 if one.id == 2 else None))
+    monkeypatch.setattr(KafkaBroker, "exit_code", property(lambda one: 1 if one.id == 2 else None))
     with pytest.raises(ProcessError, match="broker-2 ended by itself with 1"):
         stage.wait("it", lambda: False)
 

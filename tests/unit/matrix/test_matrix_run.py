@@ -17,7 +17,7 @@ from bench.matrix import __main__ as command
 from bench.matrix import controllers, known, run
 from bench.matrix.leftovers import Standing
 from bench.matrix.stage import Stage, WrongError
-from emulator.servers.process import Process, ProcessError, running
+from emulator.servers.process import ProcessError, ServerProcess, running
 
 NEWEST, OLDEST = "3.9.2", "3.4.1"
 QUIET = {f"broker {n}": "in ZooKeeper mode" for n in range(3)}
@@ -169,9 +169,9 @@ def test_stores_that_cannot_be_read_are_told(
 def test_a_process_left_behind_is_ended_and_told(
     steps: dict[str, Any], tmp_path: Path, step: str
 ) -> None:
-    mine = Process("mine", tmp_path).launch(["sleep", "60"])
+    mine = ServerProcess("mine", tmp_path).launch(["sleep", "60"])
     try:
-        left = Process("forgotten", tmp_path)
+        left = ServerProcess("forgotten", tmp_path)
         steps[step] = lambda _stage: left.launch(["sleep", "60"])
         _, said = play()
         assert not left.alive

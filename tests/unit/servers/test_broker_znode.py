@@ -11,7 +11,7 @@ import pytest
 
 from bench.chaos.plan import BROKER, Fault
 from bench.chaos.stage import Options, Stage
-from emulator.servers.kafka import Broker
+from emulator.servers.kafka import KafkaBroker
 from emulator.servers.process import ProcessError
 
 MET = (
@@ -31,7 +31,7 @@ signal.pause()
 """
 
 
-class Scripted(Broker):
+class Scripted(KafkaBroker):
     """Each start logs its next line, and ends if that does not say that it has started."""
 
     says: Iterator[str]

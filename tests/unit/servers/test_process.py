@@ -10,7 +10,7 @@ import pytest
 
 from emulator.servers import ports
 from emulator.servers.ports import free_ports, is_open
-from emulator.servers.process import PortTakenError, Process, ProcessError
+from emulator.servers.process import PortTakenError, ProcessError, ServerProcess
 from emulator.servers.waiting import wait_for
 
 WAIT = "import signal; print('up', flush=True); signal.pause()"
@@ -25,7 +25,7 @@ def gone(pid):
 
 @pytest.fixture
 def process(tmp_path):
-    child = Process("child", tmp_path)
+    child = ServerProcess("child", tmp_path)
     yield child
     child.kill()
 
