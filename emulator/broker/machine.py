@@ -45,9 +45,9 @@ from emulator.config.java_text import INT_MAX
 from emulator.controller.credentials import ImageCredentials
 from emulator.controller.failures import RequestFailures, failure_line
 from emulator.deadlines import earliest
-from emulator.faults.connections import accepting
-from emulator.faults.script import FaultScript
 from emulator.net.control import ControlRequest
+from emulator.net.faults.connections import accepting
+from emulator.net.faults.script import FaultScript
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded, encoding
 from emulator.seam import Accepted, Close, Closed, Connected, Effect, Event, Halt, Log, Received

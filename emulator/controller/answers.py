@@ -17,14 +17,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.controller.context import Call
-from emulator.controller.error_codes import ENTRIES_PER_SLICE, finding, first_error
 from emulator.controller.failures import RequestFailures
-from emulator.controller.forwarding import sealing
 from emulator.controller.journal import DivergedError
 from emulator.controller.long_answers import LongAnswers
 from emulator.controller.registry import advertised, handlers, refusing
 from emulator.controller.urgency import Urgency
-from emulator.net.reply import API_VERSIONS, Reply, Ticket, encoded, encoding
+from emulator.net.error_codes import ENTRIES_PER_SLICE, finding, first_error
+from emulator.net.reply import API_VERSIONS, Reply, Ticket, encoded, encoding, sealing
 from emulator.slices import ENCODED_PER_COST, Budget, Pace, Slices, whole
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader

@@ -10,18 +10,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from emulator.controller.context import Call
-from emulator.controller.error_codes import ENTRIES_PER_SLICE, finding
 from emulator.controller.registry import advertised, entries_max
-from emulator.slices import Pace, Slices
+from emulator.slices import Slices
 from wire import messages as m
 from wire.codec import decode
 from wire.errors import DecodeError, ErrorCode, TooManyEntriesError
-from wire.frame import RequestHeader, decoding_body, split_request
+from wire.frame import decoding_body, split_request
 from wire.releases import forwardable
 from wire.schema import spec
 
 PRINCIPAL_VERSION_BYTES = 2
-_DESCRIBE_QUORUM = spec(m.DescribeQuorumRequest).key
 
 
 class Principal(NamedTuple):
@@ -78,26 +76,6 @@ def opening(call: Call, release: str) -> Slices[Call | ErrorCode]:
         token_authenticated=principal.token_authenticated,
         outer=call,
     )
-
-
-def sealing(header: RequestHeader, message: object, payload: bytes) -> Slices[m.EnvelopeResponse]:
-    """The Envelope around the answer to the request inside; it is looked through in slices.
-
-    A response with NOT_CONTROLLER in any field (NOT_LEADER_OR_FOLLOWER for DescribeQuorum) is not
-    passed on: the EnvelopeResponse carries that error instead, and the broker looks for the
-    controller.
-
-    Args:
-        header: of the request inside.
-        message: its answer.
-        payload: the same, encoded with its header.
-    """
-    moved = ErrorCode.NOT_CONTROLLER
-    if header.api_key == _DESCRIBE_QUORUM:
-        moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if (yield from finding(message, moved, Pace(ENTRIES_PER_SLICE))):
-        return m.EnvelopeResponse(response_data=None, error_code=ErrorCode.NOT_CONTROLLER)
-    return m.EnvelopeResponse(response_data=payload, error_code=ErrorCode.NONE)
 
 
 def decode_principal(data: bytes | None) -> Principal | None:

@@ -21,7 +21,6 @@ from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.shared_log import LogImages
 from emulator.broker.zookeeper_folders import ZooKeeperFolders, identify_in_zookeeper_mode
 from emulator.config.broker import BrokerConfig
-from emulator.faults.script import FaultScript
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
@@ -30,6 +29,7 @@ from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.io.watched import Watched
+from emulator.net.faults.script import FaultScript
 from emulator.seam import Halt, Log, ReplaceFile
 from emulator.trace.exposition import exposition
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from emulator.faults.fault import ScriptError, read_json, read_toml
-from emulator.faults.script import FaultScript
 from emulator.io.http import HttpRequest, Page
 from emulator.io.local_token import LocalToken
+from emulator.net.faults.fault import ScriptError, read_json, read_toml
+from emulator.net.faults.script import FaultScript
 from emulator.seam import Log
 
 TOKEN_FILE: Final = "faults.token"  # noqa: S105 - where it is, not what

@@ -15,7 +15,6 @@ import uvloop
 
 from emulator.config.load import Config
 from emulator.controller.activation import ActivationRefusedError
-from emulator.faults.script import FaultScript
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
@@ -27,6 +26,7 @@ from emulator.io.operator_route import finalise_page, reconcile_page
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.io.watched import Watched
+from emulator.net.faults.script import FaultScript
 from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling

@@ -6,9 +6,15 @@ from typing import Final
 
 import msgspec
 
+from emulator.net.error_codes import ENTRIES_PER_SLICE, finding
 from emulator.net.principal import NOBODY, PeerPrincipal
-from emulator.slices import Slices
+from emulator.slices import Pace, Slices
+from wire import messages as m
+from wire.errors import ErrorCode
 from wire.frame import RequestHeader, encode_response, encoding_response
+from wire.schema import spec
+
+_DESCRIBE_QUORUM = spec(m.DescribeQuorumRequest).key
 
 API_VERSIONS: Final = 18
 
@@ -79,3 +85,23 @@ def encoding(header: RequestHeader, message: object) -> Slices[bytes]:
     """
     version = header.api_version
     return (yield from encoding_response(header.api_key, version, header.correlation_id, message))
+
+
+def sealing(header: RequestHeader, message: object, payload: bytes) -> Slices[m.EnvelopeResponse]:
+    """The Envelope around the answer to the request inside; it is looked through in slices.
+
+    A response with NOT_CONTROLLER in any field (NOT_LEADER_OR_FOLLOWER for DescribeQuorum) is not
+    passed on: the EnvelopeResponse carries that error instead, and the broker looks for the
+    controller.
+
+    Args:
+        header: of the request inside.
+        message: its answer.
+        payload: the same, encoded with its header.
+    """
+    moved = ErrorCode.NOT_CONTROLLER
+    if header.api_key == _DESCRIBE_QUORUM:
+        moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if (yield from finding(message, moved, Pace(ENTRIES_PER_SLICE))):
+        return m.EnvelopeResponse(response_data=None, error_code=ErrorCode.NOT_CONTROLLER)
+    return m.EnvelopeResponse(response_data=payload, error_code=ErrorCode.NONE)

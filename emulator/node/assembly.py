@@ -13,12 +13,12 @@ from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, ControllerEndpoint
 from emulator.controller.registry import advertised, entries_max, refused
-from emulator.faults.connections import accepting
-from emulator.faults.script import FaultScript
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.migration.dual_write.chain import room_for_one
 from emulator.migration.sizes import ZnodeSizes
 from emulator.net.accepted import Connections
+from emulator.net.faults.connections import accepting
+from emulator.net.faults.script import FaultScript
 from emulator.net.population import Population
 from emulator.net.scram import CredentialStore
 from emulator.raft.config import RaftConfig

@@ -21,9 +21,9 @@ from emulator.controller.credentials import taken_away
 from emulator.controller.failures import failure_line
 from emulator.controller.machine import Controller
 from emulator.controller.supported import supported_features
-from emulator.faults.script import FaultScript
 from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
+from emulator.net.faults.script import FaultScript
 from emulator.net.reply import Reply, Request
 from emulator.node.assembly import accepted_connections, controller_config, raft_config
 from emulator.node.known_users import KnownUsers

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from emulator.config.load import Config
-from emulator.faults.script import FaultScript
+from emulator.net.faults.script import FaultScript
 from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties
 from emulator.seam import (

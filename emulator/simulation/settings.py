@@ -6,9 +6,9 @@ from typing import Final
 
 from emulator.config.load import Config
 from emulator.config.load import load as load_config
-from emulator.faults.fault import Fault
-from emulator.faults.script import FaultScript
 from emulator.metadata.metadata_version import MetadataVersion
+from emulator.net.faults.fault import Fault
+from emulator.net.faults.script import FaultScript
 from emulator.raft import layout
 from emulator.raft.format import (
     MetaProperties,

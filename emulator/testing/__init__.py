@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from emulator.faults.fault import Fault, ScriptError
+    from emulator.net.faults.fault import Fault, ScriptError
     from emulator.testing.cluster import Cluster
     from emulator.testing.local_node import ClusterError
     from emulator.testing.scripts import FaultMissedError
@@ -19,9 +19,9 @@ __all__ = ["Cluster", "ClusterError", "Fault", "FaultMissedError", "ScriptError"
 _HOMES: Final = {
     "Cluster": "emulator.testing.cluster",
     "ClusterError": "emulator.testing.local_node",
-    "Fault": "emulator.faults.fault",
+    "Fault": "emulator.net.faults.fault",
     "FaultMissedError": "emulator.testing.scripts",
-    "ScriptError": "emulator.faults.fault",
+    "ScriptError": "emulator.net.faults.fault",
 }
 
 

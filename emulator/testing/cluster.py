@@ -17,9 +17,9 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
 from emulator.commands.admin_client import Connection
-from emulator.faults.fault import Fault
 from emulator.io.broker_process import BrokerProcess
 from emulator.io.process import NodeProcess
+from emulator.net.faults.fault import Fault
 from emulator.testing.broker import start_broker
 from emulator.testing.controller import CONTROLLER_ID, start_controller
 from emulator.testing.local_node import HOST, ClusterError, LocalNode

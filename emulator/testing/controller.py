@@ -10,10 +10,10 @@ from typing import Final
 from emulator.commands.format import FormatError, format_folder
 from emulator.config.java_text import INT_MAX
 from emulator.config.load import ConfigError, load
-from emulator.faults.script import FaultScript
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.process import NodeProcess
+from emulator.net.faults.script import FaultScript
 from emulator.seam import Log
 from emulator.testing.local_node import (
     HOST,

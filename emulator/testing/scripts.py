@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from emulator.faults.fault import Fault, read_toml
-from emulator.faults.script import FaultScript, Refuse, StruckRequest
+from emulator.net.faults.fault import Fault, read_toml
+from emulator.net.faults.script import FaultScript, Refuse, StruckRequest
 from emulator.net.reply import Request
 
 FaultSource = Fault | Iterable[Fault] | str | Path

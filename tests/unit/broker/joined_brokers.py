@@ -11,7 +11,7 @@ from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.shared_log import LogImages
 from emulator.config import load as config
 from emulator.config.broker import load_broker
-from emulator.faults.script import FaultScript
+from emulator.net.faults.script import FaultScript
 from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from emulator.faults.script import FaultScript
 from emulator.io import http
 from emulator.io.faults_route import TOKEN_FILE, FaultsRoute
 from emulator.io.http import HttpRequest
+from emulator.net.faults.script import FaultScript
 from emulator.seam import Log
 
 FAULT = b'[[fault]]\napi = "Fetch"\ndrop = true\n'

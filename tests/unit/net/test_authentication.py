@@ -10,11 +10,11 @@ import pytest
 
 from emulator.config.connections import ConnectionSettings
 from emulator.config.sasl import SaslListener, SaslSettings
-from emulator.faults.connections import accepting
-from emulator.faults.script import FaultScript
 from emulator.net import logins as limits
 from emulator.net.accepted import TAKEN_MAX, Connections
 from emulator.net.authentication import EXPECTED, NEXT, LoginState
+from emulator.net.faults.connections import accepting
+from emulator.net.faults.script import FaultScript
 from emulator.net.logins import LOGIN_MS, Logins
 from emulator.net.population import Population
 from emulator.net.reply import Request

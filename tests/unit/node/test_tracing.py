@@ -6,10 +6,10 @@ import pytest
 
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.error_codes import finding, first_error
 from emulator.controller.failures import api_name
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
+from emulator.net.error_codes import finding, first_error
 from emulator.net.reply import Ticket
 from emulator.node import tracing
 from emulator.node.tracing import Causes, block_row

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from emulator.config.sasl import SaslSettings
 from emulator.deadlines import earliest
-from emulator.faults.script import FaultScript, Refuse, StruckRequest
 from emulator.net.accepted import TAKEN_MAX, WHY_MAX, Connections
+from emulator.net.faults.script import FaultScript, Refuse, StruckRequest
 from emulator.net.logins import Logins
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, Ticket

@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 
 from emulator.controller.registry import refused
-from emulator.faults.connections import FaultyConnections
-from emulator.faults.fault import Fault
-from emulator.faults.script import FaultScript
+from emulator.net.faults.connections import FaultyConnections
+from emulator.net.faults.fault import Fault
+from emulator.net.faults.script import FaultScript
 from emulator.net.reply import Request
 from emulator.seam import Accepted, Close, Effect, Send
 from wire import messages as m

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from emulator.faults.fault import (
+from emulator.net.faults.fault import (
     DELAY_MS_MAX,
     FAULTS_MAX,
     TEXT_MAX,
@@ -16,7 +16,7 @@ from emulator.faults.fault import (
     read_json,
     read_toml,
 )
-from emulator.faults.script import FaultScript
+from emulator.net.faults.script import FaultScript
 
 TOML = """
 [[fault]]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 import wire.messages  # noqa: F401 - declares every API
-from emulator.faults.entities import ENTITIES
+from emulator.net.faults.entities import ENTITIES
 from wire.errors import ErrorCode
 from wire.schema import declared_messages
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import msgspec
 
-from emulator.controller.error_codes import says
-from emulator.controller.forwarding import sealing
-from emulator.faults.entities import Aim, Divided, divide
-from emulator.faults.fault import EVERY_TOPIC, FAULTS_MAX, TEXT_MAX, Fault, ScriptError
-from emulator.net.reply import Request, encoded
+from emulator.net.error_codes import says
+from emulator.net.faults.entities import Aim, Divided, divide
+from emulator.net.faults.fault import EVERY_TOPIC, FAULTS_MAX, TEXT_MAX, Fault, ScriptError
+from emulator.net.reply import Request, encoded, sealing
 from emulator.slices import whole
 from wire import messages as m
 from wire.errors import DecodeError, ErrorCode

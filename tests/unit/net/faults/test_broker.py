@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from emulator.faults.fault import Fault
-from emulator.faults.script import FaultScript
+from emulator.net.faults.fault import Fault
+from emulator.net.faults.script import FaultScript
 from tests.unit.broker.joined_brokers import Stage
 from wire import messages as m
 
