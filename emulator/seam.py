@@ -10,9 +10,14 @@ it.
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+import sys
+from collections.abc import Callable, Generator, Iterable
+from inspect import GEN_CREATED, getgeneratorstate
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
+
+from wire.frame import RequestHeader
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
@@ -196,3 +201,249 @@ class Machine(Protocol):
     @property
     def deadline_ms(self) -> int | None:
         """When to call ``step`` again even if nothing happens."""
+
+
+# Work that is done in slices: a generator that yields where others may be served in between.
+#
+# A request with thousands of entries takes a tenth of a second. Cut into slices of a fixed number
+# of entries, it keeps nobody waiting for longer than one slice. All requests of a step share a
+# :class:`Budget`, however many there are. Both are counted, not timed, so that equal events always
+# give equal steps.
+
+T = TypeVar("T")
+ItemT = TypeVar("ItemT")
+
+Slices: TypeAlias = Generator[None, None, T]
+"""Yields between slices, and returns what was made."""
+
+RECORDS_PER_SLICE: Final = 500
+"""Records that one slice encodes, reads back or replays: one to four milliseconds."""
+
+ENTRIES_PER_SLICE: Final = 250
+"""Entries of a request that one slice checks: one to three milliseconds."""
+
+
+def whole(slices: Slices[T]) -> T:
+    """Do all slices at once; returns what was made.
+
+    >>> def counted():
+    ...     yield
+    ...     return 3
+    >>> whole(counted())
+    3
+    """
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            made: T = end.value
+            return made
+
+
+def listed(
+    make: Callable[[ItemT], T], items: Iterable[ItemT], most: int | None = None
+) -> Slices[list[T]]:
+    """What is made of each item, in slices of at most ``most`` items (``ENTRIES_PER_SLICE``).
+
+    >>> whole(listed(abs, [1, -2]))
+    [1, 2]
+    """
+    made: list[T] = []
+    pace = Pace(most)
+    for item in items:
+        made.append(make(item))
+        if pace.over():
+            yield
+    return made
+
+
+class Pace:
+    """Says where a slice ends, for work that is more than one loop.
+
+    Args:
+        most: what one slice takes, in entries; ``ENTRIES_PER_SLICE`` if left out.
+    """
+
+    __slots__ = ("_left", "_most")
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = self._left = most or ENTRIES_PER_SLICE
+
+    def over(self, weight: int = 1) -> bool:
+        """Count an entry, or what weighs as much as so many; whether the slice is over.
+
+        >>> pace = Pace(2)
+        >>> [pace.over() for _ in range(4)]
+        [False, True, False, True]
+        """
+        self._left -= weight
+        if self._left > 0:
+            return False
+        self._left = self._most
+        return True
+
+
+STEP_COST: Final = 12_000
+"""What the requests of one step may cost together: about as many microseconds."""
+SLICE_COST: Final = 4_000
+"""Of a whole slice, and the most that is counted for a request when it is taken."""
+REQUEST_COST: Final = 25
+"""Of a request, besides its bytes: each of them counts as 1, of an urgent one nothing."""
+CALL_COST: Final = 100
+"""Of what is decided, refused or encoded in less than a slice, besides its records."""
+RECORD_COST: Final = 15
+"""Of a record that is appended."""
+ENCODED_PER_COST: Final = 8
+"""Bytes of an answer that cost as much as one of a request."""
+URGENT_PER_STEP: Final = 32
+"""Urgent requests that are taken when nothing else is taken any more."""
+ANSWERS_PER_STEP: Final = 500
+"""Answers that are ready, and sent in one step."""
+
+
+class Budget:
+    """What the requests of one step may still cost, shared by all that serves them.
+
+    Without :meth:`renew` it has no end. ``left``: what the step may still cost; ``answers`` and
+    ``urgent``: how many may still be sent, and be taken besides.
+    """
+
+    __slots__ = ("_kept", "answers", "left", "urgent")
+
+    def __init__(self) -> None:
+        self.left = self.answers = sys.maxsize
+        self._kept = self.urgent = 0
+
+    def renew(self, *, busy: bool = False) -> None:
+        """A step begins.
+
+        Args:
+            busy: it does a slice of what is under way in any case, of a call and of an answer.
+        """
+        self.left, self._kept = STEP_COST, 2 * SLICE_COST * busy
+        self.answers, self.urgent = ANSWERS_PER_STEP, URGENT_PER_STEP
+
+    @property
+    def over(self) -> bool:
+        """Whether what is left to do has to wait for the next step."""
+        return self.left <= 0
+
+    def takes(self) -> bool:
+        """Whether requests may still be taken, beside the slices that are done in any case."""
+        return self.left > self._kept
+
+    def goes_on(self, slices: Slices[None]) -> bool:
+        """Do the next slice, at its cost; whether there are more."""
+        return not self.end_of(slices)
+
+    def end_of(self, slices: Slices[T]) -> list[T]:
+        """The same; returns what was made, in a list that is empty if there are more."""
+        begins = getgeneratorstate(slices) == GEN_CREATED
+        self.left -= SLICE_COST
+        try:
+            next(slices)
+        except StopIteration as end:
+            if begins:
+                self.left += SLICE_COST - CALL_COST
+            return [end.value]
+        return []
+
+
+class Same:
+    """A value that is compared as the object that it is, not by its content."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.of is other.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+
+class Kept(Generic[T]):
+    """What was made last, by what it is made of; nodes of one process may be in several threads.
+
+    Args:
+        most: values that are kept.
+    """
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+        self._kept: dict[Any, T] = {}
+
+    def find(self, key: Any) -> T | None:
+        """The value of a key; None if it is not kept."""
+        found = self._kept.get(key)
+        return None if found is None else self.keep(key, found)
+
+    def keep(self, key: Any, value: T) -> T:
+        """Keep a value; those that were asked for least recently go."""
+        self._kept.pop(key, None)
+        self._kept[key] = value
+        for old in [*self._kept][: -self._most]:
+            self._kept.pop(old, None)
+        return value
+
+    def made(self, key: Any, make: Callable[[], Slices[T]]) -> Slices[T]:
+        """The value of a key, made in slices if it is not kept."""
+        found = self.find(key)
+        return self.keep(key, (yield from make())) if found is None else found
+
+
+# Deadlines of machines that are made of others: asked several times in every step.
+
+
+def earlier(one: int | None, other: int | None) -> int | None:
+    """The earlier one; None is never.
+
+    >>> earlier(3, 2), earlier(None, 2), earlier(3, None), earlier(None, None)
+    (2, 2, 3, None)
+    """
+    if one is None:
+        return other
+    if other is None or one <= other:
+        return one
+    return other
+
+
+def earliest(times: Iterable[int | None]) -> int | None:
+    """The earliest one; None is never, and so is nothing at all.
+
+    >>> earliest((3, None, 2)), earliest((None, None)), earliest(())
+    (2, None, None)
+    """
+    # Without a generator inside ``min``: that takes three times as long.
+    found = None
+    for one in times:
+        if one is not None and (found is None or one < found):
+            found = one
+    return found
+
+
+class Ticket(msgspec.Struct, eq=False, gc=False):
+    """One request's place in its connection's queue of answers.
+
+    A request inside an Envelope has no own ticket: the Envelope is answered, once.
+    """
+
+    conn: int
+    request_id: int
+    header: RequestHeader
+    received_ns: int
+    offsets: tuple[int, int] | None = None
+    """First and last record the request appended."""
+    payload: bytes | None = None
+    """The framed answer, once there is one."""
+    bytes: int = 0
+    """Of the request."""
+
+
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """``message`` answers the request that carried ``ticket``; it is not encoded yet."""
+
+    ticket: Ticket
+    message: object

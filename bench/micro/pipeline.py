@@ -24,12 +24,12 @@ from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from emulator.migration.dual_write.write_behind import WriteBehind
 from emulator.migration.position import Counters, Position, Term
-from emulator.raft.digest import DIGEST_CHARS
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Received, Send
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import Create
 from wire import records as r
+from wire.digest import DIGEST_CHARS
 
 NOW_MS: Final = 1_000_000
 REPLICAS: Final = (0, 1, 2)

@@ -16,9 +16,8 @@ from typing import Final
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.isr import AfterError, HostedPartition, IsrProposal, Key, valid
 from emulator.broker.replicas import HostedReplicas
-from emulator.deadlines import earliest
 from emulator.net.outcomes import Answered
-from emulator.seam import Effect, Event
+from emulator.seam import Effect, Event, earliest
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.schema import ZERO_UUID

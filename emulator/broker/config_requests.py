@@ -21,7 +21,7 @@ from emulator.controller.config_types import ConfigRefusedError
 from emulator.controller.result import ApiError
 from emulator.controller.server_configs import server_configs
 from emulator.metadata.configs import BROKER
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire.errors import UNEXPECTED, ErrorCode
 
 Local = dict[int, ApiError]

@@ -12,9 +12,8 @@ from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.part import Part
-from emulator.deadlines import earliest
 from emulator.net.outcomes import Answered
-from emulator.seam import Effect, Event, Log
+from emulator.seam import Effect, Event, Log, earliest
 from wire import messages as m
 
 

@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from emulator.deadlines import earliest
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.error_codes import says
 from emulator.net.login import LoginError
 from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
 from emulator.net.versions import NoCommonVersionError, common, declared
-from emulator.seam import Effect, Event
+from emulator.seam import Effect, Event, earliest
 from wire.errors import EncodeError, ErrorCode
 from wire.releases import Ranges
 

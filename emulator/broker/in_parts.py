@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 from emulator.net.reply import Request
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire.codec import encode, encoding
 from wire.codegen.runtime import write_varint
 from wire.codegen.source import width

@@ -44,14 +44,26 @@ from emulator.config.broker import BrokerConfig
 from emulator.config.java_text import INT_MAX
 from emulator.controller.credentials import ImageCredentials
 from emulator.controller.failures import RequestFailures, failure_line
-from emulator.deadlines import earliest
 from emulator.net.control import ControlRequest
 from emulator.net.faults.connections import accepting
 from emulator.net.faults.script import FaultScript
 from emulator.net.population import Population
-from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded, encoding
-from emulator.seam import Accepted, Close, Closed, Connected, Effect, Event, Halt, Log, Received
-from emulator.slices import ENCODED_PER_COST, Slices
+from emulator.net.reply import API_VERSIONS, Request, encoded, encoding
+from emulator.seam import (
+    ENCODED_PER_COST,
+    Accepted,
+    Close,
+    Closed,
+    Connected,
+    Effect,
+    Event,
+    Halt,
+    Log,
+    Received,
+    Slices,
+    Ticket,
+    earliest,
+)
 from wire import messages as m
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import SLICED_BYTES, encode_request

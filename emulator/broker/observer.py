@@ -16,13 +16,12 @@ from emulator.broker.lifecycle import HINTS
 from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.config.listeners import HostPort
-from emulator.deadlines import earliest
 from emulator.metadata.errors import ReplayError
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.outcomes import Answered, Broken, Opened, Turn, Unanswered
 from emulator.net.versions import NoCommonVersionError, common, declared
 from emulator.raft.errors import RecoveryError
-from emulator.seam import Effect, Event, Log
+from emulator.seam import Effect, Event, Log, earliest
 from wire import messages as m
 from wire.errors import DecodeError, ErrorCode, named
 from wire.releases import Ranges

@@ -24,9 +24,8 @@ from emulator.broker.observer import LogObserver
 from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum
 from emulator.config.broker import BrokerConfig
-from emulator.deadlines import earliest
 from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
-from emulator.seam import Effect, Event
+from emulator.seam import Effect, Event, earliest
 
 
 class QuorumRegistration(Part):

@@ -22,8 +22,7 @@ from emulator.controller.authorizer import ANYBODY, StandardAuthorizer, host_add
 from emulator.controller.context import CLUSTER_NAME, Authorizer, Call, ControllerConfig
 from emulator.metadata.acls import WILDCARD, Operation, PatternType, Permission, ResourceType
 from emulator.metadata.image import Image
-from emulator.net.reply import Ticket
-from emulator.slices import Kept, Pace, Same, Slices
+from emulator.seam import Kept, Pace, Same, Slices, Ticket
 
 ON_TOPIC: Final = (
     Operation.READ,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from emulator.slices import Kept, Same, Slices
+from emulator.seam import Kept, Same, Slices
 from wire.frame import RequestHeader, encoding_response
 
 KEPT_MAX: Final = 8

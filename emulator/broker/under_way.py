@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 from emulator.net.accepted import Connections
 from emulator.net.reply import Request
-from emulator.seam import Effect
-from emulator.slices import Slices
+from emulator.seam import Effect, Slices
 
 Work: TypeAlias = list[Effect] | Slices[list[Effect]]
 """What is to be done for a request, done at once or in slices."""

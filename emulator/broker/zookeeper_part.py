@@ -13,8 +13,7 @@ from emulator.broker.feature_watch import FeatureWatch
 from emulator.broker.watched_znode import Then
 from emulator.broker.znode import BrokerZnode, ZnodeOf
 from emulator.broker.zookeeper_mirror import ZooKeeperMirror
-from emulator.deadlines import earliest
-from emulator.seam import Closed, Connected, Effect, Event, Log, Received, ReplaceFile
+from emulator.seam import Closed, Connected, Effect, Event, Log, Received, ReplaceFile, earliest
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkRequest
 from emulator.zookeeper.states import ZkState

@@ -21,7 +21,7 @@ from emulator.controller.ordered import Ordered, Place, beginning
 from emulator.metadata.acls import Acl, PatternType
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
-from emulator.slices import Slices, listed
+from emulator.seam import Slices, listed
 
 Numbers: TypeAlias = tuple[int, ...]
 """Resource type, pattern type, operation, permission; in a filter 1 (ANY) for one not given."""

@@ -23,8 +23,8 @@ from emulator.controller.long_answers import LongAnswers
 from emulator.controller.registry import advertised, handlers, refusing
 from emulator.controller.urgency import Urgency
 from emulator.net.error_codes import ENTRIES_PER_SLICE, finding, first_error
-from emulator.net.reply import API_VERSIONS, Reply, Ticket, encoded, encoding, sealing
-from emulator.slices import ENCODED_PER_COST, Budget, Pace, Slices, whole
+from emulator.net.reply import API_VERSIONS, encoded, encoding, sealing
+from emulator.seam import ENCODED_PER_COST, Budget, Pace, Reply, Slices, Ticket, whole
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from emulator.controller.result import Record
 from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
-from emulator.slices import RECORDS_PER_SLICE, Slices
+from emulator.seam import RECORDS_PER_SLICE, Slices
 from wire import records as r
 from wire.record_serde import encode_record
 

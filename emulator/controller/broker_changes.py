@@ -20,7 +20,7 @@ from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Br
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Slices
 from wire import records as r
 
 Moves: TypeAlias = Slices[tuple[Record, ...]]

@@ -22,7 +22,7 @@ from emulator.controller.topics import TOPIC_DENIED, name_error
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire import records as r
 from wire.errors import ErrorCode
 

@@ -21,7 +21,7 @@ from emulator.controller.mutation_quota import UNLIMITED, MutationQuota
 from emulator.controller.token_index import TokenIndex
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
-from emulator.net.reply import Ticket
+from emulator.seam import Ticket
 from wire.frame import RequestHeader
 
 EMPTY: Mapping[str, str] = MappingProxyType({})

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from emulator.controller.context import Call
 from emulator.controller.registry import advertised, entries_max
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire.codec import decode
 from wire.errors import DecodeError, ErrorCode, TooManyEntriesError

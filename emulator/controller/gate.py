@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from emulator.controller.context import Call
 from emulator.controller.urgency import PASSES_MAX, Urgency, broker_of
-from emulator.net.reply import Ticket
+from emulator.seam import Ticket
 from emulator.trace.rows import BlockCause
 
 

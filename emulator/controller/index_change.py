@@ -14,7 +14,7 @@ from emulator.controller.partition_set import Block, PartitionKey, place
 from emulator.controller.result import Record
 from emulator.metadata.image import Image
 from emulator.metadata.topics import NO_LEADER, Partition, Topic
-from emulator.slices import RECORDS_PER_SLICE, Slices
+from emulator.seam import RECORDS_PER_SLICE, Slices
 from wire import records as r
 
 IMBALANCED: Final = 0

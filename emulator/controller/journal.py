@@ -23,8 +23,7 @@ from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
-from emulator.net.reply import Ticket
-from emulator.slices import Slices, whole
+from emulator.seam import Slices, Ticket, whole
 from wire import records as r
 
 _OF_SESSIONS: Final = frozenset(

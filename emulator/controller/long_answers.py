@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from emulator.controller.context import Call
-from emulator.net.reply import Ticket
-from emulator.slices import Slices
+from emulator.seam import Slices, Ticket
 
 
 class LongAnswers:

@@ -29,15 +29,13 @@ from emulator.controller.session_timer import SessionTimer
 from emulator.controller.surroundings import Surroundings
 from emulator.controller.sweeps import SWEEPS
 from emulator.controller.writes import Writes
-from emulator.deadlines import earliest
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.net.reply import Ticket
 from emulator.raft.requests import RAFT_REQUESTS
-from emulator.slices import Slices
+from emulator.seam import Slices, Ticket, earliest
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Topic
-from emulator.slices import RECORDS_PER_SLICE, Pace, Slices
+from emulator.seam import RECORDS_PER_SLICE, Pace, Slices
 
 
 class MovingTopics:

@@ -13,7 +13,7 @@ from itertools import islice, takewhile
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from emulator.metadata.pmap import PMap
-from emulator.slices import RECORDS_PER_SLICE, Slices
+from emulator.seam import RECORDS_PER_SLICE, Slices
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from emulator.controller.context import Context
 from emulator.metadata.image import Image
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Slices
 
 
 class PlacementError(ValueError):

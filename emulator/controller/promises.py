@@ -17,7 +17,7 @@ from emulator.controller.result import Record
 from emulator.metadata.brokers import Broker, registration
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
-from emulator.slices import whole
+from emulator.seam import whole
 from wire import records as r
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from emulator.metadata.client_quotas import ClientQuotas, Entity, EntityPart
-from emulator.slices import RECORDS_PER_SLICE, Kept, Pace, Same, Slices
+from emulator.seam import RECORDS_PER_SLICE, Kept, Pace, Same, Slices
 
 Key: TypeAlias = EntityPart | str
 """A part of an entity, or the type of one."""

@@ -20,7 +20,7 @@ from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.raft.requests import RAFT_REQUESTS
-from emulator.slices import Slices, whole
+from emulator.seam import Slices, whole
 from wire import messages as m
 from wire import releases
 from wire.errors import ErrorCode

@@ -25,7 +25,7 @@ from emulator.metadata.configs import BROKER, TOPIC
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.replay import Replayer
-from emulator.slices import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Slices, whole
+from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 
 IN_ZOOKEEPER: Final = frozenset({MigrationState.PRE_MIGRATION, MigrationState.MIGRATION})

@@ -17,7 +17,7 @@ from typing import Final
 
 from emulator.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from emulator.metadata.pmap import PMap
-from emulator.slices import RECORDS_PER_SLICE, Kept, Pace, Same, Slices
+from emulator.seam import RECORDS_PER_SLICE, Kept, Pace, Same, Slices
 
 PER_STEP: Final = 500
 """HMACs that one step computes."""

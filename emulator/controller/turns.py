@@ -1,6 +1,6 @@
 """Whose turn it is among the calls that may append records: one after the other.
 
-A call that decides or appends more than a slice goes on in later steps (``emulator/slices.py``).
+A call that decides or appends more than a slice goes on in later steps (``emulator/seam.py``).
 What may append waits for it, in order of arrival: no record may come between the image that it was
 decided on and its own records. What only reads, and a heartbeat that appends nothing, passes.
 
@@ -17,8 +17,7 @@ from typing import Final
 
 from emulator.controller.answers import Answers
 from emulator.controller.context import Call
-from emulator.net.reply import Ticket
-from emulator.slices import Slices
+from emulator.seam import Slices, Ticket
 
 CALLS_PER_STEP: Final = 32
 """Calls that waited for a long one and are taken in one step after it; most take 0.1 ms each."""

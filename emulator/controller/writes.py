@@ -20,8 +20,7 @@ from emulator.controller.result import Contact, Record, Result
 from emulator.controller.surroundings import Surroundings
 from emulator.controller.turns import Turns
 from emulator.controller.urgency import urgency_of
-from emulator.net.reply import Ticket
-from emulator.slices import RECORD_COST, RECORDS_PER_SLICE, Slices, whole
+from emulator.seam import RECORD_COST, RECORDS_PER_SLICE, Slices, Ticket, whole
 from wire import messages as m
 from wire.errors import ErrorCode
 

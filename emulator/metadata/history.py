@@ -20,7 +20,7 @@ from emulator.metadata.errors import ReplayError
 from emulator.metadata.idle import ChangeCount, IdleOffsets
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import Replayer
-from emulator.slices import RECORDS_PER_SLICE, Slices, whole
+from emulator.seam import RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 
 

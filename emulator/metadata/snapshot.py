@@ -24,7 +24,7 @@ from emulator.metadata.metadata_version import (
 from emulator.metadata.producer_ids import ProducerIds
 from emulator.metadata.replay import Replayer
 from emulator.metadata.topics import MIGRATING, RECOVERED, Partition, Topic
-from emulator.slices import RECORDS_PER_SLICE, Slices, whole
+from emulator.seam import RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 
 

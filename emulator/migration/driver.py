@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from emulator.deadlines import earliest
 from emulator.metadata.delta import Delta
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority, authority
@@ -44,7 +43,7 @@ from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
 from emulator.migration.telling.teller import PropagationGate
 from emulator.migration.zk import Zk
-from emulator.seam import Effect, Event, Log, Row
+from emulator.seam import Effect, Event, Log, Row, earliest
 from emulator.trace.rows import RangeRow, Stage
 from emulator.znodes.entities import entities
 from emulator.znodes.passwords import Passwords

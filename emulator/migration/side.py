@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from emulator.deadlines import earliest
 from emulator.metadata.delta import Delta
 from emulator.metadata.finalisation_mark import FinalisationMark
 from emulator.metadata.image import Image
@@ -18,7 +17,7 @@ from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.leaving import LastLook
 from emulator.migration.states import State
-from emulator.seam import Closed, Connected, Effect, Log, Received
+from emulator.seam import Closed, Connected, Effect, Log, Received, earliest
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
 

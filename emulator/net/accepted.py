@@ -19,9 +19,18 @@ from emulator.net.inbound import Inbound, too_much
 from emulator.net.logins import FailedLogin, Logins
 from emulator.net.population import Population
 from emulator.net.principal import PeerPrincipal
-from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded
-from emulator.seam import Accepted, Close, Effect, Log, Send
-from emulator.slices import REQUEST_COST, SLICE_COST, Budget
+from emulator.net.reply import API_VERSIONS, Request, encoded
+from emulator.seam import (
+    REQUEST_COST,
+    SLICE_COST,
+    Accepted,
+    Budget,
+    Close,
+    Effect,
+    Log,
+    Send,
+    Ticket,
+)
 from wire.errors import DecodeError
 from wire.frame import SLICED_BYTES, FrameReader, framed, split_request
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from emulator.net.control import broker_epoch_at
 from emulator.net.reply import API_VERSIONS
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import DecodeError
 from wire.frame import SLICED_BYTES, RequestHeader, decode_body, decoding_body, split_request

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from emulator.slices import Pace, Slices, whole
+from emulator.seam import Pace, Slices, whole
 from wire.errors import ErrorCode
 
 ENTRIES_PER_SLICE: Final = 2_000

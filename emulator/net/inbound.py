@@ -8,8 +8,7 @@ from typing import Final
 
 from emulator.net.authentication import Authentication, LoginSession
 from emulator.net.principal import NOBODY, PeerPrincipal
-from emulator.net.reply import Ticket
-from emulator.slices import Slices
+from emulator.seam import Slices, Ticket
 from wire.errors import DecodeError
 from wire.frame import SLICED_BYTES, FrameReader
 

@@ -19,10 +19,9 @@ from typing import Final
 
 from emulator.config.sasl import SaslSettings
 from emulator.net.authentication import SASL_HANDSHAKE, Authentication, LoginSession
-from emulator.net.reply import Ticket
 from emulator.net.scram import CredentialStore, UsedCredential
 from emulator.net.sessions import Sessions
-from emulator.seam import Log
+from emulator.seam import Log, Ticket
 
 LOGIN_MS: Final = 30_000
 HALF_OPEN_MAX: Final = 4_096

@@ -8,7 +8,7 @@ import msgspec
 
 from emulator.net.error_codes import ENTRIES_PER_SLICE, finding
 from emulator.net.principal import NOBODY, PeerPrincipal
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices, Ticket
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader, encode_response, encoding_response
@@ -17,24 +17,6 @@ from wire.schema import spec
 _DESCRIBE_QUORUM = spec(m.DescribeQuorumRequest).key
 
 API_VERSIONS: Final = 18
-
-
-class Ticket(msgspec.Struct, eq=False, gc=False):
-    """One request's place in its connection's queue of answers.
-
-    A request inside an Envelope has no own ticket: the Envelope is answered, once.
-    """
-
-    conn: int
-    request_id: int
-    header: RequestHeader
-    received_ns: int
-    offsets: tuple[int, int] | None = None
-    """First and last record the request appended."""
-    payload: bytes | None = None
-    """The framed answer, once there is one."""
-    bytes: int = 0
-    """Of the request."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -49,13 +31,6 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     peer_address: bytes
     frame: bytes = b""
     principal: PeerPrincipal = NOBODY
-
-
-class Reply(msgspec.Struct, frozen=True, gc=False):
-    """``message`` answers the request that carried ``ticket``; it is not encoded yet."""
-
-    ticket: Ticket
-    message: object
 
 
 def encoded(header: RequestHeader, message: object, api_versions_max: int) -> bytes:

@@ -24,7 +24,7 @@ from emulator.controller.supported import supported_features
 from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
 from emulator.net.faults.script import FaultScript
-from emulator.net.reply import Reply, Request
+from emulator.net.reply import Request
 from emulator.node.assembly import accepted_connections, controller_config, raft_config
 from emulator.node.known_users import KnownUsers
 from emulator.node.migrating import migration_of
@@ -48,6 +48,7 @@ from emulator.seam import (
     FileWritten,
     Halt,
     Received,
+    Reply,
     Row,
     Synced,
 )

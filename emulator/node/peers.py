@@ -10,14 +10,13 @@ from collections.abc import Callable
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.controller.machine import Controller
 from emulator.controller.supported import process_name
-from emulator.deadlines import earliest
 from emulator.net.voters import VoterChannels
 from emulator.node.clones import ClonedVoters
 from emulator.node.inquiry import INQUIRIES, VoterInquiry
 from emulator.node.registering import SelfRegistration
 from emulator.raft.asking import Ask
 from emulator.raft.machine import Raft
-from emulator.seam import Closed, Connected, Effect, Received
+from emulator.seam import Closed, Connected, Effect, Received, earliest
 from wire import messages as m
 
 

@@ -22,7 +22,7 @@ from emulator.raft.errors import RecoveryError
 from emulator.raft.format import MetaProperties, parse_meta_properties
 from emulator.raft.machine import Raft
 from emulator.raft.quorum_state import voters_in
-from emulator.slices import RECORDS_PER_SLICE, Slices, whole
+from emulator.seam import RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 from wire.errors import DecodeError
 from wire.record_serde import decode_record

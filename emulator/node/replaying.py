@@ -13,7 +13,7 @@ from emulator.metadata.history import History
 from emulator.node.recovery import Supported, replay_log, snapshot_image, unsupported
 from emulator.raft.errors import RecoveryError
 from emulator.raft.machine import Raft
-from emulator.slices import Slices, whole
+from emulator.seam import Slices, whole
 
 
 class LogReplay:

@@ -12,14 +12,13 @@ from collections.abc import Callable
 from typing import Final
 
 from emulator.controller.machine import Controller
-from emulator.deadlines import earliest
 from emulator.migration.side import MigrationSide, NoMigration
 from emulator.net.accepted import Connections
 from emulator.node.office import NodeOffice
 from emulator.node.peers import NoPeers, Peers
 from emulator.node.stopping import OrderlyStop
 from emulator.raft.machine import Raft
-from emulator.seam import Close, Effect
+from emulator.seam import Close, Effect, earliest
 
 _NEVER_MS: Final = 1 << 63
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.net.reply import Reply, Ticket
 from emulator.raft import describe_quorum, fetch_snapshot, voting
 from emulator.raft.fetch import Fetches
 from emulator.raft.member import Member
+from emulator.seam import Reply, Ticket
 from wire import messages as m
 
 _ONLY_ASK: Final = (m.DescribeQuorumRequest, m.FetchSnapshotRequest)

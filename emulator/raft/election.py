@@ -20,14 +20,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from emulator.config.quorum import QuorumTimes
-from emulator.deadlines import earliest
 from emulator.raft import asking
 from emulator.raft.asking import Ask, LogEnd
 from emulator.raft.config import RaftConfig
 from emulator.raft.progress import Progress
 from emulator.raft.quorum_state import NONE, QuorumState, VoterState
 from emulator.raft.voter_state import Held
-from emulator.seam import Log
+from emulator.seam import Log, earliest
 
 JUMP_MAX: Final = 2**16
 """A request may name an epoch so far above the own one: an election each second for 18 hours. A

@@ -27,12 +27,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from emulator.net.reply import Reply, Ticket
 from emulator.raft.config import PARK_MS_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import UNKNOWN, Replica
 from emulator.raft.waiting import Parked, WaitingFetches
+from emulator.seam import Reply, Ticket
 from wire import messages as m
 from wire.errors import ErrorCode
 

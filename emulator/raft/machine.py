@@ -15,8 +15,6 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from emulator.deadlines import earlier
-from emulator.net.reply import Reply, Ticket
 from emulator.raft import layout
 from emulator.raft.answering import Answering
 from emulator.raft.appending import LeaderAppender
@@ -36,8 +34,7 @@ from emulator.raft.snapshotting import Snapshotting
 from emulator.raft.verify import CheckedRecords, checked
 from emulator.raft.voter_state import Held
 from emulator.raft.ways_out import remedies
-from emulator.seam import Effect, Log, ReplaceFile
-from emulator.slices import Slices, whole
+from emulator.seam import Effect, Log, ReplaceFile, Reply, Slices, Ticket, earlier, whole
 from wire.batch import Batch, decode_batches
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from emulator.deadlines import earlier
 from emulator.raft import layout
 from emulator.raft.asking import Ask
 from emulator.raft.election import QuorumElection
@@ -17,7 +16,7 @@ from emulator.raft.follower import Following
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import UNKNOWN, Replica
 from emulator.raft.voter_state import Held, Holding, remembered
-from emulator.seam import Effect, ReplaceFile
+from emulator.seam import Effect, ReplaceFile, earlier
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -7,7 +7,6 @@ from enum import Enum
 
 from emulator.raft.asking import LogEnd
 from emulator.raft.config import RaftConfig
-from emulator.raft.digest import batch_digest
 from emulator.raft.layout import SnapshotId
 from emulator.raft.log import MetadataLog
 from emulator.raft.observers import Observers
@@ -15,6 +14,7 @@ from emulator.raft.quorum_state import NONE, QuorumState
 from emulator.raft.recovery_point import RecoveryPointFile
 from emulator.raft.snapshots import Snapshots
 from emulator.seam import Effect, ReplaceFile
+from wire.digest import batch_digest
 from wire.errors import ErrorCode
 
 UNKNOWN = -1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from emulator.raft.errors import AppendRefusedError
-from emulator.slices import RECORDS_PER_SLICE, Slices
+from emulator.seam import RECORDS_PER_SLICE, Slices
 from wire.batch import (
     batch_crc_holds,
     batch_header,

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.deadlines import earlier
-from emulator.net.reply import Ticket
 from emulator.raft.config import WOKEN_PER_STEP_MAX
+from emulator.seam import Ticket, earlier
 from wire import messages as m
 
 PAUSE_US_PER_OBSERVER: Final = 250

@@ -19,9 +19,9 @@ from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.replay import replay
 from emulator.metadata.topics import LOST, MIGRATING, UNASSIGNED, Partition, changed_partition
+from emulator.seam import whole
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java_tools import java
-from emulator.slices import whole
 from tests.unit.controller.world import broker, handle, level, topic, uuid
 from wire import messages as m
 from wire import records as r

@@ -18,7 +18,7 @@ from emulator.broker.registry import Asked, Served, serves
 from emulator.controller.api.alter_configs import refused
 from emulator.controller.result import ApiError
 from emulator.metadata.configs import BROKER
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 
 Resource = m.AlterConfigsRequest.AlterConfigsResource

@@ -11,7 +11,7 @@ from emulator.broker.registry import Asked, serves
 from emulator.controller.api import describe_acls as shared
 from emulator.controller.authorizer import not_authorized
 from emulator.metadata.acls import Operation
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -20,7 +20,7 @@ from emulator.controller.quota_index import QuotaIndex
 from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation
 from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity, EntityPart, Quotas
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

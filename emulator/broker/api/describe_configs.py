@@ -13,7 +13,7 @@ from emulator.broker.in_parts import Division, Pieces, runs
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.controller.api import describe_configs as shared
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.schema import replace
 

@@ -20,7 +20,7 @@ from emulator.controller.delegation_tokens import may_renew, token_hmac
 from emulator.controller.token_index import TokensByPrincipal
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

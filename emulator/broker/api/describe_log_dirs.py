@@ -15,7 +15,7 @@ from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.metadata.acls import Operation
-from emulator.slices import RECORDS_PER_SLICE, Pace, Slices
+from emulator.seam import RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

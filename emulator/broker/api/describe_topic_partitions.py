@@ -20,7 +20,7 @@ from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
 from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

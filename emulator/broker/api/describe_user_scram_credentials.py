@@ -20,7 +20,7 @@ from emulator.controller.result import shortened
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.scram import Mechanism
-from emulator.slices import RECORDS_PER_SLICE, Slices, listed
+from emulator.seam import RECORDS_PER_SLICE, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 

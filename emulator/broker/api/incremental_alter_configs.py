@@ -25,7 +25,7 @@ from emulator.controller.config_changes import BROKER_LOGGER, is_list, list_defa
 from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -18,7 +18,7 @@ from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -11,7 +11,7 @@ from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.metadata.acls import Operation
 from emulator.metadata.configs import CLIENT_METRICS
-from emulator.slices import Slices, listed
+from emulator.seam import Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 

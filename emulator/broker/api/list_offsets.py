@@ -21,7 +21,7 @@ from emulator.broker.cluster import KnownCluster, KnownPartition
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -26,7 +26,7 @@ from emulator.broker.shared_answers import KEPT_MAX
 from emulator.config.broker import BrokerConfig, InternalTopicSettings
 from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.slices import Kept, Pace, Same, Slices, listed
+from emulator.seam import Kept, Pace, Same, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.schema import ZERO_UUID, replace

@@ -36,7 +36,7 @@ from emulator.metadata.client_quotas import (
     record_of,
 )
 from emulator.metadata.image import Image
-from emulator.slices import ENTRIES_PER_SLICE, Pace, Slices, listed
+from emulator.seam import ENTRIES_PER_SLICE, Pace, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -17,7 +17,7 @@ from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.metadata.image import Image
-from emulator.slices import Slices, listed
+from emulator.seam import Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -27,7 +27,7 @@ from emulator.metadata.topics import (
     Topic,
     changed_partition,
 )
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

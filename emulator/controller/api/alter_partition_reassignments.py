@@ -28,7 +28,7 @@ from emulator.controller.topics import replica_list_error
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic, changed_partition
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -26,7 +26,7 @@ from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.scram import Credential, Mechanism, record_of
-from emulator.slices import Pace, Slices, listed
+from emulator.seam import Pace, Slices, listed
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

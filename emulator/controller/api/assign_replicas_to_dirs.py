@@ -20,7 +20,7 @@ from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.topics import Partition, changed_partition
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

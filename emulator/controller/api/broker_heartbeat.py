@@ -19,7 +19,7 @@ from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

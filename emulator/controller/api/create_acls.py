@@ -32,7 +32,7 @@ from emulator.metadata.acls import (
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.znodes import why_no_name
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -27,7 +27,7 @@ from emulator.controller.storable import Room
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken, record_of
 from emulator.metadata.image import Image
-from emulator.slices import Slices, listed
+from emulator.seam import Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.text import uuid_text

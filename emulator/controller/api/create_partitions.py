@@ -26,7 +26,7 @@ from emulator.controller.topics import NewPartitions
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic, first_gap
-from emulator.slices import ENTRIES_PER_SLICE, Slices, listed
+from emulator.seam import ENTRIES_PER_SLICE, Slices, listed
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -43,7 +43,7 @@ from emulator.controller.topics import (
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
-from emulator.slices import ENTRIES_PER_SLICE, Slices, listed
+from emulator.seam import ENTRIES_PER_SLICE, Slices, listed
 from wire import messages as m
 from wire import records as r
 from wire.constant import Constant

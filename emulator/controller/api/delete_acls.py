@@ -20,7 +20,7 @@ from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result, shortened
 from emulator.metadata.acls import Acl, Operation
 from emulator.metadata.image import Image
-from emulator.slices import ENTRIES_PER_SLICE, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -23,7 +23,7 @@ from emulator.controller.topics import TOPIC_DENIED
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
-from emulator.slices import ENTRIES_PER_SLICE, Pace, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -19,7 +19,7 @@ from emulator.controller.registry import handles
 from emulator.controller.result import Result
 from emulator.metadata.acls import Operation, Resource
 from emulator.metadata.image import Image
-from emulator.slices import Pace, Slices
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

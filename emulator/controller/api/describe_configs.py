@@ -42,7 +42,7 @@ from emulator.controller.topics import TOPIC_DENIED, name_error
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

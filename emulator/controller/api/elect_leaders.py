@@ -31,7 +31,7 @@ from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import NO_LEADER, Topic
-from emulator.slices import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Pace, Slices
+from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -17,7 +17,7 @@ from emulator.controller.registry import handles
 from emulator.controller.result import Result
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

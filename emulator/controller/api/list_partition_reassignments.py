@@ -19,7 +19,7 @@ from emulator.controller.result import Result
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
-from emulator.slices import RECORDS_PER_SLICE, Pace, Slices
+from emulator.seam import RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 

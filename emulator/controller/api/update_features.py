@@ -31,7 +31,7 @@ from emulator.metadata.metadata_version import (
     MetadataVersion,
 )
 from emulator.metadata.migration_state import MigrationState
-from emulator.slices import ENTRIES_PER_SLICE, Kept, Same, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Kept, Same, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -23,10 +23,10 @@ from typing import Final
 import msgspec
 
 from emulator.migration.position import Counters, Position, Term
-from emulator.raft.digest import DIGEST_CHARS
 from emulator.znodes import controller, migration, own
 from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import Check, Create, Multi, SetData, Stat, ZkOp
+from wire.digest import DIGEST_CHARS
 
 ABSENT: Final = None
 """In place of a znode version: the znode does not exist and the next multi creates it."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emulator.deadlines import earliest
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -36,7 +35,7 @@ from emulator.migration.position import Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round
 from emulator.migration.zk import Zk
-from emulator.seam import Effect, Log, Row
+from emulator.seam import Effect, Log, Row, earliest
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.entity import Entities
 from emulator.zookeeper.ops import ZkOutcome

@@ -34,7 +34,6 @@ import msgspec
 
 from emulator.config.listeners import HostPort
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
-from emulator.deadlines import earliest
 from emulator.migration.telling import merging
 from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.merging import Later
@@ -58,7 +57,7 @@ from emulator.net.control import (
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
 from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
-from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send
+from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, earliest
 from wire import messages as m
 
 RECONNECT_MS: Final = 100

@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from emulator.config.sasl import SaslSettings
-from emulator.deadlines import earliest
 from emulator.net.accepted import TAKEN_MAX, WHY_MAX, Connections
 from emulator.net.faults.script import FaultScript, Refuse, StruckRequest
 from emulator.net.logins import Logins
 from emulator.net.population import Population
-from emulator.net.reply import API_VERSIONS, Request, Ticket
+from emulator.net.reply import API_VERSIONS, Request
 from emulator.net.scram import CredentialStore
-from emulator.seam import Close, Effect, Log
+from emulator.seam import Close, Effect, Log, Ticket, earliest
 
 Taken = tuple[list[Request], list[Effect]]
 

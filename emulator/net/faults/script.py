@@ -17,7 +17,7 @@ from emulator.net.error_codes import says
 from emulator.net.faults.entities import Aim, Divided, divide
 from emulator.net.faults.fault import EVERY_TOPIC, FAULTS_MAX, TEXT_MAX, Fault, ScriptError
 from emulator.net.reply import Request, encoded, sealing
-from emulator.slices import whole
+from emulator.seam import whole
 from wire import messages as m
 from wire.errors import DecodeError, ErrorCode
 from wire.frame import (

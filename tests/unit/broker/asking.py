@@ -10,7 +10,7 @@ from emulator.broker.cluster import ImageCluster
 from emulator.broker.registry import Answer, Asked, PassOn, served
 from emulator.config.broker import load_broker
 from emulator.metadata.image import Image
-from emulator.slices import whole
+from emulator.seam import whole
 from tests.unit.controller.world import header
 from wire.codec import decode, encode
 from wire.releases import broker_ranges

@@ -17,7 +17,7 @@ from emulator.broker.registry import entries_max
 from emulator.controller import acl_index
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.metadata.pmap import PMap
-from emulator.slices import RECORDS_PER_SLICE
+from emulator.seam import RECORDS_PER_SLICE
 from tests.unit.cost.cluster import Cost, OurBroker
 from wire import messages as m
 from wire.frame import RequestHeader, decode_response, encode_request

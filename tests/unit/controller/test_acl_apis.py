@@ -14,7 +14,7 @@ from emulator.controller.acl_index import AclIndex
 from emulator.controller.authorizer import StandardAuthorizer, guards
 from emulator.metadata.acls import Acl
 from emulator.metadata.pmap import PMap
-from emulator.slices import whole
+from emulator.seam import whole
 from emulator.znodes.acls import AccessControlEntries
 from emulator.zookeeper.jute import FRAME_BYTES_MAX
 from tests.kit.laws import examples

@@ -16,7 +16,7 @@ from emulator.controller.batches import (
     too_large,
 )
 from emulator.metadata.metadata_version import MetadataVersion
-from emulator.slices import whole
+from emulator.seam import whole
 from tests.unit.controller.world import level, partition, uuid
 from wire import records as r
 from wire.batch import Batch, encode_batch

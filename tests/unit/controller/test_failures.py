@@ -13,8 +13,8 @@ from emulator.controller.client_metrics import MATCH, error
 from emulator.controller.index import TipIndex
 from emulator.controller.journal import DivergedError
 from emulator.controller.result import TEXT_MAX, ApiError, Result, shortened
-from emulator.net.reply import Reply
 from emulator.raft.errors import AppendRefusedError
+from emulator.seam import Reply
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.test_index import contents
 from tests.unit.controller.world import World, call, create, header

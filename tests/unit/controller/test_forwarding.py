@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.controller.forwarding import decode_principal
 from emulator.net.error_codes import says
-from emulator.net.reply import Reply
+from emulator.seam import Reply
 from tests.unit.controller.envelopes import GOLDEN, enveloped, world_with_broker
 from tests.unit.controller.world import World, create, header
 from wire import messages as m

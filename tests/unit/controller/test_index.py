@@ -15,7 +15,7 @@ from emulator.controller.index_change import IndexChange, index_change
 from emulator.controller.partition_set import BLOCK, PartitionSet
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
-from emulator.slices import whole
+from emulator.seam import whole
 from tests.unit.controller.world import image_of, partition, topic, uuid
 from wire import records as r
 

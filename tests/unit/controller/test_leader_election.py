@@ -11,7 +11,7 @@ from emulator.controller.index import TipIndex
 from emulator.controller.leader_election import Election, PartitionChange
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.metadata.topics import Partition
-from emulator.slices import whole
+from emulator.seam import whole
 from tests.unit.controller.world import broker, config, image_of, partition, topic, uuid
 from wire import records as r
 

@@ -19,7 +19,7 @@ from emulator.controller.result import Result
 from emulator.controller.topics import NewPartitions
 from emulator.controller.turns import CALLS_PER_STEP
 from emulator.metadata.topic_changes import TopicChanges
-from emulator.slices import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
+from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.test_index import contents
 from tests.unit.controller.world import World, acls, call, create, every_acl, header

@@ -10,7 +10,7 @@ import pytest
 from emulator.controller import ordered
 from emulator.controller.ordered import Ordered, Place
 from emulator.metadata.pmap import PMap
-from emulator.slices import whole
+from emulator.seam import whole
 
 
 def places(key: int, value: int) -> Iterator[Place]:

@@ -10,7 +10,7 @@ import pytest
 from emulator.controller.api import delete_acls
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.registry import handlers
-from emulator.slices import Pace
+from emulator.seam import Pace
 from tests.unit.controller.world import broker, context, header, image_of
 from wire import messages as m
 

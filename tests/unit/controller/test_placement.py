@@ -18,7 +18,7 @@ from emulator.controller.placement import (
     usable_brokers,
 )
 from emulator.controller.placement import place as placed_in_slices
-from emulator.slices import whole
+from emulator.seam import whole
 from tests.unit.controller.world import broker, context, image_of
 from wire import messages as m
 

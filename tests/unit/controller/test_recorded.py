@@ -25,7 +25,7 @@ from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE
 from emulator.metadata.configs import BROKER
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.slices import whole
+from emulator.seam import whole
 from tests.unit.controller.recorded import Batch, Exchange, batches, exchanges, image_at
 from tests.unit.controller.world import config
 from wire import messages as m

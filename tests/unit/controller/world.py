@@ -20,7 +20,7 @@ from emulator.controller.token_index import TokenIndex
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import replay
-from emulator.slices import Slices
+from emulator.seam import Slices
 from wire import messages as m
 from wire import records as r
 from wire.frame import RequestHeader

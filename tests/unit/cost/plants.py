@@ -17,7 +17,7 @@ from emulator.controller.moving import MovingTopics
 from emulator.controller.result import Texts
 from emulator.controller.token_index import TokenIndex
 from emulator.metadata.image import Image
-from emulator.slices import Kept
+from emulator.seam import Kept
 
 Breaks = Callable[[pytest.MonkeyPatch], None]
 

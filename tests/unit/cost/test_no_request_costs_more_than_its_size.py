@@ -36,7 +36,7 @@ from emulator.broker import token_requests
 from emulator.broker.registry import entries_max, offered
 from emulator.controller import delegation_tokens
 from emulator.controller.registry import ENTRIES_MAX, advertised
-from emulator.slices import whole
+from emulator.seam import whole
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.cost.cluster import ME, Cost, CountedServer, OurBroker, OurController, cpu_of
 from tests.unit.cost.contents import MANY, NEW, STYLES, Filler, special

@@ -11,8 +11,8 @@ from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
-from emulator.raft.digest import batch_digest
 from wire import records as r
+from wire.digest import batch_digest
 
 
 class Journal:

@@ -12,8 +12,7 @@ from emulator.controller.index import TipIndex
 from emulator.metadata.topics import NO_LEADER, Partition
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
-from emulator.seam import Effect
-from emulator.slices import whole
+from emulator.seam import Effect, whole
 from emulator.zookeeper.ops import Create, Multi, SetData
 from tests.unit.controller.world import config, handle
 from tests.unit.migration.stories import STATE, A, B, waiting, waiting_world

@@ -14,12 +14,12 @@ from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, Acknowledged
 from emulator.migration.dual_write.unit import PLAN_OPS_PER_STEP, Unit
 from emulator.migration.plan import Group
 from emulator.migration.position import Counters, Position, Term
-from emulator.raft.digest import DIGEST_CHARS
 from emulator.seam import Effect
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import Create, Multi, ZkOp, ZkRequest
 from tests.unit.zookeeper.world import World
 from wire import records as r
+from wire.digest import DIGEST_CHARS
 
 PARENT = "/t"
 SIXTY = bytes(60)

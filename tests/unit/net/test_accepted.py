@@ -9,8 +9,8 @@ import pytest
 
 from emulator.net.accepted import TAKEN_MAX, UNANSWERED_MAX, Connections
 from emulator.net.inbound import QUEUED_MAX
-from emulator.net.reply import Request, Ticket
-from emulator.seam import Accepted, Close, Effect, Log, Send
+from emulator.net.reply import Request
+from emulator.seam import Accepted, Close, Effect, Log, Send, Ticket
 from wire import messages as m
 from wire.frame import RequestHeader, decode_response, encode_request, encode_response, framed
 

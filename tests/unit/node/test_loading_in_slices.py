@@ -6,8 +6,7 @@ from emulator.node.machine import Node
 from emulator.node.office import NodeOffice, Office
 from emulator.raft.errors import RecoveryError
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
-from emulator.seam import Halt
-from emulator.slices import RECORDS_PER_SLICE, Slices
+from emulator.seam import RECORDS_PER_SLICE, Halt, Slices
 from tests.unit.node.test_end_of_a_term import fetch
 from tests.unit.node.test_quorum import IDS, Quorum
 from wire import records as r

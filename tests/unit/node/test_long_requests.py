@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from emulator.controller import batches, writes
 from emulator.metadata import history
 from emulator.raft import verify
-from emulator.seam import Accepted, AppendFile, Closed, Effect, Event, Halt, Received, Send
-from emulator.slices import RECORDS_PER_SLICE
+from emulator.seam import (
+    RECORDS_PER_SLICE,
+    Accepted,
+    AppendFile,
+    Closed,
+    Effect,
+    Event,
+    Halt,
+    Received,
+    Send,
+)
 from tests.unit.controller.world import acls, create, every_acl
 from tests.unit.node.test_no_request_ends_the_node import Peers, header
 from wire import messages as m

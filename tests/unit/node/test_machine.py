@@ -10,7 +10,6 @@ import pytest
 
 from emulator.config import load as config
 from emulator.migration.states import State
-from emulator.net.reply import Ticket
 from emulator.node import introspection
 from emulator.node.machine import Node
 from emulator.node.readiness import not_ready_because
@@ -35,6 +34,7 @@ from emulator.seam import (
     Send,
     Synced,
     SyncFile,
+    Ticket,
     WriteFile,
 )
 from emulator.simulation.product_size import product_bytes

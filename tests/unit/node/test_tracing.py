@@ -10,10 +10,9 @@ from emulator.controller.failures import api_name
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.net.error_codes import finding, first_error
-from emulator.net.reply import Ticket
 from emulator.node import tracing
 from emulator.node.tracing import Causes, block_row
-from emulator.slices import Pace
+from emulator.seam import Pace, Ticket
 from emulator.trace.rows import BlockCause, BlockEnd, RequestRow
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request

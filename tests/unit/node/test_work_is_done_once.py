@@ -17,8 +17,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.net import accepted
 from emulator.node import tracing
-from emulator.seam import Accepted, Event, Received, Send, Synced, SyncFile
-from emulator.slices import RECORDS_PER_SLICE
+from emulator.seam import RECORDS_PER_SLICE, Accepted, Event, Received, Send, Synced, SyncFile
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.world import create
 from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, IDENTITY, Peers, header
