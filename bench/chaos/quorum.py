@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bench.chaos.stage import Stage
 from bench.demo.controllers import IDS
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.servers.ports import HOST
 from wire import messages as m
 

@@ -28,7 +28,7 @@ from bench.chaos.stage import CLUSTER, Controller, Options, Stage, restart
 from bench.demo.controllers import IDS
 from bench.load.connection import Connection, address_of
 from bench.micro import table
-from emulator.commands.admin_client import Connection as Blocking
+from emulator.io.kafka_client import Connection as Blocking
 from emulator.servers.bridge import Bridge
 from emulator.servers.fleet import Fleet
 from emulator.servers.machine import Meter, Shared, Sharing, wait_quiet

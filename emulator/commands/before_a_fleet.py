@@ -240,9 +240,9 @@ def cluster_of(controllers: str) -> str:
     Raises:
         typer.Exit: none answers, or the answer has no id.
     """
-    from emulator.commands.admin_client import TooOldError
     from emulator.config.listeners import host_port
     from emulator.config.reading import name_list
+    from emulator.io.kafka_client import TooOldError
 
     try:
         for one in name_list(controllers) or ("",):
@@ -260,8 +260,8 @@ def cluster_of(controllers: str) -> str:
 
 
 def _cluster_of(controller: str) -> str:
-    from emulator.commands.admin_client import Connection
     from emulator.config.listeners import host_port
+    from emulator.io.kafka_client import Connection
     from wire import messages as m
 
     one = host_port(controller)

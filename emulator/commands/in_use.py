@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from emulator.commands.exits import ExitCode
 
 if TYPE_CHECKING:
-    from emulator.io.disk import FolderLockedError
+    pass
 
 
 def run(node: Callable[[], int]) -> int:
@@ -23,15 +23,7 @@ def run(node: Callable[[], int]) -> int:
     try:
         return node()
     except FolderLockedError as error:
+        from emulator.io.folder_holder import sentence_of
+
         sys.stderr.write(f"kraft-bridge: {sentence_of(error)}\n")
         return ExitCode.FOUND
-
-
-def sentence_of(error: FolderLockedError) -> str:
-    """One sentence."""
-    from emulator.commands.rollback.processes import in_use
-
-    return (
-        f"{in_use(error.folder)}: a node with this folder may run already; end that process first, "
-        "or name another folder in log.dirs"
-    )

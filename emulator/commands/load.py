@@ -121,8 +121,8 @@ def _played(
 def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
     """Run the load in this process."""
     from bench.load.session import UnreachableError, play
-    from emulator.commands.admin_client import BROKER_S, no_broker_at
     from emulator.config.listeners import host_port
+    from emulator.io.kafka_client import BROKER_S, no_broker_at
     from emulator.io.trace_file import TraceUnavailableError
 
     brokers = [host_port(one.strip()) for one in plan.bootstrap.split(",")]

@@ -17,6 +17,9 @@ from emulator.config.listeners import HostPort, host_port
 from emulator.config.reading import PropertyReader, name_list
 from emulator.config.tls import SSL, TlsSettings, zookeeper_tls
 
+TLS = "zookeeper"
+"""Name of the TLS settings that the shell uses for these connections."""
+
 ZOOKEEPER_PORT: Final = 2181
 JAAS: Final = "kraftbridge.zookeeper.jaas.config"
 """The text of a JAAS file; the command line also takes its path and reads it."""

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from emulator.config.extras import install
 from emulator.config.tls import Store, TlsSettings
+from emulator.config.zookeeper import TLS
 from emulator.net.distinguished_name import der_values
-from emulator.zookeeper.client import TLS
 
 _VERSIONS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from emulator.commands.format import FormatError, format_broker
 from emulator.config.broker import load_broker
 from emulator.config.java_text import INT_MAX
 from emulator.config.load import ConfigError
 from emulator.io.broker_process import BrokerFolders, BrokerProcess
 from emulator.io.clock import Clock
+from emulator.io.formatting import FormatError, format_broker
 from emulator.net.faults.script import FaultScript
 from emulator.seam import Log
 from emulator.testing.controller import CONTROLLER_ID, CONTROLLER_LISTENER

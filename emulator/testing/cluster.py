@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
-from emulator.commands.admin_client import Connection
 from emulator.io.broker_process import BrokerProcess
+from emulator.io.kafka_client import Connection
 from emulator.io.process import NodeProcess
 from emulator.net.faults.fault import Fault
 from emulator.testing.broker import start_broker

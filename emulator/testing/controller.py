@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from emulator.commands.format import FormatError, format_folder
 from emulator.config.java_text import INT_MAX
 from emulator.config.load import ConfigError, load
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
+from emulator.io.formatting import FormatError, format_folder
 from emulator.io.process import NodeProcess
 from emulator.net.faults.script import FaultScript
 from emulator.seam import Log

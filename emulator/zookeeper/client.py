@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 
-from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
+from emulator.config.zookeeper import OPEN, TLS, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
 from emulator.zookeeper import acl, jute
 from emulator.zookeeper.channel import Channel
@@ -48,8 +48,6 @@ from emulator.zookeeper.states import Phase, Step, ZkState
 
 SERVED_MS = 1_000
 """A connection that lasted this long does not count as a failed attempt."""
-TLS = "zookeeper"
-"""Name of the TLS settings that the shell uses for these connections."""
 _SEEN_AS = {
     Phase.READY: ZkState.CONNECTED,
     Phase.CLOSING: ZkState.CLOSING,

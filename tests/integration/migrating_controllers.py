@@ -16,7 +16,7 @@ from typing import Any
 from bench.chaos.quorum import Leader, described
 from bench.judge import stores as judge
 from bench.judge.transactions import Transaction, read
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.servers.bridge import Bridge
 from emulator.servers.fault_proxy import FaultProxy
 from emulator.servers.kafka import KraftController

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench.chaos.quorum import described
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.raft.layout import TOPIC
 from emulator.raft.recovery import scan
 from emulator.servers.bridge import Bridge

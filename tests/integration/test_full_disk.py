@@ -22,7 +22,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.raft.snapshots import values_of
 from emulator.servers.ports import HOST, free_port
 from emulator.servers.process import ServerProcess

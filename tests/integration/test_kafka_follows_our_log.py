@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.servers.kafka import CONTROLLER_ID, KafkaBroker, KraftController
 from emulator.servers.ports import HOST, free_port

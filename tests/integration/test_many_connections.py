@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.servers.ports import HOST
 from tests.integration.test_full_disk import Controller, started
 from wire import messages as m

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.servers.kafka import KraftController
 from emulator.servers.waiting import wait_for
 from tests.unit.controller.world import CLUSTER, World, registration, uuid

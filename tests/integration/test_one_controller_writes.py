@@ -21,7 +21,7 @@ from bench.judge.transactions import (
     claims,
     two_writers,
 )
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.servers.bridge import Bridge
 from emulator.servers.ports import HOST
 from emulator.servers.waiting import wait_for

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.net import scram
 from emulator.net.login import Login, LoginError
 from emulator.servers.ports import HOST, free_ports

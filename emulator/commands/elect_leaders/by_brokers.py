@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from emulator.commands.admin_client import TooOldError, ask_controller
 from emulator.commands.asking import plain
 from emulator.commands.input_file import whole
 from emulator.controller.topics import name_error
+from emulator.io.kafka_client import TooOldError, ask_controller
 from emulator.net.login import Login, LoginError
 from wire import messages as m
 from wire.errors import ErrorCode

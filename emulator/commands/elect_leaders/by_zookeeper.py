@@ -20,9 +20,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from emulator.commands.admin_client import UnreachableError
 from emulator.commands.elect_leaders.by_brokers import ElectionError, Outcome, TopicPartition
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, check_reachable
+from emulator.io.kafka_client import UnreachableError
 from emulator.znodes import controller as controller_znode
 from emulator.znodes import znode_json
 from emulator.znodes.admin import PREFERRED_REPLICA_ELECTION as ELECTION

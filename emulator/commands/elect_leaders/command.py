@@ -11,7 +11,6 @@ from typing import Annotated, Final
 
 import typer
 
-from emulator.commands.admin_client import BROKER_S, UnreachableError, no_broker_at
 from emulator.commands.configuration import text_of
 from emulator.commands.elect_leaders import by_brokers as work
 from emulator.commands.elect_leaders.by_zookeeper import ConnectStringError, elect_by_zookeeper
@@ -19,6 +18,7 @@ from emulator.commands.exits import ExitCode
 from emulator.config import properties
 from emulator.config.listeners import host_port
 from emulator.io.failures import sentence
+from emulator.io.kafka_client import BROKER_S, UnreachableError, no_broker_at
 from emulator.io.printable import printable_lines
 from emulator.net.login import Login, login_of
 

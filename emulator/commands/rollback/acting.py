@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from emulator.commands.asking import plain
-from emulator.commands.rollback import log_ends, processes
+from emulator.commands.rollback import log_ends
 from emulator.commands.rollback.looking import (
     UNREADABLE,
     Looker,
@@ -20,6 +20,7 @@ from emulator.commands.rollback.looking import (
 from emulator.commands.rollback.znodes import RollbackZnodes
 from emulator.commands.status import OtherReleaseError
 from emulator.commands.zk.client import Connector
+from emulator.io import folder_holder
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
 from emulator.operations.preflight.node_file import Properties
@@ -163,7 +164,7 @@ class LiveRollback:
             last = max(last, self._await_end(one, until))
         if len(others) == len(running):
             return last
-        ending = processes.Ending(
+        ending = folder_holder.Ending(
             (one.pid, Path(one.folder)) for one in running if one.pid is not None
         )
         try:
@@ -197,7 +198,7 @@ class LiveRollback:
             pids = ", ".join(map(str, refused))
             self.report(f"stop the processes {pids} now, by SIGTERM: this user may not")
 
-    def _taken_over(self, ending: processes.Ending, taken: Sequence[int]) -> None:
+    def _taken_over(self, ending: folder_holder.Ending, taken: Sequence[int]) -> None:
         pids = ", ".join(map(str, taken))
         self.report(
             f"the other rollback ended without stopping the processes {pids}: stopping them"

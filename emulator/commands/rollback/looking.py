@@ -13,12 +13,13 @@ import msgspec
 from emulator.commands import folders
 from emulator.commands.configuration import text_of
 from emulator.commands.preflight import inputs
-from emulator.commands.rollback import log_ends, processes
+from emulator.commands.rollback import log_ends
 from emulator.commands.rollback.addresses import ask, elsewhere, is_here
 from emulator.commands.status import SCHEMAS, OtherReleaseError, misread, status_of
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
 from emulator.config.listeners import HostPort
 from emulator.config.properties import parse
+from emulator.io import folder_holder
 from emulator.io.failures import sentence
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -38,7 +39,7 @@ METRICS_PORT: Final = "kraftbridge.metrics.port"
 _SILENT: Final = frozenset({Reached.NONE, Reached.NO_ADDRESS})
 UNREADABLE: Final = (zk_dump.UnreadableError, inputs.PreflightError)
 """What a look raises."""
-NOT_HERE: Final = processes.FolderHolder(None, None)
+NOT_HERE: Final = folder_holder.FolderHolder(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ class Looker:
         status, unread = (None, "") if file is None else _status(file, address)
         folder = self.paths.get(node_id)
         named = folder is None or str(folder) in self._named
-        held, pid = NOT_HERE if folder is None else processes.holder(folder)
+        held, pid = NOT_HERE if folder is None else folder_holder.holder(folder)
         if held:
             self._held.add(node_id)
         answer, why = ask(address)
@@ -353,7 +354,7 @@ def alive(one: ControllerSeen) -> tuple[bool | None, str]:
 
     The address of one whose folder is seen to be held is not asked.
     """
-    held = processes.holder(Path(one.folder)).held if one.folder else None
+    held = folder_holder.holder(Path(one.folder)).held if one.folder else None
     if held:
         return True, f"{one.folder} is locked"
     answer, why = ask(one.address)

@@ -15,12 +15,12 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.handlers.utils import create_tcp_connection
 
 from emulator.commands.configuration import text_of
-from emulator.commands.reach import why_unreachable
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.tls import TlsSettings
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.io.jaas_file import inlined
+from emulator.io.reach import why_unreachable
 from emulator.io.tls import context, explain
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import NodeData, ReadFailed, Stat

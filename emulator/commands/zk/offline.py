@@ -20,8 +20,6 @@ from emulator.commands.common import fail
 from emulator.commands.configuration import text_of
 from emulator.commands.exits import ExitCode
 from emulator.commands.folders import FolderUnreadableError, committed_image, open_log
-from emulator.commands.reach import why_unreachable
-from emulator.commands.rollback.processes import holder, in_use
 from emulator.commands.zk import compare
 from emulator.commands.zk.shown import ReconcileOutcome, print_outcome
 from emulator.config import properties
@@ -32,7 +30,9 @@ from emulator.config.zookeeper import ZooKeeperSecurity, connect_string
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.failures import sentence
+from emulator.io.folder_holder import holder, in_use
 from emulator.io.logging import logger
+from emulator.io.reach import why_unreachable
 from emulator.io.run import Shell
 from emulator.io.tls import TlsError, profiles
 from emulator.metadata.image import Image

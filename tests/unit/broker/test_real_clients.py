@@ -18,11 +18,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.admin import NewPartitions as Partitions
 
-from emulator.commands.format import format_broker
 from emulator.config.broker import load_broker
 from emulator.config.java_text import INT_MAX
 from emulator.io.broker_process import BrokerFolders, BrokerProcess
 from emulator.io.clock import Clock
+from emulator.io.formatting import format_broker
 from emulator.servers.waiting import PATIENCE_S
 from emulator.testing import Cluster
 from emulator.testing.node_thread import NodeThread

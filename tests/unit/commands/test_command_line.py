@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from emulator import cli
-from emulator.commands import boundary, reach
+from emulator.commands import boundary
 from emulator.commands.elect_leaders import command as elect
 from emulator.commands.exits import EXAMPLES, MEANINGS, ExitCode
 from emulator.config.listeners import HostPort
+from emulator.io import reach
 from emulator.raft import layout
 from tests.unit.commands.running import CLUSTER, run
 from wire import records as r

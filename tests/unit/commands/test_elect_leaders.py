@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli import app
-from emulator.commands import admin_client
 from emulator.commands.elect_leaders import by_brokers as work
 from emulator.commands.elect_leaders import command
 from emulator.commands.elect_leaders.by_brokers import read_partitions
+from emulator.io import kafka_client
 from wire import messages as m
 from wire.frame import decode_request, encode_response, framed
 
@@ -416,7 +416,7 @@ def test_what_is_no_broker_is_told_at_once_by_both_verbs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was asked again and again for as long as ``--timeout``."""
-    for module in (admin_client, command):
+    for module in (kafka_client, command):
         monkeypatch.setattr(module, "BROKER_S", 0.6)
     calls: list[object] = []
     monkeypatch.setattr(work, "ask_controller", calls.append)

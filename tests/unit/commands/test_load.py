@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from bench.load import connection, session
 from bench.load.admin import AdminLoad
 from emulator.cli import app
-from emulator.commands import admin_client
 from emulator.commands.json_forms import FORMS
+from emulator.io import kafka_client
 from emulator.testing import Cluster
 from tests.kit.json_form import problems
 
@@ -135,7 +135,7 @@ def test_a_controller_is_no_broker(ours):
 
 
 def test_a_port_that_never_answers_ends_soon_and_is_asked_about(monkeypatch):
-    monkeypatch.setattr(admin_client, "BROKER_S", 0.3)
+    monkeypatch.setattr(kafka_client, "BROKER_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         said = load("--bootstrap-server", address, "--rate", 5, "--duration", 1)

@@ -21,8 +21,8 @@ from emulator.commands.preflight.inputs import read_properties
 from emulator.commands.rollback import show
 from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
-from emulator.commands.rollback.processes import Ending, FolderHolder, holder
 from emulator.config.listeners import HostPort
+from emulator.io.folder_holder import Ending, FolderHolder, holder
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.rollback.course import CourseError, Wanted, go, plan
 from emulator.operations.rollback.situation import ControllerSeen, Situation

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from emulator.commands.preflight.inputs import PreflightError, read_properties
-from emulator.commands.rollback import acting, addresses, looking, processes
+from emulator.commands.rollback import acting, addresses, looking
 from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
-from emulator.commands.rollback.processes import Ending, FolderHolder, holder
 from emulator.config.listeners import HostPort
+from emulator.io import folder_holder
+from emulator.io.folder_holder import Ending, FolderHolder, holder
 from emulator.operations.preflight.engine import Severity
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.rollback.checks import checks
@@ -108,10 +109,10 @@ def test_an_orderly_stop_that_has_begun_is_not_cut_off(tmp_path: Path) -> None:
     with drains(tmp_path) as child:
         assert child.stdout is not None
         here = ControllerSeen(1, "one", True, pid=child.pid, folder=str(tmp_path))
-        assert not processes.ends(child.pid, tmp_path)
+        assert not folder_holder.ends(child.pid, tmp_path)
         child.terminate()
         assert child.stdout.readline() == "stopping\n"
-        assert processes.ends(child.pid, tmp_path)
+        assert folder_holder.ends(child.pid, tmp_path)
         live(said).stop(seen(here))
         assert child.wait() == 0
     assert said == [f"the processes {child.pid} are being stopped already: waiting for their end"]
@@ -120,7 +121,7 @@ def test_an_orderly_stop_that_has_begun_is_not_cut_off(tmp_path: Path) -> None:
 def test_of_two_rollbacks_at_once_one_signals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "SHOWS_S", 0.0)
+    monkeypatch.setattr(folder_holder, "SHOWS_S", 0.0)
     with drains(tmp_path) as child:
         assert child.stdout is not None
         one, other = (Ending([(child.pid, tmp_path)]) for _ in range(2))
@@ -138,7 +139,7 @@ def test_of_two_rollbacks_at_once_one_signals(
 def test_of_two_rollbacks_the_second_stops_it_if_the_first_died_before_it_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "SHOWS_S", 0.05)
+    monkeypatch.setattr(folder_holder, "SHOWS_S", 0.05)
     taken_over: list[list[int]] = []
     with drains(tmp_path) as child:
         one, other = (Ending([(child.pid, tmp_path)]) for _ in range(2))
@@ -183,13 +184,13 @@ def test_where_the_kernels_list_is_not_whole_the_lock_itself_is_asked(
     with another_process(tmp_path, how) as child:
         assert holder(tmp_path) == FolderHolder(True, child.pid)
         with monkeypatch.context() as patch:
-            patch.setattr(processes, "LOCKS", tmp_path / "hidden")
+            patch.setattr(folder_holder, "LOCKS", tmp_path / "hidden")
             assert holder(tmp_path) == FolderHolder(True, None)
         with monkeypatch.context() as patch:
-            patch.setattr(processes, "FIRST_NAMESPACE", "pid:[1]")
+            patch.setattr(folder_holder, "FIRST_NAMESPACE", "pid:[1]")
             assert holder(tmp_path, "") == FolderHolder(True, None), "of another container"
         assert holder(tmp_path, "") == FolderHolder(False, None), "the list is whole"
-    monkeypatch.setattr(processes, "LOCKS", tmp_path / "hidden")
+    monkeypatch.setattr(folder_holder, "LOCKS", tmp_path / "hidden")
     assert holder(tmp_path) == FolderHolder(False, None)
 
 
@@ -209,7 +210,7 @@ def test_of_an_overlay_the_list_has_the_device_of_the_mount(
     (tmp_path / ".lock").touch()
     mounts = tmp_path / "mountinfo"
     mounts.write_text("1 0 0:77 / / rw - overlay overlay rw\n")
-    monkeypatch.setattr(processes, "MOUNTS", mounts)
+    monkeypatch.setattr(folder_holder, "MOUNTS", mounts)
     line = f"1: FLOCK  ADVISORY  WRITE 0 00:4d:{(tmp_path / '.lock').stat().st_ino} 0 EOF"
     assert holder(tmp_path, line) == FolderHolder(True, None)
 
@@ -217,7 +218,7 @@ def test_of_an_overlay_the_list_has_the_device_of_the_mount(
 def test_on_a_network_nobody_seen_is_nobody_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "LOCAL", frozenset({"of this machine"}))
+    monkeypatch.setattr(folder_holder, "LOCAL", frozenset({"of this machine"}))
     (tmp_path / ".lock").touch()
     assert holder(tmp_path) == FolderHolder(None, None)
     with another_process(tmp_path) as child:
@@ -232,7 +233,7 @@ def test_the_file_system_is_that_of_the_innermost_mount(
     lock = tmp_path / "a b" / ".lock"
     lock.touch()
     mounts = tmp_path / "mountinfo"
-    monkeypatch.setattr(processes, "MOUNTS", mounts)
+    monkeypatch.setattr(folder_holder, "MOUNTS", mounts)
     top = "1 0 8:1 / / rw - ext4 /dev/sda rw\n"
     place = str(tmp_path / "a b").replace(" ", r"\040")
     inner = f"2 1 0:9 / {place} rw x:1 - nfs4 s:/ rw\n"
@@ -316,7 +317,7 @@ def test_its_own_folder_shows_that_it_has_ended_whatever_became_of_its_address(
     live([]).over(seen(found))
     (found,) = looker.controllers()
     assert (found.runs, found.folder) == (False, str(folder))
-    monkeypatch.setattr(processes, "LOCAL", frozenset({"of this machine"}))
+    monkeypatch.setattr(folder_holder, "LOCAL", frozenset({"of this machine"}))
     found = looked([file])
     assert (found.runs, NOWHERE.host in found.why) == (None, True)
     with pytest.raises(CourseError, match=r"not known whether it has ended.*--stopped"):

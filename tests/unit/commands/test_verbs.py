@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import emulator
-from emulator.commands.rollback import processes
+from emulator.io import folder_holder
 from emulator.io.disk import Disk
 from emulator.raft import layout
 from tests.unit.commands.running import CLUSTER, run
@@ -111,7 +111,7 @@ def test_a_folder_that_a_node_uses_already_is_refused_with_its_process(
 def test_a_process_that_is_not_seen_is_another_one(
     properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "holder", lambda _: processes.FolderHolder(None, None))
+    monkeypatch.setattr(folder_holder, "holder", lambda _: folder_holder.FolderHolder(None, None))
     with closing(Disk(tmp_path / "data")):
         code, _, complaint = run("controller", "-c", properties)
     assert (code, "data is in use by another process: a node with" in complaint) == (1, True)

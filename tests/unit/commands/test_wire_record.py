@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from emulator.commands.admin_client import Connection
+from emulator.io.kafka_client import Connection
 from emulator.testing import Cluster
 from tests.unit.commands.running import run
 from wire import messages as m

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from emulator.commands.format import format_folder
 from emulator.config import load as config
 from emulator.controller.supported import METADATA_VERSION_MAX
+from emulator.io.formatting import format_folder
 from emulator.metadata.metadata_version import VERSIONS, MetadataVersion
 from emulator.migration.taking_over.preconditions import Why, reasons
 from emulator.migration.telling.propagation import peers

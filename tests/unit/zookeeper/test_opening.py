@@ -185,7 +185,7 @@ def test_a_server_that_is_behind_what_was_seen_is_recognised() -> None:
 
 def test_a_client_with_tls_asks_for_it() -> None:
     from emulator.config.tls import TlsSettings
-    from emulator.zookeeper.client import TLS
+    from emulator.config.zookeeper import TLS
 
     world = World(security=ZooKeeperSecurity(tls=TlsSettings()))
     (connect,) = world.client.start(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.commands.admin_client import Connection, UnreachableError, ask_controller
+from emulator.io.kafka_client import Connection, UnreachableError, ask_controller
 from tests.unit.commands.test_elect_leaders import Broker, serving, told
 from wire import messages as m
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from emulator.io.disk import FolderLockedError
 from emulator.raft import layout
 
 LOCK: Final = ".lock"
@@ -358,3 +359,11 @@ class Ending:
             os.close(descriptor)
         self._open.clear()
         self._turns.clear()
+
+
+def sentence_of(error: FolderLockedError) -> str:
+    """One sentence."""
+    return (
+        f"{in_use(error.folder)}: a node with this folder may run already; end that process first, "
+        "or name another folder in log.dirs"
+    )

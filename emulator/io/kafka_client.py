@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from emulator.commands.reach import none_of, why_unreachable
 from emulator.config.listeners import HostPort
+from emulator.io.reach import none_of, why_unreachable
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login, LoginError
