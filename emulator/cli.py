@@ -1,4 +1,4 @@
-"""``kraft-bridge <verb>``: lists the verbs; each is a file or a folder in ``emulator.commands``.
+"""``kraft-bridge <verb>``: lists the verbs, of ``emulator.commands`` and ``bench.verbs``.
 
 Data goes to stdout, progress and errors to stderr. Exit codes: ``emulator/commands/exits.py``.
 """
@@ -28,14 +28,14 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "rollback": "emulator.commands.rollback.command:rollback",
         "finalise": "emulator.commands.finalise:finalise",
         "elect-leaders": "emulator.commands.elect_leaders.command:elect_leaders",
-        "load": "emulator.commands.load:load",
-        "analyze": "emulator.commands.analyze:analyze",
-        "demo": "emulator.commands.demo:demo",
+        "load": "bench.verbs.load:load",
+        "analyze": "bench.verbs.analyze:analyze",
+        "demo": "bench.verbs.demo:demo",
         "broker": "emulator.commands.broker:broker",
-        "fleet": "emulator.commands.fleet:fleet",
+        "fleet": "bench.verbs.fleet:fleet",
         "simulate": "emulator.commands.simulate:simulate",
-        "bench run": "emulator.commands.bench.run:run",
-        "bench compare": "emulator.commands.bench.compare:compare",
+        "bench run": "bench.verbs.bench_run:run",
+        "bench compare": "bench.verbs.bench_compare:compare",
         "zk start": "emulator.commands.zk.start:start",
         "zk dump": "emulator.commands.zk.dump:dump",
         "zk diff": "emulator.commands.zk.diff:diff",

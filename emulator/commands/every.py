@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from collections.abc import Mapping
 from importlib import metadata
 from types import MappingProxyType
@@ -40,6 +40,7 @@ def app_of(asked: str, verbs: Mapping[str, str]) -> typer.Typer:
     )
     # Also because typer would take the name of a verb that is alone for an argument.
     app.callback()(_program)
+    verbs = {verb: where for verb, where in verbs.items() if _is_there(where)}
     if asked not in {verb.split()[0] for verb in verbs}:
         asked = ""
     groups: dict[str, typer.Typer] = {}
@@ -61,6 +62,11 @@ def app_of(asked: str, verbs: Mapping[str, str]) -> typer.Typer:
             command.epilog = epilog(f"{name} {command.name or command.callback.__name__}")
         app.add_typer(group, name=name, help=_GROUPS[name], epilog=epilog())
     return app
+
+
+def _is_there(where: str) -> bool:
+    """Whether the package of a verb is installed: bench may be left out."""
+    return importlib.util.find_spec(where.partition(".")[0]) is not None
 
 
 def _version(asked: bool) -> None:

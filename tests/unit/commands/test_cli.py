@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from emulator import cli
 from emulator.cli import app_of
+from emulator.commands import every
 
 
 def test_the_controller_imports_no_other_verb() -> None:
@@ -37,3 +38,10 @@ def test_a_verb_alone_answers_as_it_does_among_all(verb: str) -> None:
     assert isinstance(cli.app, typer.Typer)
     assert (whole.exit_code, whole.output) == (0, alone.output)
     assert f"kraft-bridge {verb}" in whole.output
+
+
+def test_verbs_of_a_package_that_is_not_installed_are_left_out() -> None:
+    verbs = {"status": "emulator.commands.status:status", "other": "not_installed.verbs:other"}
+    for asked in ("", "other"):
+        app = every.app_of(asked, verbs)
+        assert [one.name for one in app.registered_commands] == ["status"]

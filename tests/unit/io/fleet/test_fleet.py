@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from bench.verbs.fleet_share import create_topics
 from emulator.broker.shared_log import LogImages, LogState
-from emulator.commands.fleet_share import create_topics
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan
 from emulator.io.fleet.member import UNANSWERED

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from emulator.commands.fleet_share import FleetTask, prepare, take_part
+from bench.verbs.fleet_share import FleetTask, prepare, take_part
 from emulator.io import descriptors
 from emulator.io.fleet.fleet import FleetError, FleetPlan
 from emulator.io.fleet.settings import FleetSettings

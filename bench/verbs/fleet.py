@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from emulator.commands import before_a_fleet as before
+from bench.verbs import before_a_fleet as before
 from emulator.commands.common import Override, SparkMaster, SparkTasks, checked_tasks, fail
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
@@ -25,7 +25,7 @@ from emulator.io.together import Alone
 from wire.releases import RELEASES
 
 if TYPE_CHECKING:
-    from emulator.commands.fleet_share import FleetOutcome, FleetTask
+    from bench.verbs.fleet_share import FleetOutcome, FleetTask
     from emulator.io.fleet.fleet import FleetPlan
     from emulator.io.fleet.settings import FleetSettings
 
@@ -152,7 +152,7 @@ def fleet(  # noqa: PLR0917  # one option each
 
 
 def _task(plan: FleetPlan, settings: FleetSettings, trace: str | None) -> FleetTask:
-    from emulator.commands.fleet_share import FleetTask
+    from bench.verbs.fleet_share import FleetTask
 
     return FleetTask(plan, settings, trace, time.strftime("%Y%m%d-%H%M%S"))
 
@@ -165,7 +165,7 @@ def _from_anywhere(trace: str | None) -> str | None:
 
 def _run(task: FleetTask) -> list[FleetOutcome]:
     """Run the fleet in this process."""
-    from emulator.commands import fleet_share
+    from bench.verbs import fleet_share
     from emulator.config.load import ConfigError
     from emulator.io.fleet.fleet import FleetError
     from emulator.io.trace_file import TraceUnavailableError
@@ -191,7 +191,7 @@ def _run_in_tasks(task: FleetTask, master: str, tasks: int) -> list[FleetOutcome
         from bench.tasks.barrier import TasksFailedError, Work, run_together
     except ImportError as error:
         raise fail(f"{error}; {install('spark')}") from error
-    from emulator.commands import fleet_share
+    from bench.verbs import fleet_share
     from emulator.servers.java import JavaNotFoundError
 
     if tasks > task.plan.brokers:

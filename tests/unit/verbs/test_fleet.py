@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from bench.verbs import before_a_fleet
 from emulator.cli import app
-from emulator.commands import before_a_fleet
 from emulator.commands.json_forms import FORMS
 from emulator.config.zookeeper import JAAS
 from emulator.testing import Cluster, Fault

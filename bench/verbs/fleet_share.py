@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.commands import before_a_fleet
+from bench.verbs import before_a_fleet
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan, NoControllerYetError
 from emulator.io.fleet.results import FleetResults

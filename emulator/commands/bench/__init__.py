@@ -1,1 +1,0 @@
-"""``kraft-bridge bench``: scenarios on several controllers, and runs beside each other."""
