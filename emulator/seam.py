@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable
 from inspect import GEN_CREATED, getgeneratorstate
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -447,3 +447,19 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
     ticket: Ticket
     message: object
+
+
+class OtherLimits(NamedTuple):
+    """What limits appending besides the number of records."""
+
+    byte_room: int | None = None
+    """Bytes that ordinary calls may append; None for no limit."""
+    hard_byte_room: int | None = None
+    """Bytes that urgent calls may append; None for no limit."""
+    aged: bool = False
+    """A change has waited too long for ZooKeeper: ordinary calls append nothing."""
+    retry_ms: int = 0
+    """After which time a call that waited in vain may be sent again."""
+
+
+NO_OTHERS: Final = OtherLimits()

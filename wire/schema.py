@@ -22,6 +22,7 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
@@ -398,3 +399,14 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
         kept = [part for part in typing.get_args(hint) if part is not types.NoneType]
         return kept[0], True
     return hint, False
+
+
+@cache
+def api_name(key: int) -> str:
+    """Kafka's name of an API.
+
+    >>> api_name(43)
+    'ElectLeaders'
+    """
+    request = lookup("request", key)
+    return f"key {key}" if request is None else request.__name__.removesuffix("Request")

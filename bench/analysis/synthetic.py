@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from emulator.io.trace_file import arrow_schema
 from emulator.trace import metrics, rows
+from emulator.trace.rows import arrow_schema
 
 FREEZE_EVERY_S: Final = 30.0
 FREEZE_S: Final = 2.0

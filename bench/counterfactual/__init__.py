@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from bench.counterfactual.write_ahead import WriteAheadNode
 from bench.counterfactual.write_off import WriteOffNode
-from emulator import cli
 from emulator.commands import configuration
 from emulator.config.load import load
 from emulator.io import process
@@ -38,8 +37,8 @@ NODES: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
 )
 
 
-def main(kind: str) -> None:
-    """``kraft-bridge`` with another node behind ``controller -c FILE``; other verbs are its own."""
+def main(kind: str, otherwise: Callable[[], None]) -> None:
+    """``kraft-bridge`` with another node behind ``controller -c FILE``; else ``otherwise``."""
     match sys.argv[1:]:
         case ["controller", "-c", file]:
             config, messages = configuration.read(Path(file), (), load)
@@ -48,4 +47,4 @@ def main(kind: str) -> None:
                 sys.exit(2)
             sys.exit(process.run_controller(config, log_json=False, node=NODES[kind]))
         case _:
-            cli.main()
+            otherwise()

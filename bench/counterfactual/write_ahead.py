@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from emulator.controller.answers import EncodedReply
-from emulator.controller.failures import api_name
 from emulator.metadata.delta import Delta
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from emulator.node.machine import Node
 from emulator.seam import Effect, Row
 from emulator.trace.rows import BlockCause, BlockEnd, BlockRow
+from wire.schema import api_name
 
 _KEPT: Final = 10_000
 """Groups whose times are kept, for answers that are given later."""

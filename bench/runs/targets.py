@@ -148,7 +148,10 @@ class Target:
         made = _Ours(setting.folder, setting.zk, properties=properties)
         made.cluster_id = setting.cluster_id
         if self.node:
-            made.command = f"from bench.counterfactual import main; main({self.node!r})"
+            made.command = (
+                "from bench.counterfactual import main; from emulator.cli import main as whole; "
+                f"main({self.node!r}, whole)"
+            )
         return made
 
 

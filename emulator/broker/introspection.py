@@ -10,11 +10,11 @@ from emulator.broker.machine import BrokerNode
 from emulator.broker.zookeeper_part import ZooKeeperPart
 from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.config.listeners import HostPort
-from emulator.controller.failures import api_name
 from emulator.trace import broker_metrics as metric
 from emulator.trace import metrics as common
 from emulator.trace.exposition import one_label
 from emulator.trace.metric import Metric
+from wire.schema import api_name
 
 STATUS_SCHEMA: Final = "broker-status/2"
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""

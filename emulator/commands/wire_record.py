@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.common import fail
+from emulator.config.hosts import host_fault
 from emulator.config.listeners import HostPort, host_port
 from emulator.io.failures import sentence
-from emulator.net.hosts import host_fault
 
 if TYPE_CHECKING:
     from emulator.io.recorder import Route

@@ -16,7 +16,7 @@ from emulator.controller.registry import handlers
 from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
-from emulator.raft.requests import RAFT_REQUESTS
+from emulator.net.raft_requests import RAFT_REQUESTS
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.schema import spec

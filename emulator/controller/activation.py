@@ -14,6 +14,7 @@ from emulator.controller.supported import supported_features
 from emulator.metadata import controllers
 from emulator.metadata.brokers import Endpoint
 from emulator.metadata.controllers import ControllerRegistration
+from emulator.metadata.errors import ActivationRefusedError
 from emulator.metadata.finalisation_mark import record_of
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, Feature, MetadataVersion
@@ -23,10 +24,6 @@ from wire import records as r
 
 BOOTSTRAP_LEVEL_MIN = 4
 """Lowest metadata.version that is kept in the log (KIP-778)."""
-
-
-class ActivationRefusedError(ValueError):
-    """Log and configuration contradict each other, so the node must not lead. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)

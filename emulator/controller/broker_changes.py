@@ -13,11 +13,11 @@ from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
 from emulator.controller.directories import default_directory, replica_online
 from emulator.controller.index import TipIndex
-from emulator.controller.leader_election import PartitionChange, is_active
 from emulator.controller.partition_set import PartitionKey
 from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Broker
 from emulator.metadata.image import Image
+from emulator.metadata.leader_election import PartitionChange, is_active
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
 from emulator.seam import ENTRIES_PER_SLICE, Slices

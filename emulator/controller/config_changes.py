@@ -18,10 +18,11 @@ from emulator.controller.config_types import LIST, ConfigRefusedError
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.result import ApiError, Record
 from emulator.controller.storable import Room
-from emulator.controller.topics import TOPIC_DENIED, name_error
+from emulator.controller.topics import TOPIC_DENIED
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
+from emulator.metadata.topics import name_error
 from emulator.seam import Pace, Slices
 from wire import records as r
 from wire.errors import ErrorCode

@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ from emulator.controller.mutation_quota import UNLIMITED, MutationQuota
 from emulator.controller.token_index import TokenIndex
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
+from emulator.metadata.znodes import ZnodeKey, ZnodeSize
 from emulator.seam import Ticket
 from wire.frame import RequestHeader
 
@@ -129,24 +130,6 @@ class Authorizer(Protocol):
         name: str,
     ) -> list[Operation]:
         """Those of these operations that the caller may do on that resource."""
-
-
-class ZnodeKey(NamedTuple):
-    """Identifies a znode by the entity it holds: a class of entities, and the entity.
-
-    ``entities`` is ``topics`` (``of`` is the id), ``topic_configs`` (the name), or the name of a
-    class of ``znodes.entities`` (its key).
-    """
-
-    entities: str
-    of: object
-
-
-class ZnodeSize(NamedTuple):
-    """Path of a znode, and bytes of a request that writes it."""
-
-    path: str
-    bytes: int
 
 
 class Znodes(Protocol):

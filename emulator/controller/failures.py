@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
 from types import TracebackType
 from typing import Final
 
 from emulator.controller.result import shortened
 from emulator.seam import Log
-from wire.schema import lookup
+from wire.schema import api_name
 
 OURS: Final = ("emulator.", "wire.")
 
@@ -71,14 +70,3 @@ def failure_line(failure: RequestFailure) -> Log:
     }
     level = "error" if failure.first else "debug"
     return Log(level, "a request failed with an internal error", fields)
-
-
-@cache
-def api_name(key: int) -> str:
-    """Kafka's name of an API.
-
-    >>> api_name(43)
-    'ElectLeaders'
-    """
-    request = lookup("request", key)
-    return f"key {key}" if request is None else request.__name__.removesuffix("Request")

@@ -14,28 +14,11 @@ import heapq
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
 
 from emulator.controller.context import Call
 from emulator.controller.urgency import PASSES_MAX, Urgency, broker_of
-from emulator.seam import Ticket
+from emulator.seam import NO_OTHERS, OtherLimits, Ticket
 from emulator.trace.rows import BlockCause
-
-
-class OtherLimits(NamedTuple):
-    """What limits appending besides the number of records."""
-
-    byte_room: int | None = None
-    """Bytes that ordinary calls may append; None for no limit."""
-    hard_byte_room: int | None = None
-    """Bytes that urgent calls may append; None for no limit."""
-    aged: bool = False
-    """A change has waited too long for ZooKeeper: ordinary calls append nothing."""
-    retry_ms: int = 0
-    """After which time a call that waited in vain may be sent again."""
-
-
-NO_OTHERS: Final = OtherLimits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from emulator.controller import access, promises
 from emulator.controller.activation import activation, registration
 from emulator.controller.answers import Answers, EncodedReply
 from emulator.controller.context import Call, ControllerConfig
-from emulator.controller.gate import NO_OTHERS, Gate, OtherLimits
+from emulator.controller.gate import Gate
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.idle_pace import IdlePace
 from emulator.controller.journal import Appended, Journal, ReplicatedLog
@@ -34,8 +34,8 @@ from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.raft.requests import RAFT_REQUESTS
-from emulator.seam import Slices, Ticket, earliest
+from emulator.net.raft_requests import RAFT_REQUESTS
+from emulator.seam import NO_OTHERS, OtherLimits, Slices, Ticket, earliest
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -19,7 +19,7 @@ from emulator.controller.result import Result
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
-from emulator.raft.requests import RAFT_REQUESTS
+from emulator.net.raft_requests import RAFT_REQUESTS
 from emulator.seam import Slices, whole
 from wire import messages as m
 from wire import releases

@@ -18,13 +18,14 @@ from typing import Final
 
 import msgspec
 
-from emulator.controller.context import Context, ZnodeKey
+from emulator.controller.context import Context
 from emulator.controller.result import Record
 from emulator.metadata import acls, client_quotas
 from emulator.metadata.configs import BROKER, TOPIC
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.replay import Replayer
+from emulator.metadata.znodes import ZnodeKey
 from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 

@@ -9,13 +9,13 @@ from emulator.controller.broker_changes import partition_change
 from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
 from emulator.controller.delegation_tokens import EXPIRED_TOKENS
-from emulator.controller.leader_election import Election
 from emulator.controller.partition_set import PartitionKey
 from emulator.controller.periodic import Sweep
 from emulator.controller.reassignment import READY_REASSIGNMENTS
 from emulator.controller.result import Record
 from emulator.controller.urgency import Urgency
 from emulator.metadata.image import Image
+from emulator.metadata.leader_election import Election
 from emulator.metadata.topics import NO_LEADER
 
 UNCLEAN_INTERVAL_MS: Final = 300_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,34 +17,8 @@ from wire.errors import ErrorCode
 METADATA_TOPIC: Final = "__cluster_metadata"
 TOPIC_DENIED: Final = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 """Text of TOPIC_AUTHORIZATION_FAILED."""
-NAME_LENGTH_MAX: Final = 249
 LISTS_KEPT: Final = 10_000
 """Replica lists after which what is known of them is found anew."""
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-def name_error(name: str) -> str | None:
-    """Why a topic cannot have this name; None if it can.
-
-    Source: Topic.validate, Kafka 3.9.
-
-    >>> name_error("..")
-    "Topic name is invalid: '..' is not allowed"
-    """
-    if not name:
-        why = "the empty string is not allowed"
-    elif name in {".", ".."}:
-        why = f"'{name}' is not allowed"
-    elif len(name) > NAME_LENGTH_MAX:
-        why = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
-    elif _LEGAL.fullmatch(name) is None:
-        why = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
-            "'.', '_' and '-'"
-        )
-    else:
-        return None
-    return f"Topic name is invalid: {why}"
 
 
 def replica_list_error(brokers: Brokers, replicas: Sequence[int]) -> ApiError | None:

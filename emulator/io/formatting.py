@@ -39,6 +39,11 @@ class WrongFormatError(FormatError):
     """What was asked for is wrong: a cluster id or a version."""
 
 
+def new_cluster_id() -> str:
+    """Any id, as Kafka writes one."""
+    return uuid_text(os.urandom(16))
+
+
 def newest_of(release: str) -> MetadataVersion:
     """The newest metadata.version of a release, which a migrating broker's IBP must equal."""
     return MetadataVersion.from_ibp(release)

@@ -17,12 +17,26 @@ from emulator.config.listeners import HostPort
 from emulator.io.reach import none_of, why_unreachable
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.greeting import Greeting
-from emulator.net.login import Login, LoginError
+from emulator.net.login import Login, LoginError, login_of
 from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
 from emulator.net.versions import NoCommonVersionError
 from emulator.seam import Closed, Connect, Connected, Effect, Event, Received, Send
 from wire import messages as m
 
+__all__ = [
+    "BROKER_S",
+    "CLIENT_ID",
+    "GREETING_S",
+    "PAUSE_S",
+    "Connection",
+    "Login",
+    "LoginError",
+    "TooOldError",
+    "UnreachableError",
+    "ask_controller",
+    "login_of",
+    "no_broker_at",
+]
 CLIENT_ID: Final = "kraft-bridge-admin"
 PAUSE_S: Final = 0.1
 GREETING_S: Final = 5.0

@@ -14,7 +14,6 @@ from typing import Any, cast
 import uvloop
 
 from emulator.config.load import Config
-from emulator.controller.activation import ActivationRefusedError
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
@@ -26,6 +25,7 @@ from emulator.io.operator_route import finalise_page, reconcile_page
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.io.watched import Watched
+from emulator.metadata.errors import ActivationRefusedError
 from emulator.net.faults.script import FaultScript
 from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node

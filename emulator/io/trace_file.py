@@ -36,6 +36,7 @@ import msgspec
 from emulator.config.extras import install
 from emulator.io.failures import sentence
 from emulator.trace import rows
+from emulator.trace.rows import arrow_schema
 from emulator.trace.trace_metrics import TRACE_MISSING_S
 
 _ROW_GROUP_ROWS: Final = 65_536
@@ -375,26 +376,3 @@ class _Table:
         if self._batches:
             self._file.write_table(self._arrow.Table.from_batches(self._batches))
             self._batches, self._batch_rows = [], 0
-
-
-def arrow_schema(arrow: Any, kind: type[msgspec.Struct]) -> Any:
-    """Derive a table's Arrow schema from its row class; ``process`` is the last column.
-
-    Args:
-        arrow: the pyarrow module.
-        kind: a row class of ``emulator.trace.rows``.
-    """
-    fields = [_field(arrow, column) for column in rows.columns(kind)]
-    fields.append(arrow.field(rows.PROCESS_COLUMN, arrow.string(), nullable=False))
-    return arrow.schema(fields, {VERSION_KEY: str(rows.SCHEMA_VERSION)})
-
-
-VERSION_KEY: Final = "kraft_bridge.schema_version"
-
-
-def _field(arrow: Any, column: rows.Column) -> Any:
-    if column.kind == "list":
-        item = arrow.struct([_field(arrow, field) for field in column.fields])
-        return arrow.field(column.name, arrow.list_(item), column.nullable)
-    plain = {"int": arrow.int64, "str": arrow.string, "float": arrow.float64}[column.kind]
-    return arrow.field(column.name, plain(), column.nullable)

@@ -6,6 +6,7 @@ PartitionRegistration and DirectoryId, Kafka 3.9.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence, Sized
 from typing import Final, Protocol, TypeVar
 
@@ -14,6 +15,9 @@ import msgspec
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.pmap import PMap
 from wire import records as r
+
+NAME_LENGTH_MAX: Final = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 NO_LEADER: Final = -1
 NO_LEADER_CHANGE: Final = -2
@@ -195,3 +199,27 @@ def _directories(known: Sequence[bytes], replicas: tuple[int, ...]) -> tuple[byt
     if all(directory == MIGRATING for directory in known):
         return shared((MIGRATING,) * len(replicas))
     raise ReplayError(f"{len(known)} directories for the {len(replicas)} replicas {replicas}")
+
+
+def name_error(name: str) -> str | None:
+    """Why a topic cannot have this name; None if it can.
+
+    Source: Topic.validate, Kafka 3.9.
+
+    >>> name_error("..")
+    "Topic name is invalid: '..' is not allowed"
+    """
+    if not name:
+        why = "the empty string is not allowed"
+    elif name in {".", ".."}:
+        why = f"'{name}' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        why = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif _LEGAL.fullmatch(name) is None:
+        why = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    else:
+        return None
+    return f"Topic name is invalid: {why}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from emulator.controller.context import ZnodeKey, ZnodeSize
 from emulator.metadata.image import Image
+from emulator.metadata.znodes import ZnodeKey, ZnodeSize
 from emulator.znodes import configs, topics
 from emulator.znodes.entity import Entities
 from emulator.znodes.projection import topic_config

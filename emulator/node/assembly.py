@@ -20,10 +20,10 @@ from emulator.net.accepted import Connections
 from emulator.net.faults.connections import accepting
 from emulator.net.faults.script import FaultScript
 from emulator.net.population import Population
+from emulator.net.raft_requests import RAFT_REQUESTS
 from emulator.net.scram import CredentialStore
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
-from emulator.raft.requests import RAFT_REQUESTS
 from emulator.znodes.entities import entities
 from emulator.znodes.passwords import Passwords
 from emulator.zookeeper import acl

@@ -16,9 +16,9 @@ import re
 from typing import Final
 
 from emulator.config.listeners import HostPort
+from emulator.net.raft_requests import RAFT_REQUESTS
 from emulator.node.inquiry import VoterInquiry
 from emulator.raft.machine import Raft
-from emulator.raft.requests import RAFT_REQUESTS
 from emulator.seam import Effect, Log
 from wire import messages as m
 from wire.errors import ErrorCode

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
-from emulator.controller.failures import api_name
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
@@ -27,6 +26,7 @@ from emulator.trace.metric import Metric
 from emulator.znodes import acls
 from emulator.zookeeper.client import ZkClient
 from wire.errors import ErrorCode
+from wire.schema import api_name
 
 STATUS_SCHEMA: Final = "status/3"
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""

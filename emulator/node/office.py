@@ -17,10 +17,10 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from emulator.controller.activation import ActivationRefusedError
 from emulator.controller.finalisation import lacking_alone
 from emulator.controller.machine import Controller
 from emulator.controller.supported import supported_features
+from emulator.metadata.errors import ActivationRefusedError
 from emulator.metadata.history import History
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import SILENT, Authority

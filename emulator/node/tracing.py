@@ -8,7 +8,6 @@ from typing import Final
 
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.failures import api_name
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.trace.distribution import Distribution
@@ -16,6 +15,7 @@ from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RequestRow
 from wire import messages as m
 from wire.errors import DecodeError
 from wire.frame import RequestHeader, split_request
+from wire.schema import api_name
 
 LONG_POLLS: Final = frozenset({1})
 """Fetch waits for news: how long says nothing about this node."""

@@ -1,7 +1,7 @@
 """The requests of other nodes to this one, and their answers, in order.
 
-Which there are, who may send them, and how one is refused: :mod:`emulator.raft.requests`. What a
-request changes in this voter is written before its answer is sent: the machine sees to it.
+Which there are, who may send them, and how one is refused: :mod:`emulator.net.raft_requests`. What
+a request changes in this voter is written before its answer is sent: the machine sees to it.
 """
 
 from __future__ import annotations

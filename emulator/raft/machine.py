@@ -362,7 +362,7 @@ class Raft:
         return [*self._settle(now_ms), *self.flush(now_ms), *self._replica.grown(now_ms)]
 
     def request(self, message: object, version: int, now_ms: int, ticket: Ticket) -> None:
-        """Answer a request of another node, one of :mod:`emulator.raft.requests`, now or later."""
+        """Answer a request of another node, one of ``net.raft_requests``, now or later."""
         if self._answering.handle(message, version, now_ms, ticket):
             self._effects += self._settle(now_ms)
 

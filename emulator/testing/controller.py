@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,7 @@ from emulator.config.java_text import INT_MAX
 from emulator.config.load import ConfigError, load
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
-from emulator.io.formatting import FormatError, format_folder
+from emulator.io.formatting import FormatError, format_folder, new_cluster_id
 from emulator.io.process import NodeProcess
 from emulator.net.faults.script import FaultScript
 from emulator.seam import Log
@@ -23,7 +22,6 @@ from emulator.testing.local_node import (
     checked_properties,
     warn,
 )
-from wire.text import uuid_text
 
 CONTROLLER_ID: Final = 3000
 CONTROLLER_LISTENER: Final = "CONTROLLER"
@@ -74,7 +72,7 @@ def start_controller(
                 "kraftbridge.release": release,
             }
         )
-        format_folder(config, uuid_text(os.urandom(16)), metadata_version, ignore_formatted=True)
+        format_folder(config, new_cluster_id(), metadata_version, ignore_formatted=True)
     except (ConfigError, FormatError, OSError) as error:
         bound.close()
         raise ClusterError(str(error)) from error

@@ -16,9 +16,11 @@ from __future__ import annotations
 import types
 import typing
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
+
+VERSION_KEY: Final = "kraft_bridge.schema_version"
 
 SCHEMA_VERSION: Final = 2
 """Raised when a column changes its meaning or goes away, and by a new table; a new nullable column
@@ -278,3 +280,23 @@ def _column(name: str, hint: object) -> Column:
     if typing.get_origin(hint) is tuple:
         return Column(name, "list", nullable, columns(typing.get_args(hint)[0]))
     raise TypeError(f"{name}: no column type for {hint}")
+
+
+def arrow_schema(arrow: Any, kind: type[msgspec.Struct]) -> Any:
+    """Derive a table's Arrow schema from its row class; ``process`` is the last column.
+
+    Args:
+        arrow: the pyarrow module.
+        kind: a row class of ``emulator.trace.rows``.
+    """
+    fields = [_field(arrow, column) for column in columns(kind)]
+    fields.append(arrow.field(PROCESS_COLUMN, arrow.string(), nullable=False))
+    return arrow.schema(fields, {VERSION_KEY: str(SCHEMA_VERSION)})
+
+
+def _field(arrow: Any, column: Column) -> Any:
+    if column.kind == "list":
+        item = arrow.struct([_field(arrow, field) for field in column.fields])
+        return arrow.field(column.name, arrow.list_(item), column.nullable)
+    plain = {"int": arrow.int64, "str": arrow.string, "float": arrow.float64}[column.kind]
+    return arrow.field(column.name, plain(), column.nullable)

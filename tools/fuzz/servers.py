@@ -15,12 +15,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self
 
+from bench.zookeeper_model import CLUSTER_ID
 from emulator.servers.bridge import Bridge
 from emulator.servers.bridge_broker import BridgeBroker
 from emulator.servers.kafka import USERS, authorizer, tokens
 from emulator.servers.ports import HOST, free_ports, is_open
 from emulator.servers.process import ServerProcess
-from emulator.simulation.zookeeper_mode import CLUSTER_ID
 from tools.fuzz.doors import Door
 from tools.fuzz.frames import OWN_ID, Cell, Known, LogIn
 from wire import messages as m
@@ -197,7 +197,7 @@ class Stage:
             ProcessError: one of them ended, or the time is over.
         """
         if self.bridge.zk is not None:
-            command = [sys.executable, "-m", "tools.fuzz.zookeeper", str(self._zk_port)]
+            command = [sys.executable, "-m", "bench.zookeeper_model", str(self._zk_port)]
             self._zk.launch(command).wait_until("its port", lambda: is_open(self._zk_port))
         self.bridge.format(CLUSTER_ID).start()
         brokers = [self.servers[name] for name in BROKERS if name in self.servers]

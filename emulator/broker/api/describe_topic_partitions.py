@@ -18,8 +18,8 @@ from emulator.broker.api.metadata import INTERNAL
 from emulator.broker.cluster import KnownCluster, KnownPartition
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
-from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
+from emulator.metadata.topics import name_error
 from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode

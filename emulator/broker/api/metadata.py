@@ -24,8 +24,8 @@ from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
 from emulator.broker.shared_answers import KEPT_MAX
 from emulator.config.broker import BrokerConfig, InternalTopicSettings
-from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
+from emulator.metadata.topics import name_error
 from emulator.seam import Kept, Pace, Same, Slices, listed
 from wire import messages as m
 from wire.errors import ErrorCode

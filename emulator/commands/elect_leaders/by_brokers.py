@@ -15,9 +15,8 @@ import msgspec
 
 from emulator.commands.asking import plain
 from emulator.commands.input_file import whole
-from emulator.controller.topics import name_error
-from emulator.io.kafka_client import TooOldError, ask_controller
-from emulator.net.login import Login, LoginError
+from emulator.io.kafka_client import Login, LoginError, TooOldError, ask_controller
+from emulator.metadata.topics import name_error
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -20,13 +20,13 @@ from emulator.controller import reassignment
 from emulator.controller.broker_changes import partition_change
 from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import Context
-from emulator.controller.leader_election import Election
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result, Texts
 from emulator.controller.storable import Room
 from emulator.controller.topics import replica_list_error
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
+from emulator.metadata.leader_election import Election
 from emulator.metadata.topics import Partition, Topic, changed_partition
 from emulator.seam import ENTRIES_PER_SLICE, Slices
 from wire import messages as m

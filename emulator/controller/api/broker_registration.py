@@ -13,6 +13,7 @@ the offset of the broker's own record.
 
 from __future__ import annotations
 
+from emulator.config.hosts import host_fault
 from emulator.controller.broker_changes import migrating
 from emulator.controller.context import RESERVED_UUIDS, Context
 from emulator.controller.refused_broker import attempt
@@ -24,7 +25,6 @@ from emulator.metadata.brokers import SECURITY_PROTOCOLS, Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM, Feature
 from emulator.metadata.migration_state import MigrationState
-from emulator.net.hosts import host_fault
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

@@ -35,14 +35,11 @@ from emulator.controller.placement import PlacementError, UsableBroker, place, u
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.storable import Room
-from emulator.controller.topics import (
-    METADATA_TOPIC,
-    NewPartitions,
-    name_error,
-)
+from emulator.controller.topics import METADATA_TOPIC, NewPartitions
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
+from emulator.metadata.topics import name_error
 from emulator.seam import ENTRIES_PER_SLICE, Slices, listed
 from wire import messages as m
 from wire import records as r

@@ -38,10 +38,11 @@ from emulator.controller.server_configs import (
     server_configs,
     type_of,
 )
-from emulator.controller.topics import TOPIC_DENIED, name_error
+from emulator.controller.topics import TOPIC_DENIED
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
+from emulator.metadata.topics import name_error
 from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode

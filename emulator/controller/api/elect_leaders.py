@@ -24,12 +24,12 @@ from typing import Final
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
 from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
-from emulator.controller.leader_election import Election
 from emulator.controller.registry import PARTITIONS_MAX, handles
 from emulator.controller.result import ApiError, Record, Result, Texts
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
+from emulator.metadata.leader_election import Election
 from emulator.metadata.topics import NO_LEADER, Topic
 from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m

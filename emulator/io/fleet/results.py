@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from emulator.broker.churn import ChurnedIsr
-from emulator.controller.failures import api_name
 from emulator.io.clock import Clock
 from emulator.io.fleet.life import BrokerLife
 from emulator.io.fleet.member import FleetMember
@@ -16,6 +15,7 @@ from emulator.io.fleet.tap import HEARTBEAT, Exchange
 from emulator.io.fleet.totals import FleetTotals, WaitTimes
 from emulator.trace.rows import FleetRow, RequestRow, Row, StallRow
 from wire.errors import named
+from wire.schema import api_name
 
 
 class FleetResults:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from emulator.controller.failures import api_name
 from emulator.io.fleet.tap import ALTER_PARTITION
+from wire.schema import api_name
 
 _PERCENTILES: Final = {"p50": 0.50, "p99": 0.99, "max": 1.0}
 _SHOWN: Final = 10

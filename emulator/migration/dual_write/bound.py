@@ -27,12 +27,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.dual_write.lag import Lag
-from emulator.seam import Effect, Log
+from emulator.seam import NO_OTHERS, Effect, Log, OtherLimits
 
 RESUME_PERCENT: Final = 75
 """Waiting ends when the count is below this share of the bound."""

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
-from emulator.controller.leader_election import PartitionChange
 from emulator.metadata import configs as config_types
 from emulator.metadata.brokers import Brokers
 from emulator.metadata.image import Image
+from emulator.metadata.leader_election import PartitionChange
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.topics import NO_LEADER, Partition, changed_partition
 from emulator.znodes import configs, topics

@@ -9,7 +9,7 @@ import pytest
 from emulator.controller.authorizer import IMPLIED, StandardAuthorizer
 from emulator.controller.registry import handlers
 from emulator.metadata.acls import Operation, record_of
-from emulator.raft.requests import RAFT_REQUESTS
+from emulator.net.raft_requests import RAFT_REQUESTS
 from tests.kip.test_kip_866_controller import errors
 from tests.unit.controller.envelopes import GOLDEN, enveloped
 from tests.unit.controller.test_authorizer import acl

@@ -8,7 +8,7 @@ import pytest
 
 from emulator.controller import broker_changes
 from emulator.controller.index import TipIndex
-from emulator.controller.leader_election import Election, PartitionChange
+from emulator.metadata.leader_election import Election, PartitionChange
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.metadata.topics import Partition
 from emulator.seam import whole

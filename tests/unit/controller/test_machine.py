@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from emulator.controller import batches
-from emulator.controller.activation import ActivationRefusedError
 from emulator.controller.machine import Controller
-from emulator.metadata.errors import ReplayError
+from emulator.metadata.errors import ActivationRefusedError, ReplayError
 from emulator.metadata.migration_state import MigrationState
 from tests.unit.controller.world import (
     World,

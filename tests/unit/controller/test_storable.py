@@ -11,9 +11,9 @@ import pytest
 
 from emulator.config.passwords import PasswordSettings
 from emulator.controller import storable
-from emulator.controller.context import ZnodeKey
 from emulator.metadata import client_quotas
 from emulator.metadata.image import Image
+from emulator.metadata.znodes import ZnodeKey
 from emulator.migration.dual_write.chain import DIGEST_CHARS, INCARNATION_CHARS, Chain, room_for_one
 from emulator.migration.plan import compare
 from emulator.migration.position import Counters, Position, Term

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.activation import ActivationRefusedError, own_registration
+from emulator.controller.activation import own_registration
+from emulator.metadata.errors import ActivationRefusedError
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, VERSIONS
 from emulator.metadata.snapshot import from_records, to_records

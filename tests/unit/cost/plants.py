@@ -10,12 +10,13 @@ from typing import Any, Final, Literal, NamedTuple
 import pytest
 
 from emulator.broker.cluster import ImageCluster
-from emulator.controller import authorizer, registry, topics
+from emulator.controller import authorizer, registry
 from emulator.controller.api import delete_topics
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.moving import MovingTopics
 from emulator.controller.result import Texts
 from emulator.controller.token_index import TokenIndex
+from emulator.metadata import topics
 from emulator.metadata.image import Image
 from emulator.seam import Kept
 

@@ -69,7 +69,7 @@ def test_rows_of_every_table_come_back(tmp_path: Path) -> None:
         assert found == {**plain, "process": "controller-3000", "run_id": "r1"}
         for file in (tmp_path / rows.TABLE_OF[type(row)]).rglob("*.parquet"):
             metadata = pyarrow.parquet.read_schema(file).metadata
-            assert metadata[trace_file.VERSION_KEY.encode()] == str(rows.SCHEMA_VERSION).encode()
+            assert metadata[rows.VERSION_KEY.encode()] == str(rows.SCHEMA_VERSION).encode()
 
 
 def test_order_is_kept_over_blocks_and_files(tmp_path: Path) -> None:

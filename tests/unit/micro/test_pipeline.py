@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from bench.micro.pipeline import PARTS, Log, Rig
+from emulator.simulation.write_behind_alone import PARTS, CommittedRecords, WriteBehindAlone
 
 
 @pytest.mark.requirement("W06")
 def test_changes_of_few_partitions_are_few_transactions_however_many_they_are() -> None:
     """At most 0.01 transactions for each change; a state is written once for each epoch."""
-    log, rig = Log(), Rig()
+    log, rig = CommittedRecords(), WriteBehindAlone()
     rig.feed([delta for _ in range(20) for delta in log.create(10)], at_once=20)
     changes = list(islice(log.shrink(Random(1), 10), 4_000))
     cost = rig.feed(changes, at_once=500)
@@ -22,7 +22,7 @@ def test_changes_of_few_partitions_are_few_transactions_however_many_they_are() 
 
 
 def test_it_writes_every_partition_and_times_each_part() -> None:
-    log, rig = Log(), Rig()
+    log, rig = CommittedRecords(), WriteBehindAlone()
     cost = rig.feed([delta for _ in range(7) for delta in log.create(5)], at_once=3)
     assert cost.partitions == 35
     assert cost.ops == 7 * (3 + 2 * 5) + 3 * cost.multis
@@ -36,7 +36,7 @@ def test_the_work_for_a_change_does_not_grow_with_the_cluster() -> None:
     """Counted, not timed: operations, and lookups of topics in the image."""
     looked_up = []
     for topics in (5, 500):
-        log, rig = Log(), Rig()
+        log, rig = CommittedRecords(), WriteBehindAlone()
         rig.feed([delta for _ in range(topics) for delta in log.create(1)], at_once=50)
         counted = Counted(rig)
         change = list(islice(log.shrink(Random(1), 1), 1))
@@ -48,7 +48,7 @@ def test_the_work_for_a_change_does_not_grow_with_the_cluster() -> None:
 class Counted:
     """Counts the operations that are encoded."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: WriteBehindAlone) -> None:
         self.encoded = 0
         inner = rig.zk.op_bytes
 

@@ -7,10 +7,10 @@ from copy import deepcopy
 
 import msgspec
 
-from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
+from emulator.seam import NO_OTHERS, OtherLimits
 from wire import records as r
 from wire.digest import batch_digest
 

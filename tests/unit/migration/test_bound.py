@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
 from emulator.migration.authority import Authority
@@ -16,7 +15,7 @@ from emulator.migration.dual_write.bound import Bound, Bounds
 from emulator.migration.dual_write.lag import Lag
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
-from emulator.seam import Log
+from emulator.seam import NO_OTHERS, Log, OtherLimits
 from tests.unit.migration.stories import TOPIC_A, put_topic, restart
 from tests.unit.migration.test_write_behind import config
 from tests.unit.migration.world import World, differences

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from bench.micro.pipeline import Log, Rig
 from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY
@@ -15,6 +14,7 @@ from emulator.migration.dual_write.unit import PLAN_OPS_PER_STEP, Unit
 from emulator.migration.plan import Group
 from emulator.migration.position import Counters, Position, Term
 from emulator.seam import Effect
+from emulator.simulation.write_behind_alone import CommittedRecords, WriteBehindAlone
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import Create, Multi, ZkOp, ZkRequest
 from tests.unit.zookeeper.world import World
@@ -157,7 +157,7 @@ def test_a_step_plans_some_eighty_topics_of_a_delta_and_fewer_pieces_of_a_compar
 @pytest.mark.parametrize("what", ["created", "grown", "deleted"])
 def test_a_topic_of_ten_thousand_partitions_is_planned_over_many_steps(what: str) -> None:
     """What is collected, what is rendered whole and what is planned are in steps of their own."""
-    log, rig = Log(), Rig()
+    log, rig = CommittedRecords(), WriteBehindAlone()
     created = log.create(10_000)
     topic_id = next(iter(log.image.topics))
     more = [
@@ -183,7 +183,7 @@ def test_a_topic_of_ten_thousand_partitions_is_planned_over_many_steps(what: str
         assert sum(steps) > 20_000
 
 
-def encoded_per_step(rig: Rig, deltas: list[Delta]) -> list[int]:
+def encoded_per_step(rig: WriteBehindAlone, deltas: list[Delta]) -> list[int]:
     """Operations encoded in each call of the write-behind while it writes these deltas."""
     steps: list[int] = []
     encoded, inner = [0], rig.zk.op_bytes

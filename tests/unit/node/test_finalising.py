@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.controller.activation import ActivationRefusedError
+from emulator.metadata.errors import ActivationRefusedError
 from emulator.metadata.finalisation_mark import MarkKind
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState

@@ -6,7 +6,6 @@ import pytest
 
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.failures import api_name
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.net.error_codes import finding, first_error
@@ -16,6 +15,7 @@ from emulator.seam import Pace, Ticket
 from emulator.trace.rows import BlockCause, BlockEnd, RequestRow
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request
+from wire.schema import api_name
 
 MS = 1_000_000
 CREATE_TOPICS, ENVELOPE, HEARTBEAT = 19, 58, 63

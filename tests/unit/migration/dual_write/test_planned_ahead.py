@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bench.micro.pipeline import NOW_MS, Log, Rig
+from emulator.simulation.write_behind_alone import NOW_MS, CommittedRecords, WriteBehindAlone
 from emulator.zookeeper.ops import ZkOp
 
 
-def counting(rig: Rig) -> list[int]:
+def counting(rig: WriteBehindAlone) -> list[int]:
     """The operations encoded from now on."""
     encoded: list[int] = [0]
     inner = rig.zk.op_bytes
@@ -26,7 +26,7 @@ def counting(rig: Rig) -> list[int]:
 @pytest.mark.parametrize("ops_max", [1, 40, 400, 1_000])
 def test_an_answer_is_followed_by_a_multi_that_is_ready(ops_max: int) -> None:
     """Only what depends on the place in the chain is left: the check and the two counters."""
-    log, rig = Log(), Rig()
+    log, rig = CommittedRecords(), WriteBehindAlone()
     rig.behind.pipeline.ops_max = ops_max
     # How many are in flight follows the measured round trips; those of a busy machine are long.
     rig.behind.pipeline._stamp = lambda: 0
@@ -50,7 +50,7 @@ def test_an_answer_is_followed_by_a_multi_that_is_ready(ops_max: int) -> None:
 
 
 def test_no_more_is_planned_than_the_next_multi_needs() -> None:
-    log, rig = Log(), Rig()
+    log, rig = CommittedRecords(), WriteBehindAlone()
     deltas = [delta for _ in range(50) for delta in log.create(200)]
     encoded = counting(rig)
     rig.behind.metadata(deltas, NOW_MS)

@@ -1,4 +1,4 @@
-"""A ZooKeeper without Java: ``python -m tools.fuzz.zookeeper PORT`` serves the simulator's model.
+"""A ZooKeeper without Java: ``python -m bench.zookeeper_model PORT`` serves the simulator's model.
 
 It holds a cluster without topics, in which a migration can begin, and keeps nothing on disk.
 """
@@ -14,9 +14,10 @@ from random import Random
 from typing import Final
 
 from emulator.seam import Close, Effect, Send
-from emulator.simulation.zookeeper_mode import fill
+from emulator.simulation.zookeeper_mode import CLUSTER_ID, fill
 from emulator.simulation.zookeeper_watches import WatchedZooKeeper
 
+__all__ = ["CLUSTER_ID"]
 _TICK_S: Final = 0.5
 
 
