@@ -4,7 +4,6 @@ import ast
 import functools
 import re
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -221,29 +220,3 @@ def test_every_target_of_make_is_listed():
 def test_the_docs_are_what_the_code_says(monkeypatch):
     monkeypatch.setattr("sys.argv", ["docs", "--check"])
     assert docs.main() == 0, "run `make docs`"
-
-
-def contract(wanted):
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (found,) = (one for one in contracts["contracts"] if one["id"] == wanted)
-    return found
-
-
-def modules(package):
-    return {
-        f"{package}.{path.stem}"
-        for path in (ROOT / package).iterdir()
-        if path.suffix == ".py" or (path / "__init__.py").exists()
-    }
-
-
-def test_every_machine_is_held_to_do_no_io():
-    held = set(contract("machines-do-no-io")["source_modules"])
-    shell = {"emulator.__init__", "emulator.cli", "emulator.commands", "emulator.io"}
-    shell.add("emulator.testing")
-    assert modules("emulator") - held == shell
-
-
-def test_all_of_bench_but_the_rig_is_kept_from_the_verbs_of_the_product():
-    open_to_verbs = {"bench.__init__", "bench.__main__", "emulator.servers"}
-    assert modules("bench") - set(contract("rig-only")["forbidden_modules"]) == open_to_verbs
