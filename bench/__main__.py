@@ -38,6 +38,7 @@ SCENARIOS: Final = (
 )
 """The most important first."""
 OUT: Final = Path("out/bench")
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CTRL_C_S: Final = 10.0
 """A program that got Ctrl-C has as long to end before it is asked once more."""
 _CLI: Final = ("-c", "from emulator.cli import main; main()")
@@ -112,8 +113,15 @@ def run(command: Sequence[str]) -> int:
     When this process is asked to end, so is the program, and its end is awaited: it ends servers,
     and would measure for hours else.
     """
+    asked: list[int] = []
+    # A signal while the program begins would leave it behind: it is acted on when there is one.
+    handlers = {one: signal.signal(one, lambda n, _frame: asked.append(n)) for one in _ENDING}
     with subprocess.Popen(command) as program:
         try:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            for sent in asked:
+                signal.raise_signal(sent)
             return program.wait()
         except KeyboardInterrupt:
             # Ctrl-C has reached it too; what is sent to this process alone has not.
@@ -133,7 +141,7 @@ def end_on_terminate() -> None:
     def end(_number: int, _frame: FrameType | None) -> None:
         sys.exit(1)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDING[1:]:
         signal.signal(number, end)
 
 

@@ -195,6 +195,30 @@ def test_quick_and_one_scenario():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_the_program_begins_ends_it(monkeypatch, number):
+    """Popen itself may be interrupted once the child is there: nothing would know of it."""
+    begin, begun = subprocess.Popen, []
+
+    def interrupted(command):
+        begun.append(begin(command))
+        signal.raise_signal(number)
+        return begun[0]
+
+    before = {one: signal.getsignal(one) for one in program._ENDING}
+    monkeypatch.setattr(program.subprocess, "Popen", interrupted)
+    monkeypatch.setattr(program, "_CTRL_C_S", 0.1)
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        program.end_on_terminate()
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            program.run([sys.executable, "-c", "import signal; signal.pause()"])
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    assert begun[0].poll() is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_who_ends_the_program_of_all_ends_the_one_that_runs(tmp_path, number):
     """It had gone on to measure, and held the lock of the folder."""
     inner = tmp_path / "inner.py"
