@@ -34,9 +34,9 @@ endif
 demo: $(ENV) $(JARS) ## real ZooKeeper, real brokers, a live migration, load, a Spark report
 	$(VENV)/bin/kraft-bridge demo
 
-# Two workers, and one for the tests that wait most of their time. What comes before them is done at
+# Three workers, as many tests wait for servers, and one for those that wait most of their time. What comes before them is done at
 # once: fetching waits for the network, and the types take one core.
-test: JOBS = 3
+test: JOBS = 4
 test: WORKERS = --waiting-workers 1
 test: forget $(ENV) ## lint, types and every test, with real ZooKeeper, brokers and Spark
 	@$(MAKE) --jobs=3 --no-print-directory lint type jars
