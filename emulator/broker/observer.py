@@ -20,7 +20,7 @@ from emulator.metadata.errors import ReplayError
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.outcomes import Answered, Broken, Opened, Turn, Unanswered
 from emulator.net.versions import NoCommonVersionError, common, declared
-from emulator.raft.errors import RecoveryError
+from emulator.raft.layout import RecoveryError
 from emulator.seam import Effect, Event, Log, earliest
 from wire import messages as m
 from wire.errors import DecodeError, ErrorCode, named

@@ -10,8 +10,8 @@ from pathlib import Path
 from emulator.metadata.image import Image
 from emulator.node import recovery
 from emulator.raft import layout
-from emulator.raft.errors import RecoveryError
 from emulator.raft.format import MetaProperties
+from emulator.raft.layout import RecoveryError
 from emulator.raft.machine import Raft
 
 

@@ -19,7 +19,7 @@ from emulator.raft.format import (
     render_meta_properties,
     usable_directory_id,
 )
-from emulator.raft.voter_state import NEW_QUORUM
+from emulator.raft.quorum_state import NEW_QUORUM
 from emulator.seam import ReplaceFile
 from wire import records as r
 from wire.record_serde import encode_record

@@ -30,7 +30,7 @@ from emulator.net.faults.script import FaultScript
 from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling
-from emulator.raft.errors import RecoveryError
+from emulator.raft.layout import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import exposition

@@ -31,7 +31,7 @@ from emulator.node.peers import NoPeers, Peers
 from emulator.node.replaying import LogReplay
 from emulator.node.tracing import NodeCounters
 from emulator.node.voter_flags import VoterFlags
-from emulator.raft.errors import RecoveryError
+from emulator.raft.layout import RecoveryError
 from emulator.raft.machine import Raft
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import Serving

@@ -18,8 +18,8 @@ from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.snapshot import read_back
 from emulator.raft import layout
 from emulator.raft.config import RaftConfig
-from emulator.raft.errors import RecoveryError
 from emulator.raft.format import MetaProperties, parse_meta_properties
+from emulator.raft.layout import RecoveryError
 from emulator.raft.machine import Raft
 from emulator.raft.quorum_state import voters_in
 from emulator.seam import RECORDS_PER_SLICE, Slices, whole

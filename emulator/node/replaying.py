@@ -11,7 +11,7 @@ from __future__ import annotations
 from emulator.controller.machine import Controller
 from emulator.metadata.history import History
 from emulator.node.recovery import Supported, replay_log, snapshot_image, unsupported
-from emulator.raft.errors import RecoveryError
+from emulator.raft.layout import RecoveryError
 from emulator.raft.machine import Raft
 from emulator.seam import Slices, whole
 

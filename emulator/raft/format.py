@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from emulator.config import properties
 from emulator.config.java_text import trim, whole
 from emulator.raft import layout, snapshots
-from emulator.raft.errors import RecoveryError
-from emulator.raft.verify import read_back
+from emulator.raft.layout import RecoveryError
+from emulator.raft.log import read_back
 from wire.text import uuid_from_text, uuid_text
 
 _RESERVED_IDS = 100

@@ -8,23 +8,191 @@ and one ``SyncFile``, and while that sync runs the next group is buffered (group
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from emulator.raft import layout
-from emulator.raft.epochs import LeaderEpochs
+from emulator.raft.layout import AppendRefusedError
 from emulator.seam import (
+    RECORDS_PER_SLICE,
     AppendFile,
     DeleteFile,
     Effect,
     ReplaceFile,
+    Slices,
     SyncFile,
     TruncateFile,
 )
-from wire.batch import NO_SEQUENCE
+from wire.batch import (
+    NO_SEQUENCE,
+    batch_crc_holds,
+    batch_header,
+    decode_batches,
+    decode_records,
+    encode_records,
+)
+from wire.errors import DecodeError
+from wire.record_serde import decode_control, decode_record
+
+# Decodes each batch before it is written: one malformed record stops every real node.
+#
+# Followers and brokers parse a record when it arrives, before it is committed, and stop if they
+# cannot; after a restart they stop again at the copy on their own disk. So our decoder first reads
+# each batch to the last byte.
+
+_REFUSED = "our own decoder refuses the batch"
+
+
+class CheckedRecords(msgspec.Struct, frozen=True, gc=False):
+    """The records of one batch, encoded and read back; its header is still to come."""
+
+    body: bytes
+    count: int
+
+
+def checked(values: Sequence[bytes]) -> Slices[CheckedRecords]:
+    """Encode metadata records for one batch and decode each of them again, in slices.
+
+    Raises:
+        AppendRefusedError: there is no record, or one does not end where it should.
+    """
+    if not values:
+        raise AppendRefusedError("a batch holds at least one record")
+    parts: list[bytes] = []
+    for first in range(0, len(values), RECORDS_PER_SLICE):
+        if first:
+            yield
+        some = values[first : first + RECORDS_PER_SLICE]
+        part = encode_records([(None, value) for value in some], first)
+        try:
+            for _, value in decode_records(part, first, len(some)):
+                decode_record(value)
+        except DecodeError as error:
+            raise AppendRefusedError(f"{_REFUSED}: {error}") from error
+        parts.append(part)
+    return CheckedRecords(b"".join(parts), len(values))
+
+
+def checked_control(record: tuple[bytes, bytes]) -> CheckedRecords:
+    """Encode the one record of a control batch, and decode it again.
+
+    Raises:
+        DecodeError: it does not end where it should.
+    """
+    body = encode_records([record])
+    for key, value in decode_records(body, 0, 1):
+        decode_control(key, value)
+    return CheckedRecords(body, 1)
+
+
+def check_sealed(data: bytes, records: CheckedRecords) -> None:
+    """Read back the header of a batch that holds checked records.
+
+    Raises:
+        AppendRefusedError: it does not describe exactly these bytes.
+    """
+    header = batch_header(data)
+    if (header.size, header.count) != (len(data), records.count) or not batch_crc_holds(data):
+        raise AppendRefusedError(f"{_REFUSED}: {header} does not describe its {len(data)} bytes")
+
+
+def read_back(data: bytes) -> None:
+    """Decode one encoded batch and every record in it.
+
+    Raises:
+        AppendRefusedError: it is not exactly one batch, or a record does not end where it should.
+    """
+    try:
+        count = 0
+        for batch in decode_batches(data):
+            count += 1
+            for key, value in batch.records:
+                if batch.is_control:
+                    if key is None:
+                        raise AppendRefusedError("a control record has no key")
+                    decode_control(key, value)
+                else:
+                    decode_record(value)
+    except DecodeError as error:
+        raise AppendRefusedError(f"{_REFUSED}: {error}") from error
+    if count != 1:
+        raise AppendRefusedError(f"{count} batches, expected one")
+
+
+# The start offset of each leader epoch, and the end offset of an epoch for a follower.
+
+
+class LeaderEpochs:
+    """Epoch -> start offset, oldest first.
+
+    Invariant: epochs grow strictly, start offsets never fall.
+    Source: LeaderEpochFileCache and KafkaMetadataLog.endOffsetForEpoch, Kafka 3.9.
+    """
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(list(self._epochs), list(self._starts), strict=True)
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    @property
+    def latest(self) -> int:
+        """Epoch of the newest entry, 0 when there is none."""
+        return self._epochs[-1] if self._epochs else 0
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Record the epoch of a batch at ``start_offset``; True if it is a new epoch."""
+        if self._epochs and epoch <= self._epochs[-1]:
+            assert epoch == self._epochs[-1], f"epoch {epoch} after {self._epochs[-1]}"
+            return False
+        assert not self._starts or start_offset >= self._starts[-1], "start offsets never fall"
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        return True
+
+    def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Largest known epoch not above ``epoch``, with the offset where it ends.
+
+        Never (-1, -1), which on the wire means "not diverging", so a diverged follower would
+        continue. For an epoch older than all known ones: that epoch and the start of the first
+        known one. Without any known epoch: (``epoch``, ``log_end_offset``).
+        """
+        index = bisect_right(self._epochs, epoch)
+        if index == len(self._epochs):
+            return (self._epochs[-1] if self._epochs else epoch), log_end_offset
+        found = epoch if index == 0 else self._epochs[index - 1]
+        return found, self._starts[index]
+
+    def epoch_at(self, offset: int) -> int | None:
+        """Epoch of the record at ``offset``; None below the first entry."""
+        index = bisect_right(self._starts, offset)
+        return None if index == 0 else self._epochs[index - 1]
+
+    def truncate_from_start(self, log_start_offset: int) -> None:
+        """Drop epochs that end at or below ``log_start_offset``; the epoch at that offset stays."""
+        keep = bisect_right(self._starts, log_start_offset) - 1
+        if keep >= 0:
+            del self._epochs[:keep]
+            del self._starts[:keep]
+            self._starts[0] = log_start_offset
+
+    def truncate_from_end(self, log_end_offset: int) -> None:
+        """Drop epochs that begin at or above ``log_end_offset``."""
+        keep = bisect_left(self._starts, log_end_offset)
+        del self._epochs[keep:]
+        del self._starts[keep:]
+
 
 _READS_KEPT: Final = 8
 """Number of cached answers; each may be as large as a whole Fetch answer."""

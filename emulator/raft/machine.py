@@ -13,29 +13,239 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from emulator.raft import layout
 from emulator.raft.answering import Answering
-from emulator.raft.appending import LeaderAppender
 from emulator.raft.asking import Ask
 from emulator.raft.config import RaftConfig
-from emulator.raft.contradicted import refuse_contradicted
-from emulator.raft.election import YIELDS
-from emulator.raft.layout import SnapshotId
-from emulator.raft.member import Member
-from emulator.raft.progress import VoterProgress
-from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, VoterState, parse
+from emulator.raft.election import YIELDS, VoterProgress
+from emulator.raft.layout import AppendRefusedError, RecoveryError, SnapshotId
+from emulator.raft.log import (
+    CheckedRecords,
+    LogBatch,
+    check_sealed,
+    checked,
+    checked_control,
+    read_back,
+)
+from emulator.raft.member import Member, refuse_contradicted
+from emulator.raft.quorum_state import NONE, ElectionState, Held, QuorumState, VoterState, parse
 from emulator.raft.recovery import leftovers, recover_log
-from emulator.raft.recovery_point import RecoveryPointFile
-from emulator.raft.replica import UNKNOWN, Replica, Serving
-from emulator.raft.snapshots import recover_snapshots, values_of
-from emulator.raft.snapshotting import Snapshotting
-from emulator.raft.verify import CheckedRecords, checked
-from emulator.raft.voter_state import Held
-from emulator.raft.ways_out import remedies
-from emulator.seam import Effect, Log, ReplaceFile, Reply, Slices, Ticket, earlier, whole
-from wire.batch import Batch, decode_batches
+from emulator.raft.replica import UNKNOWN, RecoveryPointFile, Replica, Serving
+from emulator.raft.snapshots import CONTROL, SnapshotWriter, recover_snapshots, values_of
+from emulator.seam import (
+    DeleteFile,
+    Effect,
+    Log,
+    ReplaceFile,
+    Reply,
+    Slices,
+    Ticket,
+    WriteFile,
+    earlier,
+    whole,
+)
+from wire import records as r
+from wire.batch import Batch, decode_batches, seal_batch
+from wire.record_serde import encode_control
+
+# Writes one snapshot at a time: encoded a slice per step, then written outside the event loop.
+#
+# When the file is durable, and not before, the snapshot counts and the log is trimmed.
+
+
+class Snapshotting:
+    """The snapshot that is being written, if any.
+
+    Args:
+        replica: gets the snapshot when it is finished.
+    """
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._writer: SnapshotWriter | None = None
+        self._encoded: tuple[SnapshotId, bytes] | None = None
+        """What is on its way to the disk."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether one is being encoded or written."""
+        return self.encoding or self._encoded is not None
+
+    def writes(self, path: str) -> bool:
+        """Whether one is on its way to that file."""
+        return self._encoded is not None and layout.snapshot_path(self._encoded[0]) == path
+
+    @property
+    def encoding(self) -> bool:
+        """Whether :meth:`go_on` has work."""
+        return self._writer is not None
+
+    def begin(
+        self, snapshot: SnapshotId, records: Iterable[bytes], last_timestamp_ms: int
+    ) -> list[Effect]:
+        """Begin; see ``Raft.snapshot``.
+
+        Raises:
+            ValueError: one is being written, or the id does not fit this log.
+        """
+        if self.busy:
+            raise ValueError("another snapshot is being written")
+        self._check(snapshot)
+        self._writer = SnapshotWriter(snapshot, records, last_timestamp_ms, read_back)
+        return self.go_on()
+
+    def go_on(self) -> list[Effect]:
+        """Encode the next slice; when it is the last, hand the snapshot to the disk."""
+        writer, replica = self._writer, self._replica
+        if writer is None or not writer.step(replica.config.snapshot_slice_records):
+            return []
+        self._writer = None
+        if self._overtaken(writer.id):
+            return []
+        data = writer.content()
+        self._encoded = writer.id, data
+        replica.log.roll()
+        return [WriteFile(layout.snapshot_path(writer.id), data)]
+
+    def written(self) -> list[Effect]:
+        """The file is durable: keep the snapshot and trim the log."""
+        assert self._encoded is not None, "a snapshot was handed to the disk"
+        (snapshot, data), self._encoded = self._encoded, None
+        replica = self._replica
+        if self._overtaken(snapshot):
+            here = replica.snapshots.data(snapshot) is not None
+            kept = here or snapshot == replica.installing
+            return [] if kept else [DeleteFile(layout.snapshot_path(snapshot))]
+        replica.snapshots.add(snapshot, data)
+        fields: dict[str, object] = {
+            "end_offset": snapshot.end_offset,
+            "epoch": snapshot.epoch,
+            "bytes": len(data),
+        }
+        return [Log("info", "snapshot written", fields), *replica.trim()]
+
+    def failed(self, why: str) -> list[Effect]:
+        """The file could not be written: nothing is trimmed, and what is left of it goes."""
+        assert self._encoded is not None, "a snapshot was handed to the disk"
+        (snapshot, data), self._encoded = self._encoded, None
+        fields: dict[str, object] = {
+            "end_offset": snapshot.end_offset,
+            "epoch": snapshot.epoch,
+            "bytes": len(data),
+            "why": why,
+        }
+        line = Log(
+            "warning", "snapshot not written: the log is kept, and it is tried again", fields
+        )
+        replica = self._replica
+        if replica.snapshots.data(snapshot) is not None or snapshot == replica.installing:
+            return [line]  # the leader's, loaded meanwhile
+        return [line, DeleteFile(layout.snapshot_path(snapshot))]
+
+    def _overtaken(self, snapshot: SnapshotId) -> bool:
+        """Whether the leader's snapshot was loaded meanwhile, and goes as far or further."""
+        known = (self._replica.snapshots.latest, self._replica.installing)
+        return any(one is not None and one.end_offset >= snapshot.end_offset for one in known)
+
+    def _check(self, snapshot: SnapshotId) -> None:
+        replica = self._replica
+        log, latest = replica.log, replica.snapshots.latest
+        if snapshot.end_offset > replica.committed_end:
+            raise ValueError(f"{snapshot} is not committed, {replica.committed_end} is")
+        if latest is not None and snapshot.end_offset <= latest.end_offset:
+            raise ValueError(f"{snapshot} is not above {latest}")
+        if snapshot.end_offset <= log.start_offset or not log.is_boundary(snapshot.end_offset):
+            raise ValueError(f"{snapshot} does not end where a batch of the log ends")
+        found = log.epochs.epoch_at(snapshot.end_offset - 1)
+        if found != snapshot.epoch:
+            raise ValueError(f"{snapshot}: the record below that offset is of epoch {found}")
+
+
+# What to do about a damaged folder of one of several voters, which has acknowledged what it held.
+#
+# The only voter may start without records, or without the file that names its vote: no other voter
+# has them. One of several voters that did so could vote twice in one epoch, or elect a leader
+# without what is committed. The others have everything, so it gets the log from them, and votes
+# for no voter before (``quorum_state.py``).
+
+OF_SEVERAL: Final = (
+    "nothing was changed. While the other voters have a leader, move the folder "
+    f"{layout.FOLDER} of this one away and start it: it loads the log of the leader, and votes for "
+    "nobody before. Do so with one voter at a time"
+)
+
+
+@contextmanager
+def remedies(voters: int) -> Iterator[None]:
+    """Name the remedy that fits the number of voters.
+
+    Raises:
+        RecoveryError: as raised within; of several voters with that remedy.
+    """
+    try:
+        yield
+    except RecoveryError as error:
+        if voters == 1 or not error.remedy:
+            raise
+        raise RecoveryError(error.path, error.position, error.found, OF_SEVERAL) from error
+
+
+# The batches that this node appends as the leader: encoded, checked, stamped.
+
+
+class LeaderAppender:
+    """Appends to the log of one replica; nothing is written before its next flush.
+
+    Args:
+        replica: the log, the epoch and the bounds.
+        now_ms: milliseconds since the Unix epoch; the times of batches never go back.
+    """
+
+    def __init__(self, replica: Replica, now_ms: int) -> None:
+        self._replica = replica
+        self._timestamp_ms = now_ms
+
+    def at(self, now_ms: int) -> int:
+        """The time of a batch that is appended now."""
+        self._timestamp_ms = max(self._timestamp_ms, now_ms)
+        return self._timestamp_ms
+
+    def append(self, records: CheckedRecords, attributes: int, now_ms: int) -> int:
+        """Append one batch; returns its base offset.
+
+        Raises:
+            AppendRefusedError: see ``Raft.append``.
+        """
+        replica = self._replica
+        log, epoch = replica.log, replica.quorum.epoch
+        base_offset, stamp = log.end_offset, self.at(now_ms)
+        head = Batch(base_offset, epoch, attributes, stamp, (), log.next_sequence)
+        data = seal_batch(head, records.body, records.count)
+        bytes_max = replica.config.batch_bytes_max
+        if len(data) > bytes_max:
+            raise AppendRefusedError(
+                f"a batch of {len(data)} bytes, at most {bytes_max} are allowed"
+            )
+        check_sealed(data, records)
+        replica.appended_bytes += len(data)
+        log.append(LogBatch(base_offset, base_offset + records.count - 1, epoch, data))
+        return base_offset
+
+    def leader_change(self, granting: Iterable[int], now_ms: int) -> int:
+        """Append the record that opens an epoch; returns its offset."""
+        config = self._replica.config
+        kind = r.LeaderChangeMessage
+        message = kind(
+            version=0,
+            leader_id=config.node_id,
+            voters=[kind.Voter(voter_id=each) for each in sorted(config.voters)],
+            granting_voters=[kind.Voter(voter_id=each) for each in sorted(granting)],
+        )
+        return self.append(checked_control(encode_control(message)), CONTROL, now_ms)
 
 
 class Raft:

@@ -30,8 +30,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from emulator.raft import layout
-from emulator.raft.errors import RecoveryError
-from emulator.raft.layout import RecoveryPoint, SnapshotId
+from emulator.raft.layout import RecoveryError, RecoveryPoint, SnapshotId
 from emulator.raft.log import LogBatch, MetadataLog, Segment
 from emulator.seam import DeleteFile, Effect, Log, ReplaceFile, TruncateFile
 from wire.batch import HEADER_BYTES, BatchHeader, batch_crc_holds, batch_header

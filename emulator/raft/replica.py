@@ -2,20 +2,165 @@
 
 from __future__ import annotations
 
+import math
+from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
+from emulator.raft import layout
 from emulator.raft.asking import LogEnd
-from emulator.raft.config import RaftConfig
-from emulator.raft.layout import SnapshotId
+from emulator.raft.config import OBSERVER_SESSION_MS, RaftConfig
+from emulator.raft.layout import RecoveryPoint, SnapshotId
 from emulator.raft.log import MetadataLog
-from emulator.raft.observers import Observers
 from emulator.raft.quorum_state import NONE, QuorumState
-from emulator.raft.recovery_point import RecoveryPointFile
 from emulator.raft.snapshots import Snapshots
 from emulator.seam import Effect, ReplaceFile
 from wire.digest import batch_digest
 from wire.errors import ErrorCode
+
+# Writes ``recovery-point``: what of the log was durable, and what committed, at that moment.
+#
+# With one voter it is written at an orderly stop. With several it is also written every few seconds
+# while the log grows: their batches do not show which of them one sync covered (see ``recovery``),
+# so without it any damage in the last segment would look like a torn end. There it also keeps what
+# is committed over a restart, and the snapshot that is about to replace the log.
+#
+# Effects are performed in their order and each replace is durable before the next begins. So the
+# file is written before the log is cut, and after it has grown.
+
+RECOVERY_POINT_MS: Final = 5_000
+"""How old the file may become while the log grows. Each time costs two fsyncs."""
+
+
+class RecoveryPointFile:
+    """See the module's docstring.
+
+    Args:
+        log: whose durable end is written.
+        found: what the file says; None: there is none.
+        alone: whether this node is the only voter.
+    """
+
+    def __init__(self, log: MetadataLog, found: RecoveryPoint | None, *, alone: bool) -> None:
+        self.committed = 0 if found is None else found.committed
+        """What was known to be committed when the file was written last."""
+        self._log = log
+        self._alone = alone
+        self._on_disk = found
+        self.due_ms: float = math.inf if alone else 0
+        """When the file is old; never with one voter."""
+
+    def renew(self, committed_end: int, now_ms: int) -> list[Effect]:
+        """The file is old: write down what is durable, and note when it is old again."""
+        self.due_ms = now_ms + RECOVERY_POINT_MS
+        return self.write(committed_end)
+
+    def write(self, committed_end: int) -> list[Effect]:
+        """Write down what is durable now."""
+        return self._write(self._log.durable_end, committed_end)
+
+    def cutting(self, offset: int, committed_end: int) -> list[Effect]:
+        """Before the log is cut: from ``offset`` on it may soon be gone."""
+        return self._write(min(offset, self._log.durable_end), committed_end)
+
+    def replacing(self, snapshot: SnapshotId, committed_end: int) -> list[Effect]:
+        """Before a snapshot is written that replaces the log.
+
+        Once both files are there, nothing of the log is needed any more.
+        """
+        return self._write(self._log.durable_end, committed_end, snapshot)
+
+    def _write(
+        self, durable: int, committed_end: int, replacing: SnapshotId | None = None
+    ) -> list[Effect]:
+        # A leader may know more to be committed than its own disk has.
+        committed = 0 if self._alone else min(committed_end, durable)
+        point = RecoveryPoint(durable, committed, replacing)
+        if point == self._on_disk:
+            return []
+        self._on_disk, self.committed = point, committed
+        return [ReplaceFile(layout.RECOVERY_POINT, layout.render_recovery_point(*point))]
+
+
+# The observers that fetch the metadata log: their log ends and times.
+
+OBSERVERS_MAX: Final = 10_000
+"""Observers that are remembered. Requests choose their ids, so there may be any number."""
+
+
+@dataclass(slots=True)
+class Observer:
+    """One replica that is not a voter. Timestamps are milliseconds since the Unix epoch.
+
+    ``last_caught_up_ms`` is when its log last reached the end of ours, -1 if never.
+    ``sent_high_watermark`` is that of the last answer to it, None before the first.
+    """
+
+    replica_id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int = -1
+    leader_end_at_fetch: int = -1
+    sent_high_watermark: int | None = None
+
+
+class Observers:
+    """Replicas by id and directory; they never count for the high watermark.
+
+    Source: LeaderState.ReplicaState.updateFollowerState, KIP-836, Kafka 3.9.
+    """
+
+    def __init__(self) -> None:
+        self._observers: OrderedDict[tuple[int, bytes], Observer] = OrderedDict()
+        """In the order of their last Fetch."""
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._observers)
+
+    def of(self, key: tuple[int, bytes]) -> Observer | None:
+        """The observer with that id and directory, if it has fetched."""
+        return self._observers.get(key)
+
+    def fetched(
+        self, key: tuple[int, bytes], offset: int, leader_end_offset: int, now_ms: int
+    ) -> Observer:
+        """Record a valid fetch: the replica has everything below ``offset``.
+
+        If there are too many, the observer that fetched longest ago is forgotten for it.
+        """
+        observer = self._observers.pop(key, None)
+        if observer is None:
+            self._drop(now_ms, OBSERVERS_MAX - 1)
+            observer = Observer(*key, offset, now_ms)
+        self._observers[key] = observer
+        if offset >= leader_end_offset:
+            observer.last_caught_up_ms = now_ms
+        elif offset >= observer.leader_end_at_fetch > 0:
+            # It has reached the end that our log had at its previous fetch: it was caught up then.
+            observer.last_caught_up_ms = max(observer.last_caught_up_ms, observer.last_fetch_ms)
+        observer.leader_end_at_fetch = leader_end_offset
+        observer.log_end_offset = offset
+        observer.last_fetch_ms = now_ms
+        return observer
+
+    def alive(self, now_ms: int) -> Iterator[Observer]:
+        """The observers that fetched in the last 300 s, by id; the others are dropped."""
+        self._drop(now_ms, OBSERVERS_MAX)
+        for key in sorted(self._observers):
+            yield self._observers[key]
+
+    def _drop(self, now_ms: int, most: int) -> None:
+        """Forget observers that are gone, and the longest silent ones until ``most`` are left."""
+        while self._observers:
+            key, oldest = next(iter(self._observers.items()))
+            if oldest.last_fetch_ms + OBSERVER_SESSION_MS >= now_ms and len(self) <= most:
+                return
+            del self._observers[key]
+
 
 UNKNOWN = -1
 """An unknown high watermark or offset; the receiver ignores it."""

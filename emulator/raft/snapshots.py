@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Final
 
 from emulator.raft import layout
-from emulator.raft.errors import RecoveryError
-from emulator.raft.layout import SnapshotId, snapshot_path
+from emulator.raft.layout import RecoveryError, SnapshotId, snapshot_path
 from emulator.raft.recovery import scan
 from emulator.seam import DeleteFile, Effect
 from wire import records as r

@@ -31,7 +31,7 @@ from emulator.operations.rollback.missing import FolderEnd
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
-from emulator.raft.errors import RecoveryError
+from emulator.raft.layout import RecoveryError
 from emulator.simulation import zookeeper_mode
 from emulator.simulation.host import Host
 from emulator.simulation.process import Process

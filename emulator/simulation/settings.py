@@ -15,7 +15,7 @@ from emulator.raft.format import (
     render_bootstrap_checkpoint,
     render_meta_properties,
 )
-from emulator.raft.voter_state import NEW_QUORUM
+from emulator.raft.quorum_state import NEW_QUORUM
 from emulator.simulation import zookeeper_mode
 from emulator.simulation.network import Address
 from emulator.simulation.scenario import Scenario

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from emulator.raft.errors import RecoveryError
+from emulator.raft.layout import RecoveryError
 from emulator.seam import Effect
 from emulator.simulation import beginnings, settings, tree_check
 from emulator.simulation.aftermath import Aftermath

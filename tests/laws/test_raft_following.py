@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from emulator.raft.asking import Ask
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
+from emulator.raft.log import read_back
 from emulator.raft.snapshots import render
-from emulator.raft.verify import read_back
 from tests.unit.raft.test_following import NOW, Follower, batch, begin
 from tests.unit.raft.world import topic
 from wire import messages as m

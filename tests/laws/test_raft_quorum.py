@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from emulator.raft import Raft
 from emulator.raft.layout import QUORUM_STATE, VOTER_STATE
 from emulator.raft.log import LogBatch
-from emulator.raft.quorum_state import VoterState
-from emulator.raft.voter_state import remembered
+from emulator.raft.quorum_state import VoterState, remembered
 from emulator.seam import DeleteFile, Effect, TruncateFile
 from tests.unit.raft.trio import Node, Trio
 from tests.unit.raft.world import Disk, topic

@@ -14,8 +14,7 @@ from emulator.migration.taking_over import claim
 from emulator.migration.telling import propagation
 from emulator.node import finalising
 from emulator.node.finalising import Finalising
-from emulator.raft.election import QuorumElection
-from emulator.raft.progress import Progress
+from emulator.raft.election import Progress, QuorumElection
 from emulator.simulation.checkers.finalised import FinalIsFinal
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.violation import Violated

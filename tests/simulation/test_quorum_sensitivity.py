@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 
 from emulator.raft.asking import LogEnd
-from emulator.raft.election import QuorumElection
-from emulator.raft.follower import Following
-from emulator.raft.progress import Progress
-from emulator.raft.quorum_state import QuorumState, VoterState
-from emulator.raft.voter_state import Held
+from emulator.raft.election import Progress, QuorumElection
+from emulator.raft.member import Following
+from emulator.raft.quorum_state import Held, QuorumState, VoterState
 from emulator.simulation.process import Process
 from emulator.simulation.scenario import Scenario
 

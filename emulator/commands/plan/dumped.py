@@ -20,8 +20,8 @@ from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, Note, dry_run
 from emulator.node import recovery
 from emulator.raft import layout
-from emulator.raft.errors import RecoveryError
 from emulator.raft.format import parse_bootstrap_checkpoint
+from emulator.raft.layout import RecoveryError
 from emulator.znodes.entities import entities
 from emulator.znodes.passwords import Passwords
 from wire.record_serde import decode_record

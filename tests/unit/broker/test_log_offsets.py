@@ -7,8 +7,7 @@ import pytest
 from emulator.broker.followed import FollowedMetadata, FollowerIdentity
 from emulator.broker.log_offsets import LogOffsets
 from emulator.broker.zookeeper_side import ZooKeeperSide
-from emulator.raft.errors import RecoveryError
-from emulator.raft.layout import SnapshotId
+from emulator.raft.layout import RecoveryError, SnapshotId
 from emulator.raft.snapshots import render
 from tests.unit.broker.zookeeper_stage import MIGRATING, ZooKeeperStage
 from wire import messages as m

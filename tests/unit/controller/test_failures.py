@@ -13,7 +13,7 @@ from emulator.controller.client_metrics import MATCH, error
 from emulator.controller.index import TipIndex
 from emulator.controller.journal import DivergedError
 from emulator.controller.result import TEXT_MAX, ApiError, Result, shortened
-from emulator.raft.errors import AppendRefusedError
+from emulator.raft.layout import AppendRefusedError
 from emulator.seam import Reply
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.test_index import contents

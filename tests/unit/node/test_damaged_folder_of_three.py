@@ -18,7 +18,7 @@ from emulator.raft.layout import (
     segment_path,
     snapshot_id,
 )
-from emulator.raft.ways_out import OF_SEVERAL
+from emulator.raft.machine import OF_SEVERAL
 from tests.unit.node.test_quorum import IDS, Quorum
 
 Files = dict[str, bytes]

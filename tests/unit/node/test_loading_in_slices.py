@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from emulator.node.machine import Node
 from emulator.node.office import NodeOffice, Office
-from emulator.raft.errors import RecoveryError
-from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
+from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, RecoveryError
 from emulator.seam import RECORDS_PER_SLICE, Halt, Slices
 from tests.unit.node.test_end_of_a_term import fetch
 from tests.unit.node.test_quorum import IDS, Quorum

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from emulator.controller import batches, writes
 from emulator.metadata import history
-from emulator.raft import verify
+from emulator.raft import log
 from emulator.seam import (
     RECORDS_PER_SLICE,
     Accepted,
@@ -124,7 +124,7 @@ def run(requests: list[tuple[object, int, int]]) -> Log:
 def test_slices_give_the_bytes_of_one_step(requests: list[tuple[object, int, int]]) -> None:
     sliced = run(requests)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (batches, history, verify, writes):
+        for module in (batches, history, log, writes):
             patch.setattr(module, "RECORDS_PER_SLICE", 1 << 40)
         at_once = run(requests)
     assert sliced.written == at_once.written

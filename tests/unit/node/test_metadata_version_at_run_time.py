@@ -16,9 +16,8 @@ from emulator.metadata.metadata_version import VERSIONS, MetadataVersion
 from emulator.migration.taking_over.preconditions import Why, reasons
 from emulator.migration.telling.propagation import peers
 from emulator.node import introspection
-from emulator.raft.errors import RecoveryError
 from emulator.raft.format import parse_bootstrap_checkpoint, render_bootstrap_checkpoint
-from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, META_PROPERTIES
+from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, META_PROPERTIES, RecoveryError
 from emulator.seam import Received
 from emulator.trace.exposition import exposition
 from emulator.znodes.tree import Tree

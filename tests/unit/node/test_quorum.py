@@ -19,7 +19,7 @@ from emulator.node.machine import Node
 from emulator.node.peers import NoPeers, Peers
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, VOTER_STATE
-from emulator.raft.voter_state import NEW_QUORUM
+from emulator.raft.quorum_state import NEW_QUORUM
 from emulator.seam import Effect, Row
 from emulator.trace.rows import RangeRow, Stage
 from tests.kit.joined import Joined, Party

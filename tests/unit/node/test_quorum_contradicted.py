@@ -6,7 +6,7 @@ import pytest
 
 from emulator.raft import RecoveryError
 from emulator.raft.layout import CONTRADICTED, FOLDER
-from emulator.raft.recovery_point import RECOVERY_POINT_MS
+from emulator.raft.replica import RECOVERY_POINT_MS
 from tests.unit.node.test_quorum import IDS, Quorum
 
 

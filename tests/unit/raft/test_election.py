@@ -11,8 +11,15 @@ from emulator.config.quorum import QuorumTimes
 from emulator.raft.asking import Ask, LogEnd
 from emulator.raft.config import RaftConfig
 from emulator.raft.election import ANSWERED_MAX, EPOCH_LAST, JUMP_MAX, YIELDS, QuorumElection
-from emulator.raft.quorum_state import ElectionState, QuorumState, VoterState
-from emulator.raft.voter_state import NEW_QUORUM, Held, Holding, remembered
+from emulator.raft.quorum_state import (
+    NEW_QUORUM,
+    ElectionState,
+    Held,
+    Holding,
+    QuorumState,
+    VoterState,
+    remembered,
+)
 from tests.unit.raft.world import CLUSTER
 from wire import messages as m
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.raft.epochs import LeaderEpochs
+from emulator.raft.log import LeaderEpochs
 
 
 def epochs() -> LeaderEpochs:

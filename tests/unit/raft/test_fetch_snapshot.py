@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.raft.election import Progress
 from emulator.raft.layout import SnapshotId, snapshot_path
-from emulator.raft.progress import Progress
 from tests.unit.raft.world import CLUSTER, NOW, World, no_op, topic
 from wire import messages as m
 from wire.frame import encode_response

@@ -10,7 +10,6 @@ import pytest
 from emulator.config.quorum import QuorumTimes
 from emulator.raft import Raft, RecoveryError
 from emulator.raft.asking import Ask
-from emulator.raft.follower import REFUSED_MS
 from emulator.raft.layout import (
     CONTRADICTED,
     EPOCHS,
@@ -22,9 +21,10 @@ from emulator.raft.layout import (
     SnapshotId,
     snapshot_path,
 )
+from emulator.raft.log import read_back
+from emulator.raft.member import REFUSED_MS
 from emulator.raft.quorum_state import ElectionState, render
 from emulator.raft.snapshots import render as render_snapshot
-from emulator.raft.verify import read_back
 from tests.unit.raft.trio import Node, Trio
 from tests.unit.raft.world import SEGMENT, Disk, World, topic
 from wire import messages as m

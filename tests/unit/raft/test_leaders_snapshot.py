@@ -7,8 +7,8 @@ import pytest
 from emulator.config.quorum import QuorumTimes
 from emulator.raft import Raft
 from emulator.raft.asking import Ask
-from emulator.raft.follower import REFUSED_MS
 from emulator.raft.layout import SnapshotId, snapshot_path
+from emulator.raft.member import REFUSED_MS
 from tests.unit.raft.test_following import (
     SNAPSHOT,
     SNAPSHOT_NOT_FOUND,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.raft.config import OBSERVER_SESSION_MS
-from emulator.raft.observers import OBSERVERS_MAX, Observers
+from emulator.raft.replica import OBSERVERS_MAX, Observers
 
 NODE = bytes(16)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.raft.config import PARK_MS_MAX
-from emulator.raft.waiting import PAUSE_MS_MAX, ObserverPace, Parked, WaitingFetches
+from emulator.raft.fetch import PAUSE_MS_MAX, ObserverPace, Parked, WaitingFetches
 from tests.unit.raft.trio import Trio
 from tests.unit.raft.world import NOW, World, fetch, no_op
 from wire.batch import decode_batches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.raft.progress import Progress
+from emulator.raft.election import Progress
 
 
 @pytest.mark.parametrize(

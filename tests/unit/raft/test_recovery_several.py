@@ -19,10 +19,10 @@ from emulator.raft.layout import (
     segment_path,
     snapshot_path,
 )
+from emulator.raft.log import read_back
 from emulator.raft.recovery import scan
-from emulator.raft.recovery_point import RECOVERY_POINT_MS
+from emulator.raft.replica import RECOVERY_POINT_MS
 from emulator.raft.snapshots import render as render_snapshot
-from emulator.raft.verify import read_back
 from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, TruncateFile, WriteFile
 from emulator.simulation.disk import SimulatedDisk
 from tests.unit.raft.test_following import Follower, batch

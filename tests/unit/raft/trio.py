@@ -14,7 +14,7 @@ from emulator.raft import Raft, RaftConfig
 from emulator.raft.asking import Ask
 from emulator.raft.layout import VOTER_STATE
 from emulator.raft.log import LogBatch
-from emulator.raft.voter_state import NEW_QUORUM
+from emulator.raft.quorum_state import NEW_QUORUM
 from emulator.seam import Effect, Log
 from tests.unit.raft.world import CLUSTER, Disk
 from wire.codec import decode, encode

@@ -14,7 +14,7 @@ from emulator import seam
 from emulator.io.logging import LEVELS
 from emulator.migration.offline import OfflineStage
 from emulator.node.stopping import saying
-from emulator.raft.voter_state import Held, Holding
+from emulator.raft.quorum_state import Held, Holding
 from emulator.trace.log_event import UNLISTED
 from emulator.trace.log_events import LOG_EVENTS, listed, log_event
 
