@@ -14,8 +14,8 @@ from typing import Any, Final
 from emulator.io import http
 from emulator.io.http import HttpRequest, Page
 from emulator.io.local_token import LocalToken
-from emulator.node.finalisation_status import finalisation
 from emulator.node.finalising import Finalising
+from emulator.node.introspection import finalisation
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling, RefusedComparisonError
 from emulator.seam import Log

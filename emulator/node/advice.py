@@ -12,8 +12,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.status import Status
 from emulator.migration.taking_over.preconditions import Why
-from emulator.node.machine import Node
-from emulator.node.snapshots import SnapshotFailure
+from emulator.node.machine import Node, SnapshotFailure
 
 PLAN: Final = "kraft-bridge rollback --config FILES, with the files of all controllers,"
 BACK: Final = (

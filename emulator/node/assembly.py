@@ -12,18 +12,27 @@ from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, ControllerEndpoint
+from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised, entries_max, refused
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.chain import room_for_one
+from emulator.migration.settings import Settings
+from emulator.migration.side import MigrationSide
 from emulator.migration.sizes import ZnodeSizes
+from emulator.migration.telling.channels import Channels
 from emulator.net.accepted import Connections
 from emulator.net.faults.connections import accepting
 from emulator.net.faults.script import FaultScript
 from emulator.net.population import Population
 from emulator.net.raft_requests import RAFT_REQUESTS
 from emulator.net.scram import CredentialStore
+from emulator.node.finalising import Finalising, VoterFlags
+from emulator.node.peers import NoPeers, Peers
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
+from emulator.raft.machine import Raft
 from emulator.znodes.entities import entities
 from emulator.znodes.passwords import Passwords
 from emulator.zookeeper import acl
@@ -160,3 +169,35 @@ def _authorizer(config: Config) -> StandardAuthorizer | None:
     if settings is None:
         return None
     return StandardAuthorizer(settings.super_users, settings.allow_everyone_if_no_acl_found)
+
+
+# The part of a node that has to do with ZooKeeper, by its configuration and its log.
+
+
+def migration_of(  # noqa: PLR0917  # the machines of a node, and where its randomness comes from
+    config: Config,
+    raft: Raft,
+    controller: Controller,
+    peers: Peers | NoPeers,
+    new_conn: Callable[[], int],
+    rng: random.Random,
+    stamp: Callable[[], int],
+) -> MigrationSide | Finalising:
+    """A migration with ZooKeeper, or what ends it.
+
+    Without the flag there is no ZooKeeper; nor is there one if the log is final already, whatever
+    the flag says.
+    """
+    if not config.migration_enabled or controller.tip.migration_state is _FINAL:
+        flags = VoterFlags(raft, peers.inquiry)
+        return Finalising(controller, flags, hold=config.finalise_hold)
+    settings = controller.config
+    own = Settings.of(config, settings.cluster_id, settings.incarnation_id)
+    zk = zk_client(config, new_conn, rng)
+    channels = Channels(config.node_id, new_conn, config.inter_broker_access)
+    driver = MigrationDriver(own, zk, controller, raft, channels, stamp)
+    driver.why_not_ready = peers.why_not_migrating
+    return MigrationSide(zk, driver, lambda: controller.stable)
+
+
+_FINAL = MigrationState.POST_MIGRATION

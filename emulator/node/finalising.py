@@ -5,7 +5,7 @@ whether they have the flag, and judges what is missing (``controller/finalisatio
 
 | what there is | what it does |
 |---|---|
-| a voter with the flag has the whole log | gives way to it, as ``giving_way.py`` says |
+| a voter with the flag has the whole log | gives way to it, as ``finalising.py`` says |
 | no mark, or a broker in ZooKeeper mode | refuses brokers and callers, and waits for such a voter |
 | such a voter cannot lead, or else something is missing | serves; changes are in the log only |
 | nothing is missing | asks all once more, and appends the final record |
@@ -20,19 +20,147 @@ Source: KIP-866 "Finalizing the Migration", "Misconfigurations".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from emulator.controller.finalisation import FLAG, HELD, Lacking, lacking, lacking_alone
 from emulator.controller.machine import Controller
+from emulator.controller.supported import tells_readiness
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority
 from emulator.migration.side import NoMigration
-from emulator.node.giving_way import CAUGHT_UP_MS, GivingWay
-from emulator.node.voter_flags import VoterFlags
+from emulator.node.inquiry import VoterInquiry, release_of
+from emulator.raft.machine import Raft
 from emulator.seam import Effect, Log
 from wire import records as r
+
+# Whether the other voters run with the migration flag, as they say themselves in this term.
+#
+# ApiVersions says it of the process that runs now (``inquiry``), while a registration in the log
+# may be of the one before. Source: KIP-866 "Controller Migration".
+
+
+class VoterFlags:
+    """What a leader knows of the others.
+
+    Args:
+        raft: says in which epoch it leads.
+        inquiry: asks them; None in a quorum of one.
+    """
+
+    def __init__(self, raft: Raft, inquiry: VoterInquiry | None) -> None:
+        self._raft = raft
+        self._inquiry = inquiry
+
+    @property
+    def heard(self) -> dict[int, bool | None]:
+        """Voter -> whether it has the flag, by its newest answer in this epoch.
+
+        None: it gave no answer, or its release does not say it. A voter that is missing was not
+        asked yet.
+        """
+        if self._inquiry is None:
+            return {}
+        found: dict[int, bool | None] = {}
+        for voter, answer in self._inquiry.voters.items():
+            if answer.epoch != self._raft.leader_epoch:
+                continue
+            own = release_of(answer.levels)
+            silent = answer.failure or (own is not None and not tells_readiness(own))
+            found[voter] = None if silent else answer.migrating
+        return found
+
+    @property
+    def complete(self) -> bool:
+        """Whether each other voter was asked in this epoch, and answered or gave no answer."""
+        return len(self.heard) == len(self._raft.config.voters) - 1
+
+    @property
+    def with_flag(self) -> list[int]:
+        """The voters that run with the flag."""
+        return [voter for voter, flag in self.heard.items() if flag]
+
+    def caught_up(self, voter: int, since_ms: int) -> bool:
+        """Whether a voter has had the whole log of this leader at that time, or later."""
+        known = self._raft.progress.get(voter)
+        return known is not None and known.last_caught_up_ms >= since_ms
+
+    def ask_all(self) -> None:
+        """Ask each other voter once more, at once."""
+        if self._inquiry is not None:
+            for voter in self._inquiry.voters:
+                self._inquiry.ask_again(voter)
+
+    def asked_since(self, since_ms: int) -> bool:
+        """Whether each was asked then or later in this epoch; no answer is one too."""
+        if self._inquiry is None:
+            return True
+        epoch = self._raft.leader_epoch
+        return all(
+            answer.epoch == epoch and answer.asked_ms >= since_ms
+            for answer in self._inquiry.voters.values()
+        )
+
+
+# When a leader without the migration flag gives way to a voter that has it.
+#
+# The first time at once; then at most once in a time that doubles. A voter with the flag may be
+# unable to lead: its ZooKeeper is another one, or is gone. While it tries, brokers and callers are
+# refused.
+
+CAUGHT_UP_MS: Final = 2_000
+"""A voter that reached the end of the log within this time can be elected."""
+
+
+class BackOff(NamedTuple):
+    """How long a leader keeps its leadership after it gave way once, in ms; then twice as long."""
+
+    first_ms: int
+    max_ms: int
+
+
+SERVING: Final = BackOff(60_000, 600_000)
+"""Brokers and callers are served meanwhile: there is no hurry."""
+REFUSING: Final = BackOff(5_000, 30_000)
+"""They are refused in any case, until a voter with the flag leads."""
+FORGETS_MS: Final = 2 * SERVING.max_ms
+"""After such a time without giving way the next time is the first one again."""
+
+
+class GivingWay:
+    """How often this process gave way, and when last; ``to``: whom in this term."""
+
+    def __init__(self) -> None:
+        self.to: tuple[int, ...] = ()
+        self.times = 0
+        self.last_ms: int | None = None
+
+    def due_ms(self, *, serves: bool) -> int:
+        """From when on it may give way; 0: it may now.
+
+        Args:
+            serves: whether brokers and callers are served otherwise.
+        """
+        if self.last_ms is None:
+            return 0
+        first_ms, max_ms = SERVING if serves else REFUSING
+        return self.last_ms + min(first_ms << min(self.times - 1, 10), max_ms)
+
+    def give(self, voters: list[int], now_ms: int) -> None:
+        """It gives way to these."""
+        if self.last_ms is not None and now_ms - self.last_ms >= FORGETS_MS:
+            self.times = 0
+        self.to, self.times, self.last_ms = tuple(voters), self.times + 1, now_ms
+
+    def end_term(self) -> None:
+        """It leads no more."""
+        self.to = ()
+
+    def forget(self) -> None:
+        """No voter has the flag any more."""
+        self.to, self.times, self.last_ms = (), 0, None
+
 
 FINAL: Final = "the migration is finalised, for good: ZooKeeper is not used any more"
 

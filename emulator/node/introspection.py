@@ -5,20 +5,23 @@ Reads the machines' plain numbers and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
+from emulator.controller.finalisation import Lacking, lacking
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.node import advice
-from emulator.node.finalisation_status import finalisation
+from emulator.node import advice, readiness
+from emulator.node.advice import iso
+from emulator.node.finalising import Finalising
+from emulator.node.inquiry import LeaderAccount, VoterPosition, release_of
 from emulator.node.machine import Node
-from emulator.node.quorum_status import quorum
+from emulator.raft.quorum_state import NONE
 from emulator.trace import metrics as metric
 from emulator.trace import raft_metrics
 from emulator.trace.exposition import Value, one_label
@@ -27,6 +30,150 @@ from emulator.znodes import acls
 from emulator.zookeeper.client import ZkClient
 from wire.errors import ErrorCode
 from wire.schema import api_name
+
+# What ``/status`` says of finalising: who or what is missing, and the mark in the log.
+#
+# Reads the machines and changes nothing.
+
+
+def finalisation(node: Node) -> dict[str, Any] | None:
+    """The part of ``/status``; None if the log has no copied migration."""
+    image = node.controller.stable
+    if image.migration_state not in {MigrationState.MIGRATION, MigrationState.POST_MIGRATION}:
+        return None
+    side = node.migration
+    missing: Sequence[Lacking] = ()
+    held = node.config.finalise_hold
+    since: dict[tuple[str, str], int] = {}
+    waits_for = ""
+    no_mark = ""
+    if isinstance(side, Finalising):
+        missing, held, since = side.missing, side.held, side.since
+        waits_for = "; ".join(side.waited_for)
+    elif node.raft.is_leader:
+        missing = lacking(image, node.controller.config, {})
+        no_mark = side.no_mark_because(node.raft.leader_epoch)
+    return {
+        "state": _state(node, image, held=held and len(missing) == 1),
+        "rule": node.config.finalise_by,
+        "hold": held,
+        "missing": [
+            {
+                "why": one.lack.value,
+                "subject": one.subject,
+                "text": one.text,
+                "since": iso(since.get((one.lack.value, one.subject))),
+            }
+            for one in missing
+        ],
+        "waits_for": waits_for,
+        "mark": _mark(image),
+        "no_mark_because": no_mark,
+    }
+
+
+def _state(node: Node, image: Image, *, held: bool) -> str:
+    if image.migration_state is MigrationState.POST_MIGRATION:
+        return "finalised"
+    if not node.raft.is_leader:
+        return "follows"
+    if node.driver is not None:
+        return "migrating"
+    return "held" if held else "waiting"
+
+
+def _mark(image: Image) -> dict[str, Any] | None:
+    mark = image.mark
+    if mark is None:
+        return None
+    return {
+        "node_id": mark.node_id,
+        "controller_epoch": mark.zk_epoch,
+        "read_at": iso(mark.read_ms),
+        "confirmed_offset": mark.confirmed_offset,
+    }
+
+
+# The ``quorum`` of ``/status``: who leads, how far every voter is, who is not ready and why.
+#
+# A leader knows how far the others are. A follower shows what the leader told it last
+# (DescribeQuorum), with the time of that, and what it knows itself. Reads the machines and changes
+# nothing.
+
+
+def quorum(node: Node, now_ms: int) -> dict[str, Any]:
+    """The JSON object, as docs/status.md describes it."""
+    raft = node.raft
+    account = _account(node, now_ms)
+    positions = {} if account is None else account.voters
+    leader = None if account is None else positions.get(account.leader_id)
+    rows = []
+    for voter, (host, port) in sorted(raft.config.voters.items()):
+        position = positions.get(voter, VoterPosition())
+        end = _known(position.end_offset)
+        reasons = readiness.reasons(node, voter, account, now_ms)
+        levels = readiness.levels_of(node, voter)
+        rows.append(
+            {
+                "id": voter,
+                "endpoint": str(HostPort(host, port)),
+                "end_offset": end,
+                "lag": None if end is None or leader is None else max(0, leader.end_offset - end),
+                "last_fetch": _time(position.last_fetch_ms),
+                "last_caught_up": _time(position.last_caught_up_ms),
+                "release": release_of(levels),
+                "metadata_versions": None if levels is None else f"{levels[0]}-{levels[1]}",
+                "ready": not reasons,
+                "why_not": "; ".join(reasons),
+            }
+        )
+    return {
+        "leader_id": raft.leader_id if raft.leader_id != NONE else None,
+        "leader_epoch": raft.leader_epoch,
+        "state": raft.voter_state.value.lower(),
+        "voter_state": raft.held.holding.value,
+        "told_by": None if account is None else account.leader_id,
+        "as_of": None if account is None else iso(account.at_ms),
+        "not_told_because": _not_told_because(node),
+        "high_watermark": None if account is None else _known(account.high_watermark),
+        "voters": rows,
+    }
+
+
+def _account(node: Node, now_ms: int) -> LeaderAccount | None:
+    """How far the voters are: known by this leader, or told by the leader of this epoch."""
+    raft, own = node.raft, node.config.node_id
+    if raft.is_leader:
+        voters = {
+            each: VoterPosition(one.end_offset, one.last_fetch_ms, one.last_caught_up_ms)
+            for each, one in raft.progress.items()
+        }
+        voters[own] = VoterPosition(raft.log_end_offset, now_ms, now_ms)
+        return LeaderAccount(own, raft.leader_epoch, now_ms, raft.high_watermark, voters)
+    account = None if node.peers.inquiry is None else node.peers.inquiry.account
+    if account is None or account.epoch != raft.leader_epoch:
+        return None
+    return account
+
+
+def _not_told_because(node: Node) -> str:
+    """Why a follower was not told anything new; empty if it was, or if it leads."""
+    inquiry = node.peers.inquiry
+    if node.raft.is_leader or inquiry is None:
+        return ""
+    leader_id = node.raft.leader_id
+    if leader_id not in inquiry.voters:
+        return "no leader is known"
+    return inquiry.voters[leader_id].failure or inquiry.account_failure
+
+
+def _known(offset: int) -> int | None:
+    return None if offset < 0 else offset
+
+
+def _time(time_ms: int) -> str | None:
+    return None if time_ms < 0 else iso(time_ms)
+
 
 STATUS_SCHEMA: Final = "status/3"
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""

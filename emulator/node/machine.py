@@ -11,34 +11,43 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from emulator.config.java_text import INT_MAX
 from emulator.config.load import Config
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.credentials import taken_away
+from emulator.controller.credentials import ImageCredentials, taken_away
 from emulator.controller.failures import failure_line
 from emulator.controller.machine import Controller
 from emulator.controller.supported import supported_features
 from emulator.metadata.delta import Delta
+from emulator.metadata.history import History
+from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.snapshot import to_records
 from emulator.migration.driver import MigrationDriver
+from emulator.migration.side import MigrationSide, NoMigration
+from emulator.net.accepted import Connections
 from emulator.net.faults.script import FaultScript
 from emulator.net.reply import Request
-from emulator.node.assembly import accepted_connections, controller_config, raft_config
-from emulator.node.known_users import KnownUsers
-from emulator.node.migrating import migration_of
+from emulator.node.assembly import (
+    accepted_connections,
+    controller_config,
+    migration_of,
+    raft_config,
+)
 from emulator.node.office import NodeOffice
-from emulator.node.peers import peers_of
+from emulator.node.peers import NoPeers, Peers, peers_of
 from emulator.node.recovery import load_history
-from emulator.node.snapshots import SnapshotSchedule
 from emulator.node.stopping import OrderlyStop
-from emulator.node.timers import Timers
 from emulator.node.tracing import Causes, NodeCounters, block_row, request_row
 from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
 from emulator.seam import (
     Accepted,
+    Close,
     Closed,
     Connected,
     DiskFailed,
@@ -51,11 +60,218 @@ from emulator.seam import (
     Reply,
     Row,
     Synced,
+    earliest,
 )
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.client import ZkClient
 from wire.frame import SLICED_BYTES
+from wire.record_serde import encode_record
+
+# When a snapshot of the metadata begins: enough bytes were appended, or enough time has passed.
+
+RETRY_MS: Final = 60_000
+"""Pause after a snapshot that could not be written; it doubles up to ``RETRY_MS_MAX``."""
+RETRY_MS_MAX: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFailure:
+    """The newest snapshot that could not be written, and none was since. Times are in ms."""
+
+    why: str
+    at_ms: int
+    again_ms: int
+    """When the next one begins at the earliest."""
+    times: int
+    """How many failed, one after the other."""
+
+
+class SnapshotSchedule:
+    """Counts what the newest snapshot lacks, also what an earlier process has appended of it.
+
+    Otherwise a node that is restarted more often than snapshots are due would never begin one, and
+    its log would only grow. The Raft machine writes what was begun in slices. One that cannot be
+    written, as on a disk with room for records only, is tried again: a node that ended would end
+    again soon after each start.
+
+    Source: SnapshotGenerator, Kafka 3.9, which counts from the start of the process; KIP-630,
+    KIP-876. There a failure is told and counted, too, and the node goes on.
+    """
+
+    def __init__(self, config: Config, raft: Raft, history: History, now_ms: int) -> None:
+        self._bytes_between = config.snapshot_bytes_between
+        self._interval_ms = config.snapshot_interval_ms
+        self._raft = raft
+        self._history = history
+        self._alone = len(config.voters) == 1
+        self._bytes = 0
+        self.failure: SnapshotFailure | None = None
+        self.failures = 0
+        """How many could not be written in the life of this process."""
+        self._due_ms = _lacks_since_ms(raft, now_ms) + config.snapshot_interval_ms
+
+    def begin_if_due(self, now_ms: int) -> list[Effect]:
+        """Begin one of what is stable, if that ends where a batch does; else wait until it does."""
+        raft = self._raft
+        old = self._interval_ms > 0 and now_ms >= self._due_ms
+        due = raft.appended_bytes - self._bytes >= self._bytes_between or old
+        if self.failure is not None:
+            due = now_ms >= self.failure.again_ms
+        image = self._history.stable
+        latest = raft.latest_snapshot
+        covered = latest.end_offset if latest is not None else 0
+        if not due or raft.snapshotting or image.offset < covered or self._unconfirmed(image):
+            return []
+        last = next(raft.read(image.offset, image.offset), None)
+        if last is None or last.last_offset != image.offset:
+            return []
+        self._bytes = raft.appended_bytes
+        self._due_ms = now_ms + self._interval_ms
+        values = (encode_record(record, version) for record, version in to_records(image))
+        return raft.snapshot(image.offset + 1, image.epoch, values, last.base_timestamp)
+
+    def ended(self, event: FileWritten | FileNotWritten, now_ms: int) -> list[Effect]:
+        """The one that was begun, or the leader's, is durable; or ours could not be written."""
+        if isinstance(event, FileWritten):
+            own = self._raft.writes(event.path)
+            effects = self._raft.written(event.path, now_ms)
+            if own:
+                self.failure = None
+                self._history.trimmed(self._raft.log_start_offset)
+            return effects
+        self._failed(event.why, now_ms)
+        return self._raft.snapshot_failed(event.why)
+
+    def _failed(self, why: str, now_ms: int) -> None:
+        times = 1 if self.failure is None else self.failure.times + 1
+        pause_ms = min(RETRY_MS << min(times - 1, 10), RETRY_MS_MAX)
+        self.failure = SnapshotFailure(why, now_ms, now_ms + pause_ms, times)
+        self.failures += 1
+
+    def _unconfirmed(self, image: Image) -> bool:
+        """Whether ZooKeeper may follow another log than that of the leader of several voters.
+
+        A leader that it has not confirmed appends its activation alone. The log of restored folders
+        would grow by that beyond the place that ZooKeeper names, and if it were trimmed to behind
+        it, nothing could be compared there any more (``continuity``).
+        """
+        if self._alone or image.migration_state is not MigrationState.MIGRATION:
+            return False
+        return self._raft.epoch_at(self._history.confirmed_leader) != image.epoch
+
+
+def _lacks_since_ms(raft: Raft, now_ms: int) -> int:
+    """When the first record was appended that the newest snapshot lacks; now, if there is none."""
+    latest = raft.latest_snapshot
+    first = 0 if latest is None else latest.end_offset
+    batch = next(raft.read(first, first), None)
+    # Another machine's clock wrote it, which may be ahead.
+    return now_ms if batch is None else min(batch.base_timestamp, now_ms)
+
+
+# The timers of a node: when the next one is due, and what is done then.
+#
+# Deadlines are asked for after each step, as the environment sets its timer by them. Until that
+# time nothing is due but for what events have caused since; so a step before it looks at no timer.
+# What its events made due is found when the deadlines are asked for after it, and done in the next
+# step, which is then due at once.
+
+_NEVER_MS: Final = 1 << 63
+
+
+class Timers:
+    """See the module's docstring.
+
+    Args:
+        raft, controller, connections, migration, peers, office, stop: of the node.
+        left: told the connections that are closed here.
+    """
+
+    def __init__(  # noqa: PLR0917  # one argument per machine
+        self,
+        raft: Raft,
+        controller: Controller,
+        connections: Connections,
+        migration: MigrationSide | NoMigration,
+        peers: Peers | NoPeers,
+        office: NodeOffice,
+        stop: OrderlyStop,
+        left: Callable[[int], None],
+    ) -> None:
+        self._raft = raft
+        self._controller = controller
+        self._connections = connections
+        self._migration = migration
+        self._peers = peers
+        self._office = office
+        self._machines = (raft, controller, connections, migration, peers, stop, office)
+        self._left = left
+        self._quiet_until_ms = 0
+        """Nothing is due before, but for what events have caused since; 0: that is not known."""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When :meth:`tick` has something to do; None: never, if nothing happens."""
+        found = earliest([machine.deadline_ms for machine in self._machines])
+        self._quiet_until_ms = _NEVER_MS if found is None else found
+        return found
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Do what is due, unless nothing can be that was not when ``deadline_ms`` was asked for."""
+        quiet, self._quiet_until_ms = now_ms < self._quiet_until_ms, 0
+        if quiet:
+            return []
+        effects: list[Effect] = []
+        if _due(self._raft.deadline_ms, now_ms):
+            effects += self._raft.tick(now_ms)
+            self._office.follow(now_ms)
+        if _due(self._peers.deadline_ms, now_ms):
+            self._peers.tick(now_ms)
+        if _due(self._controller.deadline_ms, now_ms):
+            self._controller.tick(now_ms)
+        effects += self._migration.tick(now_ms)
+        if _due(self._connections.deadline_ms, now_ms):
+            for conn in self._connections.tick(now_ms):
+                self._left(conn)
+                effects.append(Close(conn))
+        return effects
+
+
+def _due(deadline_ms: int | None, now_ms: int) -> bool:
+    return deadline_ms is not None and deadline_ms <= now_ms
+
+
+# Whether a voter knows which users of SCRAM and which delegation tokens there are.
+#
+# After a start it knows those of its newest snapshot, and what its log says may not be committed: a
+# user that was deleted since then would get in. So nobody logs in by either until the log has
+# reached what a leader said to be committed, and is replayed that far; nor from the moment on when
+# the leader no longer has the records that follow ours, until its snapshot is loaded and those
+# behind it.
+
+
+class KnownUsers:
+    """See the module's docstring."""
+
+    def __init__(self, raft: Raft, history: History) -> None:
+        self.known = False
+        self._raft = raft
+        self._history = history
+
+    def store(self, image: Callable[[], Image], token_secret: str | None) -> ImageCredentials:
+        """Users and tokens of an image, for logins; see there."""
+        return ImageCredentials(image, token_secret, lambda: self.known)
+
+    def look(self) -> None:
+        """Look at the log: after each event, and before the next login."""
+        raft = self._raft
+        if raft.outrun:
+            self.known = False
+        elif not self.known and raft.caught_up:
+            # A new epoch, or a moment behind its leader, changes nothing.
+            self.known = self._history.committed.offset + 1 >= raft.high_watermark
+
 
 ROUNDS_MAX: Final = 100
 """Maximum rounds of one step; the next step continues, so no step is endless."""

@@ -15,7 +15,7 @@ from emulator.metadata.pmap import PMap
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.node.advice import BACK, RESTART, cost, epoch_headroom, iso, snapshot_failure
-from emulator.node.snapshots import SnapshotFailure
+from emulator.node.machine import SnapshotFailure
 
 TOOK_OVER = Waiting(Reason(Why.ZOOKEEPER_MODE_TOOK_OVER, "/controller", "done"), 1)
 RAISES = (

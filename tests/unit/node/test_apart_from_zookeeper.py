@@ -8,8 +8,7 @@ import pytest
 
 from emulator.migration.authority import Authority
 from emulator.migration.states import State
-from emulator.node.giving_up import PATIENCE, Apartness, Unfit, unfit
-from emulator.node.office import Office
+from emulator.node.office import PATIENCE, Apartness, Office, Unfit, unfit
 from emulator.seam import Closed
 from tests.kit.joined import Asker, Party
 from tests.kit.joined_zookeeper import ADDRESS

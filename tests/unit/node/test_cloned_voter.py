@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from emulator.node.clones import SAID_EVERY_MS
 from emulator.node.machine import Node
+from emulator.node.peers import SAID_EVERY_MS
 from emulator.raft.format import MetaProperties
 from tests.kit.joined import Party
 from tests.unit.node.test_quorum import CLUSTER, IDS, VOTERS, Quorum

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from emulator.node.clones import SAID_EVERY_MS, SUSPECTS_MAX, ClonedVoters
 from emulator.node.inquiry import VoterAnswer
+from emulator.node.peers import SAID_EVERY_MS, SUSPECTS_MAX, ClonedVoters
 from emulator.seam import Effect, Log
 from wire import messages as m
 from wire.errors import ErrorCode

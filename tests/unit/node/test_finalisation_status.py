@@ -12,8 +12,8 @@ from emulator.controller.finalisation import HELD
 from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind
 from emulator.metadata.image import EMPTY
 from emulator.metadata.migration_state import MigrationState
-from emulator.node.finalisation_status import finalisation
 from emulator.node.finalising import Finalising
+from emulator.node.introspection import finalisation
 from tests.unit.controller.world import config
 
 COPIED, FINAL = MigrationState.MIGRATION, MigrationState.POST_MIGRATION

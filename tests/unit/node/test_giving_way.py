@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.node.finalising import Finalising
-from emulator.node.giving_way import CAUGHT_UP_MS, FORGETS_MS, GivingWay
+from emulator.node.finalising import CAUGHT_UP_MS, FORGETS_MS, Finalising, GivingWay
 
 
 def _waits(*, serves: bool) -> list[int]:

@@ -24,8 +24,7 @@ from emulator.migration.states import State
 from emulator.migration.status import Waiting, phase_of
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.node import advice, introspection
-from emulator.node.machine import Node
-from emulator.node.snapshots import SnapshotFailure
+from emulator.node.machine import Node, SnapshotFailure
 from emulator.znodes import acls
 from tests.unit.metadata.build import image_of
 from tests.unit.node.test_machine import World, dual_writing

@@ -7,7 +7,7 @@ import pytest
 from emulator.config.load import Config
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
-from emulator.node.finalisation_status import finalisation
+from emulator.node.introspection import finalisation
 from emulator.node.machine import Node
 from emulator.node.office import Office
 from emulator.node.readiness import not_ready_because

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.pmap import PMap
-from emulator.node.registering import RETRY_MS, SelfRegistration
+from emulator.node.peers import RETRY_MS, SelfRegistration
 from emulator.raft.quorum_state import NONE
 from tests.unit.controller.world import config, uuid
 from tests.unit.metadata.build import image_of

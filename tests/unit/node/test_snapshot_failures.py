@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.node.introspection import metrics, status
-from emulator.node.snapshots import RETRY_MS, RETRY_MS_MAX
+from emulator.node.machine import RETRY_MS, RETRY_MS_MAX
 from emulator.raft import layout
 from emulator.seam import Effect, Log, WriteFile
 from emulator.trace.raft_metrics import SNAPSHOT_FAILURES

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from emulator.node.finalising import VoterFlags
 from emulator.node.inquiry import VoterAnswer
-from emulator.node.voter_flags import VoterFlags
 
 EPOCH = 7
 
