@@ -15,10 +15,9 @@ from emulator.metadata import controllers
 from emulator.metadata.brokers import Endpoint
 from emulator.metadata.controllers import ControllerRegistration
 from emulator.metadata.errors import ActivationRefusedError
-from emulator.metadata.finalisation_mark import record_of
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, Feature, MetadataVersion
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import MigrationState, record_of
 from emulator.metadata.pmap import PMap
 from wire import records as r
 

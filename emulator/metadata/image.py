@@ -14,9 +14,8 @@ from emulator.metadata.configs import Config, Configs
 from emulator.metadata.controllers import Controllers
 from emulator.metadata.delegation_tokens import DelegationTokens
 from emulator.metadata.features import Features
-from emulator.metadata.finalisation_mark import FinalisationMark
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM, MetadataVersion
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import FinalisationMark, MigrationState
 from emulator.metadata.pmap import PMap
 from emulator.metadata.producer_ids import ProducerIds
 from emulator.metadata.scram import Credentials

@@ -4,29 +4,257 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from emulator.metadata import (
+    acls,
     brokers,
     client_quotas,
     configs,
     controllers,
     delegation_tokens,
     features,
-    finalisation_mark,
     migration_state,
     producer_ids,
     scram,
 )
+from emulator.metadata.acls import Acl, Resource
+from emulator.metadata.configs import TOPIC
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.metadata.runs import RUNS, RecordRun
-from emulator.metadata.topic_changes import OF_TOPICS, TopicChanges
-from emulator.metadata.topics import Topic
+from emulator.metadata.topics import Partition, Topic, changed_partition, new_partition
 from wire import records as r
+from wire.text import uuid_text
+
+# Replays runs of records about topics: one new image for many records, not one for each.
+#
+# The records of a large creation follow each other, and each of them would copy the parts of three
+# maps that it changes.
+#
+# Source: ReplicationControlManager.replay, Kafka 3.9.
+
+OF_TOPICS: Final = (r.TopicRecord, r.PartitionRecord, r.PartitionChangeRecord)
+"""The records that are replayed here."""
+
+
+class TopicChanges:
+    """Changes of topics on an image that is not made yet; :meth:`applied` makes it.
+
+    After an error nothing of it may be used.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._topics: dict[bytes, Topic] = {}
+        """New ones; their partitions are below."""
+        self._ids: dict[str, bytes] = {}
+        """Of the new ones, by name."""
+        self._partitions: dict[bytes, dict[int, Partition]] = {}
+        """New and changed ones, by topic id and number."""
+
+    def replay(self, record: object) -> Topic:
+        """Apply one record, of :data:`OF_TOPICS`; returns its topic.
+
+        The partitions in the topic returned need not be the newest.
+
+        Raises:
+            ReplayError: the record does not fit.
+        """
+        match record:
+            case r.PartitionRecord():
+                topic = self._known(record.topic_id)
+                self._put(topic, record.partition_id, new_partition(record))
+            case r.PartitionChangeRecord():
+                topic = self._known(record.topic_id)
+                before = self._partition(topic, record.partition_id)
+                self._put(topic, record.partition_id, changed_partition(before, record))
+            case _:
+                assert isinstance(record, r.TopicRecord)
+                topic = self._new(record)
+        return topic
+
+    def applied(self, offset: int, epoch: int) -> Image:
+        """The image with all changes; the last of them is at that offset, in that epoch."""
+        image = self._image
+        topics = dict(self._topics)
+        for topic_id, changed in self._partitions.items():
+            topic = topics.get(topic_id) or image.topics[topic_id]
+            topics[topic_id] = Topic(topic.name, topic.id, topic.partitions.update(changed))
+        return replace(
+            image,
+            topics=image.topics.update(topics),
+            topic_ids=image.topic_ids.update(self._ids),
+            offset=offset,
+            epoch=epoch,
+        )
+
+    def _new(self, record: r.TopicRecord) -> Topic:
+        name, topic_id, image = record.name, record.topic_id, self._image
+        held = image.topic_ids.get(name) or self._ids.get(name)
+        if held is not None:
+            raise ReplayError(f"topic {name} exists with id {uuid_text(held)}")
+        if topic_id in self._topics or topic_id in image.topics:
+            raise ReplayError(f"topic id {uuid_text(topic_id)} exists under another name")
+        topic = self._topics[topic_id] = Topic(name, topic_id)
+        self._ids[name] = topic_id
+        return topic
+
+    def _known(self, topic_id: bytes) -> Topic:
+        topic = self._topics.get(topic_id) or self._image.topics.get(topic_id)
+        if topic is None:
+            raise ReplayError(f"there is no topic with id {uuid_text(topic_id)}")
+        return topic
+
+    def _partition(self, topic: Topic, partition_id: int) -> Partition:
+        changed = self._partitions.get(topic.id, _NONE)
+        found = changed.get(partition_id) or topic.partitions.get(partition_id)
+        if found is None:
+            raise ReplayError(f"topic {topic.name} has no partition {partition_id}")
+        return found
+
+    def _put(self, topic: Topic, partition_id: int, partition: Partition) -> None:
+        changed = self._partitions.get(topic.id)
+        if changed is None:
+            changed = self._partitions[topic.id] = {}
+        changed[partition_id] = partition
+
+
+_NONE: Final[dict[int, Partition]] = {}
+
+
+# Replays runs of records of one kind: topics removed, access control entries added or removed.
+#
+# A run makes one image. Each of its records alone would copy the parts of two or three maps that it
+# changes.
+#
+# Source: ReplicationControlManager.replay, AclControlManager.replay, Kafka 3.9.
+
+
+class RecordRun(Protocol):
+    """Records of one kind, replayed on the image ``before``; after an error it must not be used."""
+
+    before: Image
+
+    def __init__(self, before: Image) -> None: ...
+
+    def replay(self, record: Any) -> None:
+        """Apply one record.
+
+        Raises:
+            ReplayError: it does not fit.
+        """
+
+    def applied(self, offset: int, epoch: int) -> Image:
+        """The image with all of them; the last one is at that offset, in that epoch."""
+
+
+class RemovedTopics(RecordRun):
+    """A run of RemoveTopicRecord; the config of a topic goes with it."""
+
+    def __init__(self, before: Image) -> None:
+        self.before = before
+        self._gone: dict[bytes, str] = {}
+
+    @override
+    def replay(self, record: r.RemoveTopicRecord) -> None:
+        topic = self.before.topics.get(record.topic_id)
+        if topic is None or topic.id in self._gone:
+            raise ReplayError(f"there is no topic with id {uuid_text(record.topic_id)}")
+        self._gone[topic.id] = topic.name
+
+    @override
+    def applied(self, offset: int, epoch: int) -> Image:
+        image, names = self.before, tuple(self._gone.values())
+        configured = [(TOPIC, name) for name in names if (TOPIC, name) in image.configs]
+        return replace(
+            image,
+            topics=image.topics.without(self._gone),
+            topic_ids=image.topic_ids.without(names),
+            configs=image.configs.without(configured),
+            offset=offset,
+            epoch=epoch,
+        )
+
+
+class AddedAcls(RecordRun):
+    """A run of AccessControlEntryRecord."""
+
+    def __init__(self, before: Image) -> None:
+        self.before = before
+        self._new: dict[bytes, Acl] = {}
+
+    @override
+    def replay(self, record: r.AccessControlEntryRecord) -> None:
+        """An entry may be added twice."""
+        acl = acls.of_record(record)
+        known = self._new.get(record.id) or self.before.acls.get(record.id)
+        if known is not None and known != acl:
+            raise ReplayError(f"ACL {uuid_text(record.id)} exists with another content")
+        self._new[record.id] = acl
+
+    @override
+    def applied(self, offset: int, epoch: int) -> Image:
+        image = self.before
+        groups: dict[Resource, dict[bytes, Acl]] = {}
+        for acl_id, acl in self._new.items():
+            groups.setdefault(acl.resource, {})[acl_id] = acl
+        of = image.resource_acls
+        changed = {resource: of(resource).update(group) for resource, group in groups.items()}
+        return replace(
+            image,
+            acls=image.acls.update(self._new),
+            acls_by_resource=image.acls_by_resource.update(changed),
+            offset=offset,
+            epoch=epoch,
+        )
+
+
+class RemovedAcls(RecordRun):
+    """A run of RemoveAccessControlEntryRecord."""
+
+    def __init__(self, before: Image) -> None:
+        self.before = before
+        self._gone: dict[bytes, Acl] = {}
+
+    @override
+    def replay(self, record: r.RemoveAccessControlEntryRecord) -> None:
+        acl = self.before.acls.get(record.id)
+        if acl is None or record.id in self._gone:
+            raise ReplayError(f"there is no ACL {uuid_text(record.id)}")
+        self._gone[record.id] = acl
+
+    @override
+    def applied(self, offset: int, epoch: int) -> Image:
+        image = self.before
+        groups: dict[Resource, list[bytes]] = {}
+        for acl_id, acl in self._gone.items():
+            groups.setdefault(acl.resource, []).append(acl_id)
+        of = image.resource_acls
+        left = {resource: of(resource).without(ids) for resource, ids in groups.items()}
+        emptied = [resource for resource, group in left.items() if not group]
+        kept = {resource: group for resource, group in left.items() if group}
+        return replace(
+            image,
+            acls=image.acls.without(self._gone),
+            acls_by_resource=image.acls_by_resource.update(kept).without(emptied),
+            offset=offset,
+            epoch=epoch,
+        )
+
+
+RUNS: Final[Mapping[type, type[RecordRun]]] = MappingProxyType(
+    {
+        r.RemoveTopicRecord: RemovedTopics,
+        r.AccessControlEntryRecord: AddedAcls,
+        r.RemoveAccessControlEntryRecord: RemovedAcls,
+    }
+)
+"""The kinds of runs by their record."""
+
 
 Apply: TypeAlias = Callable[[Image, Any], Image]
 
@@ -218,7 +446,7 @@ def _migration_state(image: Image, record: r.ZkMigrationStateRecord) -> Image:
 def _no_op(image: Image, record: r.NoOpRecord) -> Image:
     if image.migration_state is not MigrationState.MIGRATION:
         return image
-    mark = finalisation_mark.of_record(record)
+    mark = migration_state.of_record(record)
     return image if mark is None else replace(image, mark=mark)
 
 

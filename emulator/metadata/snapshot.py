@@ -9,7 +9,7 @@ from emulator.metadata import (
     client_quotas,
     controllers,
     delegation_tokens,
-    finalisation_mark,
+    migration_state,
     scram,
 )
 from emulator.metadata.brokers import Broker, registration
@@ -105,7 +105,7 @@ def _records(image: Image, version: MetadataVersion) -> Iterator[object]:
         )
     yield from _security(image, version)
     if image.mark is not None:
-        yield finalisation_mark.record_of(image.mark)
+        yield migration_state.record_of(image.mark)
 
 
 def _features(image: Image, version: MetadataVersion) -> Iterator[object]:

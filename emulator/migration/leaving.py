@@ -12,9 +12,8 @@ broker, or a tool for it, may have written there.
 from __future__ import annotations
 
 from emulator.metadata.brokers import Brokers
-from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind
 from emulator.metadata.image import Image
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.comparison import Comparison, why_not
 from emulator.migration.states import State

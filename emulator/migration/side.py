@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from emulator.metadata.delta import Delta
-from emulator.metadata.finalisation_mark import FinalisationMark
 from emulator.metadata.image import Image
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import FinalisationMark, MigrationState
 from emulator.migration.authority import SILENT, Authority
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from emulator.controller.machine import Controller
-from emulator.metadata.finalisation_mark import record_of
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import MigrationState, record_of
 from emulator.migration.side import MigrationSide, NoMigration
 from emulator.node.peers import NoPeers, Peers
 from emulator.raft.machine import Raft

@@ -18,7 +18,7 @@ from emulator.controller.index_change import IndexChange
 from emulator.controller.result import Result
 from emulator.controller.topics import NewPartitions
 from emulator.controller.turns import CALLS_PER_STEP
-from emulator.metadata.topic_changes import TopicChanges
+from emulator.metadata.replay import TopicChanges
 from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.test_index import contents

@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.metadata.finalisation_mark import (
-    TAG,
-    FinalisationMark,
-    MarkKind,
-    of_record,
-    record_of,
-)
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
+from emulator.metadata.migration_state import TAG, FinalisationMark, MarkKind, of_record, record_of
 from emulator.metadata.snapshot import from_records, to_records
 from wire import records as r
 from wire.record_serde import decode_record, encode_record

@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.metadata.brokers import Broker
-from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind
 from emulator.metadata.image import EMPTY, Image
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState
 from emulator.metadata.pmap import PMap
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.leaving import LastLook

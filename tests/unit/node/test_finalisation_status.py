@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.controller.finalisation import HELD
-from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind
 from emulator.metadata.image import EMPTY
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState
 from emulator.node.finalising import Finalising
 from emulator.node.introspection import finalisation
 from tests.unit.controller.world import config

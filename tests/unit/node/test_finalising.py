@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.metadata.errors import ActivationRefusedError
-from emulator.metadata.finalisation_mark import MarkKind
 from emulator.metadata.image import Image
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import MarkKind, MigrationState
 from emulator.migration.states import State
 from emulator.node import introspection
 from emulator.node.readiness import not_ready_because

@@ -15,8 +15,7 @@ import pytest
 from emulator.commands.rollback.looking import StatusRead
 from emulator.controller.finalisation import Lack
 from emulator.controller.result import ApiError, RefusedAttempt, Registering
-from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind, record_of
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState, record_of
 from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.poison import Poisoned

@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.metadata.controllers import ControllerRegistration
-from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind
 from emulator.metadata.image import EMPTY
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState
 from emulator.metadata.pmap import PMap
 from emulator.node.stopping import (
     DRAIN_MS_MAX,

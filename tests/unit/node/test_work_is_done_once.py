@@ -12,7 +12,7 @@ from emulator.controller import batches, forwarding
 from emulator.controller.api import alter_partition, create_topics
 from emulator.controller.config_defs import TopicConfigSources
 from emulator.controller.heartbeats import Heartbeats
-from emulator.metadata import topic_changes
+from emulator.metadata import replay
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.net import accepted
@@ -268,7 +268,7 @@ def test_a_change_of_an_isr_is_computed_twice(
 ) -> None:
     """For the answer, and when the record is replayed."""
     changed: list[int] = []
-    for owner in (alter_partition, topic_changes):
+    for owner in (alter_partition, replay):
         real = owner.changed_partition
 
         def change(*parts: Any, real: Any = real) -> Any:
