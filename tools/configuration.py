@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from unittest import mock
 
-from emulator.config import ignored
+from emulator.config import unknown
 from emulator.config.authorizer import AUTHORIZER_KEYS
 from emulator.config.broker import load_broker
 from emulator.config.confidential import is_secret
@@ -179,7 +179,7 @@ def read_by(
 def _without_effect() -> set[str]:
     """Keys that are warned of at the start, as they have no effect."""
     asked = _Asked({})
-    list(ignored.warnings(asked))
+    list(unknown.warnings(asked))
     return asked.keys_asked
 
 

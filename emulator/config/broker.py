@@ -15,10 +15,8 @@ from typing import Any, Final
 
 from emulator.config import unknown, zookeeper_mode
 from emulator.config.authorizer import AUTHORIZER_KEYS, CLASS, STANDARD, AuthorizerSettings
-from emulator.config.connections import ConnectionSettings
 from emulator.config.java_text import boolean, trim
-from emulator.config.limits import TokenSettings
-from emulator.config.listener_tls import all_tls
+from emulator.config.limits import ConnectionSettings, TokenSettings
 from emulator.config.listeners import (
     SECURITY_PROTOCOLS,
     HostPort,
@@ -39,7 +37,7 @@ from emulator.config.sasl import (
     SaslSettings,
     access_to,
 )
-from emulator.config.tls import TlsSettings
+from emulator.config.tls import TlsSettings, all_tls
 from emulator.config.zookeeper_mode import ZooKeeperMode
 from wire.releases import RELEASES
 

@@ -11,15 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
-from emulator.config import bootstrap_servers, unknown
-from emulator.config import ignored as config_ignored
+from emulator.config import unknown
+from emulator.config import unknown as config_ignored
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
-from emulator.config.connections import ConnectionSettings
-from emulator.config.finalising import FINALISATION, HOLD, RULES, contradictions
-from emulator.config.java_text import LONG_MAX, boolean
-from emulator.config.limits import MutationQuotaSettings, TokenSettings
-from emulator.config.listener_tls import all_tls
+from emulator.config.java_text import LONG_MAX, boolean, trim
+from emulator.config.limits import ConnectionSettings, MutationQuotaSettings, TokenSettings
 from emulator.config.listeners import (
     SECURITY_PROTOCOLS,
     HostPort,
@@ -42,8 +39,82 @@ from emulator.config.sasl import (
     access_to,
     refuse_scram_of_voters,
 )
-from emulator.config.tls import TlsSettings
+from emulator.config.tls import TlsSettings, all_tls
 from wire.releases import RELEASES
+
+# How a migration is finalised.
+#
+# Source: KIP-866 "Finalizing the Migration" and "Misconfigurations"; what Kafka 3.9 does instead is
+# in ActivationRecordsGenerator.recordsForNonEmptyLog.
+
+FINALISATION: Final = "kraftbridge.finalization"
+HOLD: Final = "kraftbridge.finalise.hold"
+KAFKAS: Final = "kafka"
+RULES: Final = ("every-voter", KAFKAS)
+"""``every-voter``: when no voter has the flag, no broker is in ZooKeeper mode, and the last leader
+with the flag has left its mark. ``kafka``: as soon as a controller without the flag leads."""
+
+
+def contradictions(rule: str, *, hold: bool) -> list[str]:
+    """What is wrong with the two together, in a sentence.
+
+    >>> contradictions("every-voter", hold=True)
+    []
+    """
+    if not hold or rule != KAFKAS:
+        return []
+    return [f"{HOLD}=true: {FINALISATION}={KAFKAS} finalises without waiting for anything"]
+
+
+# ``controller.quorum.bootstrap.servers`` on a controller: a dynamic quorum, which is refused.
+#
+# The sample file of the migration guide of Apache Kafka 3.9 names its quorum so, and has no
+# ``listener.security.protocol.map``. One sentence names both lines to change.
+
+SERVERS: Final = "controller.quorum.bootstrap.servers"
+VOTERS: Final = "controller.quorum.voters"
+PROTOCOL_MAP: Final = "listener.security.protocol.map"
+
+
+def dynamic_only(reader: PropertyReader) -> bool:
+    """Whether the quorum is a dynamic one: bootstrap servers are given, and no voters."""
+    named = {key: bool(trim(reader.raw.get(key, ""))) for key in (SERVERS, VOTERS)}
+    return named[SERVERS] and not named[VOTERS]
+
+
+def instead(reader: PropertyReader, problems: list[str]) -> list[str]:
+    """The problems of a file; of a dynamic quorum one sentence also names the missing map."""
+    if not dynamic_only(reader):
+        return problems
+    return [refusal(reader), *(one for one in problems if PROTOCOL_MAP not in one)]
+
+
+def refusal(reader: PropertyReader) -> str:
+    """The sentence for a controller with a dynamic quorum: which lines to change.
+
+    >>> refusal(PropertyReader({"node.id": "1", SERVERS: "c:9093", PROTOCOL_MAP: "C:PLAINTEXT"}))
+    'dynamic quorums are not supported yet: write controller.quorum.voters=1@c:9093 instead of \
+controller.quorum.bootstrap.servers=c:9093'
+    """
+    value = trim(reader.raw[SERVERS])
+    servers = name_list(value)
+    # The property does not show which server is this controller, nor the ids of the others.
+    node_id = trim(reader.raw.get("node.id", "")) if len(servers) == 1 else "ID"
+    voters = ",".join(f"{node_id}@{server}" for server in servers)
+    each = "" if len(servers) == 1 else " (ID: the node.id of each)"
+    found = (
+        f"dynamic quorums are not supported yet: write {VOTERS}={voters}{each} instead of "
+        f"{SERVERS}={value}"
+    )
+    names = name_list(reader.raw.get("controller.listener.names", ""))
+    if trim(reader.raw.get(PROTOCOL_MAP, "")) or not set(names) - set(SECURITY_PROTOCOLS):
+        return found
+    mapped = ",".join(f"{name}:PLAINTEXT" for name in names)
+    # With a map Kafka looks for the brokers' listener there too, whatever its name.
+    between = trim(reader.raw.get("inter.broker.listener.name", "")).upper()
+    if between in SECURITY_PROTOCOLS and between not in names:
+        mapped += f",{between}:{between}"
+    return f"{found}, and add {PROTOCOL_MAP}={mapped}"
 
 
 class ConfigError(Exception):
@@ -100,7 +171,7 @@ class Config:
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
     finalise_by: str = "every-voter"
-    """When a leader without the migration flag finalises: see :mod:`emulator.config.finalising`."""
+    """When a leader without the migration flag finalises: see :mod:`emulator.config.load`."""
     finalise_hold: bool = False
     """Whether it waits for ``kraft-bridge finalise --yes``."""
     metrics_port: int = -1
@@ -211,7 +282,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     advertised = r.take(
         "advertised.listeners", lambda text: listeners_of(text, protocols), listeners
     )
-    voters_key = r.take if bootstrap_servers.dynamic_only(r) else r.need
+    voters_key = r.take if dynamic_only(r) else r.need
     voters = voters_key("controller.quorum.voters", voters_of, dict[int, HostPort]())
     no_servers: tuple[tuple[HostPort, ...], str] = ((), "")
     servers, chroot = r.take("zookeeper.connect", config_zookeeper.connect_string, no_servers)
@@ -246,7 +317,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         static=dict(raw),
         **plain,
     )
-    r.problems += bootstrap_servers.instead(r, _cross_checks(config, r.raw))
+    r.problems += instead(r, _cross_checks(config, r.raw))
     warnings, misspelt = _unknown(r)
     r.problems += misspelt
     if r.problems:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator.config import protocol_versions
+from emulator.config import zookeeper_mode
 from emulator.config.java_text import (
     INT_MAX,
     INT_MIN,
@@ -146,7 +146,7 @@ def message_format(release: str) -> Validator:
 
     def check(name: str, value: object) -> None:
         try:
-            protocol_versions.known(str(value), release)
+            zookeeper_mode.known(str(value), release)
         except ValueError:
             raise _refuse(name, value, f"Version {value} is not a valid version") from None
 

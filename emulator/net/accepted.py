@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Final
 
-from emulator.config.connections import ConnectionSettings
+from emulator.config.limits import ConnectionSettings
 from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication
 from emulator.net.bodies import RequestBodies
 from emulator.net.inbound import Inbound, too_much

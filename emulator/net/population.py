@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import Final
 
-from emulator.config.connections import ConnectionSettings
 from emulator.config.java_text import INT_MAX
+from emulator.config.limits import ConnectionSettings
 
 _MAPPED: Final = bytes(10) + b"\xff\xff"
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from emulator.config.finalising import KAFKAS
 from emulator.config.listeners import SECURITY_PROTOCOLS
-from emulator.config.load import Config
+from emulator.config.load import KAFKAS, Config
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, ControllerEndpoint
 from emulator.controller.machine import Controller

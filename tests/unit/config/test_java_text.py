@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.config import java_pattern, java_text, protocol_versions
+from emulator.config import java_pattern, java_text, zookeeper_mode
 from emulator.controller import client_metrics
 
 
@@ -94,6 +94,6 @@ def test_nothing_is_compiled_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_versions() -> None:
     for text in ("4.0", "0.5", "1.01", "3.10", "3.9.", "0.8", "3.9 "):
         with pytest.raises(ValueError, match="not a version"):
-            protocol_versions.known(text)
+            zookeeper_mode.known(text)
     with pytest.raises(ValueError, match="not a version"):
-        protocol_versions.known("3.5", "3.4")
+        zookeeper_mode.known("3.5", "3.4")

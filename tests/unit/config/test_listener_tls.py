@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from emulator.config.broker import load_broker
-from emulator.config.listener_tls import listener_tls
 from emulator.config.load import ConfigError, load
 from emulator.config.reading import PropertyReader
-from emulator.config.tls import Store
+from emulator.config.tls import Store, listener_tls
 from tests.unit.config.test_sasl import CONTROLLER, MIGRATION
 
 SECRET = "of-the-store"

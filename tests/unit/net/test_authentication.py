@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emulator.config.connections import ConnectionSettings
+from emulator.config.limits import ConnectionSettings
 from emulator.config.sasl import SaslListener, SaslSettings
 from emulator.net import logins as limits
 from emulator.net.accepted import TAKEN_MAX, Connections

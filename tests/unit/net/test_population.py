@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.config.connections import ConnectionSettings
+from emulator.config.limits import ConnectionSettings
 from emulator.config.reading import PropertyReader
 from emulator.net.accepted import Connections
 from emulator.net.population import Population
