@@ -30,7 +30,7 @@ from bench.demo.stage import Stage
 from bench.report.analyze import Analysis, analyze, print_summary
 from bench.report.blocks import Note, ReportSection, table
 from bench.report.findings import Finding
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 from emulator.servers.java import JavaNotFoundError
 from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.waiting import PATIENCE_S

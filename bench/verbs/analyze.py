@@ -14,7 +14,7 @@ from emulator.commands.common import Json, check_master, check_name, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 
 
 def analyze(

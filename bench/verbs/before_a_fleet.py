@@ -14,10 +14,9 @@ from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.config import properties
 from emulator.config.reading import name_list
-from emulator.io.failures import sentence
-from emulator.io.fleet.settings import SET_BY_THE_FLEET
-from emulator.io.fleet.waves import Wave, WaveKind, parse_wave
+from emulator.io.fleet.settings import SET_BY_THE_FLEET, Wave, WaveKind, parse_wave
 from emulator.io.jaas_file import inlined
+from emulator.io.printable import sentence
 from wire.releases import RELEASES
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import typer
 from emulator.commands.common import check_name, fail
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 
 if TYPE_CHECKING:
     from bench.runs.scenario import Planned, Scenario

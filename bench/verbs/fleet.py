@@ -20,7 +20,7 @@ from emulator.commands.common import Override, SparkMaster, SparkTasks, checked_
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
 from emulator.io import log_output
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 from emulator.io.together import Alone
 from wire.releases import RELEASES
 
@@ -127,8 +127,7 @@ def fleet(  # noqa: PLR0917  # one option each
     not all brokers came up or back, one did not end as it was asked to, or it was ended so.
     """
     from emulator.io.fleet.fleet import FleetPlan
-    from emulator.io.fleet.settings import FleetSettings
-    from emulator.io.fleet.waves import WaveKind
+    from emulator.io.fleet.settings import FleetSettings, WaveKind
 
     manual, waves = isr is IsrPolicy.MANUAL, before.waves_of(wave or [])
     before.check(controller, zookeeper, release, waves, seconds)
@@ -158,7 +157,7 @@ def _task(plan: FleetPlan, settings: FleetSettings, trace: str | None) -> FleetT
 
 
 def _from_anywhere(trace: str | None) -> str | None:
-    from emulator.io.trace_place import from_anywhere
+    from emulator.io.trace_recording import from_anywhere
 
     return from_anywhere(trace)
 
@@ -209,7 +208,7 @@ def _run_in_tasks(task: FleetTask, master: str, tasks: int) -> list[FleetOutcome
 
 def _shown(task: FleetTask, outcomes: list[FleetOutcome], *, as_json: bool) -> int:
     """Print the figures; returns the exit code."""
-    from emulator.io.fleet.totals import text
+    from emulator.io.fleet.results import text
 
     totals, *others = (outcome.totals for outcome in outcomes)
     for other in others:

@@ -12,9 +12,8 @@ from typing import Final
 from bench.verbs import before_a_fleet
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan, NoControllerYetError
-from emulator.io.fleet.results import FleetResults
+from emulator.io.fleet.results import FleetResults, FleetTotals
 from emulator.io.fleet.settings import FleetSettings
-from emulator.io.fleet.totals import FleetTotals
 from emulator.io.kafka_client import Connection, TooOldError
 from emulator.io.together import Share, Together
 from emulator.io.trace_file import run_row

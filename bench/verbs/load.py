@@ -16,7 +16,7 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
 from emulator.io import log_output
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 
 if TYPE_CHECKING:
     from bench.load.session import LoadOutcome, LoadPlan
@@ -145,7 +145,7 @@ def _play_in_tasks(
     """Run it as barrier tasks of a Spark cluster."""
     from bench.load.session import UnreachableError, reach, take_part
     from bench.tasks.barrier import TasksFailedError, Work, run_together
-    from emulator.io.trace_place import from_anywhere
+    from emulator.io.trace_recording import from_anywhere
     from emulator.servers.java import JavaNotFoundError
 
     run = functools.partial(take_part, plan, from_anywhere(trace), run_id)

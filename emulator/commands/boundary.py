@@ -14,7 +14,7 @@ from typing import Final, TextIO
 
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 
 _EXTRAS: Final = {
     "cryptography": ("tls", "passwords"),

@@ -18,9 +18,8 @@ from emulator.commands.json_forms import stamped
 from emulator.commands.status import POLL_S, UNREAD, AddressError, misread, status_of
 from emulator.commands.status_next import brokers_first, phase_of
 from emulator.commands.token_call import check_local
-from emulator.io.failures import sentence
 from emulator.io.operator_route import TOKEN_FILE
-from emulator.io.printable import printable, printable_json
+from emulator.io.printable import printable, printable_json, sentence
 
 FINAL_S: Final = 30.0
 """How long --yes waits for the final record after the hold is released."""

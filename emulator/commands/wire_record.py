@@ -14,7 +14,7 @@ import typer
 from emulator.commands.common import fail
 from emulator.config.hosts import host_fault
 from emulator.config.listeners import HostPort, host_port
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 
 if TYPE_CHECKING:
     from emulator.io.recorder import Route

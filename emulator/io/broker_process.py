@@ -24,8 +24,7 @@ from emulator.config.broker import BrokerConfig
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
-from emulator.io.log_output import lines_lost
-from emulator.io.logging import logger
+from emulator.io.log_output import lines_lost, logger
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.io.watched import Watched

@@ -10,7 +10,7 @@ from emulator.config.load import Config
 from emulator.io import folder_holder
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.raft import layout
 from emulator.raft.format import (

@@ -18,12 +18,11 @@ from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.http import HttpRequest, Page
-from emulator.io.log_output import lines_lost
-from emulator.io.logging import logger
-from emulator.io.node_trace import NodeTrace
+from emulator.io.log_output import lines_lost, logger
 from emulator.io.operator_route import finalise_page, reconcile_page
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
+from emulator.io.trace_recording import NodeTrace
 from emulator.io.watched import Watched
 from emulator.metadata.errors import ActivationRefusedError
 from emulator.net.faults.script import FaultScript

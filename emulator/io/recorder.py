@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from emulator.config.listeners import HostPort
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 from emulator.net.recording import PairedConnection, RecordedPair
 
 PAIRS: Final = "wire.jsonl"

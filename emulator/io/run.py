@@ -15,10 +15,9 @@ from ipaddress import ip_address
 
 from emulator.config.listeners import tls_profile
 from emulator.config.tls import TlsSettings
-from emulator.io.accepting_tls import TlsConnection, TlsListener
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, failure
-from emulator.io.tcp import TcpConnection, connect, peer_address
+from emulator.io.tcp import TcpConnection, TlsConnection, TlsListener, connect, peer_address
 from emulator.io.tls import server_context
 from emulator.seam import (
     Accepted,

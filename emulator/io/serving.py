@@ -25,9 +25,8 @@ from prometheus_client.metrics_core import Metric as Family
 from emulator.config.listeners import HostPort, Listener
 from emulator.io import http, log_output
 from emulator.io.disk import FolderLockedError
-from emulator.io.failures import sentence
-from emulator.io.faults_route import FaultsRoute
-from emulator.io.operator_route import OperatorRoute
+from emulator.io.operator_route import FaultsRoute, OperatorRoute
+from emulator.io.printable import sentence
 from emulator.io.run import Shell
 from emulator.net.faults.script import FaultScript
 from emulator.seam import Halt, Log

@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from emulator.config.extras import install
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 from emulator.trace import rows
 from emulator.trace.rows import arrow_schema
 from emulator.trace.trace_metrics import TRACE_MISSING_S

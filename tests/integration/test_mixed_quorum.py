@@ -26,7 +26,7 @@ CHECK_QUORUM_S = 3
 """After which a leader that hears of no majority resigns."""
 SLOW = f"""
 import threading
-from emulator.io.large_file import Writing
+from emulator.io.disk import Writing
 sync = Writing._sync
 def slow(self, fd):
     threading.Event().wait(2 * {CHECK_QUORUM_S})

@@ -17,9 +17,8 @@ from emulator.commands.elect_leaders.by_zookeeper import ConnectStringError, ele
 from emulator.commands.exits import ExitCode
 from emulator.config import properties
 from emulator.config.listeners import host_port
-from emulator.io.failures import sentence
 from emulator.io.kafka_client import BROKER_S, Login, UnreachableError, login_of, no_broker_at
-from emulator.io.printable import printable_lines
+from emulator.io.printable import printable_lines, sentence
 
 WARNING: Final = (
     "Warning: --zookeeper is deprecated and will be removed in a future version. "

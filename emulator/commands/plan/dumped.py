@@ -13,8 +13,7 @@ from emulator.commands import folders, tree_file
 from emulator.commands.json_forms import stamped
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
-from emulator.io.failures import sentence
-from emulator.io.printable import printable
+from emulator.io.printable import printable, sentence
 from emulator.metadata import EMPTY, replay
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, Note, dry_run

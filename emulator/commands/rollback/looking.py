@@ -20,7 +20,7 @@ from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
 from emulator.config.listeners import HostPort
 from emulator.config.properties import parse
 from emulator.io import folder_holder
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.tree_diff import Difference, ahead, differences

@@ -9,7 +9,7 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.config.zookeeper import ZooKeeperSecurity, connect_string
-from emulator.io.failures import sentence
+from emulator.io.printable import sentence
 
 Ensemble = Annotated[
     str,

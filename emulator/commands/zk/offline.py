@@ -29,9 +29,9 @@ from emulator.config.reading import PropertyReader
 from emulator.config.zookeeper import ZooKeeperSecurity, connect_string
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
-from emulator.io.failures import sentence
 from emulator.io.folder_holder import holder, in_use
-from emulator.io.logging import logger
+from emulator.io.log_output import logger
+from emulator.io.printable import sentence
 from emulator.io.reach import why_unreachable
 from emulator.io.run import Shell
 from emulator.io.tls import TlsError, profiles

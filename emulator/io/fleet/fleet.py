@@ -18,9 +18,8 @@ from emulator.io.clock import Clock
 from emulator.io.fleet.life import FleetObserver
 from emulator.io.fleet.member import FleetMember
 from emulator.io.fleet.results import FleetResults
-from emulator.io.fleet.settings import FleetSettings
+from emulator.io.fleet.settings import Due, FleetSettings, Wave, WaveKind, schedule
 from emulator.io.fleet.tap import Exchange
-from emulator.io.fleet.waves import Due, Wave, WaveKind, schedule
 from emulator.io.together import Alone, Together
 from emulator.trace.rows import StallRow
 

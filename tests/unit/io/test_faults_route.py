@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from emulator.io import http
-from emulator.io.faults_route import TOKEN_FILE, FaultsRoute
 from emulator.io.http import HttpRequest
+from emulator.io.operator_route import FAULTS_TOKEN_FILE, FaultsRoute
 from emulator.net.faults.script import FaultScript
 from emulator.seam import Log
 
@@ -20,7 +20,7 @@ def test_from_another_machine_there_is_no_such_page_even_with_the_token(tmp_path
     logs: list[Log] = []
     script = FaultScript()
     route = FaultsRoute(script, tmp_path, logs.append)
-    token = (tmp_path / TOKEN_FILE).read_text().strip()
+    token = (tmp_path / FAULTS_TOKEN_FILE).read_text().strip()
     headers = {"authorization": f"Bearer {token}"}
     assert route.answer(HttpRequest("POST", headers, FAULT, local=False)).status == 404
     assert not script.scripted
@@ -64,4 +64,4 @@ def test_a_token_that_cannot_be_written_is_named_and_not_left(
 def test_the_line_says_where_the_token_is(tmp_path: Path) -> None:
     logs: list[Log] = []
     FaultsRoute(FaultScript(), tmp_path, logs.append).close()
-    assert logs[0].fields["token"] == str(tmp_path / TOKEN_FILE)
+    assert logs[0].fields["token"] == str(tmp_path / FAULTS_TOKEN_FILE)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.io.disk import Disk
-from emulator.io.large_file import LOG_ROOM
+from emulator.io.disk import LOG_ROOM, Disk
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, SyncFile, WriteFile
 
 MIB = 1 << 20

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from emulator.io import log_output
-from emulator.io.logging import logger
+from emulator.io.log_output import logger
 from emulator.seam import Log
 
 
@@ -53,7 +53,7 @@ def test_a_line_for_which_nothing_can_be_loaded_is_lost_and_the_next_one_is_ther
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as full:
-        full.setattr("emulator.io.logging.importlib.import_module", none_left)
+        full.setattr("emulator.io.log_output.importlib.import_module", none_left)
         log(Log("warning", "no descriptor is left", {}))
     assert log_output.lines_lost() == before + 1
     log(Log("info", "again", {}))
@@ -112,7 +112,7 @@ def test_no_value_makes_a_line_or_moves_a_terminal(
 SPEAKER = """
 import sys
 from emulator.io import log_output
-from emulator.io.logging import logger
+from emulator.io.log_output import logger
 from emulator.seam import Log
 
 log_output.never_wait()

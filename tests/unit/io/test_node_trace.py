@@ -15,7 +15,7 @@ import pytest
 from emulator.config.load import load
 from emulator.io import process
 from emulator.io.clock import Clock
-from emulator.io.node_trace import NodeTrace
+from emulator.io.trace_recording import NodeTrace
 from emulator.node import introspection
 from emulator.seam import Log
 from emulator.servers.waiting import wait_for

@@ -16,7 +16,7 @@ import uvloop
 
 from emulator.config.listeners import tls_profile
 from emulator.config.tls import Store, TlsSettings
-from emulator.io import accepting_tls
+from emulator.io import tcp
 from emulator.io.clock import Clock
 from emulator.io.run import Shell
 from emulator.io.tls import TlsError, profiles
@@ -215,8 +215,8 @@ def test_handshakes_that_never_end_are_bounded(
     runner: asyncio.Runner, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In number at once, in time later; meanwhile others are served."""
-    monkeypatch.setattr(accepting_tls, "HANDSHAKES_MAX", 3)
-    monkeypatch.setattr(accepting_tls, "HANDSHAKE_S", 0.5)
+    monkeypatch.setattr(tcp, "HANDSHAKES_MAX", 3)
+    monkeypatch.setattr(tcp, "HANDSHAKE_S", 0.5)
 
     async def client(port: int, _machine: Echo) -> None:
         silent = [socket.create_connection((HOST, port)) for _ in range(5)]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.fs
 import pytest
 
-from emulator.io import trace_place
+from emulator.io import trace_recording
 from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
-from emulator.io.trace_place import from_anywhere, trace_folder
+from emulator.io.trace_recording import from_anywhere, trace_folder
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
@@ -27,7 +27,7 @@ def test_what_is_written_for_another_store_is_copied_there_at_the_end(
     shared.mkdir()
     (shared / "of-others").write_text("stays")
     store = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
-    monkeypatch.setattr(trace_place, "_store", lambda _place: (store, "shared"))
+    monkeypatch.setattr(trace_recording, "_store", lambda _place: (store, "shared"))
 
     def write() -> None:
         with trace_folder("s3://bucket/shared") as folder:
@@ -57,7 +57,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_a_copy_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shared").touch()
     store = pyarrow.fs.LocalFileSystem()
-    monkeypatch.setattr(trace_place, "_store", lambda _place: (store, str(tmp_path / "shared")))
+    monkeypatch.setattr(trace_recording, "_store", lambda _place: (store, str(tmp_path / "shared")))
 
     def write() -> None:
         with trace_folder("s3://b/c") as folder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.io.logging import logger
+from emulator.io.log_output import logger
 from emulator.io.watched import Watched
 from emulator.seam import Accepted, Close, Effect, Event, Halt, Log, Received, Row, Send
 

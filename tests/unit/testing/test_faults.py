@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from emulator.io.faults_route import TOKEN_FILE
+from emulator.io.operator_route import FAULTS_TOKEN_FILE
 from emulator.testing import Cluster, ClusterError, Fault, FaultMissedError, ScriptError
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -123,7 +123,7 @@ def node() -> Iterator[Cluster]:
 
 
 def token_of(cluster: Cluster) -> str:
-    return (cluster.folder / "controller-3000" / TOKEN_FILE).read_text().strip()
+    return (cluster.folder / "controller-3000" / FAULTS_TOKEN_FILE).read_text().strip()
 
 
 def ask(
@@ -177,7 +177,7 @@ def test_without_the_token_nothing_is_told_or_changed(
 
 
 def test_the_token_is_for_its_user_only_and_goes_with_the_node(tmp_path: Path) -> None:
-    stale = tmp_path / "controller-3000" / TOKEN_FILE
+    stale = tmp_path / "controller-3000" / FAULTS_TOKEN_FILE
     stale.parent.mkdir()
     tokens = set()
     for _ in range(2):
@@ -196,7 +196,7 @@ def test_the_token_is_for_its_user_only_and_goes_with_the_node(tmp_path: Path) -
 def test_a_broker_has_the_page_too_and_a_token_of_its_own() -> None:
     text = b'[[fault]]\napi = "Metadata"\ndrop = true\ntimes = 1\n'
     with Cluster(brokers=1, broker_properties=SETTINGS) as cluster:
-        path = next(cluster.folder.rglob(TOKEN_FILE))
+        path = next(cluster.folder.rglob(FAULTS_TOKEN_FILE))
         assert path.stat().st_mode & 0o777 == 0o600
         token = path.read_text().strip()
         assert ask(cluster, "POST", text, token="wrong")[0] == 403
@@ -212,7 +212,7 @@ def test_a_broker_has_the_page_too_and_a_token_of_its_own() -> None:
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_where_faults_are_off_there_is_no_such_page(method: str) -> None:
     with Cluster(properties={"kraftbridge.metrics.port": "0"}) as cluster:
-        assert not (cluster.folder / "controller-3000" / TOKEN_FILE).exists()
+        assert not (cluster.folder / "controller-3000" / FAULTS_TOKEN_FILE).exists()
         assert ask(cluster, method, b"", token="x")[0] == 404
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from emulator import seam
-from emulator.io.logging import LEVELS
+from emulator.io.log_output import LEVELS
 from emulator.migration.offline import OfflineStage
 from emulator.node.stopping import saying
 from emulator.raft.quorum_state import Held, Holding

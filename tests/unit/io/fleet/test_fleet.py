@@ -14,10 +14,8 @@ from emulator.broker.shared_log import LogImages, LogState
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan
 from emulator.io.fleet.member import UNANSWERED
-from emulator.io.fleet.results import FleetResults
-from emulator.io.fleet.settings import FleetSettings
-from emulator.io.fleet.totals import text
-from emulator.io.fleet.waves import parse_wave
+from emulator.io.fleet.results import FleetResults, text
+from emulator.io.fleet.settings import FleetSettings, parse_wave
 from emulator.testing import Cluster, Fault
 from emulator.trace.rows import FleetRow, RequestRow, Row
 from wire.batch import BatchHeader

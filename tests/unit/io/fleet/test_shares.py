@@ -15,9 +15,8 @@ import pytest
 from bench.verbs.fleet_share import FleetTask, prepare, take_part
 from emulator.io import descriptors
 from emulator.io.fleet.fleet import FleetError, FleetPlan
-from emulator.io.fleet.settings import FleetSettings
-from emulator.io.fleet.totals import FleetTotals, WaitTimes
-from emulator.io.fleet.waves import parse_wave
+from emulator.io.fleet.results import FleetTotals, WaitTimes
+from emulator.io.fleet.settings import FleetSettings, parse_wave
 from emulator.io.together import Alone, Share, Together
 from emulator.testing import Cluster
 

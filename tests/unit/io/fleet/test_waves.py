@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from emulator.io.fleet.waves import Due, Wave, WaveKind, parse_wave, schedule
+from emulator.io.fleet.settings import Due, Wave, WaveKind, parse_wave, schedule
 
 
 def turns(*texts: str, brokers: int = 4) -> list[Due]:
