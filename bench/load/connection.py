@@ -9,10 +9,17 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from emulator.net.channel import ChannelConfig, OutboundChannel
-from emulator.net.greeting import Greeting
-from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
-from emulator.net.versions import NoCommonVersionError
+from emulator.net.channel import (
+    Answered,
+    Broken,
+    ChannelConfig,
+    EndedBy,
+    Opened,
+    OutboundChannel,
+    Turn,
+    Unanswered,
+)
+from emulator.net.greeting import Greeting, NoCommonVersionError
 from emulator.seam import Close, Closed, Connect, Connected, Received, Send
 from wire import messages as m
 

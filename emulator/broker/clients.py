@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from emulator.net.versions import SOFTWARE_SINCE, software_is_named
+from emulator.net.greeting import SOFTWARE_SINCE, software_is_named
 from wire import messages as m
 
 UNKNOWN: Final = "unknown"

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.part import Part
-from emulator.net.outcomes import Answered
+from emulator.net.channel import Answered
 from emulator.seam import Effect, Event, Log, earliest
 from wire import messages as m
 

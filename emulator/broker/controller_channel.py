@@ -17,11 +17,19 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
-from emulator.net.error_codes import says
+from emulator.net.channel import (
+    Answered,
+    Broken,
+    ChannelConfig,
+    ChannelState,
+    EndedBy,
+    OutboundChannel,
+    Turn,
+    Unanswered,
+)
+from emulator.net.greeting import NoCommonVersionError, common, declared
 from emulator.net.login import LoginError
-from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
-from emulator.net.versions import NoCommonVersionError, common, declared
+from emulator.net.reply import says
 from emulator.seam import Effect, Event, earliest
 from wire.errors import EncodeError, ErrorCode
 from wire.releases import Ranges

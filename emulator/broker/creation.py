@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from emulator.broker.forwarding import Forwardee, Forwarding
-from emulator.net.versions import declared
+from emulator.net.greeting import declared
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request
 from wire.releases import Ranges

@@ -17,7 +17,7 @@ from typing import Final
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.isr import Key
 from emulator.broker.replicas import HostedReplicas
-from emulator.net.outcomes import Answered
+from emulator.net.channel import Answered
 from emulator.seam import Effect, Event, earliest
 from wire import messages as m
 from wire.errors import ErrorCode

@@ -27,8 +27,8 @@ from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.part import Part
-from emulator.net.outcomes import Answered, EndedBy, Unanswered
-from emulator.net.principal import PeerPrincipal
+from emulator.net.channel import Answered, EndedBy, Unanswered
+from emulator.net.reply import PeerPrincipal
 from emulator.seam import Effect, Event
 from emulator.trace.rate import Rate
 from wire import messages as m

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.part import Part
-from emulator.net.outcomes import Answered, EndedBy, Unanswered
+from emulator.net.channel import Answered, EndedBy, Unanswered
 from emulator.seam import Effect, Event, Log, earliest
 from wire import messages as m
 from wire.errors import ErrorCode, named

@@ -17,9 +17,16 @@ from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.config.listeners import HostPort
 from emulator.metadata.errors import ReplayError
-from emulator.net.channel import ChannelConfig, OutboundChannel
-from emulator.net.outcomes import Answered, Broken, Opened, Turn, Unanswered
-from emulator.net.versions import NoCommonVersionError, common, declared
+from emulator.net.channel import (
+    Answered,
+    Broken,
+    ChannelConfig,
+    Opened,
+    OutboundChannel,
+    Turn,
+    Unanswered,
+)
+from emulator.net.greeting import NoCommonVersionError, common, declared
 from emulator.raft.layout import RecoveryError
 from emulator.seam import Effect, Event, Log, earliest
 from wire import messages as m

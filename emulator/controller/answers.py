@@ -22,8 +22,15 @@ from emulator.controller.journal import DivergedError
 from emulator.controller.long_answers import LongAnswers
 from emulator.controller.registry import advertised, handlers, refusing
 from emulator.controller.urgency import Urgency
-from emulator.net.error_codes import ENTRIES_PER_SLICE, finding, first_error
-from emulator.net.reply import API_VERSIONS, encoded, encoding, sealing
+from emulator.net.reply import (
+    API_VERSIONS,
+    ENTRIES_PER_SLICE,
+    encoded,
+    encoding,
+    finding,
+    first_error,
+    sealing,
+)
 from emulator.seam import ENCODED_PER_COST, Budget, Pace, Reply, Slices, Ticket, whole
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader

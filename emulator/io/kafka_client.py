@@ -15,11 +15,18 @@ from typing import Any, Final
 
 from emulator.config.listeners import HostPort
 from emulator.io.reach import none_of, why_unreachable
-from emulator.net.channel import ChannelConfig, OutboundChannel
-from emulator.net.greeting import Greeting
+from emulator.net.channel import (
+    Answered,
+    Broken,
+    ChannelConfig,
+    EndedBy,
+    Opened,
+    OutboundChannel,
+    Turn,
+    Unanswered,
+)
+from emulator.net.greeting import Greeting, NoCommonVersionError
 from emulator.net.login import Login, LoginError, login_of
-from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
-from emulator.net.versions import NoCommonVersionError
 from emulator.seam import Closed, Connect, Connected, Effect, Event, Received, Send
 from wire import messages as m
 

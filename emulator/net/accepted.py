@@ -9,17 +9,17 @@ Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from emulator.config.limits import ConnectionSettings
-from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication
-from emulator.net.bodies import RequestBodies
-from emulator.net.inbound import Inbound, too_much
+from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication, LoginSession
+from emulator.net.control import broker_epoch_at
 from emulator.net.logins import FailedLogin, Logins
 from emulator.net.population import Population
-from emulator.net.principal import PeerPrincipal
-from emulator.net.reply import API_VERSIONS, Request, encoded
+from emulator.net.reply import API_VERSIONS, NOBODY, PeerPrincipal, Request, encoded
 from emulator.seam import (
     REQUEST_COST,
     SLICE_COST,
@@ -29,10 +29,146 @@ from emulator.seam import (
     Effect,
     Log,
     Send,
+    Slices,
     Ticket,
 )
+from wire import messages as m
 from wire.errors import DecodeError
-from wire.frame import SLICED_BYTES, FrameReader, framed, split_request
+from wire.frame import (
+    SLICED_BYTES,
+    FrameReader,
+    RequestHeader,
+    decode_body,
+    decoding_body,
+    framed,
+    split_request,
+)
+
+# One accepted connection.
+
+QUEUED_MAX: Final = 10_000
+"""Maximum requests of one connection that came and were not taken yet."""
+
+
+def too_much(most: int) -> DecodeError:
+    """More bytes are held for one connection than may be."""
+    why = f"unanswered requests and the answers that wait for them have over {most} bytes"
+    return DecodeError("request", -1, "header", 0, why)
+
+
+@dataclass(slots=True)
+class Inbound:
+    """What is known of one connection, and what came on it and has no answer yet."""
+
+    listener: str
+    peer_address: bytes
+    reader: FrameReader
+    slots: deque[Ticket] = field(default_factory=deque)
+    frames: deque[tuple[bytes, int]] = field(default_factory=deque)
+    """Requests not taken yet, and when they came (ns)."""
+    reading: tuple[bytes, int, Slices[object]] | None = None
+    """A long request that is being decoded, and when it came (ns)."""
+    held_bytes: int = 0
+    principal: PeerPrincipal = NOBODY
+    login: Authentication | None = None
+    """None: the client has logged in, or need not."""
+    session: LoginSession | None = None
+    """That of a client which has to log in again; None: nobody, or its session has no end."""
+
+    @property
+    def long_is_next(self) -> bool:
+        """Whether what is to be taken next is a long request, or its rest."""
+        if self.reading is not None:
+            return True
+        return self.login is None and bool(self.frames) and len(self.frames[0][0]) >= SLICED_BYTES
+
+    def fed(self, frames: list[bytes], now_ns: int, most: int) -> None:
+        """Keep requests that came, to be taken later.
+
+        Raises:
+            DecodeError: too many are kept, or over ``most`` bytes.
+        """
+        self.frames += [(frame, now_ns) for frame in frames]
+        if len(self.frames) > QUEUED_MAX:
+            why = f"{QUEUED_MAX} requests of this connection wait to be processed"
+            raise DecodeError("request", -1, "header", 0, why)
+        self.hold(sum(map(len, frames)), most)
+
+    def hold(self, size: int, most: int) -> None:
+        """Count the bytes of requests until they are answered.
+
+        Raises:
+            DecodeError: there are over ``most``.
+        """
+        self.held_bytes += size
+        if self.held_bytes > most:
+            raise too_much(most)
+
+    def read_on(self) -> tuple[bytes, int, object] | None:
+        """Decode the next slice of the long request; at its end the frame, when it came, and it.
+
+        Raises:
+            DecodeError: it cannot be read.
+        """
+        assert self.reading is not None
+        frame, came_ns, slices = self.reading
+        try:
+            next(slices)
+        except StopIteration as end:
+            self.reading = None
+            return frame, came_ns, end.value
+        return None
+
+
+# Reads the bodies of requests that a listener offers; long ones in slices.
+
+
+class RequestBodies:
+    """See the module's docstring.
+
+    ``entries_max``: API key -> most entries of all arrays in one request, set by the owner; without
+    one, any number. ``decoder``: reads bodies as :func:`decode_body` does, which is used without
+    one; what it reads of control requests is not read in slices.
+
+    Args:
+        advertised: API key -> lowest and highest version.
+    """
+
+    def __init__(self, advertised: Mapping[int, tuple[int, int]]) -> None:
+        self._advertised = advertised
+        self.entries_max: Mapping[int, int] = {}
+        self.decoder: Callable[..., object] | None = None
+
+    def read(self, header: RequestHeader, body: bytes) -> object:
+        """The message; a default ApiVersionsRequest of a version that is not known.
+
+        Raises:
+            DecodeError: it is not offered, or the bytes are not one.
+        """
+        key = header.api_key
+        if self._offers(header):
+            decode = self.decoder or decode_body
+            return decode(header, body, trailing=True, entries_max=self.entries_max.get(key))
+        if key == API_VERSIONS:
+            return m.ApiVersionsRequest()
+        why = "this listener does not offer this API and version"
+        raise DecodeError(f"request {key}", header.api_version, "header", 0, why)
+
+    def reading(self, frame: bytes) -> Slices[object] | None:
+        """Reads the message of a long frame in slices; None: it is to be read at once."""
+        if len(frame) < SLICED_BYTES:
+            return None
+        header, body = split_request(frame)
+        key = header.api_key
+        shared = self.decoder and broker_epoch_at(key, header.api_version) is not None
+        if shared or not self._offers(header):
+            return None
+        return decoding_body(header, body, trailing=True, entries_max=self.entries_max.get(key))
+
+    def _offers(self, header: RequestHeader) -> bool:
+        low, high = self._advertised.get(header.api_key, (0, -1))
+        return low <= header.api_version <= high
+
 
 WHY_MAX: Final = 300
 """Maximum characters of a close reason in the log; it may quote the peer."""

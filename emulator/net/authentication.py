@@ -21,7 +21,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from emulator.config.sasl import PLAIN, SaslListener
-from emulator.net.principal import PeerPrincipal
+from emulator.net.greeting import API_VERSIONS, software_is_named
+from emulator.net.reply import PeerPrincipal
 from emulator.net.scram import (
     OTHER_ID,
     CredentialsRefusedError,
@@ -29,7 +30,6 @@ from emulator.net.scram import (
     ScramServer,
     UsedCredential,
 )
-from emulator.net.versions import API_VERSIONS, software_is_named
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader

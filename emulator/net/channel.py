@@ -23,20 +23,84 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from emulator.net.greeting import Exchange, Greeting, GreetingError
+from emulator.net.greeting import (
+    Exchange,
+    Greeting,
+    GreetingError,
+    NoCommonVersionError,
+    common,
+    declared,
+)
 from emulator.net.login import LoginError
-from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
-from emulator.net.versions import NoCommonVersionError, common, declared
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Received, Send
 from wire.errors import DecodeError
 from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
 from wire.releases import Ranges
 
-ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
+# Outcomes of outbound connections and of their requests.
 
 T = TypeVar("T")
+
+
+class EndedBy(Enum):
+    """Why a connection, or the wait for an answer, ended."""
+
+    PEER = "peer"
+    """The peer closed the connection, or did not accept it."""
+    TIME = "time"
+    """A deadline passed."""
+    NONSENSE = "invalid"
+    """The peer sent an invalid answer."""
+    REFUSAL = "refusal"
+    """The peer refused ApiVersions or the login."""
+    VERSIONS = "versions"
+    """The peer offers no version that can carry the request; the connection stays."""
+    OWNER = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The greeting is complete; requests are sent from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[T]):
+    """``message`` answers the request that was put with ``ticket``."""
+
+    ticket: T
+    correlation_id: int
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered(Generic[T]):
+    """No answer will come. ``correlation_id`` is None when the request was never sent."""
+
+    ticket: T
+    correlation_id: int | None
+    by: EndedBy
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The connection ended or failed; reported after every Unanswered of it.
+
+    ``error`` is the LoginError, GreetingError or DecodeError behind it, if it was one.
+    """
+
+    by: EndedBy
+    why: str
+    error: Exception | None = None
+    connected: bool = False
+    """Whether there was a connection; else none could be made."""
+
+
+Turn: TypeAlias = Opened | Answered[T] | Unanswered[T] | Broken
+
+
+ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
 
 
 class ChannelState(Enum):

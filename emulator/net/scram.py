@@ -16,7 +16,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
-from emulator.net.principal import PeerPrincipal
+from emulator.net.reply import PeerPrincipal
 
 DIGESTS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN: Final = 4_096

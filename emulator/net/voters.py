@@ -20,10 +20,19 @@ from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
-from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
+from emulator.net.channel import (
+    Answered,
+    Broken,
+    ChannelConfig,
+    ChannelState,
+    EndedBy,
+    Opened,
+    OutboundChannel,
+    Turn,
+    Unanswered,
+)
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
-from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
 from emulator.seam import Closed, Connected, Effect, Received, earliest
 from wire import messages as m
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, TypeAlias
 
-from emulator.net.channel import ChannelConfig, OutboundChannel
-from emulator.net.outcomes import Answered, Turn, Unanswered
+from emulator.net.channel import Answered, ChannelConfig, OutboundChannel, Turn, Unanswered
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Received, Send
 from emulator.simulation.network import Address, Network
 from emulator.simulation.scheduler import Scheduler

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from emulator.net.versions import declared
+from emulator.net.greeting import declared
 from emulator.simulation.broker import PRINCIPAL, SimulatedBroker
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from emulator.net.versions import declared
+from emulator.net.greeting import declared
 from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.facts import Facts
 from emulator.simulation.violation import ensure

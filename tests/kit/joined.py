@@ -12,7 +12,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from emulator.net.versions import declared
+from emulator.net.greeting import declared
 from emulator.seam import (
     Accepted,
     AppendFile,

@@ -15,7 +15,7 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.controller.supported import supported_features
-from emulator.net.versions import API_VERSIONS, listed, software_is_named
+from emulator.net.greeting import API_VERSIONS, listed, software_is_named
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.releases import Ranges, forwardable

@@ -24,7 +24,7 @@ from emulator.controller.supported import (
     tells_readiness,
 )
 from emulator.metadata.image import Image
-from emulator.net.versions import listed, software_is_named
+from emulator.net.greeting import listed, software_is_named
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from typing_extensions import override
 
 from emulator.io.clock import Clock
-from emulator.net.error_codes import first_error
+from emulator.net.reply import first_error
 from emulator.seam import Close, Closed, Connect, Effect, Event, Halt, Log, Machine, Received, Send
 from wire.errors import DecodeError
 from wire.frame import FrameReader, decode_response

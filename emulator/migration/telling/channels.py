@@ -45,7 +45,17 @@ from emulator.migration.telling.replies import (
     pause_after,
 )
 from emulator.migration.telling.unreached import Unreached
-from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
+from emulator.net.channel import (
+    Answered,
+    Broken,
+    ChannelConfig,
+    ChannelState,
+    EndedBy,
+    Opened,
+    OutboundChannel,
+    Turn,
+    Unanswered,
+)
 from emulator.net.control import (
     VERSIONS,
     ControlRequest,
@@ -56,7 +66,6 @@ from emulator.net.control import (
 )
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
-from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
 from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, earliest
 from wire import messages as m
 

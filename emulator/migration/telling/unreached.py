@@ -15,8 +15,8 @@ import msgspec
 from emulator.config.listeners import HostPort
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.net.channel import Answered, Broken, EndedBy, Turn, Unanswered
 from emulator.net.control import Told, api_of
-from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
 from emulator.seam import Effect, Log
 
 

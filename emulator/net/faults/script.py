@@ -13,10 +13,9 @@ from typing import Any
 
 import msgspec
 
-from emulator.net.error_codes import says
 from emulator.net.faults.entities import Aim, Divided, divide
 from emulator.net.faults.fault import EVERY_TOPIC, FAULTS_MAX, TEXT_MAX, Fault, ScriptError
-from emulator.net.reply import Request, encoded, sealing
+from emulator.net.reply import Request, encoded, says, sealing
 from emulator.seam import whole
 from wire import messages as m
 from wire.errors import DecodeError, ErrorCode

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.broker.controlled_shutdown import ControlledShutdown
-from emulator.net.outcomes import Answered, EndedBy, Unanswered
+from emulator.net.channel import Answered, EndedBy, Unanswered
 from emulator.seam import Closed, Effect, Event, Log
 from wire import messages as m
 from wire.errors import ErrorCode

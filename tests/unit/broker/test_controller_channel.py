@@ -6,10 +6,8 @@ from itertools import count
 from typing import Any
 
 from emulator.broker.controller_channel import LOOK_AGAIN_MS, ControllerChannel, ControllerNode
-from emulator.net.channel import ChannelConfig
-from emulator.net.greeting import Greeting
-from emulator.net.outcomes import Answered, EndedBy, Unanswered
-from emulator.net.versions import listed
+from emulator.net.channel import Answered, ChannelConfig, EndedBy, Unanswered
+from emulator.net.greeting import Greeting, listed
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Received, Send
 from wire import messages as m
 from wire.errors import ErrorCode

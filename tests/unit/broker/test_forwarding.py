@@ -12,7 +12,7 @@ from emulator.broker.forwarding import (
     Forwardee,
     Forwarding,
 )
-from emulator.net.principal import PeerPrincipal
+from emulator.net.reply import PeerPrincipal
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from wire import messages as m
 from wire.errors import ErrorCode

@@ -10,8 +10,8 @@ import pytest
 
 from emulator.broker import followed
 from emulator.net.accepted import Connections
+from emulator.net.greeting import listed
 from emulator.net.reply import API_VERSIONS, encoded
-from emulator.net.versions import listed
 from emulator.seam import Accepted, Close, Closed, Effect, Event, Received
 from tests.laws.wire_values import Maker
 from tests.unit.broker.joined_brokers import CONTROLLER, Stage

@@ -12,8 +12,8 @@ from emulator.broker.machine import BrokerNode
 from emulator.broker.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.config.listeners import HostPort
 from emulator.net.accepted import Connections
+from emulator.net.greeting import listed
 from emulator.net.reply import API_VERSIONS, Request, encoded
-from emulator.net.versions import listed
 from emulator.seam import Accepted, Closed, Effect, Event, Received
 from tests.unit.broker.joined_brokers import CLUSTER_ID, CONTROLLER, Stage
 from wire import messages as m

@@ -20,7 +20,7 @@ from emulator.net.control import (
     ControlRequest,
     broker_epoch_at,
 )
-from emulator.net.versions import declared
+from emulator.net.greeting import declared
 from tests.kit.laws import examples
 from tests.unit.broker.control import T, U, lead, live, stop, update
 from wire import codec

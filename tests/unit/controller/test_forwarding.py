@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.controller.forwarding import decode_principal
-from emulator.net.error_codes import says
+from emulator.net.reply import says
 from emulator.seam import Reply
 from tests.unit.controller.envelopes import GOLDEN, enveloped, world_with_broker
 from tests.unit.controller.world import World, create, header

@@ -17,7 +17,7 @@ from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, VERSIONS
-from emulator.net.versions import declared
+from emulator.net.greeting import declared
 from emulator.seam import Connect, Connected, Received, Send
 from tests.kit.laws import examples
 from tests.unit.broker.control import T, U, lead, live, stop, update

@@ -7,8 +7,7 @@ from itertools import count
 
 import pytest
 
-from emulator.net.accepted import TAKEN_MAX, UNANSWERED_MAX, Connections
-from emulator.net.inbound import QUEUED_MAX
+from emulator.net.accepted import QUEUED_MAX, TAKEN_MAX, UNANSWERED_MAX, Connections
 from emulator.net.reply import Request
 from emulator.seam import Accepted, Close, Effect, Log, Send, Ticket
 from wire import messages as m

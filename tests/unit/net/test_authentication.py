@@ -15,11 +15,11 @@ from emulator.net.accepted import TAKEN_MAX, Connections
 from emulator.net.authentication import EXPECTED, NEXT, LoginState
 from emulator.net.faults.connections import accepting
 from emulator.net.faults.script import FaultScript
+from emulator.net.greeting import declared
 from emulator.net.logins import LOGIN_MS, Logins
 from emulator.net.population import Population
 from emulator.net.reply import Request
 from emulator.net.scram import DerivedKeys, KnownToken, UsedCredential
-from emulator.net.versions import declared
 from emulator.seam import Accepted, Close, Log, Send
 from wire import messages as m
 from wire.errors import ErrorCode

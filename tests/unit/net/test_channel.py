@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from emulator.net.channel import NEXT, ChannelConfig, ChannelState, OutboundChannel
-from emulator.net.greeting import Greeting, GreetingError
+from emulator.net.channel import (
+    NEXT,
+    Broken,
+    ChannelConfig,
+    ChannelState,
+    EndedBy,
+    Opened,
+    OutboundChannel,
+    Unanswered,
+)
+from emulator.net.greeting import Greeting, GreetingError, NoCommonVersionError, common, listed
 from emulator.net.login import Login, LoginError
-from emulator.net.outcomes import Broken, EndedBy, Opened, Unanswered
-from emulator.net.versions import NoCommonVersionError, common, listed
 from emulator.seam import Close, Closed, Connect, Connected, Event, Received, Send
 from wire import messages as m
 from wire.errors import EncodeError, ErrorCode

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from emulator.config.sasl import SaslListener, SaslSettings
-from emulator.net import sessions
+from emulator.net import logins
 from emulator.net.accepted import Connections
 from emulator.net.authentication import AGAIN_MS, OTHER_MECHANISM, OTHER_PRINCIPAL
-from emulator.net.logins import LOGIN_MS, Logins
+from emulator.net.logins import LOGIN_MS, LOOK_MS, Logins
 from emulator.net.scram import (
     DIGESTS,
     DerivedKeys,
@@ -27,7 +27,6 @@ from emulator.net.scram import (
     salted,
     xored,
 )
-from emulator.net.sessions import LOOK_MS
 from tests.unit.net.test_authentication import ADVERTISED, Client, Server
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -193,7 +192,7 @@ def test_a_token_that_is_expired_early_ends_its_connections(place: Place) -> Non
 def test_many_credentials_are_looked_at_in_pieces(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "PER_LOOK", 2)
+    monkeypatch.setattr(logins, "PER_LOOK", 2)
     clients = []
     for number in range(5):
         place.store.put(f"user-{number}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from emulator.net.versions import listed
+from emulator.net.greeting import listed
 from emulator.net.voters import RECONNECT_MS, RECONNECT_MS_MAX, VoterChannels
 from emulator.seam import Closed, Connect, Connected, Received, Send
 from wire import messages as m

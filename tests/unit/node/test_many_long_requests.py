@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.net.inbound import Inbound
+from emulator.net.accepted import Inbound
 from emulator.seam import Received, Send
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.world import create

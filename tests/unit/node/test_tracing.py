@@ -8,7 +8,7 @@ from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
-from emulator.net.error_codes import finding, first_error
+from emulator.net.reply import finding, first_error
 from emulator.node import tracing
 from emulator.node.tracing import Causes, block_row
 from emulator.seam import Pace, Ticket
