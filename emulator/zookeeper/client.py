@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Final, NamedTuple
 
 from emulator.config.zookeeper import OPEN, TLS, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
 from emulator.zookeeper import acl, jute
-from emulator.zookeeper.channel import Channel
+from emulator.zookeeper.channel import Channel, Opening
 from emulator.zookeeper.frame_limit import FrameLimit
 from emulator.zookeeper.jute import JuteError
-from emulator.zookeeper.opening import Opening
 from emulator.zookeeper.ops import (
     CloseSession,
     Failure,
@@ -42,9 +42,165 @@ from emulator.zookeeper.ops import (
     ZkRequest,
     ZkResult,
 )
-from emulator.zookeeper.servers import Servers, mute
-from emulator.zookeeper.session import SessionHold
 from emulator.zookeeper.states import Phase, Step, ZkState
+
+# Selects the server to try next, and the wait before it.
+
+BACKOFF_MS_MIN: Final = 100
+BACKOFF_MS_MAX: Final = 1_000
+
+
+def mute(last_zxid: int) -> str:
+    """Why a server may hang up before it has answered anything, as an addition to a sentence.
+
+    Args:
+        last_zxid: the newest transaction that this client has seen; 0 for none. A server that does
+            not have it serves no session to this client.
+
+    >>> mute(0)
+    ' (before it answered: it is starting, or it expects TLS at this port)'
+    """
+    if not last_zxid:
+        return " (before it answered: it is starting, or it expects TLS at this port)"
+    return (
+        f" (before it answered: it is starting, or it is behind transaction {last_zxid:#x}, "
+        "which this client has seen. If ZooKeeper was restored from an older state, restart this "
+        "process)"
+    )
+
+
+class Down(NamedTuple):
+    """There is no session: since when, and the error of the last attempt."""
+
+    since_ms: int
+    why: str
+
+
+class Servers:
+    """The servers in an order shuffled once, with a pause after each round without success.
+
+    Source: org.apache.zookeeper.client.StaticHostProvider, ZooKeeper 3.9.5 (one pause of up to 1
+        s); here the pause doubles from 100 ms to 1 s.
+    """
+
+    def __init__(self, servers: Sequence[tuple[str, int]], rng: Random) -> None:
+        if not servers:
+            raise ValueError("at least one ZooKeeper server")
+        self._servers = rng.sample(list(servers), len(servers))
+        self._index = -1
+        self._failures = 0
+        self.down: Down | None = None
+        """Since when there is no session, and why; None with a session or before any attempt."""
+
+    @property
+    def name(self) -> str:
+        """host:port last given, or "" before the first."""
+        if self._index < 0:
+            return ""
+        host, port = self._servers[self._index]
+        return f"{host}:{port}"
+
+    def next(self) -> tuple[str, int]:
+        """Host and port to try now."""
+        self._index = (self._index + 1) % len(self._servers)
+        return self._servers[self._index]
+
+    def stay(self) -> None:
+        """Return the same server again next time, because it has just answered."""
+        self._index -= 1
+
+    def served(self) -> None:
+        """A session is established."""
+        self.down = None
+
+    def failed(self, why: str, now_ms: int, *, after_success: bool) -> int:
+        """A connection failed or was lost; returns how many ms to wait.
+
+        ``after_success``: it had worked for a while, so the back-off begins again.
+        """
+        self.down = Down(now_ms if self.down is None else self.down.since_ms, why)
+        self._failures = 0 if after_success else self._failures + 1
+        rounds, in_round = divmod(self._failures, len(self._servers))
+        if not rounds or in_round:
+            return 0
+        return min(BACKOFF_MS_MIN << min(rounds - 1, 10), BACKOFF_MS_MAX)
+
+
+# The session of a client, and what becomes of it when its connection is lost.
+#
+# Two policies. *Fenced*: the next connection takes the old session up only to close it, so nothing
+# sent in it can be applied later; its ephemeral znodes go. *Kept*: the next connection continues
+# it, so its ephemeral znodes stay, as long as ZooKeeper has not ended it; requests in doubt may
+# still be applied until the ``sync`` of the new connection is answered. Kafka's brokers keep
+# theirs.
+#
+# Source: org.apache.zookeeper.ClientCnxn, ZooKeeper 3.9.5.
+
+_NO_PASSWORD = bytes(16)
+
+
+class SessionHold:
+    """The session in use, and the one of a lost connection.
+
+    Args:
+        kept: the policy, see the module's docstring.
+    """
+
+    def __init__(self, *, kept: bool) -> None:
+        self._kept = kept
+        self._current: tuple[int, bytes] | None = None
+        self._lost: tuple[int, bytes] | None = None
+
+    @property
+    def id(self) -> int:
+        """Id of the session in use, 0 when there is none."""
+        return self._current[0] if self._current else 0
+
+    @property
+    def fencing(self) -> bool:
+        """Whether an old session has to be closed before a new one begins."""
+        return self._lost is not None and not self._kept
+
+    @property
+    def lost_id(self) -> int:
+        """Id of the session of the lost connection, 0 when there is none."""
+        return self._lost[0] if self._lost else 0
+
+    @property
+    def asked(self) -> tuple[int, bytes]:
+        """Id and password for the handshake; zeros ask for a new session."""
+        return self._lost or (0, _NO_PASSWORD)
+
+    def granted(self, session_id: int, password: bytes, timeout_ms: int) -> bool:
+        """Take the answer to a handshake; False: the session that we asked for has expired.
+
+        Raises:
+            JuteError: another session than the one asked for, or none at all.
+        """
+        if self._lost is not None:
+            if session_id == 0:
+                return False
+            if session_id != self._lost[0]:
+                raise JuteError(f"asked for session {self._lost[0]:#x}, got {session_id:#x}")
+        if session_id == 0 or timeout_ms <= 0:
+            raise JuteError("the server refused a new session")
+        if not self.fencing:
+            self._current, self._lost = (session_id, password), None
+        return True
+
+    def lose(self) -> None:
+        """The connection has ended."""
+        if self._current is not None:
+            self._lost, self._current = self._current, None
+
+    def forget_lost(self) -> None:
+        """The old session is over: closed, or expired."""
+        self._lost = None
+
+    def end(self) -> None:
+        """There is no session any more."""
+        self._current = self._lost = None
+
 
 SERVED_MS = 1_000
 """A connection that lasted this long does not count as a failed attempt."""

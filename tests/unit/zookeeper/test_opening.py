@@ -10,10 +10,9 @@ import pytest
 from emulator.config.zookeeper import ZooKeeperLogin, ZooKeeperSecurity
 from emulator.seam import Closed, Connect, Connected, Received, Send
 from emulator.zookeeper import jute
-from emulator.zookeeper.channel import Channel
+from emulator.zookeeper.channel import AuthError, Channel, Opening
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.jute import JuteError
-from emulator.zookeeper.opening import AuthError, Opening
 from emulator.zookeeper.ops import Create
 from emulator.zookeeper.states import Step
 from tests.unit.zookeeper.world import World

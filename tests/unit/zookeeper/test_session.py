@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.zookeeper.client import SessionHold
 from emulator.zookeeper.jute import JuteError
-from emulator.zookeeper.session import SessionHold
 
 NONE = (0, bytes(16))
 OLD = (7, b"password")

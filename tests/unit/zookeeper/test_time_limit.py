@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.seam import Close, Received, Send
-from emulator.zookeeper.frame_limit import BEGIN_BYTES, FrameLimit
+from emulator.zookeeper.frame_limit import (
+    BEGIN_BYTES,
+    BYTES_MIN,
+    ROW,
+    SLOW_BYTES_MIN,
+    FrameLimit,
+    TimeLimit,
+)
 from emulator.zookeeper.ops import Create, GetData, SetData, ZkLost, ZkResult
-from emulator.zookeeper.time_limit import BYTES_MIN, ROW, SLOW_BYTES_MIN, TimeLimit
 from tests.unit.zookeeper.world import World
 
 PATIENCE_MS = 12_000
