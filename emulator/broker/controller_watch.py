@@ -10,7 +10,7 @@ from emulator.broker.watched_znode import Submit, WatchedZnode
 from emulator.seam import Effect, Log
 from emulator.znodes import controller
 from emulator.znodes.controller import ControllerZnode
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.ops import GetData, NodeData, WatchFired, ZkOutcome, ZkResult
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from emulator.broker.watched_znode import Submit, WatchedZnode
 from emulator.seam import Effect, Log
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import decode
 from emulator.zookeeper.ops import NodeData, WatchFired
 

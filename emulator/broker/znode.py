@@ -23,8 +23,8 @@ from emulator.broker.watched_znode import Submit
 from emulator.metadata.brokers import Endpoint
 from emulator.seam import Effect, Log
 from emulator.znodes import brokers, cluster
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.reader import TOP_LEVEL
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     EPHEMERAL,

@@ -20,9 +20,8 @@ from emulator.metadata.metadata_version import LATEST
 from emulator.metadata.snapshot import from_records
 from emulator.znodes import configs
 from emulator.znodes.entity import Entities
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.producer_id import ProducerIdBlock
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
 from wire import records as r
 from wire.schema import ZERO_UUID
 

@@ -20,9 +20,8 @@ import msgspec
 from emulator.broker.watched_znode import Submit
 from emulator.seam import Effect, Log
 from emulator.znodes import acls, configs, delegation_tokens
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.reader import WALKED, TreeReader, TreeTag
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
 from emulator.znodes.znode_json import decode
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (

@@ -25,7 +25,7 @@ from emulator.migration.entity_plan import (
 )
 from emulator.migration.topic_changes import PARTITIONS_PER_PIECE, topic_changes
 from emulator.migration.topic_compare import plan, topic_compare
-from emulator.znodes import admin, producer_id
+from emulator.znodes import cluster, producer_id
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.entity import Entities
 from emulator.znodes.reader import TOP_LEVEL, Tree
@@ -98,7 +98,7 @@ def compare(
     yield [(Create(path, None),) for path in missing]
     yield from topic_compare(tree, image, controller_epoch)
     yield from entity_compare(entities, tree, image, PlannedPaths() if known is None else known)
-    for name in admin.pending_deletions(tree):
-        path = f"{admin.DELETE_TOPICS}/{name}"
+    for name in cluster.pending_deletions(tree):
+        path = f"{cluster.DELETE_TOPICS}/{name}"
         below = sorted(tree.below(path), reverse=True)
         yield [(Delete(one),) for one in (*below, path)]

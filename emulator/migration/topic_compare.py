@@ -33,9 +33,8 @@ from emulator.migration.topic_changes import (
 )
 from emulator.znodes import configs, topics
 from emulator.znodes.entity import Nodes
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.projection import partition_nodes, same, topic_head
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
 from emulator.znodes.znode_json import number_of
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 

@@ -17,9 +17,9 @@ from emulator.metadata.topics import Partition
 from emulator.migration.plan import Group, compare
 from emulator.znodes import configs, controller, migration, own, topics
 from emulator.znodes.entities import ENTITIES
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.projection import same
 from emulator.znodes.reader import FOLDERS, Tree
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 
 

@@ -32,10 +32,8 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.metadata.znodes import why_no_name
 from emulator.znodes.entity import Nodes, Record, Refusal
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.lengths import require_short
-from emulator.znodes.tree import Tree
-from emulator.znodes.znode_json import decode, encode
+from emulator.znodes.tree import Tree, ZnodeError
+from emulator.znodes.znode_json import decode, encode, require_short
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 from wire import records as r
 from wire.text import uuid_text

@@ -17,9 +17,8 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.znodes import configs
 from emulator.znodes.entity import NO_FOLDERS, Nodes, Record, Refusal, RefusalKind
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.passwords import NOT_CONFIGURED, Passwords
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
 from emulator.zookeeper.ops import Delete, SetData, ZkOp
 from wire import records as r
 

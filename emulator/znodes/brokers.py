@@ -13,8 +13,7 @@ import msgspec
 
 from emulator.metadata.brokers import Endpoint
 from emulator.znodes import znode_json
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
 from emulator.znodes.znode_json import decode, number_of
 
 ROOT: Final = "/brokers/ids"

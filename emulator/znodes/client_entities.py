@@ -15,26 +15,195 @@ KRaftMigrationZkWriter.{handleClientQuotasSnapshot,handleClientQuotasDelta}, Kaf
 
 from __future__ import annotations
 
+import base64
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from heapq import heapify, heappop, merge
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote, unquote_plus
 
+from emulator.config import java_text
 from emulator.metadata import client_quotas, scram
 from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity, EntityPart
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.scram import Credential, Mechanism
-from emulator.znodes import configs, quota_values, scram_values
+from emulator.znodes import configs
 from emulator.znodes.entity import NO_FOLDERS, Nodes, Record, Refusal, RefusalKind
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.lengths import require_short
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
+from emulator.znodes.znode_json import require_short
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 from wire import records as r
+
+# SCRAM credentials as text in the config of a user.
+#
+# Source: ScramCredentialUtils, Kafka 3.9.
+
+NAMES: Final = {mechanism.mechanism_name: mechanism for mechanism in Mechanism}
+"""Config keys that are not quotas."""
+
+_FIELDS: Final = ("salt", "stored_key", "server_key", "iterations")
+
+
+def parse_scram(text: str) -> Credential:
+    """Read a credential.
+
+    Raises:
+        ValueError: not the four fields, or one of them malformed. The text itself, which is
+            secret, is not quoted.
+    """
+    pairs = dict(_pair(part) for part in text.rstrip(",").split(","))
+    if pairs.keys() != set(_FIELDS):
+        raise ValueError(f"a credential has the fields {', '.join(_FIELDS)}")
+    iterations = pairs["iterations"]
+    if not re.fullmatch(r"\+?[0-9]{1,10}", iterations) or not 0 < int(iterations) < 2**31:
+        raise ValueError(f"iterations {iterations[:20]!r} is no number of iterations")
+    salt, stored, server = (_bytes(name, pairs[name]) for name in _FIELDS[:3])
+    return Credential(salt, stored, server, int(iterations))
+
+
+def _pair(part: str) -> tuple[str, str]:
+    name, equals, value = part.partition("=")
+    if not equals or not name:
+        raise ValueError("a credential consists of name=value, separated by commas")
+    return name, value
+
+
+def _bytes(name: str, text: str) -> bytes:
+    padded = text if text.endswith("=") else text + "=" * (-len(text) % 4)
+    try:
+        return base64.b64decode(padded, validate=True)
+    except ValueError:
+        raise ValueError(f"{name} is not base64") from None
+
+
+def render_scram(credential: Credential) -> str:
+    """Write a credential.
+
+    >>> render(Credential(b"a", b"b", b"c", 4096))
+    'salt=YQ==,stored_key=Yg==,server_key=Yw==,iterations=4096'
+    """
+    salt, stored, server = (
+        base64.b64encode(one).decode()
+        for one in (credential.salt, credential.stored_key, credential.server_key)
+    )
+    return f"salt={salt},stored_key={stored},server_key={server},iterations={credential.iterations}"
+
+
+# Quotas as text: the keys, how Kafka's brokers parse their values, and how we write them.
+#
+# Source: QuotaConfigs.{scramMechanismsPlusUserAndClientQuotaConfigs,ipConfigs};
+# ZkAdminManager.clientQuotaPropsToDoubleMap; ZkConfigMigrationClient.writeClientQuotas, Kafka 3.9.
+
+
+class NumberType(Enum):
+    """Number format of a value."""
+
+    INT = 2**31 - 1
+    LONG = 2**63 - 1
+    DOUBLE = 0
+
+
+USER_AND_CLIENT_KEYS: Final = {
+    "producer_byte_rate": NumberType.LONG,
+    "consumer_byte_rate": NumberType.LONG,
+    "request_percentage": NumberType.DOUBLE,
+    "controller_mutation_rate": NumberType.DOUBLE,
+}
+IP_KEYS: Final = {"connection_creation_rate": NumberType.INT}
+TYPES: Final = USER_AND_CLIENT_KEYS | IP_KEYS
+
+EPSILON: Final = 1e-6
+"""Maximum distance of a value from the whole number that it means."""
+
+
+def parse_quota(text: str) -> float:
+    """Read a number as a broker does.
+
+    Raises:
+        ValueError: not a number. NaN, which brokers take, is refused too: it is equal to nothing,
+            so no comparison of it with the log would end.
+    """
+    try:
+        number = java_text.double(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise ValueError(f"{text[:100]!r} is not a number")
+    return number
+
+
+def checked(key: str, text: str) -> float:
+    """Read the value of a known key, as :func:`render_quota` can write it again.
+
+    Raises:
+        ValueError: not a number, or not of the key's type.
+    """
+    number, kind = parse_quota(text), TYPES[key]
+    if kind is not NumberType.DOUBLE and _whole(number, kind) is None:
+        raise ValueError(
+            f"{text[:100]!r} is not {'an' if kind is NumberType.INT else 'a'} {kind.name} value"
+        )
+    return number
+
+
+def render_quota(key: str, number: float) -> str:
+    """Write a value: whole numbers without a point where Kafka declares them so.
+
+    A value that does not fit its type, or of an unknown key, is written as a Java double; Kafka 3.9
+    drops the whole change then.
+
+    >>> render("producer_byte_rate", 1024.0), render("request_percentage", 3.0)
+    ('1024', '3.0')
+    """
+    kind = TYPES.get(key, NumberType.DOUBLE)
+    whole = None if kind is NumberType.DOUBLE else _whole(number, kind)
+    return java_double(number) if whole is None else str(whole)
+
+
+def _whole(number: float, kind: NumberType) -> int | None:
+    if not math.isfinite(number):
+        return None
+    limit = kind.value
+    whole = min(max(int(number + EPSILON), -limit - 1), limit)
+    return whole if abs(float(whole) - number) <= EPSILON else None
+
+
+def java_double(number: float) -> str:
+    """Write a number as Java's Double.toString does.
+
+    >>> [java_double(n) for n in (55.5, 1e10, 0.001, 0.00012, 9999999.0, 12345678.9)]
+    ['55.5', '1.0E10', '0.001', '1.2E-4', '9999999.0', '1.23456789E7']
+    """
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    sign = "-" if math.copysign(1.0, number) < 0 else ""
+    if number == 0:
+        return sign + "0.0"
+    # The shortest digits that parse to the same number, and the position of the point.
+    digits, exponent = _digits(abs(number))
+    if 1e-3 <= abs(number) < 1e7:
+        if exponent <= 0:
+            return f"{sign}0.{'0' * -exponent}{digits}"
+        whole = digits[:exponent].ljust(exponent, "0")
+        return f"{sign}{whole}.{digits[exponent:] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent - 1}"
+
+
+def _digits(number: float) -> tuple[str, int]:
+    """Digits d and exponent e with number = 0.d times ten to the e."""
+    mantissa, _, power = repr(number).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    leading = len(whole + fraction) - len(digits)
+    return digits.rstrip("0"), len(whole) - leading + int(power or 0)
+
 
 USERS: Final = "/config/users"
 CLIENTS: Final = "/config/clients"
@@ -150,9 +319,9 @@ def parse(path: str, data: bytes | None) -> EntityProperties:
             raise ZnodeError(path, why)
         try:
             if key in mechanisms:
-                found.credentials[mechanisms[key]] = scram_values.parse(value)
+                found.credentials[mechanisms[key]] = parse_scram(value)
             else:
-                found.quotas[key] = quota_values.checked(key, value)
+                found.quotas[key] = checked(key, value)
         except ValueError as error:
             raise ZnodeError(path, f"{key}: {error}") from error
     return found
@@ -160,20 +329,20 @@ def parse(path: str, data: bytes | None) -> EntityProperties:
 
 def _keys(path: str) -> tuple[Mapping[str, object], Mapping[str, Mechanism]]:
     if path.startswith(IPS):
-        return quota_values.IP_KEYS, {}
+        return IP_KEYS, {}
     user_alone = path.startswith(USERS) and path.count("/") == 3
-    return quota_values.USER_AND_CLIENT_KEYS, scram_values.NAMES if user_alone else {}
+    return USER_AND_CLIENT_KEYS, NAMES if user_alone else {}
 
 
 def data_of(image: Image, entity: Entity) -> bytes | None:
     """Data of an entity's znode; None when the image does not have the entity."""
     limits = image.client_quotas.get(entity) or client_quotas.NONE
-    config = {key: quota_values.render(key, limit) for key, limit in limits.items()}
+    config = {key: render_quota(key, limit) for key, limit in limits.items()}
     if len(entity) == 1 and entity[0].type == USER and not entity[0].is_default:
-        for name, mechanism in scram_values.NAMES.items():
+        for name, mechanism in NAMES.items():
             credential = image.scram_credentials.get((entity[0].name, mechanism))
             if credential is not None:
-                config[name] = scram_values.render(credential)
+                config[name] = render_scram(credential)
     return configs.config_data(config) if config else None
 
 

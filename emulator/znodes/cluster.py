@@ -10,6 +10,21 @@ from typing import Final
 import msgspec
 
 from emulator.znodes import znode_json
+from emulator.znodes.tree import Tree
+
+# ``/admin``: unfinished deletions of ZooKeeper's controller.
+#
+# Source: kafka.zk.{DeleteTopicsTopicZNode,PreferredReplicaElectionZNode}, Kafka 3.9. Kafka's KRaft
+# controller finishes the deletions and never reads the requests of old tools.
+
+DELETE_TOPICS: Final = "/admin/delete_topics"
+PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
+
+
+def pending_deletions(tree: Tree) -> list[str]:
+    """Names of the topics whose deletion was requested and is not finished."""
+    return sorted(tree.children(DELETE_TOPICS))
+
 
 PATH: Final = "/cluster/id"
 

@@ -17,10 +17,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.lengths import require_short
-from emulator.znodes.tree import Tree
-from emulator.znodes.znode_json import decode, encode, number_of
+from emulator.znodes.tree import Tree, ZnodeError
+from emulator.znodes.znode_json import decode, encode, number_of, require_short
 from emulator.zookeeper.ops import SEQUENTIAL, Create
 
 TOPICS: Final = "/config/topics"

@@ -13,7 +13,7 @@ import msgspec
 
 from emulator.config.java_text import whole
 from emulator.znodes import znode_json
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 
 PATH: Final = "/controller"
 EPOCH_PATH: Final = "/controller_epoch"

@@ -27,10 +27,8 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.znodes.configs import sanitise
 from emulator.znodes.entity import Nodes, Record, Refusal, RefusalKind
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.lengths import require_short
-from emulator.znodes.tree import Tree
-from emulator.znodes.znode_json import decode, encode
+from emulator.znodes.tree import Tree, ZnodeError
+from emulator.znodes.znode_json import decode, encode, require_short
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 from wire import records as r
 

@@ -16,8 +16,7 @@ import msgspec
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import MetadataVersion
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
 from emulator.zookeeper.ops import Delete, SetData, ZkOp
 
 K = TypeVar("K")

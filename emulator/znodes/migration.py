@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from emulator.znodes import znode_json
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 
 PATH: Final = "/migration"
 

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from emulator.znodes import znode_json
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 
 PATH: Final = "/kraft_bridge"
 FORMAT: Final = 1

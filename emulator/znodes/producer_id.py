@@ -22,8 +22,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.metadata.producer_ids import ProducerIds
 from emulator.znodes.entity import NO_FOLDERS, Nodes, Record, Refusal
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
 from emulator.znodes.znode_json import decode, encode
 from emulator.zookeeper.ops import Delete, SetData, ZkOp
 from wire import records as r

@@ -12,7 +12,7 @@ from emulator.metadata.topics import Partition, Topic
 from emulator.znodes import configs, topics
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.entity import Entities, Nodes, equal
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 
 
 def topic_head(image: Image, topic: Topic) -> Nodes:

@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from emulator.metadata.topics import Partition, Topic, first_gap
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.tree import Tree
+from emulator.znodes.tree import Tree, ZnodeError
 from emulator.znodes.znode_json import decode, encode
 from wire.text import uuid_from_text, uuid_text
 

@@ -6,6 +6,20 @@ from collections.abc import Iterator
 
 import msgspec
 
+# The one error of this package.
+
+
+class ZnodeError(ValueError):
+    """A znode's data is malformed for its path.
+
+    ``path`` names it, ``why`` says what is wrong.
+    """
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+        self.why = why
+
 
 class TreeNode(msgspec.Struct, frozen=True, gc=False):
     """One znode as read; ``data`` None is null data. ``ephemeral_owner`` 0: persistent."""

@@ -12,7 +12,7 @@ from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java_tools import java
 from emulator.znodes import acls, delegation_tokens
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 
 Ask = Callable[[list[str]], list[str]]
 LETTERS = "abz019 .-_*~+%:=,@üß漢\U0001f600<>\"'{}"

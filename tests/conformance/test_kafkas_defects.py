@@ -20,8 +20,8 @@ from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.tree_diff import differences
 from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.znodes import acls, configs, delegation_tokens, producer_id, topics
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.projection import znodes
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Create, Delete, NodeData, SetData, Stat, ZkOp
 from tests import data

@@ -24,11 +24,11 @@ from emulator.metadata.pmap import PMap
 from emulator.metadata.scram import Credential, Mechanism
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java_tools import java
-from emulator.znodes import client_entities, quota_values, scram_values
+from emulator.znodes import client_entities
 from emulator.znodes.passwords import Passwords
 
 SECRET = "a secret: ü, 漢"
-USER_KEYS = quota_values.USER_AND_CLIENT_KEYS
+USER_KEYS = client_entities.USER_AND_CLIENT_KEYS
 TEXTS = ("p", "", "geheim,salt:x=", "ü漢\U0001f600", "x" * 1_000, "-----BEGIN KEY-----\nAA==\n")
 Ask = Callable[[list[str]], list[str]]
 
@@ -131,9 +131,9 @@ def test_numbers_are_kafkas(ask: Ask) -> None:
     numbers += [rng.uniform(0, 10 ** rng.randint(-8, 20)) for _ in range(500)]
     numbers += [float(rng.randint(0, 10**12)) for _ in range(100)]
     bits = [struct.unpack(">q", struct.pack(">d", number))[0] for number in numbers]
-    texts = [quota_values.java_double(number) for number in numbers]
+    texts = [client_entities.java_double(number) for number in numbers]
     theirs = [text_of(one) for one in ask([f"double {one}" for one in bits])]
-    assert [quota_values.parse(text) for text in theirs] == numbers
+    assert [client_entities.parse_quota(text) for text in theirs] == numbers
     assert [int(one) for one in ask([f"number {coded(text)}" for text in texts])] == bits
     pairs = list(zip(texts, theirs, strict=True))
     assert all(len(one) <= len(other) for one, other in pairs)
@@ -147,15 +147,15 @@ def test_credentials_are_kafkas(ask: Ask) -> None:
         Credential(rng.randbytes(n), rng.randbytes(32), rng.randbytes(64), 4_096 + n)
         for n in range(1, 40)
     ]
-    texts = [scram_values.render(one) for one in some]
+    texts = [client_entities.render_scram(one) for one in some]
     answers = [text_of(one) for one in ask([f"scram {coded(text)}" for text in texts])]
     assert answers == texts
-    assert [scram_values.parse(text) for text in answers] == some
+    assert [client_entities.parse_scram(text) for text in answers] == some
     odd = ["", "salt=YQ==", "salt=!,stored_key=YQ==,server_key=YQ==,iterations=4096"]
     assert all(one.startswith("!") for one in ask([f"scram {coded(text)}" for text in odd]))
     for text in odd:
         with pytest.raises(ValueError, match=r"credential|base64"):
-            scram_values.parse(text)
+            client_entities.parse_scram(text)
 
 
 def test_addresses_are_read_by_a_broker_in_zookeeper_mode(ask: Ask) -> None:
@@ -167,12 +167,14 @@ def test_addresses_are_read_by_a_broker_in_zookeeper_mode(ask: Ask) -> None:
     assert "Unable to resolve address" in kafkas
 
 
-def _limits(rng: random.Random, keys: dict[str, quota_values.NumberType]) -> dict[str, float]:
+def _limits(rng: random.Random, keys: dict[str, client_entities.NumberType]) -> dict[str, float]:
     """Limits that the API takes."""
-    drawn: dict[quota_values.NumberType, Callable[[], float]] = {
-        quota_values.NumberType.INT: lambda: float(rng.choice((1, 7, 2**31 - 1))),
-        quota_values.NumberType.LONG: lambda: float(rng.choice((1, 10**7, 2**53, 2**63))),
-        quota_values.NumberType.DOUBLE: lambda: rng.choice((1.0, 1e-9, 55.5, 1e300, 12_345_678.9)),
+    drawn: dict[client_entities.NumberType, Callable[[], float]] = {
+        client_entities.NumberType.INT: lambda: float(rng.choice((1, 7, 2**31 - 1))),
+        client_entities.NumberType.LONG: lambda: float(rng.choice((1, 10**7, 2**53, 2**63))),
+        client_entities.NumberType.DOUBLE: lambda: rng.choice(
+            (1.0, 1e-9, 55.5, 1e300, 12_345_678.9)
+        ),
     }
     return {key: drawn[kind]() for key, kind in keys.items() if rng.random() < 0.7}
 
@@ -185,14 +187,14 @@ def test_configs_of_clients_are_read_by_a_broker_in_zookeeper_mode(ask: Ask) -> 
     for _ in range(200):
         types = rng.choice(("user", "client-id", "ip", "user client-id")).split()
         key = entity((one, rng.choice((None, "a", "<default>", "CN=a,O=b/c *"))) for one in types)
-        limits = _limits(rng, quota_values.IP_KEYS if types == ["ip"] else USER_KEYS)
+        limits = _limits(rng, client_entities.IP_KEYS if types == ["ip"] else USER_KEYS)
         image = replace(EMPTY, client_quotas=PMap({key: PMap(limits)} if limits else {}))
         config = {name: struct.unpack(">q", struct.pack(">d", n))[0] for name, n in limits.items()}
         shown: dict[str, str] = {name: str(bits) for name, bits in config.items()}
         if types == ["user"] and not key[0].is_default:
             scram = (key[0].name, int(Mechanism.SCRAM_SHA_512))
             image = replace(image, scram_credentials=PMap({scram: credential}))
-            shown["SCRAM-SHA-512"] = coded(scram_values.render(credential))
+            shown["SCRAM-SHA-512"] = coded(client_entities.render_scram(credential))
         path, data = client_entities.entity_path(key), client_entities.data_of(image, key)
         if path is not None and data is not None:
             kind = path.split("/")[2]

@@ -25,9 +25,9 @@ from emulator.commands.zk.client import CONNECT_TIMEOUT_S, check_reachable
 from emulator.io.kafka_client import UnreachableError
 from emulator.znodes import controller as controller_znode
 from emulator.znodes import znode_json
-from emulator.znodes.admin import PREFERRED_REPLICA_ELECTION as ELECTION
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.cluster import PREFERRED_REPLICA_ELECTION as ELECTION
 from emulator.znodes.topics import ROOT, parse_state, parse_topic, state_path, topic_path
+from emulator.znodes.tree import ZnodeError
 
 PAUSE_S: Final = 0.1
 

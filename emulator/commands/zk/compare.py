@@ -22,8 +22,8 @@ from emulator.io.tls import TlsError
 from emulator.migration.tree_diff import Claim, Difference, differences
 from emulator.raft.machine import Raft
 from emulator.znodes import migration, own
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.reader import Tree, TreeReader
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     GetChildren,

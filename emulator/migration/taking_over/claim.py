@@ -29,7 +29,7 @@ from emulator.migration.taking_over import continuity
 from emulator.migration.taking_over.continuity import CLEAR, WAY_OUT, LogView
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.znodes import controller, migration, own
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     Create,

@@ -26,11 +26,10 @@ from emulator.migration.position import Claimer
 from emulator.migration.taking_over import claim, importer, preconditions
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.znodes import acls, cluster, dump
-from emulator.znodes.admin import DELETE_TOPICS, pending_deletions
+from emulator.znodes.cluster import DELETE_TOPICS, pending_deletions
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.entity import Entities
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.tree import Tree, TreeNode
+from emulator.znodes.tree import Tree, TreeNode, ZnodeError
 from emulator.zookeeper.ops import NodeData, Stat
 from wire import records as r
 

@@ -24,8 +24,8 @@ from emulator.znodes import configs, topics
 from emulator.znodes.broker_configs import BrokerConfigs
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.entity import Entities, Refusal
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.reader import Tree
+from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import number_of
 
 ZNODES_PER_PIECE: Final = 50

@@ -14,8 +14,8 @@ from typing import Final
 
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.znodes import cluster, migration
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.reader import TOP_LEVEL
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     Create,

@@ -23,7 +23,7 @@ from emulator.migration.zk import Zk
 from emulator.seam import Effect
 from emulator.znodes import migration
 from emulator.znodes.entity import Entities
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     NodeData,

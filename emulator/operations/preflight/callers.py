@@ -12,7 +12,7 @@ from emulator.operations.preflight.survey import Survey
 from emulator.operations.preflight.targets import ACL_AUTHORIZERS
 from emulator.operations.preflight.words import several
 from emulator.znodes.acls import LITERAL, PREFIXED, parse, resource_of
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 
 ACL_CONNECT: Final = "authorizer.zookeeper.url"
 ACL_BACKLOG_MANY: Final = 1_000

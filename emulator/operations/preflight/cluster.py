@@ -11,7 +11,7 @@ from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.preflight.words import listed, named
 from emulator.znodes import controller, migration
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import number_of
 
 CLUSTER_ID: Final = "/cluster/id"

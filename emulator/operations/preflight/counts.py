@@ -11,7 +11,7 @@ from emulator.operations.preflight.engine import NotRun, Outcome, finding, rule
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.preflight.words import several
 from emulator.znodes import controller
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 
 READS_PER_REQUEST: Final = 500
 OPS_PER_MULTI: Final = 400

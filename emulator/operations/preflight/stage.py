@@ -21,8 +21,8 @@ from emulator.operations.preflight.engine import Outcome, Severity, finding, rul
 from emulator.operations.preflight.survey import Survey
 from emulator.znodes import controller, migration, own
 from emulator.znodes.controller import ControllerZnode
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.migration import MigrationZnode
+from emulator.znodes.tree import ZnodeError
 
 SILENT_MS: Final = 10_000
 """Kafka from 3.6 on writes ``/migration`` every 500 ms in dual write, and kraft-bridge does."""

@@ -17,7 +17,7 @@ from emulator.operations.rollback.phases import RollbackPhase
 from emulator.operations.rollback.situation import Situation
 from emulator.znodes import controller, migration, own
 from emulator.znodes.controller import EPOCH_MAX
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 
 _BEFORE: Final = frozenset(
     {RollbackPhase.COPYING, RollbackPhase.DUAL_WRITE, RollbackPhase.PRE_MIGRATION}

@@ -12,8 +12,7 @@ from emulator.metadata.acls import Acl, Operation, PatternType, Permission, Reso
 from emulator.simulation.zookeeper_tree import RefusedOp
 from emulator.znodes import acls
 from emulator.znodes.entity import Refusal, RefusalKind
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.tree import Tree, TreeNode
+from emulator.znodes.tree import Tree, TreeNode, ZnodeError
 from emulator.zookeeper.ops import SEQUENTIAL, Create
 from tests.laws.zk_trees import tree_of
 from wire.text import uuid_text

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.znodes import cluster, controller, migration, own
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import number_of
 
 MINE = own.OwnZnode(3000, 5, 42, 17, offset=346, metadata_epoch=4)

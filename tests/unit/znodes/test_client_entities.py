@@ -14,7 +14,7 @@ from emulator.migration.entity_plan import ENTITIES_PER_PIECE
 from emulator.migration.plan import changes, compare
 from emulator.migration.tree_diff import differences
 from emulator.simulation.zookeeper_tree import ServerTree
-from emulator.znodes import quota_values, scram_values
+from emulator.znodes import client_entities
 from emulator.znodes.client_entities import ClientEntities
 from emulator.znodes.entity import RefusalKind
 from emulator.zookeeper.ops import Create, SetData
@@ -24,7 +24,7 @@ from wire import records as r
 
 CLASS = ClientEntities()
 CREDENTIAL = Credential(b"salt", b"stored", b"server", 4096)
-SCRAM = scram_values.render(CREDENTIAL)
+SCRAM = client_entities.render_scram(CREDENTIAL)
 EMPTY_CONFIG = {"version": 1, "config": {}}
 
 
@@ -349,17 +349,20 @@ def test_a_value_no_type_fits_is_written_rather_than_blocking_all_writing() -> N
     ],
 )
 def test_numbers_are_written_as_kafka_writes_them(key: str, text: str, number: float) -> None:
-    assert quota_values.checked(key, text) == number
-    assert quota_values.render(key, number) == text
+    assert client_entities.checked(key, text) == number
+    assert client_entities.render_quota(key, number) == text
 
 
 @pytest.mark.parametrize("text", ["1024.0000001", " 1024 ", "1024d", "+1024.", "1.024e3", "1024F"])
 def test_numbers_are_read_as_java_reads_them(text: str) -> None:
-    assert quota_values.render("producer_byte_rate", quota_values.parse(text)) == "1024"
+    assert (
+        client_entities.render_quota("producer_byte_rate", client_entities.parse_quota(text))
+        == "1024"
+    )
 
 
 def test_numbers_that_are_none_are_written_as_java_writes_them() -> None:
-    names = [quota_values.java_double(n) for n in (math.nan, math.inf, -math.inf, 0.0, -0.0)]
+    names = [client_entities.java_double(n) for n in (math.nan, math.inf, -math.inf, 0.0, -0.0)]
     assert names == ["NaN", "Infinity", "-Infinity", "0.0", "-0.0"]
 
 

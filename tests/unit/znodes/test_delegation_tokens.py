@@ -11,7 +11,7 @@ from emulator.metadata import MetadataVersion
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.znodes import delegation_tokens as tokens
 from emulator.znodes.entity import RefusalKind
-from emulator.znodes.errors import ZnodeError
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.ops import SEQUENTIAL, Create
 from tests.unit.znodes.test_acls import tree
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.znodes import configs
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.lengths import TEXT_BYTES_MAX, require_short
-from emulator.znodes.tree import Tree, TreeNode
+from emulator.znodes.tree import Tree, TreeNode, ZnodeError
+from emulator.znodes.znode_json import TEXT_BYTES_MAX, require_short
 from wire import records as r
 from wire.codec import decode, encode
 

@@ -10,9 +10,9 @@ from emulator.metadata.image import EMPTY
 from emulator.metadata.metadata_version import LATEST
 from emulator.metadata.producer_ids import ProducerIds
 from emulator.znodes import producer_id
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.producer_id import PATH, Block, ProducerIdBlock
 from emulator.znodes.reader import Tree, TreeNode
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.ops import SetData
 from wire import records as r
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.znodes.quota_values import EPSILON, checked, java_double, parse, render
+from emulator.znodes.client_entities import EPSILON, checked, java_double, parse_quota, render_quota
 
 RATE, SHARE, CONNECTIONS = "producer_byte_rate", "request_percentage", "connection_creation_rate"
 
@@ -31,7 +31,7 @@ RATE, SHARE, CONNECTIONS = "producer_byte_rate", "request_percentage", "connecti
 )
 def test_a_double_as_java_writes_it(number: float, text: str) -> None:
     assert java_double(number) == text
-    assert parse(text) == number
+    assert parse_quota(text) == number
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_double_as_java_writes_it(number: float, text: str) -> None:
     ],
 )
 def test_a_number_is_whole_where_kafka_declares_it_so(key: str, number: float, text: str) -> None:
-    assert render(key, number) == text
+    assert render_quota(key, number) == text
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_value_that_is_refused(key: str, text: str, why: str) -> None:
 
 def test_a_refused_value_is_shown_in_part() -> None:
     with pytest.raises(ValueError, match=r"^'9{99}x' is not a number$"):
-        parse("9" * 99 + "x" * 50)
+        parse_quota("9" * 99 + "x" * 50)
 
 
 @pytest.mark.parametrize(

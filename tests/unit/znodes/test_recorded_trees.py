@@ -15,8 +15,8 @@ from emulator.migration.tree_diff import Claim, differences
 from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.znodes import brokers, controller, migration, own, producer_id, topics
 from emulator.znodes.entities import ENTITIES
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.reader import Tree
+from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.ops import Create
 from tests import data as recorded
 from tests.laws.zk_trees import EPOCH, ops_of, read, write

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.metadata.scram import Credential
-from emulator.znodes.scram_values import NAMES, parse, render
+from emulator.znodes.client_entities import NAMES, parse_scram, render_scram
 
 TEXT = "salt=YQ==,stored_key=Yg==,server_key=Yw==,iterations=4096"
 CREDENTIAL = Credential(b"a", b"b", b"c", 4_096)
@@ -30,13 +30,13 @@ def test_the_two_mechanisms_have_a_key_each() -> None:
     ],
 )
 def test_a_credential_is_read_and_written(text: str) -> None:
-    assert parse(text) == CREDENTIAL
-    assert render(CREDENTIAL) == TEXT
+    assert parse_scram(text) == CREDENTIAL
+    assert render_scram(CREDENTIAL) == TEXT
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("2147483647", 2**31 - 1)])
 def test_the_bounds_of_the_iterations(text: str, number: int) -> None:
-    assert parse(_with(iterations=text)).iterations == number
+    assert parse_scram(_with(iterations=text)).iterations == number
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,6 @@ def test_the_bounds_of_the_iterations(text: str, number: int) -> None:
 )
 def test_what_is_no_credential(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
-        parse(text)
+        parse_scram(text)
     assert why in str(refused.value)
     assert "YQ==" not in str(refused.value)

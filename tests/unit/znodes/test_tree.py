@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.znodes import admin
-from emulator.znodes.errors import ZnodeError
-from emulator.znodes.lengths import SHOWN_MAX, TEXT_BYTES_MAX, require_short
-from emulator.znodes.tree import Tree, TreeNode
+from emulator.znodes import cluster
+from emulator.znodes.tree import Tree, TreeNode, ZnodeError
+from emulator.znodes.znode_json import SHOWN_MAX, TEXT_BYTES_MAX, require_short
 
 
 def _tree() -> Tree:
@@ -52,6 +51,6 @@ def test_a_text_is_as_long_as_a_record_can_hold(texts: list[str], short: bool) -
 
 def test_deletions_that_are_pending() -> None:
     tree = _tree()
-    assert admin.pending_deletions(tree) == []
+    assert cluster.pending_deletions(tree) == []
     tree.lists["/admin/delete_topics"] = ("b", "a")
-    assert admin.pending_deletions(tree) == ["a", "b"]
+    assert cluster.pending_deletions(tree) == ["a", "b"]

@@ -12,9 +12,9 @@ from emulator.metadata.pmap import PMap
 from emulator.metadata.producer_ids import ProducerIds
 from emulator.metadata.topics import Partition, Topic
 from emulator.znodes import brokers, configs, controller, migration, own, producer_id, topics
-from emulator.znodes.errors import ZnodeError
 from emulator.znodes.projection import same, znodes
 from emulator.znodes.reader import Tree, TreeNode
+from emulator.znodes.tree import ZnodeError
 from wire.text import uuid_from_text
 
 ID_TEXT = "TqN7tYUCSVKqqsZOEPcr_Q"
