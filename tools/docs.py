@@ -11,8 +11,7 @@ from emulator.broker.api.no_records import REFUSALS
 from emulator.broker.introspection import STATUS_SCHEMA as BROKER_SCHEMA
 from emulator.broker.registry import offered, served
 from emulator.commands.json_forms import FORMS
-from emulator.controller.registry import advertised
-from emulator.controller.supported import METADATA_VERSION_MAX
+from emulator.controller.registry import METADATA_VERSION_MAX, advertised
 from emulator.metadata import migration_state
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.migration import states

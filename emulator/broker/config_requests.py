@@ -17,7 +17,7 @@ from typing import Any, Final
 from emulator.broker.reading import BrokerReading
 from emulator.broker.registry import PassOn, Served
 from emulator.controller.broker_config_defs import validate_broker_configs
-from emulator.controller.config_types import ConfigRefusedError
+from emulator.controller.config_defs import ConfigRefusedError
 from emulator.controller.result import ApiError
 from emulator.controller.server_configs import server_configs
 from emulator.metadata.configs import BROKER

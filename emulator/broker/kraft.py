@@ -24,7 +24,7 @@ from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.controller.credentials import taken_away
-from emulator.controller.supported import supported_features
+from emulator.controller.registry import supported_features
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature

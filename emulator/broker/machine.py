@@ -43,7 +43,7 @@ from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.java_text import INT_MAX
 from emulator.controller.credentials import ImageCredentials
-from emulator.controller.failures import RequestFailures, failure_line
+from emulator.controller.result import RequestFailures, failure_line
 from emulator.net.control import ControlRequest
 from emulator.net.faults.connections import accepting
 from emulator.net.faults.script import FaultScript

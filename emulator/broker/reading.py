@@ -15,8 +15,7 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked
 from emulator.config.broker import BrokerConfig
-from emulator.controller.acl_filter import AclFilter
-from emulator.controller.acl_index import AclIndex
+from emulator.controller.acl_index import AclFilter, AclIndex
 from emulator.controller.api.describe_cluster import ON_CLUSTER
 from emulator.controller.authorizer import ANYBODY, StandardAuthorizer, host_address
 from emulator.controller.context import CLUSTER_NAME, Authorizer, Call, ControllerConfig

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from emulator.controller import finalisation
 from emulator.controller.context import ControllerConfig
+from emulator.controller.registry import supported_features
 from emulator.controller.result import Record
-from emulator.controller.supported import supported_features
 from emulator.metadata import controllers
 from emulator.metadata.brokers import Endpoint
 from emulator.metadata.controllers import ControllerRegistration

@@ -10,6 +10,8 @@ Source: RequestHandlerHelper.handleError, Kafka 3.9.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -17,10 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.controller.context import Call
-from emulator.controller.failures import RequestFailures
 from emulator.controller.journal import DivergedError
-from emulator.controller.long_answers import LongAnswers
 from emulator.controller.registry import advertised, handlers, refusing
+from emulator.controller.result import RequestFailures
 from emulator.controller.urgency import Urgency
 from emulator.net.reply import (
     API_VERSIONS,
@@ -34,6 +35,47 @@ from emulator.net.reply import (
 from emulator.seam import ENCODED_PER_COST, Budget, Pace, Reply, Slices, Ticket, whole
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader
+
+# Answers that take longer than a slice to make: a slice of one of them in each step, in turn.
+#
+# What only reads, what is refused, and what an Envelope holds: none of it appends, and the image
+# that it is made of does not change, so any number of them may be under way, with a long call that
+# appends (``writes.py``) or without one.
+
+
+class LongAnswers:
+    """The calls that are under way, each with what is left to do for it."""
+
+    def __init__(self) -> None:
+        self._under_way: deque[tuple[Call, Slices[None]]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._under_way)
+
+    @property
+    def conns(self) -> set[int]:
+        """The connections of these calls."""
+        return {call.ticket.conn for call, _ in self._under_way}
+
+    def put(self, call: Call, slices: Slices[None]) -> None:
+        """Take a call whose first slice is done."""
+        self._under_way.append((call, slices))
+
+    def next(self) -> tuple[Call, Slices[None]]:
+        """Remove the one whose turn it is; it is put back if there is more to do."""
+        return self._under_way.popleft()
+
+    def drop(self, gone: Callable[[Ticket], bool]) -> list[Call]:
+        """Remove the calls of these tickets; returns them."""
+        dropped: list[Call] = []
+        for _ in range(len(self._under_way)):
+            call, slices = self._under_way.popleft()
+            if gone(call.ticket):
+                dropped.append(call)
+            else:
+                self._under_way.append((call, slices))
+        return dropped
+
 
 _FETCH: Final = 1
 _ENVELOPE: Final = 58

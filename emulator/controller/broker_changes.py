@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
-from emulator.controller.directories import default_directory, replica_online
 from emulator.controller.index import TipIndex
 from emulator.controller.partition_set import PartitionKey
 from emulator.controller.result import Record
+from emulator.controller.topics import default_directory, replica_online
 from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Broker
 from emulator.metadata.image import Image
 from emulator.metadata.leader_election import PartitionChange, is_active

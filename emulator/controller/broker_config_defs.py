@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.config.java_text import split, trim, whole
-from emulator.controller.config_types import (
+from emulator.controller.config_defs import (
     BOOLEAN,
     DOUBLE,
     INT,

@@ -9,12 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
-from emulator.config.java_text import INT_MAX, INT_MIN, whole
+from emulator.config import java_pattern
+from emulator.config.java_text import INT_MAX, INT_MIN, items, split, trim, whole
 from emulator.config.passwords import is_password
-from emulator.controller import client_metrics
 from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
-from emulator.controller.config_defs import topic_configs, validate_topic_configs
-from emulator.controller.config_types import LIST, ConfigRefusedError
+from emulator.controller.config_defs import (
+    LIST,
+    ConfigRefusedError,
+    topic_configs,
+    validate_topic_configs,
+)
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.result import ApiError, Record
 from emulator.controller.storable import Room
@@ -26,6 +30,74 @@ from emulator.metadata.topics import name_error
 from emulator.seam import Pace, Slices
 from wire import records as r
 from wire.errors import ErrorCode
+
+# Configs of resources of type CLIENT_METRICS: which metrics clients push. KIP-714.
+#
+# They are in the log only; ZooKeeper has no znode for them.
+#
+# Source: ClientMetricsConfigs, Kafka 3.7-3.9.
+
+INTERVAL: Final = "interval.ms"
+MATCH: Final = "match"
+NAMES: Final = frozenset({"metrics", INTERVAL, MATCH})
+INTERVAL_MIN_MS, INTERVAL_MAX_MS = 100, 3_600_000
+MATCHED: Final = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+RELEASES_WITHOUT: Final = frozenset({"3.4", "3.5", "3.6"})
+
+
+def error(name: str, values: Mapping[str, str]) -> ApiError | None:
+    """Why a subscription cannot have these configs; None if it can.
+
+    Brokers read ``match`` as a list of their own: an empty one is none, and blanks may surround a
+    comma. What either of the two readings refuses is refused.
+    """
+    if not name:
+        return ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    for key in values:
+        if key not in NAMES:
+            text = f"Unknown client metrics configuration: {key}"
+            return ApiError(ErrorCode.INVALID_REQUEST, text)
+    interval = values.get(INTERVAL)
+    if interval is not None and not _good_interval(interval):
+        text = (
+            f"Invalid value {interval} for {INTERVAL}, interval must be between "
+            f"{INTERVAL_MIN_MS} and {INTERVAL_MAX_MS} (1 hour)"
+        )
+        return ApiError(ErrorCode.INVALID_REQUEST, text)
+    match = values.get(MATCH)
+    for pattern in () if match is None else dict.fromkeys((*split(match, ","), *items(match))):
+        if not _good_pattern(pattern):
+            text = f"Illegal client matching pattern: {pattern}"
+            return ApiError(ErrorCode.INVALID_CONFIG, text)
+    return None
+
+
+def _good_interval(text: str) -> bool:
+    try:
+        return INTERVAL_MIN_MS <= whole(text) <= INTERVAL_MAX_MS
+    except ValueError:
+        return False
+
+
+def _good_pattern(pattern: str) -> bool:
+    parts = split(pattern, "=")
+    if len(parts) != 2 or trim(parts[0]) not in MATCHED:
+        return False
+    try:
+        java_pattern.check(trim(parts[1]))
+    except ValueError:
+        return False
+    return True
+
 
 RESOURCES_PER_SLICE: Final = 100
 """Resources that one slice checks: most have a few configs."""
@@ -112,7 +184,7 @@ def altered(
 
 def _known(resource_type: int, ctx: Context) -> bool:
     if resource_type == CLIENT_METRICS:
-        return ctx.config.release not in client_metrics.RELEASES_WITHOUT
+        return ctx.config.release not in RELEASES_WITHOUT
     return resource_type in {TOPIC, BROKER, BROKER_LOGGER}
 
 
@@ -208,7 +280,7 @@ def _values_error(
                 text = f"The topic '{name}' does not exist."
                 return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
         elif resource_type == CLIENT_METRICS:
-            return client_metrics.error(name, wanted)
+            return error(name, wanted)
         else:
             controllers = {ctx.config.node_id, *ctx.config.voters, *image.controllers}
             if name and int(name) not in controllers and int(name) not in image.brokers:

@@ -13,8 +13,7 @@ import msgspec
 from emulator.controller.batches import BatchTooLargeError, chunks, encoded, too_large
 from emulator.controller.context import Call
 from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.index import TipIndex
-from emulator.controller.index_change import IndexChange, index_change
+from emulator.controller.index import IndexChange, TipIndex, index_change
 from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE
 from emulator.metadata.delta import Delta

@@ -11,34 +11,194 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from emulator.controller import access, promises
+from emulator.controller import authorizer, broker_changes
 from emulator.controller.activation import activation, registration
 from emulator.controller.answers import Answers, EncodedReply
+from emulator.controller.broker_changes import Moves
 from emulator.controller.context import Call, ControllerConfig
 from emulator.controller.gate import Gate
 from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.idle_pace import IdlePace
+from emulator.controller.index import TipIndex
 from emulator.controller.journal import Appended, Journal, ReplicatedLog
 from emulator.controller.periodic import Periodic
 from emulator.controller.purgatory import deadline_of
 from emulator.controller.registry import Handler, handlers
 from emulator.controller.result import Record, Result
-from emulator.controller.session_timer import SessionTimer
 from emulator.controller.surroundings import Surroundings
 from emulator.controller.sweeps import SWEEPS
 from emulator.controller.writes import Writes
+from emulator.metadata.brokers import Broker
+from emulator.metadata.brokers import registration as broker_registration
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
 from emulator.net.raft_requests import RAFT_REQUESTS
-from emulator.seam import NO_OTHERS, OtherLimits, Slices, Ticket, earliest
+from emulator.seam import NO_OTHERS, OtherLimits, Slices, Ticket, earliest, whole
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
+
+# Fences brokers whose session has timed out, one at a time, oldest contact first.
+#
+# Source: QuorumController.maybeFenceReplicas and
+# ReplicationControlManager.maybeFenceOneStaleBroker, Kafka 3.9.
+
+
+class SessionTimer:
+    """Fences the broker with the oldest heartbeat when its session ends.
+
+    Args:
+        config: what fencing depends on.
+        journal: the metadata.
+        heartbeats: the sessions.
+        work: makes records in slices, and appends them, in as many batches as needed; they count
+            for the bounds on what ZooKeeper does not have.
+    """
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        journal: Journal,
+        heartbeats: Heartbeats,
+        work: Callable[[Moves, int], None],
+    ) -> None:
+        self._config = config
+        self._journal = journal
+        self._heartbeats = heartbeats
+        self._work = work
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the next session ends; None if there is none."""
+        oldest = self._silent_longest()
+        return None if oldest is None else oldest[1]
+
+    def tick(self, now_ms: int) -> None:
+        """Fence the broker with the oldest heartbeat, if its session has ended."""
+        oldest = self._silent_longest()
+        if oldest is not None and oldest[1] <= now_ms:
+            self._fence(oldest[0], now_ms)
+
+    def fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
+        """Fence a broker whose session has expired before the timer reaches it."""
+        broker = self._journal.tip.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return
+        if not self._heartbeats.has_valid_session(self._journal.tip, broker_id, now_ms):
+            self._fence(broker_id, now_ms)
+
+    def _fence(self, broker_id: int, now_ms: int) -> None:
+        tip = self._journal.tip
+        broker = tip.brokers[broker_id]
+        if broker.fenced:
+            moves = broker_changes.abdicate(tip, self._config, broker)
+        else:
+            moves = broker_changes.fence(tip, self._config, self._journal.index, broker)
+        self._work(moves, now_ms)
+
+    def _silent_longest(self) -> tuple[int, int] | None:
+        tip = self._journal.tip
+        if tip.migration_state is MigrationState.PRE_MIGRATION:
+            return self._heartbeats.oldest(tip)
+        return self._heartbeats.oldest(tip, self._journal.index.leads)
+
+
+# Keeps what was acknowledged to brokers inside a metadata transaction when it is aborted.
+#
+# Registrations, heartbeats and unregistrations are answered as soon as they are committed, while a
+# transaction is open. An abort removes their records, and a broker whose epoch is unknown does not
+# register again until it is restarted. So the acknowledged records are appended again after the
+# abort. Kafka's controllers do not do this.
+#
+# Source: KIP-868; the events of QuorumController that run in pre-migration, Kafka 3.9.
+
+
+def unkept(
+    promised: Image, image: Image, config: ControllerConfig, index: TipIndex
+) -> tuple[Record, ...]:
+    """Records for the next acknowledgement that the abort removed; none when all are restored.
+
+    A registration keeps its epoch and is fenced; one heartbeat unfences it. A broker that was
+    fenced, or was allowed to shut down, is fenced again; one that was unregistered is unregistered
+    again. Append the records and call again: two brokers may share a partition.
+
+    Args:
+        promised: the image just before the abort.
+        image: the newest image.
+        config: this controller.
+        index: over ``image``.
+    """
+    for broker in promised.brokers.values():
+        now = image.brokers.get(broker.id)
+        if now is None or now.epoch != broker.epoch:
+            return (_registration(broker, image),)
+        if broker.fenced and not now.fenced:
+            return whole(broker_changes.fence(image, config, index, now))
+    for now in image.brokers.values():
+        if now.id not in promised.brokers:
+            return whole(broker_changes.unregister(image, config, index, now))
+    return ()
+
+
+def _registration(broker: Broker, image: Image) -> r.RegisterBrokerRecord:
+    record = broker_registration(broker)
+    record.fenced = True
+    record.in_controlled_shutdown = False
+    if not image.metadata_version.supports(Feature.DIRECTORIES):
+        record.log_dirs = ()
+    return record
+
+
+# How often a log that gets nothing else gets a NoOp: less often while none of them can be trimmed.
+#
+# The log is kept from what ZooKeeper has confirmed. While ZooKeeper is away, or refuses a znode,
+# NoOps alone would fill disk and memory: 172,800 a day. So after each :data:`NO_OPS_AT_PACE` of
+# them that are kept, the interval is doubled, up to :data:`INTERVAL_MS_MAX`: 33,000 in the first
+# day, 53,000 in a week. A record that changes something is never delayed.
+#
+# Source: KIP-835 for the interval; Kafka's controllers never keep NoOps for ZooKeeper's sake.
+
+NO_OPS_AT_PACE: Final = 7_200
+"""An hour of them at the default interval."""
+INTERVAL_MS_MAX: Final = 60_000
+
+
+class KeptLog(Protocol):
+    """The part of the journal that counts."""
+
+    @property
+    def tip(self) -> Image:
+        """The image of everything appended."""
+
+    def changes_after(self, offset: int) -> ChangeCount:
+        """Number of records above an offset, without those known to change nothing."""
+
+
+class IdlePace:
+    """The interval of NoOps now.
+
+    Args:
+        idle_ms: ``metadata.max.idle.interval.ms``; 0: no NoOps.
+    """
+
+    def __init__(self, idle_ms: int) -> None:
+        self._idle_ms = idle_ms
+        self.interval_ms = idle_ms
+
+    def kept_from(self, offset: int | None, journal: KeptLog) -> None:
+        """The log is kept from that offset on; None: nothing is kept for ZooKeeper's sake."""
+        if offset is None or journal.tip.offset - offset < NO_OPS_AT_PACE:
+            self.interval_ms = self._idle_ms
+            return
+        no_ops = journal.tip.offset - offset - sum(journal.changes_after(offset))
+        slower = self._idle_ms << min(no_ops // NO_OPS_AT_PACE, 16)
+        self.interval_ms = max(self._idle_ms, min(slower, INTERVAL_MS_MAX))
+
 
 TIMED_OUT: Final = "The request timed out before it was complete."
 
@@ -176,7 +336,7 @@ class Controller:
             self._request(call, now_ms)
 
     def _request(self, call: Call, now_ms: int) -> None:
-        if refusal := access.refusal(call, self._journal, self.config.authorizer):
+        if refusal := authorizer.refusal(call, self._journal, self.config.authorizer):
             self.surroundings.denied(call, refusal, now_ms)
             self.answers.refuse(call, refusal.code, refusal.message)
             return
@@ -279,7 +439,7 @@ class Controller:
         promised = self.tip
         last_offset = self._journal.append(records, now_ms, atomic=atomic)
         if any(isinstance(record, r.AbortTransactionRecord) for record in records):
-            while again := promises.unkept(promised, self.tip, self.config, self._journal.index):
+            while again := unkept(promised, self.tip, self.config, self._journal.index):
                 last_offset = self._journal.append(again, now_ms, atomic=False)
         return last_offset
 

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from emulator.controller.finalisation import FLAG, HELD, Lacking, lacking, lacking_alone
 from emulator.controller.machine import Controller
-from emulator.controller.supported import tells_readiness
+from emulator.controller.registry import tells_readiness
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from emulator.controller.supported import METADATA_VERSION_MAX, process_of, tells_readiness
+from emulator.controller.registry import METADATA_VERSION_MAX, process_of, tells_readiness
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.raft.asking import Ask
 from emulator.raft.layout import TOPIC

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from emulator.controller.finalisation import lacking_alone
 from emulator.controller.machine import Controller
-from emulator.controller.supported import supported_features
+from emulator.controller.registry import supported_features
 from emulator.metadata.errors import ActivationRefusedError
 from emulator.metadata.history import History
 from emulator.metadata.migration_state import MigrationState

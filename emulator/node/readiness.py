@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.controller.supported import supported_features
+from emulator.controller.registry import supported_features
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, Feature
 from emulator.metadata.migration_state import MigrationState

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from emulator.config.limits import MutationQuotaSettings
-from emulator.controller.mutation_quota import RATE, MutationQuotas
+from emulator.controller.context import RATE, MutationQuotas
 from emulator.metadata.client_quotas import CLIENT_ID, USER, alter, entity, record_of
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap

@@ -19,12 +19,11 @@ from typing import Final
 import pytest
 
 from emulator.config import jaas, java_pattern, java_text, properties
-from emulator.controller import client_metrics
+from emulator.controller import config_changes
 from emulator.controller.api.incremental_alter_configs import ConfigOperation, edited
 from emulator.controller.broker_config_defs import validate_broker_configs
 from emulator.controller.config_changes import broker_name_error
-from emulator.controller.config_defs import validate_topic_configs
-from emulator.controller.config_types import ConfigRefusedError
+from emulator.controller.config_defs import ConfigRefusedError, validate_topic_configs
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java_tools import java
 from tests.conformance.drawn_texts import (
@@ -225,7 +224,7 @@ CONFIG = config()
 JUDGED: Mapping[str, tuple[Callable[[random.Random], Texts], Callable[..., bool]]] = {
     "topic": (topic_values, takes_topic),
     "dynamic": (dynamic_config, takes_dynamic),
-    "metrics": (subscription, lambda *texts: client_metrics.error("s", _pairs(texts)) is None),
+    "metrics": (subscription, lambda *texts: config_changes.error("s", _pairs(texts)) is None),
     "pattern": (lambda rng: (a_pattern(rng, rng.choice((3, 6, 12))),), takes_pattern),
     "broker": (either(one_of(NUMBERS), a_number), lambda name: broker_name_error(name) is None),
 }

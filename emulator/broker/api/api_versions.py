@@ -14,7 +14,7 @@ from typing import Final
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
-from emulator.controller.supported import supported_features
+from emulator.controller.registry import supported_features
 from emulator.net.greeting import API_VERSIONS, listed, software_is_named
 from wire import messages as m
 from wire.errors import ErrorCode

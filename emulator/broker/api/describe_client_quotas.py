@@ -16,7 +16,7 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
-from emulator.controller.quota_index import QuotaIndex
+from emulator.controller.index import QuotaIndex
 from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation
 from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity, EntityPart, Quotas

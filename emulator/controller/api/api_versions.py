@@ -14,15 +14,16 @@ from functools import lru_cache
 from typing import Final
 
 from emulator.controller.context import Context
-from emulator.controller.registry import advertised, handles
-from emulator.controller.result import Result
-from emulator.controller.supported import (
+from emulator.controller.registry import (
     PROCESS,
     SOFTWARE,
+    advertised,
+    handles,
     process_name,
     supported_features,
     tells_readiness,
 )
+from emulator.controller.result import Result
 from emulator.metadata.image import Image
 from emulator.net.greeting import listed, software_is_named
 from wire import messages as m

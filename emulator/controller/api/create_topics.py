@@ -22,15 +22,15 @@ from typing import Final
 
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
 from emulator.controller.config_defs import (
+    ConfigRefusedError,
     Effective,
     TopicConfigSources,
     effective_topic_configs,
     inherited_topic_configs,
     validate_topic_configs,
 )
-from emulator.controller.config_types import ConfigRefusedError
 from emulator.controller.context import CLUSTER_NAME, Context, ControllerConfig
-from emulator.controller.index_change import collision_key
+from emulator.controller.index import collision_key
 from emulator.controller.placement import PlacementError, UsableBroker, place, usable_brokers
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.controller.acl_filter import AclFilter
-from emulator.controller.acl_index import AclIndex
+from emulator.controller.acl_index import AclFilter, AclIndex
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.context import Context
 from emulator.controller.registry import handles

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from emulator.controller.acl_filter import AclFilter, Entry
-from emulator.controller.acl_index import AclIndex
+from emulator.controller.acl_index import AclFilter, AclIndex, Entry
 from emulator.controller.context import ReadContext
 from emulator.controller.registry import handles
 from emulator.controller.result import Result

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from emulator.controller.config_defs import TopicConfig, parse
+from emulator.controller.config_defs import ConfigRefusedError, TopicConfig, parse
 from emulator.controller.config_defs import topic_configs as known_topic_configs
-from emulator.controller.config_types import ConfigRefusedError
 from emulator.operations.preflight.engine import Outcome, Severity, finding, rule
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.preflight.words import listed, named, several

@@ -3,7 +3,7 @@
 import pytest
 
 from emulator.config import java_pattern, java_text, zookeeper_mode
-from emulator.controller import client_metrics
+from emulator.controller import config_changes
 
 
 @pytest.mark.parametrize("text", ["1\xa0", "1_0", " 1", "", "+", "\U0001d7d3", "\xb2", "9" * 5_000])
@@ -87,7 +87,7 @@ def test_nothing_is_compiled_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("re.compile", compiled)
         patched.setattr("re._compile", compiled)
-        found = client_metrics.error("s", {"match": ",".join([f"client_id={pattern}"] * 30)})
+        found = config_changes.error("s", {"match": ",".join([f"client_id={pattern}"] * 30)})
     assert found is None
 
 

@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from emulator.controller import acl_index
-from emulator.controller.acl_filter import AclFilter
-from emulator.controller.acl_index import AclIndex
+from emulator.controller.acl_index import AclFilter, AclIndex
 from emulator.controller.authorizer import StandardAuthorizer, guards
 from emulator.metadata.acls import Acl
 from emulator.metadata.pmap import PMap

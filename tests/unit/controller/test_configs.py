@@ -10,11 +10,11 @@ import pytest
 from emulator.controller import config_defs
 from emulator.controller.broker_config_defs import validate_broker_configs
 from emulator.controller.config_defs import (
+    ConfigRefusedError,
     effective_topic_configs,
     topic_configs,
     validate_topic_configs,
 )
-from emulator.controller.config_types import ConfigRefusedError
 from tests.unit.controller.world import World, broker, config, create, handle, image_of, topic
 from wire import messages as m
 from wire import records as r

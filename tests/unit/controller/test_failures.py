@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.controller import registry
-from emulator.controller.client_metrics import MATCH, error
+from emulator.controller.config_changes import MATCH, error
 from emulator.controller.index import TipIndex
 from emulator.controller.journal import DivergedError
 from emulator.controller.result import TEXT_MAX, ApiError, Result, shortened

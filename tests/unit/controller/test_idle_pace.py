@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from emulator.controller.idle_pace import INTERVAL_MS_MAX, NO_OPS_AT_PACE, IdlePace
+from emulator.controller.machine import INTERVAL_MS_MAX, NO_OPS_AT_PACE, IdlePace
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
 

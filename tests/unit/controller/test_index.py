@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller import index_change as changes
-from emulator.controller.index import TipIndex
-from emulator.controller.index_change import IndexChange, index_change
+from emulator.controller import index as changes
+from emulator.controller.index import IndexChange, TipIndex, index_change
 from emulator.controller.partition_set import BLOCK, PartitionSet
 from emulator.metadata.history import History
 from emulator.metadata.image import Image

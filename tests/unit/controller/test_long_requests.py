@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import batches, broker_changes, index_change, registry
+from emulator.controller import batches, broker_changes, index, registry
 from emulator.controller.api import create_acls, create_topics, delete_acls, delete_topics
 from emulator.controller.authorizer import StandardAuthorizer
-from emulator.controller.index import TipIndex
-from emulator.controller.index_change import IndexChange
+from emulator.controller.index import IndexChange, TipIndex
 from emulator.controller.result import Result
 from emulator.controller.topics import NewPartitions
-from emulator.controller.turns import CALLS_PER_STEP
+from emulator.controller.writes import CALLS_PER_STEP
 from emulator.metadata.replay import TopicChanges
 from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
 from tests.unit.controller.envelopes import enveloped
@@ -137,8 +136,8 @@ ENTRIES: list[tuple[list[object], object, Any, str]] = [
     ([creation(1)], growth(), NewPartitions, "record"),
     ([creation(MANY)], removal(), delete_topics._Deletion, "by_name"),
     ([creation(MANY)], removal(), IndexChange, "remove"),
-    ([], create("wide", MANY), index_change, "place"),
-    ([], several(10, MANY // 10), index_change, "place"),
+    ([], create("wide", MANY), index, "place"),
+    ([], several(10, MANY // 10), index, "place"),
     ([], creation(MANY), IndexChange, "add"),
     ([], acls(MANY), create_acls, "problem"),
     ([acls(MANY)], every_acl(), delete_acls, "_told"),

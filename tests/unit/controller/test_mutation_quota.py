@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.config.limits import MutationQuotaSettings
-from emulator.controller.mutation_quota import (
-    FORGET_AFTER_MS,
-    MutationQuotas,
-    Sharers,
-    rate_of,
-    shared_by,
-)
+from emulator.controller.context import FORGET_AFTER_MS, MutationQuotas, Sharers, rate_of, shared_by
 from emulator.metadata.client_quotas import alter, entity, record_of
 from emulator.metadata.pmap import PMap
 from tests.unit.controller.world import World, create

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from emulator.controller import ordered
-from emulator.controller.ordered import Ordered, Place
+from emulator.controller import acl_index
+from emulator.controller.acl_index import Ordered, Place
 from emulator.metadata.pmap import PMap
 from emulator.seam import whole
 
@@ -26,7 +26,7 @@ def steps(order: Ordered[int, int], entries: PMap[int, int]) -> int:
 def test_each_version_is_what_a_sort_makes_of_it(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordered, "RECORDS_PER_SLICE", 7)
+    monkeypatch.setattr(acl_index, "RECORDS_PER_SLICE", 7)
     rng, order = Random(seed), Ordered(places)
     versions = [PMap[int, int]({n: rng.randrange(9) for n in range(rng.randrange(400))})]
     for _ in range(6):
@@ -39,7 +39,7 @@ def test_each_version_is_what_a_sort_makes_of_it(
 
 
 def test_no_step_depends_on_the_map_of_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered, "RECORDS_PER_SLICE", 7)
+    monkeypatch.setattr(acl_index, "RECORDS_PER_SLICE", 7)
     order, mine = Ordered(places), PMap({n: n % 9 for n in range(3_000)})
     changed = mine.without(range(40)).set(5_000, 1)
     alone = [steps(Ordered(places), mine), steps(order, mine), steps(order, changed)]

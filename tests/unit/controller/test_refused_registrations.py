@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.controller import refused_broker, registrations
+from emulator.controller import refused_broker, surroundings
 from emulator.controller.authorizer import StandardAuthorizer
-from emulator.controller.registrations import Registrations
 from emulator.controller.result import ApiError, Registering
+from emulator.controller.surroundings import Registrations
 from tests.unit.controller.world import World, registration
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -57,7 +57,7 @@ def test_a_broker_that_registers_is_forgotten() -> None:
 
 
 def test_any_number_of_causes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registrations, "CAUSES_MAX", 3)
+    monkeypatch.setattr(surroundings, "CAUSES_MAX", 3)
     known = Registrations()
     for broker_id in range(10):
         known.tried(Registering(broker_id, ApiError(ErrorCode.INVALID_REGISTRATION, "why")))

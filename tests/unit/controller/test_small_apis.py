@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.controller.api.api_versions import unsupported
-from emulator.controller.registry import advertised, handlers, handles
-from emulator.controller.supported import supported_features
+from emulator.controller.registry import advertised, handlers, handles, supported_features
 from tests.unit.controller.world import (
     World,
     broker,

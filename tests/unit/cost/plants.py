@@ -12,8 +12,8 @@ import pytest
 from emulator.broker.cluster import ImageCluster
 from emulator.controller import authorizer, registry
 from emulator.controller.api import delete_topics
+from emulator.controller.context import MovingTopics
 from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.moving import MovingTopics
 from emulator.controller.result import Texts
 from emulator.controller.token_index import TokenIndex
 from emulator.metadata import topics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.controller import idle_pace
+from emulator.controller import machine
 from tests.unit.node.test_machine import dual_writing
 
 
@@ -12,7 +12,7 @@ from tests.unit.node.test_machine import dual_writing
 def test_no_ops_become_rare_and_are_frequent_again_when_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(idle_pace, "NO_OPS_AT_PACE", 20)
+    monkeypatch.setattr(machine, "NO_OPS_AT_PACE", 20)
     world = dual_writing()
     world.advance(5_000)
     world.held = []

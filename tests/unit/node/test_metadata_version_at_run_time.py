@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from emulator.config import load as config
-from emulator.controller.supported import METADATA_VERSION_MAX
+from emulator.controller.registry import METADATA_VERSION_MAX
 from emulator.io.formatting import format_folder
 from emulator.metadata.metadata_version import VERSIONS, MetadataVersion
 from emulator.migration.taking_over.preconditions import Why, reasons

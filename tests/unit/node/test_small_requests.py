@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from emulator.controller import topics
-from emulator.controller.turns import Turns
+from emulator.controller.writes import Turns
 from tests.unit.controller.world import create
 from tests.unit.node.test_no_request_ends_the_node import Peers
 from wire import messages as m
