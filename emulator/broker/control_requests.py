@@ -11,12 +11,11 @@ controller of a release before 3.6 does not know type FULL; a broker of such a r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final
 
-from emulator.broker.broker_epochs import BrokerEpochs
 from emulator.broker.isr import Key
 from emulator.broker.replicas import HostedReplicas
 from emulator.broker.shared_control import SharedControl
@@ -26,6 +25,48 @@ from emulator.net.control import TYPE_FULL, ControlRequest, ControlResponse
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.schema import ZERO_UUID
+
+# The two epochs of a migrating broker: of its znode, and of its registration with the quorum.
+#
+# A ZooKeeper controller knows the first, a KRaft controller the second; each controller gets and
+# compares its own one. Source: ZkBrokerEpochManager, Kafka 3.9.
+
+UNKNOWN: Final = -1
+"""A sender that does not know the broker's epoch: nothing is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEpochs:
+    """Where both epochs are read; -1 before there is one.
+
+    ``registration`` is None where the migration is off: such a broker has no second epoch.
+    """
+
+    znode: Callable[[], int]
+    registration: Callable[[], int] | None = None
+
+    def to_name(self, *, kraft: bool) -> int:
+        """The epoch to name in requests to the controller known now."""
+        if kraft and self.registration is not None:
+            return self.registration()
+        return self.znode()
+
+    def stale(self, named: int, *, kraft: bool) -> bool:
+        """Whether a control request means an earlier life of this broker.
+
+        A higher epoch than ours is not stale: the controller may know it before we do.
+
+        Raises:
+            ValueError: a KRaft controller sent it, and the migration is off.
+        """
+        if named == UNKNOWN:
+            return False
+        if not kraft:
+            return named < self.znode()
+        if self.registration is None:
+            raise ValueError("a KRaft controller sent this, and the migration is off")
+        return named < self.registration()
+
 
 NO_EPOCH: Final = -1
 """StopReplica before version 3 names no leader epoch."""

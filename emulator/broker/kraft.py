@@ -15,9 +15,8 @@ from emulator.broker.cluster import ImageCluster
 from emulator.broker.controller_channel import ControllerChannel, ControllerNode
 from emulator.broker.followed import FollowedMetadata, FollowerIdentity
 from emulator.broker.hosting import Hosting
-from emulator.broker.lifecycle import LifecycleManager, LifeSettings, LifeState
+from emulator.broker.lifecycle import LifecycleManager, LifeSettings, LifeState, Part
 from emulator.broker.observer import LogObserver
-from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum
 from emulator.broker.shared_log import LogImages
 from emulator.config.broker import BrokerConfig

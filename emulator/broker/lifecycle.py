@@ -14,16 +14,41 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
-from emulator.broker.part import Part
 from emulator.net.channel import Answered, EndedBy, Unanswered
 from emulator.seam import Effect, Event, Log, earliest
 from wire import messages as m
 from wire.errors import ErrorCode, named
+
+# A part of a broker: it has connections of its own, and something to do at times.
+
+
+class Part(Protocol):
+    """A pure machine inside a broker's; the broker calls it in the order of these methods."""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When :meth:`tick` is due even if nothing happens."""
+
+    def start(self, now_ms: int) -> None:
+        """Begin; called once."""
+
+    def handle(self, event: Event, now_ms: int) -> None:
+        """Take an event of any outbound connection; those of others are ignored."""
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due."""
+
+    def effects(self, now_ms: int) -> list[Effect]:
+        """All effects since the last call."""
+
+    def close(self) -> None:
+        """Close its connections; only :meth:`effects` is called afterwards."""
+
 
 CATCHING_UP_MS: Final = 10
 """Pause between heartbeats until the broker has read its own registration."""

@@ -9,19 +9,19 @@ Source: BrokerServer, KafkaApis, Kafka 3.9; KIP-590.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
-from emulator.broker.clients import ClientSoftware
 from emulator.broker.controller_channel import ControllerChannel
-from emulator.broker.creation import TopicCreation
-from emulator.broker.forwarding import Forwarded, Forwardee, Forwarding
+from emulator.broker.forwarding import Forwarded, Forwardee, Forwarding, TopicCreation
 from emulator.broker.in_parts import DividedAnswer
 from emulator.broker.kraft import spoken
-from emulator.broker.part import Part
+from emulator.broker.lifecycle import Part
 from emulator.broker.producer_ids import ProducerIdSource
 from emulator.broker.registry import (
     Answer,
@@ -37,16 +37,15 @@ from emulator.broker.registry import (
 from emulator.broker.shared_answers import sharing
 from emulator.broker.shared_control import SharedControl
 from emulator.broker.side import BrokerSide
-from emulator.broker.strict_versions import for_the_controller_alone
-from emulator.broker.under_way import UnderWay, Work
-from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.java_text import INT_MAX
 from emulator.controller.credentials import ImageCredentials
 from emulator.controller.result import RequestFailures, failure_line
+from emulator.net.accepted import Connections
 from emulator.net.control import ControlRequest
 from emulator.net.faults.connections import accepting
 from emulator.net.faults.script import FaultScript
+from emulator.net.greeting import SOFTWARE_SINCE, software_is_named
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, encoded, encoding
 from emulator.seam import (
@@ -66,8 +65,176 @@ from emulator.seam import (
 )
 from wire import messages as m
 from wire.errors import UNEXPECTED, ErrorCode
-from wire.frame import SLICED_BYTES, encode_request
+from wire.frame import SLICED_BYTES, RequestHeader, encode_request
 from wire.releases import forwardable
+
+# Answers of a broker that take longer than a slice: in each step a slice of one, in turn.
+
+Work: TypeAlias = list[Effect] | Slices[list[Effect]]
+"""What is to be done for a request, done at once or in slices."""
+
+
+class UnderWay:
+    """The requests that are under way. Their connections are paused: what comes behind them waits.
+
+    Args:
+        connections: of the broker.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._left: deque[tuple[Request, Slices[list[Effect]]]] = deque()
+        self._connections = connections
+        self._budget = connections.budget
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def in_turn(self, request: Request, work: Callable[[], Work]) -> Callable[[], Work]:
+        """The work of a request, later if its connection has something under way."""
+        conn = request.ticket.conn
+        waits = any(other.ticket.conn == conn for other, _ in self._left)
+        return partial(_later, work) if waits else work
+
+    def begin(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
+        """Do the first slice of a request, unless the step is over; it may then be under way."""
+        return self._put(request, slices) if self._budget.over else self._next(request, slices)
+
+    def _next(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
+        made = self._budget.end_of(slices)
+        return made[0] if made else self._put(request, slices)
+
+    def _put(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
+        self._left.append((request, slices))
+        self._connections.pause(request.ticket.conn)
+        return []
+
+    def go_on(
+        self, guarded: Callable[[Request, Callable[[], list[Effect]]], list[Effect]]
+    ) -> list[Effect]:
+        """Do the next slice of one; before it, those that need no other one.
+
+        Those whose client has gone are left out.
+
+        Args:
+            guarded: does the work of a request, and answers for what it raises.
+        """
+        effects: list[Effect] = []
+        while self._left and not self._budget.over:
+            request, slices = self._left.popleft()
+            conn = request.ticket.conn
+            if self._connections.owns(conn):
+                effects += guarded(request, partial(self._next, request, slices))
+                if self._left and self._left[-1][1] is slices:
+                    break
+                if all(other.ticket.conn != conn for other, _ in self._left):
+                    self._connections.resume(conn)
+        return effects
+
+
+def _later(work: Callable[[], Work]) -> Slices[list[Effect]]:
+    yield
+    made = work()
+    return (yield from made) if isinstance(made, Generator) else made
+
+
+# What a broker answers that cannot forward: in ZooKeeper mode, without migration.
+#
+# A Kafka broker in that mode refuses what only the controller does: the client then asks the
+# controller that Metadata names. Some changes it writes to ZooKeeper itself, whichever broker is
+# asked; here they are refused by a code that is not retried, as another broker must be asked.
+#
+# Source: KafkaApis.maybeForwardToController and the handlers behind it, Kafka 3.4-3.9.
+
+WRITTEN_BY_ANY_BROKER: Final = frozenset({30, 31, 33, 44, 49})
+"""CreateAcls, DeleteAcls, AlterConfigs, IncrementalAlterConfigs, AlterClientQuotas."""
+_NOT_HERE: Final = (
+    "This broker is in ZooKeeper mode without migration and does not write to ZooKeeper; ask a "
+    "Kafka broker."
+)
+NOT_CONTROLLER: Final = (
+    ErrorCode.NOT_CONTROLLER,
+    "This is not the correct controller for this cluster.",
+)
+
+
+def unforwarded(api_key: int) -> tuple[ErrorCode, str]:
+    """The error for a request that only a controller can serve, and its text."""
+    if api_key in WRITTEN_BY_ANY_BROKER:
+        return ErrorCode.INVALID_REQUEST, _NOT_HERE
+    return NOT_CONTROLLER
+
+
+# The request versions of KIP-590 that only the controller may take, which no Kafka released.
+#
+# The KIP raised the version of each changing API by one: a client that knows the new version asks
+# the controller itself, and any other broker answers NOT_CONTROLLER; older versions are forwarded.
+# Kafka dropped this before a release; the same numbers are other changes today. With
+# ``kraftbridge.kip590.strict.versions`` they have the KIP's meaning, while a ZooKeeper-mode
+# controller rules. In KRaft mode clients cannot reach the controller, so every version is
+# forwarded.
+#
+# Source: KIP-590 "Protocol Bumps".
+
+FOR_CONTROLLERS_SINCE: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        30: 3,  # CreateAcls
+        31: 3,  # DeleteAcls
+        33: 2,  # AlterConfigs
+        38: 3,  # CreateDelegationToken
+        39: 3,  # RenewDelegationToken: no release has this version
+        40: 3,  # ExpireDelegationToken: likewise
+        44: 2,  # IncrementalAlterConfigs: likewise
+        49: 1,  # AlterClientQuotas
+    }
+)
+"""API key -> the version that the KIP adds."""
+
+
+def for_the_controller_alone(header: RequestHeader, side: BrokerSide) -> bool:
+    """Whether the KIP has this request answered with NOT_CONTROLLER by a broker like this one."""
+    since = FOR_CONTROLLERS_SINCE.get(header.api_key)
+    if since is None or header.api_version < since or side.mode != "zk":
+        return False
+    controller = side.controller()
+    return controller is None or not controller.kraft
+
+
+# The software of connected clients, as they name it in ApiVersions (KIP-511).
+#
+# Old clients do not name theirs: they are counted as ``unknown``, so that one can see whether any
+# are left before their versions are given up (KIP-590 "Monitoring Metrics").
+
+UNKNOWN: Final = "unknown"
+NAME_MAX: Final = 100
+"""Longer names are cut in the metrics."""
+
+
+class ClientSoftware:
+    """Names and versions by open connection."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[str, str]] = {}
+
+    def named(self, conn: int, request: m.ApiVersionsRequest, version: int) -> None:
+        """A client asked for ApiVersions; only a valid name is taken."""
+        if version >= SOFTWARE_SINCE and software_is_named(request, version):
+            self._of[conn] = (
+                request.client_software_name[:NAME_MAX],
+                request.client_software_version[:NAME_MAX],
+            )
+
+    def left(self, conn: int) -> None:
+        """A connection ended."""
+        self._of.pop(conn, None)
+
+    def counted(self, open_count: int) -> dict[tuple[str, str], int]:
+        """(name, version) -> connections, of ``open_count`` in all."""
+        counted = Counter(self._of.values())
+        rest = open_count - counted.total()
+        if rest > 0:
+            counted[UNKNOWN, UNKNOWN] += rest
+        return dict(sorted(counted.items()))
+
 
 TIMED_OUT: Final = "The controller did not answer in time."
 

@@ -7,8 +7,7 @@ from typing import Literal, Protocol
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.controller_channel import ControllerNode
-from emulator.broker.lifecycle import LifeState
-from emulator.broker.part import Part
+from emulator.broker.lifecycle import LifeState, Part
 from emulator.net.control import ControlRequest, ControlResponse
 from emulator.net.scram import UsedCredential
 

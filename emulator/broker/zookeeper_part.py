@@ -7,16 +7,162 @@ KafkaZkClient, Kafka 3.9.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from emulator.broker.controller_watch import ControllerWatch
-from emulator.broker.feature_watch import FeatureWatch
-from emulator.broker.watched_znode import Then
+import msgspec
+
+from emulator.broker.watched_znode import Submit, Then, WatchedZnode
 from emulator.broker.znode import BrokerZnode, ZnodeOf
 from emulator.broker.zookeeper_mirror import ZooKeeperMirror
 from emulator.seam import Closed, Connected, Effect, Event, Log, Received, ReplaceFile, earliest
+from emulator.znodes import controller
+from emulator.znodes.controller import ControllerZnode
+from emulator.znodes.tree import ZnodeError
+from emulator.znodes.znode_json import decode
 from emulator.zookeeper.client import ZkClient
-from emulator.zookeeper.ops import ZkRequest
+from emulator.zookeeper.ops import GetData, NodeData, WatchFired, ZkOutcome, ZkRequest, ZkResult
 from emulator.zookeeper.states import ZkState
+
+# ``/feature``: the finalised features of a cluster in ZooKeeper mode.
+#
+# The ZooKeeper controller writes it; a migration neither reads nor changes it. Source:
+# FeatureZNode, FinalizedFeatureChangeListener, Kafka 3.9.
+
+PATH: Final = "/feature"
+NO_EPOCH: Final = -1
+_ENABLED: Final = 1
+
+
+class _LevelJson(msgspec.Struct):
+    max_version_level: int
+
+
+class _FeatureJson(msgspec.Struct):
+    version: int
+    status: int
+    features: dict[str, _LevelJson] = {}
+
+
+class FeatureWatch:
+    """See the module's docstring.
+
+    Args:
+        submit: sends a request.
+    """
+
+    def __init__(self, submit: Submit) -> None:
+        self.epoch = NO_EPOCH
+        """Version of the znode; -1 if it is absent, disabled, or cannot be read."""
+        self.levels: Mapping[str, int] = {}
+        self._znode = WatchedZnode(PATH, submit, self._changed, self._unreadable)
+        self._effects: list[Effect] = []
+
+    def take_effects(self) -> list[Effect]:
+        """Effects since the last call."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def look(self) -> None:
+        """Read: after every new connection."""
+        self._znode.look()
+
+    def fired(self, fired: WatchFired) -> None:
+        """A watch was triggered."""
+        self._znode.fired(fired)
+
+    def _changed(self, node: NodeData | None) -> None:
+        self.epoch, self.levels = NO_EPOCH, {}
+        if node is None:
+            return
+        try:
+            found = decode(PATH, node.data, _FeatureJson)
+        except ZnodeError as error:
+            self._unreadable(str(error))
+            return
+        if found.status == _ENABLED:
+            self.epoch = node.stat.version
+            self.levels = {
+                name: one.max_version_level
+                for name, one in found.features.items()
+                if one.max_version_level > 0
+            }
+
+    def _unreadable(self, why: str) -> None:
+        self.epoch, self.levels = NO_EPOCH, {}
+        self._effects.append(Log("warning", "cannot read /feature in zookeeper", {"why": why}))
+
+
+# The holder of ``/controller``: a ZooKeeper-mode broker, a KRaft controller, or none.
+#
+# A broker learns from its controller whom to serve (``zk_metadata_cache``); this module only
+# shows operators what ZooKeeper holds. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
+
+
+class ControllerWatch:
+    """See the module's docstring.
+
+    Args:
+        submit: sends a request.
+    """
+
+    def __init__(self, submit: Submit) -> None:
+        self.holder: ControllerZnode | None = None
+        """The holder of ``/controller``; None: there is none, or it cannot be read."""
+        self.epoch: int | None = None
+        """``/controller_epoch`` when the holder was read; None: absent or not read."""
+        self._logged = False
+        """Whether the holder was logged; at first also that there is none."""
+        self._submit = submit
+        self._znode = WatchedZnode(controller.PATH, submit, self._changed, self._unreadable)
+        self._effects: list[Effect] = []
+
+    @property
+    def kraft(self) -> bool:
+        """Whether a KRaft controller holds it."""
+        return self.holder is not None and self.holder.kraft_epoch != controller.NO_KRAFT_EPOCH
+
+    def take_effects(self) -> list[Effect]:
+        """Effects since the last call."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def look(self) -> None:
+        """Read: after every new connection."""
+        self._znode.look()
+
+    def fired(self, fired: WatchFired) -> None:
+        """A watch was triggered."""
+        self._znode.fired(fired)
+
+    def _changed(self, node: NodeData | None) -> None:
+        self._submit(self._take_epoch, GetData(controller.EPOCH_PATH))
+        try:
+            self._is(None if node is None else controller.parse(node.data))
+        except ZnodeError as error:
+            self._unreadable(str(error))
+
+    def _take_epoch(self, outcome: ZkOutcome, _now_ms: int) -> None:
+        self.epoch = None
+        if isinstance(outcome, ZkResult) and isinstance(outcome.value, NodeData):
+            try:
+                self.epoch = controller.parse_epoch(outcome.value.data)
+            except ZnodeError as error:
+                self._effects.append(Log("warning", "controller epoch", {"why": str(error)}))
+
+    def _unreadable(self, why: str) -> None:
+        self.holder = None
+        self._effects.append(Log("warning", "cannot read /controller in zookeeper", {"why": why}))
+
+    def _is(self, holder: ControllerZnode | None) -> None:
+        if self._logged and holder == self.holder:
+            return
+        self._logged, self.holder = True, holder
+        fields: dict[str, object] = {"broker_id": holder.broker_id if holder else -1}
+        if holder is None:
+            fields["note"] = "this broker never becomes a ZooKeeper controller"
+        elif self.kraft:
+            fields["kraft_epoch"] = holder.kraft_epoch
+        self._effects.append(Log("info", "controller in zookeeper", fields))
 
 
 class ZooKeeperPart:

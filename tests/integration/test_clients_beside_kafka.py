@@ -16,7 +16,7 @@ from bench.matrix.clients.clients import PythonClient
 from bench.matrix.clients.columns import KAFKA, OURS, RELEASE, Column
 from bench.matrix.clients.known import KNOWN
 from bench.matrix.readers.outcome import Outcome
-from emulator.broker.strict_versions import FOR_CONTROLLERS_SINCE
+from emulator.broker.machine import FOR_CONTROLLERS_SINCE
 from wire.releases import broker_ranges
 
 CLIENTS = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emulator.broker.broker_epochs import BrokerEpochs
-from emulator.broker.control_requests import ControlRequests
+from emulator.broker.control_requests import BrokerEpochs, ControlRequests
 from emulator.broker.replicas import HostedReplicas
 from emulator.broker.zk_metadata_cache import ZkMetadataCache
 from wire import messages as m

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker import creation
+from emulator.broker import forwarding
 from tests.kit.edges import EdgeAdmin
 from tests.kit.joined import Asker
 from tests.laws.wire_values import Maker
@@ -140,7 +140,7 @@ def test_mutated_frames() -> None:
 
 
 def test_a_storm_of_new_topics_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "ASKED_MAX", 250)
+    monkeypatch.setattr(forwarding, "ASKED_MAX", 250)
     stage = Stage()
     (broker,) = stage.running(1)
     stage.joined.leave(stage.controller)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.broker.followed import FollowedMetadata, FollowerIdentity
-from emulator.broker.log_offsets import LogOffsets
+from emulator.broker.quorum_registration import LogOffsets
 from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.raft.layout import RecoveryError, SnapshotId
 from emulator.raft.snapshots import render

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.broker.broker_epochs import BrokerEpochs
-from emulator.broker.control_requests import ControlRequests
+from emulator.broker.control_requests import BrokerEpochs, ControlRequests
 from emulator.broker.replicas import HostedReplicas
 from emulator.broker.shared_control import REQUESTS_MAX, SharedControl
 from emulator.broker.zk_metadata_cache import DURING_DELETE, ZkMetadataCache

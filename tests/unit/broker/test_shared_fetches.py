@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.broker import followed, log_offsets
+from emulator.broker import followed, quorum_registration
 from emulator.broker.followed import SPLIT_BYTES_MAX, FollowedMetadata, FollowerIdentity
-from emulator.broker.log_offsets import LogOffsets
+from emulator.broker.quorum_registration import LogOffsets
 from wire import messages as m
 from wire.batch import Batch, batch_crc_holds, batch_header, encode_batch
 from wire.errors import DecodeError
@@ -33,7 +33,7 @@ class Counted:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.headers = self.checksums = 0
         followed._split.cache_clear()
-        log_offsets._crc_holds.cache_clear()
+        quorum_registration._crc_holds.cache_clear()
 
         def header(data: bytes, position: int = 0) -> object:
             self.headers += 1
@@ -44,7 +44,7 @@ class Counted:
             return batch_crc_holds(data)
 
         patch.setattr(followed, "batch_header", header)
-        patch.setattr(log_offsets, "batch_crc_holds", holds)
+        patch.setattr(quorum_registration, "batch_crc_holds", holds)
 
 
 def test_each_batch_is_read_once_for_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.broker.strict_versions import FOR_CONTROLLERS_SINCE
+from emulator.broker.machine import FOR_CONTROLLERS_SINCE
 from tests.unit.broker.control import live, update
 from tests.unit.broker.joined_brokers import Stage
 from tests.unit.broker.zookeeper_stage import MIGRATING, ZooKeeperStage
