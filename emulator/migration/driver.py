@@ -15,16 +15,15 @@ from typing import Protocol
 from emulator.metadata.delta import Delta
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority, authority
-from emulator.migration.backoff import Retry
 from emulator.migration.dual_write.bound import Bound, Holder
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.write_behind import WriteBehind
+from emulator.migration.rounds import Retry, Zk
 from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
 from emulator.migration.status import Status, Waits, phase_of
-from emulator.migration.taking_over import quorum
-from emulator.migration.taking_over.checking import CheckTask
-from emulator.migration.taking_over.claiming import ClaimTask
+from emulator.migration.taking_over import preconditions
+from emulator.migration.taking_over.checking import CheckTask, ClaimTask
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.conversations import Conversations
 from emulator.migration.taking_over.copying import Appender, CopyTask
@@ -42,7 +41,6 @@ from emulator.migration.taking_over.tasks import (
 from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
 from emulator.migration.telling.teller import PropagationGate
-from emulator.migration.zk import Zk
 from emulator.seam import Effect, Event, Log, Row, earliest
 from emulator.trace.rows import RangeRow, Stage
 from emulator.znodes.entities import entities
@@ -106,7 +104,7 @@ class MigrationDriver:
         self.bound = Bound(controller, settings.bounds)
         self.write_behind.sending.hurried = lambda: self.bound.waits
         self.waits = Waits()
-        self.why_not_ready: quorum.WhyNot = lambda _voter: ""
+        self.why_not_ready: preconditions.WhyNot = lambda _voter: ""
 
     @property
     def deadline_ms(self) -> int | None:
@@ -319,7 +317,7 @@ class MigrationDriver:
         if image.offset < self._needed_offset:
             self._retry.due_ms = None  # it is asked again when the commit is known
             return []
-        state, missing = quorum.next_state(image, self._settings.voters, self.why_not_ready)
+        state, missing = preconditions.next_state(image, self._settings.voters, self.why_not_ready)
         effects = [] if state is self.state else self._enter(state, now_ms)
         if missing and self._guards_passed is not False:
             effects += self.waits.set_reasons(missing, now_ms)

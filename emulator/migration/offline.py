@@ -20,8 +20,8 @@ from emulator.migration.dual_write.comparison import Comparison
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.write_behind import WriteBehind
 from emulator.migration.reading import Reading
+from emulator.migration.taking_over.checking import ClaimTask
 from emulator.migration.taking_over.claim import Found
-from emulator.migration.taking_over.claiming import ClaimTask
 from emulator.migration.taking_over.tasks import (
     Attempt,
     Claimed,

@@ -23,8 +23,12 @@ from emulator.migration.entity_plan import (
     entity_changes,
     entity_compare,
 )
-from emulator.migration.topic_changes import PARTITIONS_PER_PIECE, topic_changes
-from emulator.migration.topic_compare import plan, topic_compare
+from emulator.migration.topic_compare import (
+    PARTITIONS_PER_PIECE,
+    plan,
+    topic_changes,
+    topic_compare,
+)
 from emulator.znodes import cluster, producer_id
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.entity import Entities

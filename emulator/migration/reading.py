@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from emulator.migration.rounds import Zk
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.zk import Zk
 from emulator.seam import Effect, Log
 from emulator.znodes.reader import Tree, TreeReader
 from emulator.zookeeper.errors import code_name

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.migration.dual_write import settle
+from emulator.migration.dual_write import write_behind
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.position import Position
 from emulator.znodes import migration, own
@@ -147,13 +147,13 @@ def test_a_position_that_is_older_than_what_was_written_is_noticed(
         return back
 
     assert run() > 0
-    real = settle.conclude
+    real = write_behind.conclude
 
-    def older(*args: Any) -> settle.Conclusion:
+    def older(*args: Any) -> write_behind.Conclusion:
         found = real(*args)
-        lost = isinstance(found, settle.Foreign)
+        lost = isinstance(found, write_behind.Foreign)
         return msgspec.structs.replace(found, position=Position(0, 1)) if lost else found
 
-    monkeypatch.setattr(settle, "conclude", older)
+    monkeypatch.setattr(write_behind, "conclude", older)
     with pytest.raises(AssertionError, match="goes back"):
         run()

@@ -17,7 +17,7 @@ import msgspec
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.unit import PLAN_OPS_PER_STEP, EncodedGroup, Unit, operations
 from emulator.migration.position import Counters, Position, Term
-from emulator.migration.zk import Zk
+from emulator.migration.rounds import Zk
 from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import MultiResult, MultiRow, RangeRow, Stage

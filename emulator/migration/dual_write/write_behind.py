@@ -11,15 +11,18 @@ KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
 
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.dual_write import settle
 from emulator.migration.dual_write.backlog import Backlog
+from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.comparison import Comparing
-from emulator.migration.dual_write.confirmations import Confirmations
-from emulator.migration.dual_write.modes import Mode, check_mode
+from emulator.migration.dual_write.lag import Confirmations
+from emulator.migration.dual_write.modes import ORDERLY, Mode, check_mode
 from emulator.migration.dual_write.pipeline import (
     UNANSWERED,
     Acknowledged,
@@ -29,16 +32,314 @@ from emulator.migration.dual_write.pipeline import (
     Refused,
 )
 from emulator.migration.dual_write.poison import Poison, Verdict
-from emulator.migration.dual_write.sending import Sending
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.reading import Reading
-from emulator.migration.rounds import Round
-from emulator.migration.zk import Zk
+from emulator.migration.rounds import Round, Zk
 from emulator.seam import Effect, Log, Row, earliest
+from emulator.trace.rows import RangeRow, Stage
+from emulator.znodes import controller, migration, own
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.entity import Entities
-from emulator.zookeeper.ops import ZkOutcome
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.ops import (
+    GetData,
+    MultiRead,
+    NodeData,
+    ReadFailed,
+    ReadValue,
+    Sync,
+    ZkOutcome,
+    ZkRequest,
+)
+
+# Settling a doubt: read the chain back and decide what was applied.
+#
+# :class:`Settling` keeps the state since the doubt (the mode to return to, the refusal). The
+# function :func:`judge` draws the conclusion from the four znodes read.
+#
+# Runs only when no multi of ours can still be applied: after the ZooKeeper client has fenced the
+# old session, or when every multi in flight has been answered. A read alone does not fence
+# (measured: multis delayed in the network were applied after it).
+
+RESTART: Final = (
+    "restart this controller to see whether it may claim again, if it is the only voter; of "
+    "several the next leader claims"
+)
+"""What follows when deposed: in the next epoch the guards of the claim check the cluster."""
+PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH)
+
+
+REQUESTS: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) for p in PATHS)))
+"""Read the four znodes after a sync, because the connected server may lag behind the leader."""
+
+
+class ReadLost(msgspec.Struct, frozen=True):
+    """The connection was lost during the read: read again."""
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A read failed with an error other than a missing znode, so there is no conclusion."""
+
+    path: str
+    cause: str
+
+
+class Deposed(msgspec.Struct, frozen=True):
+    """The claim is no longer ours."""
+
+    why: str
+
+
+class Foreign(msgspec.Struct, frozen=True):
+    """We hold the claim, but another client changed one of our two znodes: compare the tree."""
+
+    read: Standing
+    why: str
+    position: Position | None
+    """The position of the last multi in doubt that was applied; None: none was."""
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """Exactly ``count`` of the multis in doubt were applied."""
+
+    read: Standing
+    count: int
+
+
+Conclusion: TypeAlias = ReadLost | Unreadable | Deposed | Foreign | Applied
+
+
+class Settling:
+    """Keeps the state of the current doubt, and reads the chain back to end it.
+
+    ``resume``: the mode that was interrupted. ``refusal``: the first refused multi; the multis
+    after it are refused because of it.
+    """
+
+    def __init__(self, zk: Zk) -> None:
+        self._zk = zk
+        self._round: Round | None = None
+        self.resume = Mode.CLAIMED
+        self.refusal: Refused | None = None
+
+    def forget(self) -> None:
+        """The term is over."""
+        self._round = self.refusal = None
+        self.resume = Mode.STARTING
+
+    def interrupt(self, mode: Mode) -> None:
+        """Record the mode that a doubt interrupts; a second doubt does not change it."""
+        if mode in ORDERLY:
+            self.resume = mode
+
+    def refused(self, refusal: Refused) -> list[Effect]:
+        """Record and log the first refusal; the others follow from it."""
+        if self.refusal is not None:
+            return []
+        self.refusal = refusal
+        return [refusal.log()]
+
+    @property
+    def asking(self) -> bool:
+        """Whether the znodes are being read."""
+        return self._round is not None
+
+    def ask(self, now_ms: int) -> list[Effect]:
+        """Read the four znodes; an earlier read is dropped."""
+        self._round = Round(REQUESTS)
+        return self._round.begin(self._zk, now_ms)
+
+    def answered(self, outcome: ZkOutcome) -> Round | None:
+        """Take an outcome; returns the round if this completes it."""
+        read = self._round
+        if read is None or not read.take(outcome):
+            return None
+        self._round = None
+        return read
+
+
+def conclude(chain: Chain, read: Round, unrefused: int) -> Conclusion:
+    """Draw the conclusion from a complete read; see :func:`judge`."""
+    if read.lost:
+        return ReadLost()
+    for _, code in read.failures:
+        return Unreadable("/", f"reading /kraft_bridge and both counters: {code_name(code)}")
+    for path, value in zip(PATHS, read.values, strict=True):
+        if isinstance(value, ReadFailed) and value.code != ZkCode.NO_NODE:
+            return Unreadable(
+                path, f"reading /kraft_bridge and both counters: {code_name(value.code)}"
+            )
+    return judge(chain, read.values, unrefused)
+
+
+def judge(chain: Chain, values: Sequence[ReadValue], unrefused: int) -> Deposed | Foreign | Applied:
+    """Conclude from the four znodes, in the order of :data:`PATHS`, what was applied.
+
+    The content of our own znode says what was applied. Versions alone would count a refused multi
+    as applied when another client has written both znodes once.
+
+    Args:
+        chain: its multis in flight are in doubt.
+        values: as read.
+        unrefused: multis in flight before the first one that was refused by an answer.
+    """
+    epoch, holder, own_node, migration_node = (
+        value if isinstance(value, NodeData) else None for value in values
+    )
+    term = chain.term
+    if epoch is None or epoch.stat.version != term.epoch_version:
+        return Deposed(
+            f"{controller.EPOCH_PATH} is no longer what this controller wrote: another controller "
+            f"has claimed the cluster; {RESTART}"
+        )
+    registration = None if holder is None else controller.try_parse(holder.data)
+    if registration is None or (registration.broker_id, registration.kraft_epoch) != (
+        term.node_id,
+        term.kraft_epoch,
+    ):
+        return Deposed(
+            f"{controller.PATH} no longer names this controller: a rollback has begun; {RESTART}"
+        )
+    state = None if own_node is None else own.try_parse(own_node.data)
+    ours = state is not None and own.of_term(state) == _own_term(term)
+    if state is not None and not ours and state.zk_epoch >= term.zk_epoch:
+        return Deposed(
+            f"{own.PATH} was written by another process (controller {state.node_id}, KRaft epoch "
+            f"{state.kraft_epoch}) while our claim was valid. Find the process that uses a "
+            f"copy of this controller's folder and end it, then {RESTART}"
+        )
+    read = Standing(
+        Counters(
+            own=None if own_node is None else own_node.stat.version,
+            migration=None if migration_node is None else migration_node.stat.version,
+        ),
+        state.sequence if state is not None and ours else None,
+    )
+    written = chain.written(read.sequence)
+    believed = written is not None and written <= unrefused
+    count = chain.applied(read)
+    if count is not None and believed:
+        return Applied(read, count)
+    position = None
+    if written and believed and state is not None:
+        position = Position(state.offset, state.metadata_epoch)
+    return Foreign(read, f"{migration.PATH} or {own.PATH} was written by another client", position)
+
+
+def _own_term(term: Term) -> tuple[int, int, int, str]:
+    return term.node_id, term.kraft_epoch, term.zk_epoch, term.incarnation
+
+
+# Decides what is sent next: units from the backlog, split into multis while there is room.
+#
+# A small unit waits while a multi is in flight, so that changes gather: each multi, and the
+# requests to brokers that follow it, cost as much for one change as for many. What fills a multi
+# does not wait (the same rule as Nagle's for TCP). Where ISRs change faster than that, a multi
+# waits for more of them, as long as the last one was sent a moment ago and no caller waits for
+# ZooKeeper.
+#
+# A step plans for at most 5 ms; the next step continues, also while no multi may be sent: when an
+# answer comes, the next multi is ready. Progress without changes is written rarely.
+
+LARGE_OPS: Final = 4_000
+GATHER_CHANGES: Final = 16
+"""So many partitions that change while a multi is in flight: the next multi gathers more."""
+GATHER_MS: Final = 45
+"""Time between such multis: a hundred changes in each, at 2,200 a second."""
+NO_OP_WRITE_MS: Final = 500
+"""Minimum time between writes of ``/migration`` for progress without changes."""
+
+
+class Sending:
+    """Fills the pipeline from the backlog while the write-behind runs.
+
+    ``busy``: work was split and continues at once. ``draining``: progress is written without
+    waiting for more of it. ``hurried``: whether callers wait at a bound, and nothing shall gather.
+    """
+
+    def __init__(self, pipeline: Pipeline, backlog: Backlog, stamp: Callable[[], int]) -> None:
+        self._pipeline = pipeline
+        self._backlog = backlog
+        self._stamp = stamp
+        self._last_write_ms = 0
+        self.busy = self.draining = False
+        self.hurried: Callable[[], bool] = lambda: False
+
+    def deadline_ms(self, now_ms: int) -> int | None:
+        """When what gathers, or progress without changes, is to be written."""
+        if not self._backlog.waiting:
+            return None
+        if self._gathers(now_ms):
+            return self._last_write_ms + GATHER_MS
+        # While the pipeline is full, the next answer continues it.
+        if self._pipeline.in_flight or self._pipeline.open_unit is not None:
+            return None
+        if self._backlog.changed:  # it gathered until callers began to wait
+            return now_ms
+        return max(now_ms, self._last_write_ms + NO_OP_WRITE_MS)
+
+    def first(self, now_ms: int) -> list[Effect]:
+        """Send the first multi of a chain, which changes no data, unless it is in flight."""
+        if self._pipeline.in_flight:
+            return []
+        self._last_write_ms = now_ms
+        return self._pipeline.send_bare(self._backlog.confirmed, now_ms)
+
+    def fill(self, kraft_epoch: int, now_ms: int) -> tuple[list[Effect], Refused | None]:
+        """Send multis while there is room.
+
+        Returns:
+            Effects; and a refusal when nothing is in flight and the next operation is too large for
+            a frame.
+        """
+        effects: list[Effect] = []
+        while not self._pipeline.full and not self.busy:
+            unit = self._pipeline.open_unit or self._new_unit(kraft_epoch, now_ms)
+            if unit is None:
+                break
+            effects += self._plan(unit)
+            sent = self._pipeline.send_part(unit, now_ms)
+            if isinstance(sent, Refused):
+                # The multis in flight must be answered first.
+                return effects, None if self._pipeline.in_flight else sent
+            if sent is not None:
+                self._last_write_ms = now_ms
+                effects += sent
+            self.busy = not self._pipeline.ready(unit)
+        ahead = self._pipeline.open_unit
+        if ahead is not None and self._pipeline.full and not self.busy:
+            effects += self._plan(ahead)
+            self.busy = not self._pipeline.ready(ahead)
+        return effects, None
+
+    def _plan(self, unit: Unit) -> list[Effect]:
+        """Plan what a step may, unless the next multi of the unit is ready."""
+        if self._pipeline.ready(unit) or not self._pipeline.plan(unit):
+            return []
+        row = RangeRow(Stage.PLANNED, unit.first_offset, unit.last_offset, self._stamp())
+        return [Row(row)]
+
+    def _gathers(self, now_ms: int) -> bool:
+        """Whether the next multi waits, with nothing in flight, for more changes of ISRs."""
+        backlog = self._backlog
+        if self._pipeline.in_flight or self.draining or self.hurried() or not backlog.waiting:
+            return False
+        return now_ms - self._last_write_ms < GATHER_MS and backlog.many_states(GATHER_CHANGES)
+
+    def _new_unit(self, kraft_epoch: int, now_ms: int) -> Unit | None:
+        backlog = self._backlog
+        waited = now_ms - self._last_write_ms >= NO_OP_WRITE_MS
+        if not backlog.waiting or not (backlog.changed or waited or self.draining):
+            return None
+        gathers = self._pipeline.in_flight or self._gathers(now_ms)
+        if gathers and not backlog.fills(self._pipeline.ops_max):
+            return None
+        # To collect a large change took some ms: it is planned in the next step.
+        self.busy = backlog.fills(LARGE_OPS)
+        unit = backlog.delta_unit(kraft_epoch, self._stamp())
+        self._pipeline.units.append(unit)
+        return None if self.busy else unit
 
 
 class WriteBehind:
@@ -69,7 +370,7 @@ class WriteBehind:
         self.pipeline = Pipeline(zk, stamp, ops_max, digest_at)
         self.mode, self.why = Mode.STOPPED, ""
         self.poison = Poison(skip_poison)
-        self._settling = settle.Settling(zk)
+        self._settling = Settling(zk)
         self._backlog = Backlog(self.poison.filter, entities)
         self.confirmations = Confirmations(self._backlog)
         self.lag = self.confirmations.lag
@@ -286,26 +587,26 @@ class WriteBehind:
             return []
         chain = self.pipeline.chain
         assert chain is not None
-        found = settle.conclude(chain, read, self.pipeline.unrefused)
+        found = conclude(chain, read, self.pipeline.unrefused)
         match found:
-            case settle.ReadLost():
+            case ReadLost():
                 return self._begin_settle(now_ms)
-            case settle.Unreadable(path=path, cause=cause):
+            case Unreadable(path=path, cause=cause):
                 return self._unreadable(path, cause, now_ms)
         if self._settling.resume is not Mode.RECONCILING:
             self.poison.readable()
         refusal, self._settling.refusal = self._settling.refusal, None
         match found:
-            case settle.Deposed(why=why):
+            case Deposed(why=why):
                 self.pipeline.clear()
                 self._reading = None
                 self._enter(Mode.DEPOSED)
                 self.why = why
                 self.comparing.fail(why)
                 return [Log("error", "deposed", {"why": why})]
-            case settle.Foreign():
+            case Foreign():
                 return self._touched(found, now_ms)
-            case settle.Applied(read=standing, count=count):
+            case Applied(read=standing, count=count):
                 in_flight = self.pipeline.in_flight
                 closed = self.pipeline.resume(count, standing)
                 effects = [e for unit in closed for e in self._confirmed(unit, now_ms)]
@@ -317,7 +618,7 @@ class WriteBehind:
                     return effects + self._refused(refusal, now_ms)
                 return effects + self._continue(count, now_ms)
 
-    def _touched(self, found: settle.Foreign, now_ms: int) -> list[Effect]:
+    def _touched(self, found: Foreign, now_ms: int) -> list[Effect]:
         """A foreign write changed one of our znodes: compare the whole tree with the image."""
         self._backlog.take_back(self.pipeline.start_over(found.read))
         # A multi in doubt may have been applied before the foreign write: without this, /migration

@@ -5,10 +5,10 @@ from __future__ import annotations
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.write_behind import WriteBehind
 from emulator.migration.reading import Reading
+from emulator.migration.rounds import Zk
 from emulator.migration.settings import Settings
 from emulator.migration.states import State
-from emulator.migration.taking_over.checking import CheckTask
-from emulator.migration.taking_over.claiming import ClaimTask
+from emulator.migration.taking_over.checking import CheckTask, ClaimTask
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.copying import Appender, CopyTask
 from emulator.migration.taking_over.purge import PurgeTask
@@ -20,7 +20,6 @@ from emulator.migration.taking_over.tasks import (
     RecoverTask,
     Task,
 )
-from emulator.migration.zk import Zk
 from emulator.znodes.entity import Entities
 
 

@@ -8,12 +8,12 @@ from typing import Final, Protocol
 
 from emulator.metadata.image import Image
 from emulator.migration.reading import Reading
+from emulator.migration.rounds import Zk
 from emulator.migration.taking_over import importer, preconditions
 from emulator.migration.taking_over.checking import CHECKS_PER_STEP
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason
 from emulator.migration.taking_over.tasks import Done, Lost, Missing, Task
-from emulator.migration.zk import Zk
 from emulator.seam import Effect
 from emulator.znodes.entity import Entities
 from emulator.zookeeper.ops import ZkOutcome

@@ -21,8 +21,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeAlias, cast
 
+from emulator.migration.rounds import Zk
 from emulator.migration.taking_over.tasks import Done, Task
-from emulator.migration.zk import Zk
 from emulator.seam import Effect, Log
 from emulator.znodes import acls, configs, controller, delegation_tokens
 from emulator.zookeeper.errors import ZkCode, code_name

@@ -8,32 +8,87 @@ the others are in ``checking``, ``claiming``, ``copying`` and ``purge``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
 from emulator.metadata.image import Image
 from emulator.migration.position import Claimer, Counters, Position, Term
 from emulator.migration.reading import Reading
-from emulator.migration.rounds import Round
-from emulator.migration.taking_over import claim, recover
+from emulator.migration.rounds import Round, Zk
+from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.zk import Zk
 from emulator.seam import Effect
-from emulator.znodes import migration
+from emulator.znodes import cluster, migration
 from emulator.znodes.entity import Entities
+from emulator.znodes.reader import TOP_LEVEL
 from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
+    Create,
+    GetData,
+    MultiRead,
     NodeData,
     ReadFailed,
     ReadValue,
+    Sync,
     ZkFailed,
     ZkOutcome,
     ZkRequest,
     ZkResult,
 )
+
+# Creates ZooKeeper's top-level znodes and ``/migration``, before anything else.
+#
+# Of several voters only the leader creates them, those that it does not find: a follower only
+# reads.
+#
+# Source: ZkMigrationClient.getOrCreateMigrationRecoveryState, KafkaZkClient.createTopLevelPaths,
+# Kafka 3.9: a controller with the migration flag writes these before any migration begins. Each may
+# exist already. Beyond Kafka: nothing is written into the ZooKeeper of another cluster.
+
+WHOSE: Final[Sequence[ZkRequest]] = (Sync("/"), GetData(cluster.PATH))
+"""Which cluster's ZooKeeper this is; read before anything is written."""
+PATHS: Final = (*TOP_LEVEL, migration.PATH)
+"""What is needed, parents before children."""
+LOOK: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(path) for path in PATHS)))
+"""Reads all of it."""
+
+
+def creation(paths: Sequence[str]) -> Sequence[ZkRequest]:
+    """Create some of :data:`PATHS`, if they are missing; the last request reads ``/migration``."""
+    initial = migration.encode(migration.INITIAL)
+    creates = (Create(path, initial if path == migration.PATH else None) for path in paths)
+    return (*creates, Sync("/"), GetData(migration.PATH))
+
+
+def other_cluster(answer: ZkOutcome, cluster_id: str) -> Reason | None:
+    """Why this ZooKeeper must not be written; None if it has our cluster id or none (C12).
+
+    Args:
+        answer: the result of reading ``/cluster/id``.
+        cluster_id: the id our folder was formatted with.
+    """
+    if isinstance(answer, ZkFailed) and answer.code != ZkCode.NO_NODE:
+        text = f"{cluster.PATH}: ZooKeeper answers {code_name(answer.code)}"
+        return Reason(Why.UNREADABLE, cluster.PATH, text)
+    if not isinstance(answer, ZkResult) or not isinstance(answer.value, NodeData):
+        return None
+    try:
+        found = cluster.parse(answer.value.data)
+    except ZnodeError as error:
+        return Reason(Why.MALFORMED_ZNODE, error.path, str(error), fatal=True)
+    if found == cluster_id:
+        return None
+    return Reason(
+        Why.OTHER_CLUSTER,
+        cluster.PATH,
+        f"ZooKeeper belongs to cluster {found} ({cluster.PATH}), this controller was formatted for "
+        f"cluster {cluster_id}: correct zookeeper.connect, or format an empty folder "
+        f"with -t {found}",
+        fatal=True,
+    )
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -130,21 +185,19 @@ class RecoverTask(Task):
         self._cluster_id = cluster_id
         self._look = look
         self._asked_whose = False
-        self._creating: Sequence[str] = recover.PATHS
+        self._creating: Sequence[str] = PATHS
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Read the cluster id; nothing is written into another cluster's ZooKeeper."""
-        return self._ask(recover.WHOSE, now_ms)
+        return self._ask(WHOSE, now_ms)
 
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
         if not self._asked_whose:
             self._asked_whose = True
-            if (other := recover.other_cluster(outcomes[-1], self._cluster_id)) is not None:
+            if (other := other_cluster(outcomes[-1], self._cluster_id)) is not None:
                 self.result = Missing((other,))
                 return []
-            return self._ask(
-                recover.LOOK if self._look else recover.creation(self._creating), now_ms
-            )
+            return self._ask(LOOK if self._look else creation(self._creating), now_ms)
         if self._look:
             self._look = False
             return self._looked(outcomes[-1], now_ms)
@@ -164,7 +217,7 @@ class RecoverTask(Task):
             self.result = Missing((_unreadable(migration.PATH, read.code),))
             return []
         assert isinstance(read, ZkResult)
-        values = dict(zip(recover.PATHS, cast("list[ReadValue]", read.value), strict=True))
+        values = dict(zip(PATHS, cast("list[ReadValue]", read.value), strict=True))
         refused = {path: one.code for path, one in values.items() if isinstance(one, ReadFailed)}
         absent = [path for path, code in refused.items() if code == ZkCode.NO_NODE]
         failed = [_unreadable(path, refused[path]) for path in refused.keys() - set(absent)]
@@ -173,7 +226,7 @@ class RecoverTask(Task):
             self.result = Missing(tuple(failed))
         elif absent and self.create:
             self._creating = absent
-            return self._ask(recover.creation(absent), now_ms)
+            return self._ask(creation(absent), now_ms)
         else:
             self.result = Done()
         return []
@@ -216,12 +269,12 @@ class GuardTask(Task):
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Read."""
-        return self._ask((*recover.WHOSE, *claim.READ), now_ms)
+        return self._ask((*WHOSE, *claim.READ), now_ms)
 
     def _answered(self, outcomes: Sequence[ZkOutcome], _now_ms: int) -> list[Effect]:
-        of, whose = self._attempt, outcomes[len(recover.WHOSE) - 1]
+        of, whose = self._attempt, outcomes[len(WHOSE) - 1]
         reasons: list[Reason] = []
-        if (other := recover.other_cluster(whose, of.cluster_id)) is not None:
+        if (other := other_cluster(whose, of.cluster_id)) is not None:
             reasons.append(other)
         elif isinstance(found := found_of(outcomes), Reason):
             reasons.append(found)

@@ -35,16 +35,14 @@ import msgspec
 from emulator.config.listeners import HostPort
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.migration.telling import merging
-from emulator.migration.telling.bodies import Bodies
-from emulator.migration.telling.merging import Later
-from emulator.migration.telling.outdated import Outdated
+from emulator.migration.telling.merging import Bodies, Later
 from emulator.migration.telling.replies import (
     StraySearch,
     cannot_look_for_strays,
     logged_errors,
     pause_after,
 )
-from emulator.migration.telling.unreached import Unreached
+from emulator.migration.telling.unreached import Outdated, Unreached
 from emulator.net.channel import (
     Answered,
     Broken,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.migration.backoff import CAP_MS, Retry
+from emulator.migration.rounds import CAP_MS, Retry
 
 
 def test_each_wait_is_twice_the_last_one_up_to_the_longest() -> None:

@@ -13,7 +13,7 @@ from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState
 from emulator.metadata.pmap import PMap
 from emulator.migration.dual_write.modes import Mode
-from emulator.migration.leaving import LastLook
+from emulator.migration.side import LastLook
 from emulator.migration.states import State
 
 EPOCH = 5

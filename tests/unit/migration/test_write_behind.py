@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from emulator.migration.dual_write.modes import Mode
-from emulator.migration.dual_write.sending import GATHER_CHANGES, GATHER_MS
+from emulator.migration.dual_write.write_behind import GATHER_CHANGES, GATHER_MS
 from emulator.migration.states import State
 from emulator.trace.rows import MultiRow, RangeRow
 from emulator.znodes import own

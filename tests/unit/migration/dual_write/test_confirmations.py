@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import EMPTY
 from emulator.migration.dual_write.backlog import Backlog
-from emulator.migration.dual_write.confirmations import Confirmations
+from emulator.migration.dual_write.lag import Confirmations
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.position import Position
 from emulator.trace.rows import RangeRow, Stage

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.migration.dual_write.pipeline import Refused
-from emulator.migration.dual_write.sending import (
+from emulator.migration.dual_write.write_behind import (
     GATHER_CHANGES,
     GATHER_MS,
     LARGE_OPS,

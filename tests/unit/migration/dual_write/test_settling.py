@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.modes import ORDERLY, Mode
 from emulator.migration.dual_write.pipeline import Refused
-from emulator.migration.dual_write.settle import (
+from emulator.migration.dual_write.write_behind import (
     PATHS,
     Applied,
     Deposed,

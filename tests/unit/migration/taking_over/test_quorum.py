@@ -10,8 +10,7 @@ from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.pmap import PMap
 from emulator.migration.states import State
-from emulator.migration.taking_over.preconditions import Reason, Why
-from emulator.migration.taking_over.quorum import next_state
+from emulator.migration.taking_over.preconditions import Reason, Why, next_state
 from tests.unit.metadata.build import image_of
 from wire import records as r
 

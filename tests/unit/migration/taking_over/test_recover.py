@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.migration.taking_over.preconditions import Why
-from emulator.migration.taking_over.recover import LOOK, PATHS, WHOSE, creation, other_cluster
+from emulator.migration.taking_over.tasks import LOOK, PATHS, WHOSE, creation, other_cluster
 from emulator.znodes import cluster, migration
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
