@@ -25,7 +25,7 @@ from emulator.node.recovery import committed_image, opened
 from emulator.operations.preflight import controller_folder
 from emulator.operations.preflight.controller_folder import ControllerFolder
 from emulator.operations.preflight.survey import DumpedZnode, Survey
-from emulator.operations.rollback import missing, moved, release
+from emulator.operations.rollback import missing, release
 from emulator.operations.rollback.course import MEANWHILE, CourseError, RollbackWorld
 from emulator.operations.rollback.missing import FolderEnd
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
@@ -197,7 +197,7 @@ class SimulatedRollback(RollbackWorld):
     def state_moved(self, seen: Situation) -> bool:
         hosts = self._world.hosts
         return any(
-            moved.state_moved(hosts[one.name].disk.files, one) for one in seen.survey.folders
+            missing.state_moved(hosts[one.name].disk.files, one) for one in seen.survey.folders
         )
 
     # ------------------------------------------------------------- ZooKeeper

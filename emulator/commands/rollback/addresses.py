@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
-from emulator.operations.rollback.running import Reached
+from emulator.operations.rollback.situation import Reached
 
 CONNECT_S: Final = 1.0
 _NONLOCAL: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from emulator.operations.rollback import missing, moved
+from emulator.operations.rollback import missing
 from emulator.operations.rollback.missing import FolderEnd
 from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
@@ -33,10 +33,10 @@ def state_moved(seen: Situation) -> bool:
     """
     for one in seen.survey.folders:
         try:
-            files = _segments(Path(one.name), moved.committed(one))
+            files = _segments(Path(one.name), missing.committed(one))
         except OSError:
             return True
-        if moved.state_moved(files, one):
+        if missing.state_moved(files, one):
             return True
     return False
 

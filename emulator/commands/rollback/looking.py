@@ -28,8 +28,13 @@ from emulator.operations.preflight.controller_folder import ControllerFolder
 from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.survey import Survey, of_dump
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
-from emulator.operations.rollback.running import Reached, runs
-from emulator.operations.rollback.situation import ControllerSeen, FolderSeen, Situation
+from emulator.operations.rollback.situation import (
+    ControllerSeen,
+    FolderSeen,
+    Reached,
+    Situation,
+    runs,
+)
 from emulator.raft import layout
 from emulator.servers import zk_dump
 from emulator.znodes.migration import MigrationZnode

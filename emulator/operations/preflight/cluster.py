@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
+from emulator.operations.preflight.engine import (
+    FindingOf,
+    NotRun,
+    Outcome,
+    Severity,
+    finding,
+    listed,
+    named,
+    rule,
+)
 from emulator.operations.preflight.node_file import number
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.preflight.words import listed, named
 from emulator.znodes import controller, migration
 from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import number_of

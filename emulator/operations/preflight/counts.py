@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.operations.preflight.engine import NotRun, Outcome, finding, rule
+from emulator.operations.preflight.engine import NotRun, Outcome, finding, rule, several
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.preflight.words import several
 from emulator.znodes import controller
 from emulator.znodes.tree import ZnodeError
 

@@ -12,12 +12,11 @@ from typing import Final, TypeAlias
 
 from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
 from emulator.config.java_text import same, whole
-from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
+from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, listed, rule
 from emulator.operations.preflight.identities import principal_of, super_users
 from emulator.operations.preflight.kafka_values import BOOLEANS, why_refused
 from emulator.operations.preflight.node_file import AUTHORIZER, BUILDER, Properties
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.preflight.words import listed
 
 _W21: Final = FindingOf("W21", "KIP-500")
 Meaning: TypeAlias = int | bool

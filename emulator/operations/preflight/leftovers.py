@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.operations.preflight.engine import Outcome, Severity, finding, rule
+from emulator.operations.preflight.engine import Outcome, Severity, finding, rule, several
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.preflight.words import several
 
 KAFKAS: Final = frozenset(
     {

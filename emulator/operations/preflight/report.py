@@ -15,7 +15,6 @@ from emulator.operations.preflight import (
     quorum,
     reaching,
     release4,
-    sessions,
     settings,
     stage,
     starting,
@@ -23,7 +22,6 @@ from emulator.operations.preflight import (
     together,
     topics,
     values,
-    voters,
 )
 from emulator.operations.preflight.engine import RULES, Finding, NotRun, Rule, Severity
 from emulator.operations.preflight.stage import StageFound, standing
@@ -38,13 +36,13 @@ MODULES = (
     settings,
     starting,
     quorum,
-    voters,
+    quorum,
     reaching,
     identities,
     targets,
     together,
     decided,
-    sessions,
+    settings,
     values,
     leftovers,
     release4,

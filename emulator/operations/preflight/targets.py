@@ -19,7 +19,7 @@ from emulator.operations.preflight.endpoints import (
     problems,
     unmapped,
 )
-from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
+from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, listed, rule
 from emulator.operations.preflight.node_file import (
     AUTHORIZER,
     BOOTSTRAP,
@@ -31,7 +31,6 @@ from emulator.operations.preflight.node_file import (
     number,
 )
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.preflight.words import listed
 
 ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 ACL_AUTHORIZERS: Final = frozenset({ACL_AUTHORIZER, "kafka.security.auth.SimpleAclAuthorizer"})

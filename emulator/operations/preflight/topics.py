@@ -8,9 +8,16 @@ from typing import Any, Final
 
 from emulator.controller.config_defs import ConfigRefusedError, TopicConfig, parse
 from emulator.controller.config_defs import topic_configs as known_topic_configs
-from emulator.operations.preflight.engine import Outcome, Severity, finding, rule
+from emulator.operations.preflight.engine import (
+    Outcome,
+    Severity,
+    finding,
+    listed,
+    named,
+    rule,
+    several,
+)
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.preflight.words import listed, named, several
 
 ROOT: Final = "/brokers/topics"
 ADVERTISED: Final = "advertised.listeners"

@@ -7,8 +7,7 @@ from shlex import quote
 from typing import Final
 
 from emulator.migration.tree_diff import Difference
-from emulator.operations.preflight.engine import Finding, Severity, finding
-from emulator.operations.preflight.words import named
+from emulator.operations.preflight.engine import Finding, Severity, finding, named
 from emulator.operations.rollback import missing
 from emulator.operations.rollback.phases import RollbackPhase
 from emulator.operations.rollback.situation import ControllerSeen, Situation

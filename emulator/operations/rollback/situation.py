@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -16,12 +17,44 @@ from emulator.operations.rollback.missing import FolderEnd
 from emulator.znodes import controller, own
 from emulator.znodes.own import OwnZnode
 
+# Whether a controller runs, by the lock of its folder and by its address.
+#
+# Neither is enough. A lock is not seen on a network file system, and the folder given may be a
+# copy, also one at the path that the controller's own file names; an address may be one that this
+# machine does not reach.
+
+
+class Reached(Enum):
+    """What came of connecting to a controller's address."""
+
+    YES = "accepts connections"
+    REFUSED = "refuses connections"
+    NONE = "nothing is known"
+    NO_ADDRESS = "no file names an address"
+
+
+def runs(held: bool | None, answer: Reached, *, own: bool) -> bool | None:
+    """Whether a controller runs; None: not known.
+
+    What is not known decides nothing, so only a controller that is seen to be gone counts as ended.
+
+    Args:
+        held: whether somebody holds the lock of its folder; None: not known, or no folder.
+        answer: of its address.
+        own: whether the folder is known to be the controller's own, and no copy.
+    """
+    if held or answer is Reached.YES:
+        return True
+    if answer is Reached.REFUSED:
+        return False
+    return False if held is False and own else None
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerSeen:
     """One controller of the quorum, as seen from outside.
 
-    ``runs``: None: not known (:mod:`emulator.operations.rollback.running`), and ``why`` says why.
+    ``runs``: None: not known (:mod:`emulator.operations.rollback.situation`), and ``why`` says why.
     ``pid``: of the process that holds its folder, if it is on this machine and ours to signal.
     ``status``: what ``/status`` says; None: nothing. ``folder``: where its log can be read once it
     has ended; ``own``: it is known to be no copy. ``copied``: a folder that it does not write

@@ -27,8 +27,7 @@ from emulator.operations.preflight.survey import Survey
 from emulator.operations.rollback.checks import checks
 from emulator.operations.rollback.course import CourseError
 from emulator.operations.rollback.phases import RollbackPhase
-from emulator.operations.rollback.running import Reached, runs
-from emulator.operations.rollback.situation import ControllerSeen, Situation
+from emulator.operations.rollback.situation import ControllerSeen, Reached, Situation, runs
 from emulator.raft import layout
 from emulator.servers.waiting import PATIENCE_S
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from emulator.operations.preflight.logins import refusals
 from emulator.operations.preflight.node_file import Properties
+from emulator.operations.preflight.reaching import refusals
 from emulator.operations.preflight.report import run
 from tests.unit.operations.preflight.access_changes import OF_CONTROLLERS, by_plain
 from tests.unit.operations.preflight.clean import PLAIN_LOGIN, clean

@@ -11,9 +11,8 @@ import pytest
 from emulator.migration.tree_diff import Difference
 from emulator.operations.preflight.engine import Severity
 from emulator.operations.rollback.checks import blocking, epoch_min
-from emulator.operations.rollback.course import Course, Wanted, go, plan
+from emulator.operations.rollback.course import Actor, Course, Wanted, go, plan
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
-from emulator.operations.rollback.steps import Actor
 from emulator.simulation.zookeeper_tree import RefusedOp
 from emulator.znodes import controller, migration, own
 from emulator.zookeeper.ops import Create, Delete, Multi, SetData

@@ -11,7 +11,7 @@ from emulator.commands.preflight.inputs import read_folder
 from emulator.commands.rollback import log_ends
 from emulator.metadata.migration_state import MigrationState
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.rollback.moved import state_moved
+from emulator.operations.rollback.missing import state_moved
 from emulator.operations.rollback.situation import Situation
 from emulator.raft import layout
 from tests.unit.operations.rollback.test_missing import NO_OP, TOPIC, batch
