@@ -7,7 +7,8 @@ of order, or serves a record that is later truncated; so does a broker that ends
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -37,14 +38,136 @@ from emulator.simulation.broker_modes import (
 )
 from emulator.simulation.broker_settings import REQUEST_MS, address_of, host_of
 from emulator.simulation.caller import Caller, OnAnswer
-from emulator.simulation.fetch_tap import FetchTap
-from emulator.simulation.leader_caller import LeaderCaller
-from emulator.simulation.network import Network
-from emulator.simulation.scheduler import Scheduler
+from emulator.simulation.network import Address, Network
+from emulator.simulation.scheduler import MS, Scheduler
 from emulator.simulation.violation import Violated
 from emulator.trace.log_events import listed
 from wire import messages as m
+from wire.batch import decode_batches
 from wire.errors import ErrorCode
+from wire.frame import FrameReader, decode_response
+
+# A client of the active controller, as an admin client with ``bootstrap.controllers`` does.
+#
+# It knows all controllers, has a connection to each that it has asked, and asks the one that it
+# takes for the leader. As long as it knows none, it waits.
+
+LOOK_MS: Final = 50
+"""How often it looks whether a leader is known."""
+
+
+class LeaderCaller:
+    """See the module's docstring.
+
+    Args:
+        name: of the parties.
+        addresses: of all controllers; a single one is not asked whether it leads.
+        leader: where the leader is, as far as it is known.
+        scheduler: the clock.
+        network: between all of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        addresses: Sequence[Address],
+        leader: Callable[[], Address | None],
+        scheduler: Scheduler,
+        network: Network,
+    ) -> None:
+        self._leader = leader if len(addresses) > 1 else lambda: addresses[0]
+        self._scheduler = scheduler
+        self._over = False
+        self._callers = {
+            address: Caller(f"{name} {at}" if at else name, address, REQUEST_MS, scheduler, network)
+            for at, address in enumerate(addresses)
+        }
+
+    def ask(
+        self, message: Any, version: int, on_answer: OnAnswer, left_ms: int = REQUEST_MS
+    ) -> None:
+        """Send a request, as soon as a leader is known; without an answer if none is in time."""
+        address = self._leader()
+        if self._over or (address is None and left_ms <= 0):
+            on_answer(None)
+        elif address is None:
+            self._scheduler.after(
+                LOOK_MS * MS, lambda: self.ask(message, version, on_answer, left_ms - LOOK_MS)
+            )
+        else:
+            self._callers[address].ask(message, version, on_answer)
+
+    def end(self) -> None:
+        """Its process is dead: it waits for no answer any more."""
+        self._over = True
+        for caller in self._callers.values():
+            caller.end()
+
+
+# Reads the frames between a broker and its controllers: the records that it was served.
+
+FETCH: Final = 1
+_REQUEST: Final = struct.Struct(">ihhi")
+"""Length, API key, version, correlation id."""
+_RESPONSE: Final = struct.Struct(">i")
+EMPTY_MAX: Final = 120
+"""No response below so many bytes holds a batch."""
+
+OnRecord = Callable[[int, int, bytes, int], None]
+"""Takes offset, leader epoch, value, and the high watermark that came with the record."""
+OnMark = Callable[[int, int, int], None]
+"""Takes the high watermark that came with records, and the leader and its epoch that did."""
+
+
+class FetchTap:
+    """Sees what is sent and received on the connections of one broker.
+
+    Args:
+        fetched: takes every record that a Fetch was answered with.
+        marked: takes the high watermark of the answer, before its records.
+    """
+
+    def __init__(self, fetched: OnRecord, marked: OnMark) -> None:
+        self._fetched = fetched
+        self._marked = marked
+        self._asked: dict[int, tuple[int, int]] = {}
+        """Connection -> version and correlation id of its last Fetch."""
+        self._readers: dict[int, FrameReader] = {}
+
+    def sent(self, conn: int, data: bytes) -> None:
+        """The broker has sent a request; one at a time is written."""
+        if len(data) < _REQUEST.size:
+            return
+        _, key, version, correlation_id = _REQUEST.unpack_from(data)
+        if key == FETCH:
+            self._asked[conn] = version, correlation_id
+            self._readers.setdefault(conn, FrameReader())
+
+    def received(self, conn: int, data: bytes) -> None:
+        """The broker has received bytes."""
+        reader = self._readers.get(conn)
+        if reader is None:
+            return
+        for frame in reader.feed(data):
+            version, correlation_id = self._asked[conn]
+            if len(frame) > EMPTY_MAX and _RESPONSE.unpack_from(frame)[0] == correlation_id:
+                self._look(decode_response(FETCH, version, frame)[1])
+
+    def closed(self, conn: int) -> None:
+        """A connection is gone."""
+        self._readers.pop(conn, None)
+        self._asked.pop(conn, None)
+
+    def _look(self, answer: m.FetchResponse) -> None:
+        for topic in answer.responses:
+            for partition in topic.partitions:
+                leader = partition.current_leader
+                self._marked(partition.high_watermark, leader.leader_id, leader.leader_epoch)
+                for batch in decode_batches(partition.records or b"", whole_only=False):
+                    for offset, (_, value) in enumerate(batch.records, batch.base_offset):
+                        mark = partition.high_watermark
+                        self._fetched(offset, batch.leader_epoch, value, mark)
+
 
 LISTENER: Final = "PLAINTEXT"
 LOOPBACK: Final = bytes((127, 0, 0, 1))

@@ -13,8 +13,7 @@ from typing import Final
 
 from emulator.migration.states import State
 from emulator.simulation.awaited import ELECTED_AGAIN
-from emulator.simulation.faults.leaders import LEADERS
-from emulator.simulation.faults.voters import VOTERS
+from emulator.simulation.faults.voters import LEADERS, VOTERS
 from emulator.simulation.quorum import SYNCS_US, TRAFFIC_MS
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.scheduler import MS

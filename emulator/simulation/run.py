@@ -20,10 +20,9 @@ from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
 from emulator.simulation.failover import failover
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.finalising import FINALISING
-from emulator.simulation.faults.leaders import LEADERS
 from emulator.simulation.faults.strike import Strike
 from emulator.simulation.faults.taken import TAKEN
-from emulator.simulation.faults.voters import VOTERS
+from emulator.simulation.faults.voters import LEADERS, VOTERS
 from emulator.simulation.quorum import quorum
 from emulator.simulation.scenario import Planned, Scenario, planned
 from emulator.simulation.scheduler import MS

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from emulator.simulation import acl_entities, client_entities, token_entities
+from emulator.simulation import client_entities, token_entities
 from emulator.simulation.facts import (
     BROKER,
     EMPTY,
@@ -24,11 +24,71 @@ from emulator.simulation.facts import (
 from emulator.simulation.zookeeper_tree import Znode
 from wire.text import uuid_text
 
+# What ZooKeeper should hold of access control entries, implemented a second time.
+#
+# As ``tree_check``, of which it is a part, it shares nothing with the product but Kafka's formats.
+
+TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
+"""The names of ACL resource types; the first has Kafka's number 2."""
+PLACES: Final = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
+OPERATIONS: Final = dict(
+    enumerate(
+        (
+            "All",
+            "Read",
+            "Write",
+            "Create",
+            "Delete",
+            "Alter",
+            "Describe",
+            "ClusterAction",
+            "DescribeConfigs",
+            "AlterConfigs",
+            "IdempotentWrite",
+        ),
+        start=2,
+    )
+)
+PERMISSIONS: Final = {2: "Deny", 3: "Allow"}
+Meaning = tuple[Any, ...]
+_FOLDERS: Final = tuple(f"{place}/{kind}/" for place in PLACES.values() for kind in TYPES)
+
+
+def acls_covered(path: str) -> bool:
+    """Whether a path is a resource's."""
+    return path.startswith(_FOLDERS)
+
+
+def expected(facts: Facts) -> dict[str, Meaning]:
+    """Every resource that has entries, by path."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for acl in facts.acls.values():
+        kind = TYPES[acl.resource_type - 2]
+        path = f"{PLACES[acl.pattern_type]}/{kind}/{acl.resource_name}"
+        entry = (
+            acl.principal,
+            acl.host,
+            OPERATIONS[acl.operation],
+            PERMISSIONS[acl.permission],
+        )
+        found.setdefault(path, set()).add(entry)
+    return {path: tuple(sorted(entries)) for path, entries in found.items()}
+
+
+def acls_meaning(data: bytes | None) -> Meaning:
+    """What a broker understands of a resource's znode.
+
+    Raises:
+        ValueError, KeyError, TypeError: malformed.
+    """
+    entries = json.loads(data)["acls"] if data else []
+    keys = ("principal", "host", "operation", "permissionType")
+    return tuple(sorted({tuple(entry[key] for key in keys) for entry in entries}))
+
+
 TOPICS: Final = "/brokers/topics"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
-Meaning = tuple[Any, ...]
-"""What a broker understands of a znode; empty for a folder."""
 FOLDER: Final[Meaning] = ()
 Part = Mapping[str, Meaning]
 """Znodes by path."""
@@ -67,7 +127,7 @@ class Expected:
         if facts.client_quotas is not old.client_quotas or facts.scram is not old.scram:
             parts["clients"] = client_entities.expected(facts)
         if facts.acls is not old.acls:
-            parts["acls"] = acl_entities.expected(facts)
+            parts["acls"] = expected(facts)
         if facts.tokens is not old.tokens:
             parts["tokens"] = token_entities.expected(facts)
         return Expected(facts, parts)
@@ -153,7 +213,7 @@ def covered(path: str) -> bool:
     return (
         path == PRODUCER_IDS
         or client_entities.covered(path)
-        or acl_entities.covered(path)
+        or acls_covered(path)
         or token_entities.covered(path)
     ) or (
         len(parts) >= 4
@@ -173,8 +233,8 @@ def meaning(path: str, data: bytes | None) -> Meaning:
         return (int(json.loads(data)["block_end"]) + 1,) if data else (0,)
     if client_entities.covered(path):
         return client_entities.meaning(data)
-    if acl_entities.covered(path):
-        return acl_entities.meaning(data)
+    if acls_covered(path):
+        return acls_meaning(data)
     if token_entities.covered(path):
         return token_entities.meaning(data)
     if parts[1] == "config":

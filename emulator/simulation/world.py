@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final
 
+from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.raft.layout import RecoveryError
 from emulator.seam import Effect
-from emulator.simulation import beginnings, settings, tree_check
+from emulator.simulation import settings, tree_check, zookeeper_mode
 from emulator.simulation.aftermath import Aftermath
 from emulator.simulation.awaited import Awaited
 from emulator.simulation.broker import SimulatedBroker
-from emulator.simulation.broker_lives import BrokerLives
+from emulator.simulation.broker_lives import BrokerLives, Rolls
 from emulator.simulation.committed import CommittedLog
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.facts import Facts
@@ -25,14 +27,43 @@ from emulator.simulation.host import Copy, Host, machines
 from emulator.simulation.network import Network
 from emulator.simulation.onlooker import Onlooker
 from emulator.simulation.process import Process
-from emulator.simulation.rolls import Rolls
 from emulator.simulation.scenario import Scenario
-from emulator.simulation.scheduler import MS, Scheduler
+from emulator.simulation.scheduler import EPOCH_MS, MS, Scheduler
 from emulator.simulation.traffic import Traffic
 from emulator.simulation.violation import ensure
 from emulator.simulation.zookeeper_server import ZooKeeperServer
+from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.simulation.zookeeper_watches import Backup, WatchedZooKeeper
 from emulator.zookeeper.ops import ZkOp
+
+# The tree that a simulated migration finds: a new cluster's, or what an earlier one has left.
+
+
+def fill(tree: ServerTree, seed: int, scenario: Scenario, before: ServerTree | None) -> None:
+    """Make the znodes of a cluster in ZooKeeper mode, or take over those of another tree."""
+    if before is not None:
+        _inherit(tree, before)
+        return
+    zookeeper_mode.fill(
+        tree,
+        Random(f"tree {seed}"),
+        brokers=scenario.brokers,
+        topics=scenario.topics,
+        now_ms=EPOCH_MS,
+    )
+    if scenario.client_changes_every_ms:
+        scram = MetadataVersion.from_ibp(scenario.metadata_version).supports(Feature.SCRAM)
+        zookeeper_mode.fill_client_entities(tree, scram=scram)
+
+
+def _inherit(tree: ServerTree, before: ServerTree) -> None:
+    """Take over every znode of another tree, but those of sessions: every session is over."""
+    for path, node in before.nodes.items():
+        tree.nodes[path] = replace(node, children=set(node.children))
+    tree.zxid = before.zxid
+    for owner in {node.ephemeral_owner for node in before.nodes.values()} - {0}:
+        tree.end_session(owner)
+
 
 RESTART_MS: Final = (5, 800)
 CALM_US: Final = (100, 3_000)
@@ -78,7 +109,7 @@ class World:
         model = WatchedZooKeeper(Random(f"zookeeper {seed}"))
         model.frame_bytes_max = scenario.zookeeper_frame_bytes or model.frame_bytes_max
         self.tree = model.tree
-        beginnings.fill(self.tree, seed, scenario, None if before is None else before.tree)
+        fill(self.tree, seed, scenario, None if before is None else before.tree)
         self.tree.changed.clear()
         self.before = {
             path: tree_check.meaning(path, node.data)

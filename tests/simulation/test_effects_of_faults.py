@@ -9,9 +9,8 @@ from emulator.simulation import aftermath
 from emulator.simulation.aimed import PAIRS, aimed
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.finalising import FINALISING
-from emulator.simulation.faults.leaders import LEADERS
 from emulator.simulation.faults.taken import TAKEN
-from emulator.simulation.faults.voters import VOTERS
+from emulator.simulation.faults.voters import LEADERS, VOTERS
 from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario, planned
 from emulator.simulation.swarm import swarm

@@ -22,8 +22,13 @@ from emulator.simulation.checkers.brokers import (
     SentOnlyCommitted,
     SentOnlyToRegistered,
 )
-from emulator.simulation.checkers.chain import ChainAgrees, EpochsGrow, OneWriter
-from emulator.simulation.checkers.claims import CopyIsClaimed, OldSessionEnded
+from emulator.simulation.checkers.chain import (
+    ChainAgrees,
+    CopyIsClaimed,
+    EpochsGrow,
+    OldSessionEnded,
+    OneWriter,
+)
 from emulator.simulation.checkers.finalised import FinalIsFinal
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
 from emulator.simulation.checkers.tree import ShowsCommitted, TreeIsLog

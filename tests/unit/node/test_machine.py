@@ -37,7 +37,7 @@ from emulator.seam import (
     Ticket,
     WriteFile,
 )
-from emulator.simulation.product_size import product_bytes
+from emulator.simulation.endurance import product_bytes
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper.ops import Create
 from wire import messages as m

@@ -20,8 +20,8 @@ from emulator.simulation.endurance import (
     _of_hour,
     endurance,
     grown,
+    product_bytes,
 )
-from emulator.simulation.product_size import product_bytes
 from emulator.simulation.scheduler import Scheduler
 
 ROW = HourRow(*range(100, 100 + len(fields(HourRow))))
