@@ -15,9 +15,8 @@ from emulator.commands.asking import AnswerError, ask, page_of, unanswered, with
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
-from emulator.commands.status import POLL_S, UNREAD, AddressError, misread, status_of
+from emulator.commands.status import POLL_S, UNREAD, AddressError, check_local, misread, status_of
 from emulator.commands.status_next import brokers_first, phase_of
-from emulator.commands.token_call import check_local
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.io.printable import printable, printable_json, sentence
 

@@ -5,7 +5,7 @@ One object; ``nodes`` holds, per absolute path, the data as ``text`` (UTF-8) or 
 (times, access rules, a note) are ignored. Secrets may have been left out: values that read
 ``<redacted>``.
 
-Pure: ``emulator.commands.tree_file`` reads the file.
+Pure: ``emulator.commands.input_file`` reads the file.
 """
 
 from __future__ import annotations

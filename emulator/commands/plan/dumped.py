@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands import folders, tree_file
+from emulator.commands import folders, input_file
 from emulator.commands.json_forms import stamped
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
@@ -43,9 +43,9 @@ def plan(file: Path, config: Config | None, release_version: str | None = None) 
         PlanError: see there.
     """
     try:
-        tree = tree_file.load(file)
+        tree = input_file.load(file)
         version = _version(config, release_version)
-    except (tree_file.TreeFileError, folders.FolderUnreadableError) as error:
+    except (input_file.TreeFileError, folders.FolderUnreadableError) as error:
         raise PlanError(str(error)) from error
     except ValueError as error:
         raise PlanError(f"release version: {error}") from error

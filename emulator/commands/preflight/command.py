@@ -76,7 +76,7 @@ def preflight(
 
     from rich.console import Console
 
-    from emulator.commands.preflight import inputs, sarif, show
+    from emulator.commands.preflight import inputs, sarif
     from emulator.operations.preflight import release4
     from emulator.operations.preflight import report as judging
     from emulator.operations.preflight.stage import standing
@@ -107,12 +107,12 @@ def preflight(
         raise _cannot(str(error)) from error
     report = judging.run(survey)
     if as_json:
-        typer.echo(printable_json(show.to_json(report).decode()))
+        typer.echo(printable_json(sarif.to_json(report).decode()))
     elif as_sarif:
         names = [*(x.name for x in survey.all_files), *(x.name for x in survey.folders)]
         typer.echo(printable_json(sarif.to_sarif(report, names).decode()))
     else:
-        show.show(report, Console())
+        sarif.show(report, Console())
     raise typer.Exit(report.exit_code(strict=strict))
 
 

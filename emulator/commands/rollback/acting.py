@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from emulator.commands.asking import plain
-from emulator.commands.rollback import log_ends
+from emulator.commands.rollback import looking
 from emulator.commands.rollback.looking import (
     UNREADABLE,
     Looker,
@@ -237,11 +237,11 @@ class LiveRollback:
 
     def log_ends(self, seen: Situation, found: Found) -> Sequence[FolderEnd]:
         """The end of each log on this machine, from the segment on that holds the offset."""
-        return log_ends.read(seen.controllers, found.migration)
+        return looking.read_log_end(seen.controllers, found.migration)
 
     def state_moved(self, seen: Situation) -> bool:
         """See :func:`log_ends.state_moved`."""
-        return log_ends.state_moved(seen)
+        return looking.state_moved(seen)
 
     # ------------------------------------------------------------- ZooKeeper
     def read(self) -> Sequence[ReadValue]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import errno
+import ipaddress
+import socket
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,8 +16,6 @@ import msgspec
 from emulator.commands import folders
 from emulator.commands.configuration import text_of
 from emulator.commands.preflight import inputs
-from emulator.commands.rollback import log_ends
-from emulator.commands.rollback.addresses import ask, elsewhere, is_here
 from emulator.commands.status import SCHEMAS, OtherReleaseError, misread, status_of
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
 from emulator.config.listeners import HostPort
@@ -27,6 +28,8 @@ from emulator.migration.tree_diff import Difference, ahead, differences
 from emulator.operations.preflight.controller_folder import ControllerFolder
 from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.survey import Survey, of_dump
+from emulator.operations.rollback import missing
+from emulator.operations.rollback.missing import FolderEnd
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.situation import (
     ControllerSeen,
@@ -39,6 +42,117 @@ from emulator.raft import layout
 from emulator.servers import zk_dump
 from emulator.znodes.migration import MigrationZnode
 from emulator.znodes.tree import Tree, TreeNode
+
+# Reads the end of each controller's log on this machine: what may not be in ZooKeeper.
+
+
+def read_log_end(controllers: Iterable[ControllerSeen], mark: MigrationZnode) -> list[FolderEnd]:
+    """The end of each log, from the segment on that holds the offset in ``/migration``."""
+    offset, epoch = mark.kraft_metadata_offset, mark.kraft_metadata_epoch
+    ends = []
+    for name in (one.folder for one in controllers if one.folder):
+        try:
+            files = _segments(Path(name), offset)
+        except OSError as error:
+            ends.append(FolderEnd(name, problem=f"{error.filename}: {error.strerror}"))
+            continue
+        ends.append(missing.read(name, files, offset, epoch))
+    return ends
+
+
+def state_moved(seen: Situation) -> bool:
+    """Whether a log here may have another state of the migration than was seen, or be unreadable.
+
+    A folder that cannot be read counts as moved: the next complete look reports the reason.
+    """
+    for one in seen.survey.folders:
+        try:
+            files = _segments(Path(one.name), missing.committed(one))
+        except OSError:
+            return True
+        if missing.state_moved(files, one):
+            return True
+    return False
+
+
+def _segments(folder: Path, offset: int) -> dict[str, bytes]:
+    """Segments that can hold what follows an offset, by path below the folder."""
+    inner = folder / layout.FOLDER
+    found = {
+        base: path
+        for path in inner.iterdir()
+        if (base := layout.segment_base(f"{layout.FOLDER}/{path.name}")) is not None
+    }
+    first = max((base for base in found if base <= offset), default=0)
+    return {
+        f"{layout.FOLDER}/{path.name}": path.read_bytes()
+        for base, path in found.items()
+        if base >= first
+    }
+
+
+# A controller's address: whether somebody listens there, and whether it is of this machine.
+
+CONNECT_S: Final = 1.0
+_NONLOCAL: Final = {
+    socket.AF_INET: Path("/proc/sys/net/ipv4/ip_nonlocal_bind"),
+    socket.AF_INET6: Path("/proc/sys/net/ipv6/ip_nonlocal_bind"),
+}
+"""Whether sockets can be bound to addresses of other machines, too: 0 if not."""
+
+
+def ask(address: HostPort | None) -> tuple[Reached, str]:
+    """What comes of connecting to a controller's address, and a sentence about it."""
+    if address is None:
+        return Reached.NO_ADDRESS, "no file says where it listens"
+    try:
+        with socket.create_connection((address.host, address.port), CONNECT_S):
+            return Reached.YES, f"{address} accepts connections"
+    except TimeoutError:
+        return Reached.NONE, f"{address}: no answer within {CONNECT_S:g} s"
+    except socket.gaierror as error:
+        return Reached.NONE, f"the name {address.host} does not resolve: {error.strerror}"
+    except OSError as error:
+        refused = error.errno == errno.ECONNREFUSED
+        return Reached.REFUSED if refused else Reached.NONE, f"{address}: {error.strerror or error}"
+    except (UnicodeError, ValueError, OverflowError):
+        return Reached.NONE, f"{address.host!r} is no name of a host"
+
+
+def is_here(address: HostPort) -> bool:
+    """Whether an address is of this machine, whatever its name resolves to; False if not known."""
+    try:
+        found = {
+            (family, where)
+            for family, _, _, _, where in socket.getaddrinfo(
+                address.host, 0, type=socket.SOCK_DGRAM
+            )
+        }
+        return bool(found) and all(_bound(family, where) for family, where in found)
+    except (OSError, UnicodeError, ValueError):
+        return False
+
+
+def _bound(family: socket.AddressFamily, where: tuple[Any, ...]) -> bool:
+    """Whether an address is that of an interface of this machine.
+
+    Raises:
+        OSError: it is not.
+    """
+    address = ipaddress.ip_address(where[0].partition("%")[0])
+    if address.is_loopback or address.is_unspecified:
+        return not address.is_unspecified  # which every machine has
+    if _NONLOCAL[family].read_text().strip() != "0":
+        return False
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        one.bind(where)
+    return True
+
+
+def elsewhere(address: HostPort | None) -> str:
+    """Why a folder is not known to be the one of the controller at an address."""
+    return "no file names an address" if address is None else f"{address} is not of this machine"
+
 
 METRICS_PORT: Final = "kraftbridge.metrics.port"
 _SILENT: Final = frozenset({Reached.NONE, Reached.NO_ADDRESS})
@@ -127,7 +241,7 @@ class Looker:
         voters |= {x for one in read for x in one.voters}
         seen = Situation(survey, nodes, self._broker_folders(), voters=len(voters))
         if seen.freed_by_others and not seen.running:
-            seen = replace(seen, ends=log_ends.read(nodes, seen.stage.mark))
+            seen = replace(seen, ends=read_log_end(nodes, seen.stage.mark))
         final = phase_of(seen) is RollbackPhase.FINALISED
         # While a leader answers, the log is being written, and need not be read.
         leader_answers = seen.leader is not None and not final

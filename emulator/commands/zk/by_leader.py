@@ -16,10 +16,9 @@ import typer
 from emulator.commands.asking import NOT_OURS, AnswerError, ask, page_of, plain, without_login
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
-from emulator.commands.status import UNREAD, AddressError, status_of
+from emulator.commands.status import UNREAD, AddressError, check_local, status_of
 from emulator.commands.status_next import phase_of
-from emulator.commands.token_call import check_local
-from emulator.commands.zk.shown import ReconcileOutcome, print_outcome
+from emulator.commands.zk.compare import ReconcileOutcome, print_outcome
 from emulator.io.operator_route import TOKEN_FILE
 
 POLL_S: Final = 0.2

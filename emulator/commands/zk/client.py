@@ -7,24 +7,61 @@ import ssl
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.handlers.utils import create_tcp_connection
 
+from emulator.commands.common import fail
 from emulator.commands.configuration import text_of
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.tls import TlsSettings
-from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
+from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, connect_string
 from emulator.io.jaas_file import inlined
+from emulator.io.printable import sentence
 from emulator.io.reach import why_unreachable
 from emulator.io.tls import context, explain
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import NodeData, ReadFailed, Stat
 from emulator.zookeeper.sasl import MECHANISM
+
+# The ZooKeeper that a verb reads, and its login.
+
+Ensemble = Annotated[
+    str,
+    typer.Option(
+        "--zookeeper", help="host:port[,…][/chroot]; default: zookeeper.connect of --config."
+    ),
+]
+SecuredBy = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Properties with the login to ZooKeeper."),
+]
+
+
+def ensemble(
+    zookeeper: str, config: Path | None, overrides: list[str] | None
+) -> tuple[str, ZooKeeperSecurity]:
+    """The connect string and the login."""
+    try:
+        configured, security = settings(config, overrides or ())
+    except OSError as error:
+        raise fail(sentence(error), 2) from error
+    except ValueError as error:
+        raise fail(f"{config or '-X'}: {error}", 2) from error
+    hosts = zookeeper or configured
+    if not hosts:
+        raise fail("give --zookeeper host:port, or --config with zookeeper.connect", 2)
+    try:
+        connect_string(hosts)
+    except ValueError as error:
+        raise fail(f"{hosts} is not host:port[,…][/chroot]: {error}", 2) from error
+    return hosts, security
+
 
 CONNECT_TIMEOUT_S: Final = 10.0
 """How long a verb waits for ZooKeeper to accept its connection."""

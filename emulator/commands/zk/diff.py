@@ -11,7 +11,7 @@ import typer
 from emulator.commands.common import Json, Override, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
-from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
+from emulator.commands.zk.client import Ensemble, SecuredBy, ensemble
 from emulator.io.printable import printable_json, printable_lines
 
 if TYPE_CHECKING:

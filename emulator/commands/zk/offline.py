@@ -21,7 +21,7 @@ from emulator.commands.configuration import text_of
 from emulator.commands.exits import ExitCode
 from emulator.commands.folders import FolderUnreadableError, committed_image, open_log
 from emulator.commands.zk import compare
-from emulator.commands.zk.shown import ReconcileOutcome, print_outcome
+from emulator.commands.zk.compare import ReconcileOutcome, print_outcome
 from emulator.config import properties
 from emulator.config.listeners import HostPort, voters_of
 from emulator.config.passwords import PasswordSettings

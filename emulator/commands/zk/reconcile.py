@@ -10,7 +10,7 @@ import typer
 
 from emulator.commands.common import Json, Override, fail
 from emulator.commands.exits import ExitCode
-from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
+from emulator.commands.zk.client import Ensemble, SecuredBy, ensemble
 
 
 def reconcile(

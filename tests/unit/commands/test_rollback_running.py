@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from emulator.commands.preflight.inputs import PreflightError, read_properties
-from emulator.commands.rollback import acting, addresses, looking
+from emulator.commands.rollback import acting, looking
 from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
 from emulator.config.listeners import HostPort
@@ -346,9 +346,9 @@ def test_an_address_is_here_only_if_all_that_its_name_resolves_to_is(
 ) -> None:
     (tmp_path / "bind").write_text(f"{nonlocal_bind}\n")
     files = dict.fromkeys((socket.AF_INET, socket.AF_INET6), tmp_path / "bind")
-    monkeypatch.setattr(addresses, "_NONLOCAL", files)
+    monkeypatch.setattr(looking, "_NONLOCAL", files)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    assert addresses.is_here(HostPort("a-name", 9093)) is here
+    assert looking.is_here(HostPort("a-name", 9093)) is here
 
 
 @pytest.mark.parametrize(("here", "runs_there"), [(True, False), (False, None)])

@@ -20,8 +20,7 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.preflight.inputs import read_properties
 from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker
-from emulator.commands.status import SCHEMAS, AddressError
-from emulator.commands.token_call import check_local
+from emulator.commands.status import SCHEMAS, AddressError, check_local
 from emulator.config.listeners import HostPort
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.node.introspection import STATUS_SCHEMA as CONTROLLERS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.tree_file import TreeFileError, load
+from emulator.commands.input_file import TreeFileError, load
 from emulator.servers.zk_dump import contents
 from emulator.znodes.dump import redacted
 from emulator.znodes.topics import read_state, read_topic

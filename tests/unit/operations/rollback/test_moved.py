@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from emulator.commands.preflight.inputs import read_folder
-from emulator.commands.rollback import log_ends
+from emulator.commands.rollback import looking
 from emulator.metadata.migration_state import MigrationState
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.rollback.missing import state_moved
@@ -46,7 +46,7 @@ def _append(folder: Path, data: bytes) -> None:
 def test_a_copy_that_goes_on_has_not_moved(folder: Path, data: bytes) -> None:
     seen = _situation(folder)
     _append(folder, data)
-    assert not log_ends.state_moved(seen)
+    assert not looking.state_moved(seen)
 
 
 def _copied(folder: Path) -> None:
@@ -81,7 +81,7 @@ def _gone(folder: Path) -> None:
 def test_what_may_have_moved_counts_as_moved(folder: Path, change: Callable[[Path], None]) -> None:
     seen = _situation(folder)
     change(folder)
-    assert log_ends.state_moved(seen)
+    assert looking.state_moved(seen)
 
 
 def test_each_folder_counts(folder: Path, tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_each_folder_counts(folder: Path, tmp_path: Path) -> None:
     (other / layout.FOLDER).mkdir(parents=True)
     (other / layout.segment_path(0)).write_bytes(b"")
     seen = _situation(folder, other)
-    assert not log_ends.state_moved(seen)
+    assert not looking.state_moved(seen)
     (other / layout.segment_path(0)).write_bytes(batch(0, COPIED))
-    assert log_ends.state_moved(seen)
+    assert looking.state_moved(seen)
 
 
 def test_only_what_is_behind_the_committed_end_is_decoded(folder: Path) -> None:
