@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 
 from bench.analysis.schema import KEYS
 from emulator.trace import rows
-from emulator.trace.trace_metrics import TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_MISSING_S
 
 LATE_S: Final = 60.0
 """Files are finished after 15 s: a trace that is read while it grows ends so much earlier."""

@@ -13,8 +13,8 @@ from bench.runs.row import BenchRow
 from bench.runs.scenario import Planned
 from bench.runs.store import Store
 from emulator.io.trace_file import TraceFile
+from emulator.trace.metrics import TRACE_MISSING_S
 from emulator.trace.rows import RUN_ID_COLUMN, SCHEMA_VERSION, Row, RunRow
-from emulator.trace.trace_metrics import TRACE_MISSING_S
 
 
 def write(store: Store, planned: Planned, row: BenchRow, seen: Mapping[str, Sequence[Row]]) -> None:

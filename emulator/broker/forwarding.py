@@ -31,7 +31,7 @@ from emulator.net.channel import Answered, EndedBy, Unanswered
 from emulator.net.greeting import declared
 from emulator.net.reply import PeerPrincipal
 from emulator.seam import Effect, Event
-from emulator.trace.rate import Rate
+from emulator.trace.distribution import Rate
 from wire import messages as m
 from wire.codec import encode
 from wire.errors import DecodeError, ErrorCode

@@ -36,8 +36,8 @@ import msgspec
 from emulator.config.extras import install
 from emulator.io.printable import sentence
 from emulator.trace import rows
+from emulator.trace.metrics import TRACE_MISSING_S
 from emulator.trace.rows import arrow_schema
-from emulator.trace.trace_metrics import TRACE_MISSING_S
 
 _ROW_GROUP_ROWS: Final = 65_536
 _BACKLOG_BLOCKS: Final = 2_000

@@ -20,7 +20,7 @@ from emulator.config.load import Config
 from emulator.io.clock import Clock
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
 from emulator.seam import Log
-from emulator.trace import trace_metrics as metric
+from emulator.trace import metrics as metric
 from emulator.trace.exposition import Values, one_label
 from emulator.trace.rows import SCHEMA_VERSION, GaugeRow, Row, RunRow, StallRow
 

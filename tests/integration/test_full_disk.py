@@ -26,7 +26,7 @@ from emulator.io.kafka_client import Connection
 from emulator.raft.snapshots import values_of
 from emulator.servers.ports import HOST, free_port
 from emulator.servers.process import ServerProcess
-from emulator.trace.trace_metrics import TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_MISSING_S
 from wire import messages as m
 from wire import records as r
 from wire.record_serde import decode_record

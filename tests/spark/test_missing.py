@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from bench.analysis.schema import struct_type
 from bench.analysis.whole import missing
 from emulator.trace import rows
-from emulator.trace.trace_metrics import TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_MISSING_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.xdist_group("spark")]
 

@@ -20,7 +20,7 @@ from emulator.node import introspection
 from emulator.seam import Log
 from emulator.servers.waiting import wait_for
 from emulator.testing import Cluster
-from emulator.trace import trace_metrics as metric
+from emulator.trace import metrics as metric
 from wire import messages as m
 
 PROPERTIES = {

@@ -28,7 +28,7 @@ from emulator.io.trace_file import (
 )
 from emulator.servers.waiting import wait_for
 from emulator.trace import rows
-from emulator.trace.trace_metrics import TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_MISSING_S
 
 _ROWS: list[rows.Row] = [
     rows.RequestRow(1, "CreateTopics", 7, "admin", 4, 90, received_ns=10, last_offset=5),
