@@ -9,9 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from emulator.servers.class_archive import archive_path
 from emulator.servers.jars import RELEASES, JarsMissingError
-from emulator.servers.java import JavaNotFoundError, find_java
+from emulator.servers.java import JavaNotFoundError, archive_path, find_java
 from emulator.servers.kafka import KafkaBroker
 from emulator.servers.process import ProcessError
 from emulator.servers.zookeeper import ZooKeeper

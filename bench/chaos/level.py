@@ -18,8 +18,8 @@ from bench.judge.stores import (
     from_log,
 )
 from emulator.servers.patience import patiently
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import PATIENCE_S
-from emulator.servers.warming import connected
 from emulator.servers.zk_dump import dump
 
 _AGAIN_S: Final = 0.5

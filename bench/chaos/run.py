@@ -22,10 +22,10 @@ from bench.demo.seed import ask
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
 from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import known_to
 from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Shared
 from emulator.servers.process import ProcessError, running
-from emulator.servers.readiness import known_to
 from emulator.servers.seeded import cluster_id
 from emulator.servers.waiting import PATIENCE_S, wait_for
 

@@ -11,13 +11,12 @@ from typing import Final, Self
 from bench.chaos.plan import BROKER, CONTROLLER, ZOOKEEPER, Fault
 from bench.demo.controllers import IDS
 from emulator.servers.bridge import Bridge
-from emulator.servers.ensemble import ensemble
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
 from emulator.servers.kafka import KafkaBroker, KraftController
 from emulator.servers.ports import HOST, free_ports
 from emulator.servers.process import ServerProcess, kill_all
 from emulator.servers.waiting import PATIENCE_S
-from emulator.servers.zookeeper import ZooKeeper
+from emulator.servers.zookeeper import ZooKeeper, ensemble
 
 RELEASE: Final = "3.9.2"
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"

@@ -25,8 +25,7 @@ from emulator.servers.bridge import COMMAND
 from emulator.servers.java import FULL_SPEED
 from emulator.servers.machine import Meter, wait_quiet
 from emulator.servers.ports import HOST
-from emulator.servers.seeded import seed
-from emulator.servers.warming import connected, warm
+from emulator.servers.seeded import connected, seed, warm
 from emulator.servers.zookeeper import ZooKeeper
 
 RATES: Final = (10, 25, 50, 100, 200, 400, 800, 1_600)

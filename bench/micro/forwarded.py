@@ -19,7 +19,7 @@ from typing import Any, Final
 from bench.load.connection import Connection
 from bench.micro import table
 from bench.micro.servers import BOTH, CLUSTER_ID, KAFKA, OURS, RELEASE, running
-from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.bridge import BridgeBroker
 from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Meter, process_cpu_s, wait_quiet
 from emulator.servers.ports import HOST

@@ -32,8 +32,7 @@ from emulator.servers.bridge import Bridge
 from emulator.servers.fleet import Fleet
 from emulator.servers.machine import Meter, wait_quiet
 from emulator.servers.ports import HOST
-from emulator.servers.seeded import seed
-from emulator.servers.warming import connected
+from emulator.servers.seeded import connected, seed
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -18,7 +18,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from bench.runs import leftovers
 from bench.runs.scenario import Case
 from bench.runs.zookeepers import Servers
-from emulator.servers.warming import connected, warm
+from emulator.servers.seeded import connected, warm
 
 _CONNECT_S = 10.0
 _IN_USE: set[str] = set()

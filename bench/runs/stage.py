@@ -28,7 +28,7 @@ from bench.runs.scenario import LOADS, Case, Kind, Planned
 from bench.runs.store import Store
 from bench.runs.targets import TARGETS, Controller, Setting
 from bench.runs.watch import Watch
-from emulator.servers import warming
+from emulator.servers import seeded
 from emulator.servers.fleet import Fleet
 from emulator.servers.machine import Meter, process_cpu_s, wait_quiet
 from emulator.servers.process import ProcessError
@@ -104,7 +104,7 @@ def take(planned: Planned, store: Store, patience_s: float, print_line: PrintLin
         if not TARGETS[planned.target].to_zookeeper:
             return row
         if kind not in LOADS or row.drained_ns is not None:
-            left = tree.read(stage.client, _unread(planned), [warming.WARM_UP])
+            left = tree.read(stage.client, _unread(planned), [seeded.WARM_UP])
             store.keep_tree(planned.run_id, left, doubtful)
     return row
 
@@ -142,7 +142,7 @@ def _staged(
             servers = stack.enter_context(zookeepers.running(case, folder))
         else:
             servers = stack.enter_context(borrowed(planned.zookeeper, planned.run_id, print_line))
-        client = stack.enter_context(warming.connected(servers.direct))
+        client = stack.enter_context(seeded.connected(servers.direct))
         seed(client, CLUSTER_ID)
         seeding.topics(client, case.topics_present, case.partitions)
         setting = Setting(

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from bench.runs.scenario import Case
-from emulator.servers.ensemble import ensemble
 from emulator.servers.java import FULL_SPEED
 from emulator.servers.ports import free_port, is_open
 from emulator.servers.process import ServerProcess
-from emulator.servers.warming import WARM_UP, connected, warm
-from emulator.servers.zookeeper import ZooKeeper
+from emulator.servers.seeded import WARM_UP, connected, warm
+from emulator.servers.zookeeper import ZooKeeper, ensemble
 
 HEAP: Final = "1g"
 TICK_MS: Final = 2_000

@@ -8,11 +8,11 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from emulator.servers.java import java_text
-from emulator.servers.kafka import CONTROLLER_ID, ibp
-from emulator.servers.ports import HOST, free_ports
+from emulator.servers.kafka import CONTROLLER_ID, KafkaBroker, ibp
+from emulator.servers.ports import HOST, free_ports, is_open
 from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.waiting import PATIENCE_S
 
@@ -208,3 +208,39 @@ class Bridge(ServerProcess):
         return self.wait_status(
             "lag 0", lambda status: bool(status["migration"]["lag"]["records"] == 0), timeout_s
         )
+
+
+# Our broker as a child process, with the same properties as Kafka's broker.
+
+_DEFAULT: Final = "3.9"
+
+
+class BridgeBroker(KafkaBroker):
+    """``kraft-bridge broker``; everything else is as of `emulator.servers.kafka.KafkaBroker`."""
+
+    def properties(self) -> dict[str, object]:
+        """Kafka's; and, unless that is what it is without, the release it is to be."""
+        release = ibp(self.release)
+        more = {} if release == _DEFAULT else {"kraftbridge.release": release}
+        return super().properties() | more
+
+    def start(self) -> Self:
+        """Start it with `properties`; `wait_started` then waits until it serves.
+
+        Raises:
+            ProcessError: it is running already.
+        """
+        self.log = self.out
+        path = self._write_properties()
+        return self.launch([sys.executable, "-c", COMMAND, "broker", "-c", path])
+
+    def wait_started(self, timeout_s: float = PATIENCE_S) -> Self:
+        """Wait until it accepts connections.
+
+        Raises:
+            PortTakenError: a port of it was taken meanwhile.
+            ProcessError: it ended, or the time is over.
+        """
+        port = self.client_port
+        self.wait_until(f"port {port}", lambda: is_open(port), timeout_s)
+        return self

@@ -7,9 +7,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from emulator.servers.class_archive import archive_flags
 from emulator.servers.jars import cache_dir, ecj_jar, kafka_jars
-from emulator.servers.java import QUICK_START, find_java
+from emulator.servers.java import QUICK_START, archive_flags, find_java
 from emulator.servers.waiting import PATIENCE_S
 
 _QUIET = """\

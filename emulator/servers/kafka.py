@@ -12,9 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from emulator.servers.class_archive import archive_flags
 from emulator.servers.jars import kafka_jars
-from emulator.servers.java import QUICK_START, SCRIPT_FLAGS, SERVER_LOG, find_java, java_text
+from emulator.servers.java import (
+    QUICK_START,
+    SCRIPT_FLAGS,
+    SERVER_LOG,
+    archive_flags,
+    find_java,
+    java_text,
+)
 from emulator.servers.ports import HOST, free_port, free_ports, is_open
 from emulator.servers.process import ProcessError, ServerProcess
 from emulator.servers.waiting import PATIENCE_S

@@ -15,9 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from emulator.servers.class_archive import archive_flags
 from emulator.servers.jars import CLIENT_RELEASES, client_jars
-from emulator.servers.java import QUICK_START, find_java
+from emulator.servers.java import QUICK_START, archive_flags, find_java
 from emulator.servers.java_tools import class_path, compile_java, quiet_log4j
 from emulator.servers.waiting import PATIENCE_S
 

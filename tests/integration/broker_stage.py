@@ -9,8 +9,7 @@ from typing import Any, Self
 
 import msgspec
 
-from emulator.servers.bridge import COMMAND
-from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.bridge import COMMAND, BridgeBroker
 from emulator.servers.kafka import KafkaBroker
 from emulator.servers.ports import HOST
 from emulator.servers.process import ProcessError

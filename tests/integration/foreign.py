@@ -22,8 +22,8 @@ from emulator.servers.bridge import Bridge
 from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
 from emulator.servers.kafka import CONTROLLER_ID, KafkaBroker
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import wait_for
-from emulator.servers.warming import connected
 from tests.integration.taps import Tap
 from wire import messages as m
 

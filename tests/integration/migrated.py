@@ -28,9 +28,9 @@ from emulator.servers.bridge import Bridge
 from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol, Kind
 from emulator.servers.ports import free_port
+from emulator.servers.seeded import connected
 from emulator.servers.tool_host import ToolHost
 from emulator.servers.waiting import wait_for
-from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
 from tests.integration import client_entities, elections
 from tests.integration.looking import CLAIMED, a_new_session, prepared

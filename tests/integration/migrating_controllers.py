@@ -21,9 +21,8 @@ from emulator.servers.bridge import Bridge
 from emulator.servers.fault_proxy import FaultProxy
 from emulator.servers.kafka import KraftController
 from emulator.servers.ports import HOST, free_ports
-from emulator.servers.seeded import seed
+from emulator.servers.seeded import connected, seed
 from emulator.servers.waiting import wait_for
-from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
 from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.node_stage import BROKERS, Loop, new_topic

@@ -30,9 +30,9 @@ from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
 from emulator.servers.kafka import TOKEN_SECRET, authorizer
 from emulator.servers.ports import HOST
+from emulator.servers.seeded import connected
 from emulator.servers.tool_host import ToolHost
 from emulator.servers.waiting import wait_for
-from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
 from tests.integration.sasl_users import ACLS, CONFIGS, ELECTIONS, TOKENS, TOPICS, Users, confluent
 from tests.integration.taken_back import rollback

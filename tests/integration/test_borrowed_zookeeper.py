@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from bench.runs.borrowed import borrowed, check
 from bench.runs.leftovers import NAME
-from emulator.servers import warming
+from emulator.servers import seeded
 from emulator.servers.waiting import PATIENCE_S
 from emulator.servers.zookeeper import ZooKeeper
 
@@ -53,7 +53,7 @@ def killed(child: subprocess.Popen[str]) -> None:
 def test_what_a_killed_bench_left_is_removed_and_a_running_one_keeps_its_own(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warming, "_MULTIS", MULTIS)
+    monkeypatch.setattr(seeded, "_MULTIS", MULTIS)
     with ZooKeeper(tmp_path_factory.mktemp("borrowed"), fsync=False) as zookeeper:
         hosts = zookeeper.hosts
         client = KazooClient(hosts, timeout=60)

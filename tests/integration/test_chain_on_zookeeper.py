@@ -15,7 +15,7 @@ from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.position import Claimer, Position
 from emulator.migration.taking_over import claim
 from emulator.servers.fault_proxy import FaultProxy, Kind
-from emulator.servers.warming import connected
+from emulator.servers.seeded import connected
 from emulator.servers.zookeeper import ZooKeeper
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode

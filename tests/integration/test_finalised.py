@@ -16,8 +16,8 @@ from emulator.servers.bridge import Bridge
 from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy
 from emulator.servers.kafka import KafkaBroker
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import wait_for
-from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
 from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import MigratingControllers, migrating

@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 from emulator.servers.bridge import COMMAND, Bridge
 from emulator.servers.kafka import KraftController
 from emulator.servers.ports import HOST
-from emulator.servers.warming import connected
+from emulator.servers.seeded import connected
 from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.secured_stage import Ensemble
 from wire import records as r

@@ -15,8 +15,8 @@ from kazoo.exceptions import ConnectionLoss, NoNodeError
 from emulator.servers.fault_proxy import Kind
 from emulator.servers.ports import is_open
 from emulator.servers.process import PortTakenError, ServerProcess
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import PATIENCE_S, wait_for
-from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
 from emulator.servers.zookeeper import ZooKeeper
 

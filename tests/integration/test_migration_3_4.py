@@ -21,8 +21,8 @@ from emulator.cli import app
 from emulator.servers.bridge import Bridge
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
 from emulator.servers.kafka import CONTROLLER_ID
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import wait_for
-from emulator.servers.warming import connected
 from emulator.servers.zk_dump import contents, dump
 from tests.integration.looking import dual_writing, prepared
 from tests.integration.migrated import CONTROL, FETCH, LIFE

@@ -20,8 +20,8 @@ from bench.chaos.stage import Options, Stage, restart
 from bench.demo.controllers import IDS
 from emulator.servers.fault_proxy import FaultProxy
 from emulator.servers.kafka import KafkaBroker
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import wait_for
-from emulator.servers.warming import connected
 from tests.integration.looking import CLAIMED, a_new_session, written, zk_ops
 from tests.integration.taps import Tap
 

@@ -13,8 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from bench.load.cluster_api import call, create_topics, delete_topic, shape, topic
-from emulator.servers.bridge import Bridge
-from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.bridge import Bridge, BridgeBroker
 from emulator.servers.kafka import KafkaBroker
 from emulator.servers.waiting import wait_for
 from emulator.servers.zookeeper import ZooKeeper

@@ -16,8 +16,8 @@ import pytest
 
 from bench.judge.stores import Entities, differences
 from bench.judge.transactions import Claim, Transaction, claims, two_writers
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import PATIENCE_S, wait_for
-from emulator.servers.warming import connected
 from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import IDS, MigratingControllers, migrating, paths
 from tests.integration.test_one_controller_writes import (

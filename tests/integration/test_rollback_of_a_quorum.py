@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 
 from bench.judge.stores import differences
 from emulator.servers.bridge import Bridge
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import wait_for
-from emulator.servers.warming import connected
 from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.migrating_controllers import IDS, MigratingControllers, migrating
 from tests.integration.taken_back import an_election, rollback

@@ -13,7 +13,7 @@ from emulator.servers.cluster import KafkaCluster
 from emulator.servers.fault_proxy import FaultProxy, FrameProtocol
 from emulator.servers.kafka import KafkaBroker
 from emulator.servers.process import PortTakenError
-from emulator.servers.warming import connected
+from emulator.servers.seeded import connected
 from emulator.servers.zk_dump import contents, dump
 from emulator.servers.zookeeper import ZooKeeper
 

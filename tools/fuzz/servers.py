@@ -16,8 +16,7 @@ from threading import Lock
 from typing import Any, Final, Self
 
 from bench.zookeeper_model import CLUSTER_ID
-from emulator.servers.bridge import Bridge
-from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.bridge import Bridge, BridgeBroker
 from emulator.servers.kafka import USERS, authorizer, tokens
 from emulator.servers.ports import HOST, free_ports, is_open
 from emulator.servers.process import ServerProcess

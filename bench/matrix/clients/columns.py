@@ -14,11 +14,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from bench.load import cluster_api as api
-from emulator.servers.bridge import Bridge
-from emulator.servers.bridge_broker import BridgeBroker
+from emulator.servers.bridge import Bridge, BridgeBroker
+from emulator.servers.cluster import known_to
 from emulator.servers.kafka import TOKEN_SECRET, KafkaBroker, KraftController
 from emulator.servers.process import ProcessError
-from emulator.servers.readiness import known_to
 from emulator.servers.waiting import wait_for
 from wire import messages as m
 

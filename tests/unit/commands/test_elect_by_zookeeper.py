@@ -10,7 +10,7 @@ import pytest
 
 from emulator.commands.elect_leaders import by_zookeeper
 from emulator.commands.exits import ExitCode
-from emulator.servers.warming import connected
+from emulator.servers.seeded import connected
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.unit.commands.socketed_zookeeper import on_a_socket
 from tests.unit.commands.test_wrong_inputs import call

@@ -17,8 +17,8 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import FOLDER, META_PROPERTIES
+from emulator.servers.seeded import connected
 from emulator.servers.waiting import PATIENCE_S, wait_for
-from emulator.servers.warming import connected
 from emulator.znodes import controller, migration, own
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.unit.commands.socketed_zookeeper import on_a_socket
