@@ -1,6 +1,6 @@
 """A cluster for one test: nodes in this process, on free ports of 127.0.0.1, in a new folder.
 
-Each node runs on a thread of its own (:mod:`emulator.testing.node_thread`). So a test may block,
+Each node runs on a thread of its own (:mod:`emulator.testing.local_node`). So a test may block,
 and the same class serves ``async with`` and ``with``.
 """
 

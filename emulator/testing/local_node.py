@@ -2,15 +2,166 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Generic, TypeVar
+from concurrent.futures import Future
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import uvloop
 
 from emulator.seam import Halt, Log
-from emulator.testing.node_thread import NodeEndedError, NodeThread, ServedNode
+
+# One node on a thread and an event loop of its own.
+#
+# The loop of a test is left alone: a test that blocks it (a client that is not asyncio's) does not
+# block the node, and no task, handler or setting of it is the node's.
 
 T = TypeVar("T")
+
+LOOK_S: Final = 0.001
+"""How often a node that starts is asked whether it is ready."""
+
+
+class NodeEndedError(Exception):
+    """The node is not running; the text says why."""
+
+
+class ServedNode(Protocol):
+    """What runs on the thread: a node with its sockets and files."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether its clients are served, and find what belongs to its start."""
+
+    def request_shutdown(self) -> None:
+        """Ask for an orderly stop; without effect before :meth:`serve` has called ``ready``."""
+
+    async def serve(self, ready: Callable[[], None], sockets: Mapping[str, socket.socket]) -> Halt:
+        """Serve until the end; ``ready`` is called once connections are accepted."""
+
+
+class NodeThread:
+    """Starts at construction; the futures ``ready`` and ``ended`` are done when the node is.
+
+    Args:
+        name: of the thread.
+        build: makes the node; called on the thread.
+        sockets: listener name -> bound socket; closed when the node ends.
+    """
+
+    def __init__(
+        self, name: str, build: Callable[[], ServedNode], sockets: Mapping[str, socket.socket]
+    ) -> None:
+        self.ready: Future[None] = Future()
+        """Done when clients are served; an error if the node ends before."""
+        self.ended: Future[Halt] = Future()
+        self._build = build
+        self._sockets = sockets
+        self._node: ServedNode | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started = False
+        self._stops_wanted = 0
+        self._stops_asked = 0
+        self._calls: set[Future[Any]] = set()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Call a function between two steps of the node; returns or raises what it does.
+
+        Raises:
+            NodeEndedError: the node is not running.
+        """
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+                done.set_exception(error)
+
+        with self._lock:
+            if self._loop is None or self.ended.done():
+                raise NodeEndedError(self._why())
+            self._calls.add(done)
+            self._loop.call_soon_threadsafe(run)
+        try:
+            return done.result()
+        finally:
+            self._calls.discard(done)
+
+    def request_stop(self) -> None:
+        """Ask for an orderly stop; ``ended`` says when it is done. A second call stops at once.
+
+        A node that has not started yet is stopped when it has.
+        """
+        with self._lock:
+            self._stops_wanted += 1
+            if self._loop is not None and not self.ended.done():
+                self._loop.call_soon_threadsafe(self._shut_down)
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end of the thread, instant once ``ended`` is done; whether it has ended."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _why(self) -> str:
+        if not self.ended.done():
+            return "the node has not started yet"
+        error = self.ended.exception()
+        return self.ended.result().why if error is None else f"{type(error).__name__}: {error}"
+
+    def _run(self) -> None:
+        halt: Halt | None = None
+        failed: BaseException | None = None
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                with self._lock:
+                    self._loop = runner.get_loop()
+                halt = runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the node gets it
+            failed = error
+        for one in self._sockets.values():
+            one.close()
+        with self._lock:
+            self._loop = None
+            if failed is None:
+                assert halt is not None, "a node ends with a Halt or an error"
+                self.ended.set_result(halt)
+            else:
+                self.ended.set_exception(failed)
+        why = NodeEndedError(self._why())
+        for waiting in [self.ready, *self._calls]:
+            if not waiting.done():
+                waiting.set_exception(failed or why)
+
+    async def _serve(self) -> Halt:
+        self._node = self._build()
+        return await self._node.serve(self._look, self._sockets)
+
+    def _look(self) -> None:
+        """Called when the node has started, and again until it is ready."""
+        assert self._node is not None, "it calls this"
+        if not self._started:
+            self._started = True
+            self._shut_down()
+        if self._node.settled:
+            self.ready.set_result(None)
+        else:
+            asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def _shut_down(self) -> None:
+        """Pass each request for a stop on, once there is a node that takes it."""
+        while self._started and self._stops_asked < self._stops_wanted:
+            assert self._node is not None, "it has started"
+            self._stops_asked += 1
+            self._node.request_shutdown()
+
+
 NodeT = TypeVar("NodeT", bound=ServedNode)
 
 HOST: Final = "127.0.0.1"

@@ -25,7 +25,7 @@ from emulator.io.clock import Clock
 from emulator.io.formatting import format_broker
 from emulator.servers.waiting import PATIENCE_S
 from emulator.testing import Cluster
-from emulator.testing.node_thread import NodeThread
+from emulator.testing.local_node import NodeThread
 
 HOST = "127.0.0.1"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from emulator.seam import Halt
-from emulator.testing.node_thread import NodeEndedError, NodeThread
+from emulator.testing.local_node import NodeEndedError, NodeThread
 
 
 class Served:
