@@ -15,7 +15,7 @@ from typing import Final
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.isr import AfterError, HostedPartition, IsrProposal, Key, valid
-from emulator.broker.replicas import HostedReplicas
+from emulator.broker.kraft.replicas import HostedReplicas
 from emulator.net.channel import Answered
 from emulator.seam import Effect, Event, earliest
 from wire import messages as m

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from emulator.broker.folders import FolderIdentity
-from emulator.broker.kraft import BrokerIdentity, KRaftSide
+from emulator.broker.kraft.folders import FolderIdentity
+from emulator.broker.kraft.shared_log import LogImages
+from emulator.broker.kraft.side import BrokerIdentity, KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
-from emulator.broker.shared_log import LogImages
-from emulator.broker.zookeeper_folders import ZooKeeperFolders
-from emulator.broker.zookeeper_side import ZooKeeperIdentity, ZooKeeperSide
+from emulator.broker.zookeeper.folders import ZooKeeperFolders
+from emulator.broker.zookeeper.side import ZooKeeperIdentity, ZooKeeperSide
 from emulator.config.broker import BrokerConfig
 from wire.text import uuid_text
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from emulator.broker.isr import HostedPartition, IsrState, Key
-from emulator.broker.replicas import HostedReplicas
+from emulator.broker.kraft.replicas import HostedReplicas
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from emulator.broker.lifecycle import LifeState
 from emulator.broker.machine import BrokerNode
-from emulator.broker.zookeeper_part import ZooKeeperPart
-from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.broker.zookeeper.part import ZooKeeperPart
+from emulator.broker.zookeeper.side import ZooKeeperSide
 from emulator.config.listeners import HostPort
 from emulator.trace import broker_metrics as metric
 from emulator.trace import metrics as common

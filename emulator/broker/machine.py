@@ -18,11 +18,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from emulator.broker.controller_channel import ControllerChannel
-from emulator.broker.forwarding import Forwarded, Forwardee, Forwarding, TopicCreation
-from emulator.broker.in_parts import DividedAnswer
-from emulator.broker.kraft import spoken
+from emulator.broker.kraft.side import spoken
 from emulator.broker.lifecycle import Part
-from emulator.broker.producer_ids import ProducerIdSource
 from emulator.broker.registry import (
     Answer,
     Asked,
@@ -34,9 +31,12 @@ from emulator.broker.registry import (
     refused,
     served,
 )
-from emulator.broker.shared_answers import sharing
-from emulator.broker.shared_control import SharedControl
+from emulator.broker.serving.forwarding import Forwarded, Forwardee, Forwarding, TopicCreation
+from emulator.broker.serving.in_parts import DividedAnswer
+from emulator.broker.serving.producer_ids import ProducerIdSource
+from emulator.broker.serving.shared_answers import sharing
 from emulator.broker.side import BrokerSide
+from emulator.broker.zookeeper.shared_control import SharedControl
 from emulator.config.broker import BrokerConfig
 from emulator.config.java_text import INT_MAX
 from emulator.controller.credentials import ImageCredentials

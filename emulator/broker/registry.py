@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from emulator.broker import api
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.in_parts import DIVIDED_ENTRIES_MAX, ENTRIES_MAX, Division
-from emulator.broker.producer_ids import ProducerIdSource
+from emulator.broker.serving.in_parts import DIVIDED_ENTRIES_MAX, ENTRIES_MAX, Division
+from emulator.broker.serving.producer_ids import ProducerIdSource
 from emulator.config.broker import BrokerConfig
 from emulator.controller import registry as controllers
 from wire import messages as m

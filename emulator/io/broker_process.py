@@ -16,10 +16,10 @@ import uvloop
 
 from emulator.broker import introspection
 from emulator.broker.assembly import broker_node
-from emulator.broker.folders import FILE, BrokerFolderError, FolderIdentity, identify
+from emulator.broker.kraft.folders import FILE, BrokerFolderError, FolderIdentity, identify
+from emulator.broker.kraft.shared_log import LogImages
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
-from emulator.broker.shared_log import LogImages
-from emulator.broker.zookeeper_folders import ZooKeeperFolders, identify_in_zookeeper_mode
+from emulator.broker.zookeeper.folders import ZooKeeperFolders, identify_in_zookeeper_mode
 from emulator.config.broker import BrokerConfig
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock

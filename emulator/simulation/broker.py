@@ -13,9 +13,9 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from emulator.broker.isr import Key
+from emulator.broker.kraft.replicas import HostedReplicas
+from emulator.broker.kraft.shared_log import LogImages
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
-from emulator.broker.replicas import HostedReplicas
-from emulator.broker.shared_log import LogImages
 from emulator.config.broker import BrokerConfig
 from emulator.net.control import ControlRequest
 from emulator.seam import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from emulator.broker.shared_log import LogImages
+from emulator.broker.kraft.shared_log import LogImages
 from emulator.net.control import ControlRequest
 from emulator.simulation import broker_settings
 from emulator.simulation.broker import BrokerAsked, BrokerEyes, SimulatedBroker

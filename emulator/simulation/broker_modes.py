@@ -7,11 +7,11 @@ from random import Random
 from typing import Any, Protocol
 
 from emulator.broker.alter_partition import IsrChangeCounts
-from emulator.broker.kraft import KRaftSide
-from emulator.broker.replicas import HostedReplicas
-from emulator.broker.shared_log import LogImages
+from emulator.broker.kraft.replicas import HostedReplicas
+from emulator.broker.kraft.shared_log import LogImages
+from emulator.broker.kraft.side import KRaftSide
 from emulator.broker.side import BrokerSide
-from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.broker.zookeeper.side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig
 from emulator.net.control import ControlRequest, ControlResponse
 from emulator.simulation import broker_settings

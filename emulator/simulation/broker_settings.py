@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.broker.kraft import BrokerIdentity
-from emulator.broker.zookeeper_side import ZooKeeperIdentity
+from emulator.broker.kraft.side import BrokerIdentity
+from emulator.broker.zookeeper.side import ZooKeeperIdentity
 from emulator.config.broker import BrokerConfig, load_broker
 from emulator.simulation import settings, zookeeper_mode
 from emulator.simulation.network import Address

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.broker import controller_channel, znode
+from emulator.broker import controller_channel
 from emulator.broker.controller_channel import ControllerChannel
+from emulator.broker.zookeeper import znode
 from emulator.controller import registry
 from emulator.controller.machine import Controller
 from emulator.controller.writes import Writes

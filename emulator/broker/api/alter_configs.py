@@ -8,13 +8,9 @@ Kafka: KafkaApis.handleAlterConfigsRequest, ConfigAdminManager.preprocess (3.9).
 from __future__ import annotations
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.config_requests import (
-    answered,
-    broker_error,
-    invalid,
-)
-from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, Served, serves
+from emulator.broker.serving.config_requests import answered, broker_error, invalid
+from emulator.broker.serving.reading import BrokerReading, reading
 from emulator.controller.api.alter_configs import refused
 from emulator.controller.result import ApiError
 from emulator.metadata.configs import BROKER

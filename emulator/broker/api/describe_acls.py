@@ -6,8 +6,8 @@ CLUSTER_AUTHORIZATION_FAILED without DESCRIBE on the cluster; all else as the co
 from __future__ import annotations
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import reading
 from emulator.controller.api import describe_acls as shared
 from emulator.controller.authorizer import not_authorized
 from emulator.metadata.acls import Operation

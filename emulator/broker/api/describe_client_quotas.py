@@ -14,8 +14,8 @@ from enum import IntEnum
 from typing import Final
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import reading
 from emulator.controller.index import QuotaIndex
 from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation

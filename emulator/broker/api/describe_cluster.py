@@ -10,8 +10,8 @@ shown to callers who may DESCRIBE it. The controller shown is a broker, as in Me
 from __future__ import annotations
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import reading
 from emulator.controller.api.describe_cluster import BROKERS, CONTROLLERS, MISMATCH, NOT_ASKED
 from wire import messages as m
 from wire.errors import ErrorCode

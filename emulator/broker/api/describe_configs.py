@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.in_parts import Division, Pieces, runs
-from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.in_parts import Division, Pieces, runs
+from emulator.broker.serving.reading import reading
 from emulator.controller.api import describe_configs as shared
 from emulator.seam import Pace, Slices
 from wire import messages as m

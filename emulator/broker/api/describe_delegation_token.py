@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from heapq import merge
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
-from emulator.broker.token_requests import may_ask_for_tokens
+from emulator.broker.serving.reading import BrokerReading, reading
+from emulator.broker.serving.token_requests import may_ask_for_tokens
 from emulator.controller.api.create_delegation_token import REQUESTER_SINCE
 from emulator.controller.delegation_tokens import may_renew, token_hmac
 from emulator.controller.token_index import TokensByPrincipal

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import reading
 from emulator.metadata.acls import Operation
 from emulator.seam import RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m

@@ -16,8 +16,8 @@ from typing import Final
 
 from emulator.broker.api.metadata import INTERNAL
 from emulator.broker.cluster import KnownCluster, KnownPartition
-from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import BrokerReading, reading
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.topics import name_error
 from emulator.seam import Pace, Slices

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from operator import itemgetter
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import reading
 from emulator.controller.result import shortened
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image

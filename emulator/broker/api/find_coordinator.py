@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 from emulator.broker.api.metadata import OFFSETS, TRANSACTIONS, creatable
 from emulator.broker.cluster import KnownCluster, KnownNode
-from emulator.broker.in_parts import Division, Pieces, runs
-from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
+from emulator.broker.serving.in_parts import Division, Pieces, runs
+from emulator.broker.serving.reading import BrokerReading, reading
 from emulator.metadata.acls import Operation, ResourceType
 from wire import messages as m
 from wire.errors import ErrorCode

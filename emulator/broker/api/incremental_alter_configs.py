@@ -12,14 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.config_requests import (
-    another_node,
-    answered,
-    broker_error,
-    invalid,
-)
-from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, Served, serves
+from emulator.broker.serving.config_requests import another_node, answered, broker_error, invalid
+from emulator.broker.serving.reading import BrokerReading, reading
 from emulator.controller.api.incremental_alter_configs import ConfigOperation, edited, refused
 from emulator.controller.config_changes import BROKER_LOGGER, is_list, list_default
 from emulator.controller.result import ApiError

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import BrokerReading, reading
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.seam import Slices
 from wire import messages as m

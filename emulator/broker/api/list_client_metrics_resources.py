@@ -7,8 +7,8 @@ Kafka: KafkaApis.handleListClientMetricsResources (3.9).
 from __future__ import annotations
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import reading
 from emulator.metadata.acls import Operation
 from emulator.metadata.configs import CLIENT_METRICS
 from emulator.seam import Slices, listed

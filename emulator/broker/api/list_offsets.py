@@ -18,8 +18,8 @@ from typing import Final
 
 from emulator.broker.api.no_records import offsets_refused
 from emulator.broker.cluster import KnownCluster, KnownPartition
-from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.serving.reading import reading
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.seam import Pace, Slices
 from wire import messages as m

@@ -19,10 +19,10 @@ from functools import partial
 from typing import Final
 
 from emulator.broker.cluster import ImageCluster, KnownCluster, KnownPartition, KnownTopic
-from emulator.broker.in_parts import Division, Pieces, runs
-from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
-from emulator.broker.shared_answers import KEPT_MAX
+from emulator.broker.serving.in_parts import Division, Pieces, runs
+from emulator.broker.serving.reading import BrokerReading, reading
+from emulator.broker.serving.shared_answers import KEPT_MAX
 from emulator.config.broker import BrokerConfig, InternalTopicSettings
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.topics import name_error

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from typing_extensions import override
 
 from emulator.broker.churn import ChurnedIsr
-from emulator.broker.shared_control import SharedControl
-from emulator.broker.shared_log import LogImages
+from emulator.broker.kraft.shared_log import LogImages
+from emulator.broker.zookeeper.shared_control import SharedControl
 from emulator.io.clock import Clock
 from emulator.io.fleet.life import FleetObserver
 from emulator.io.fleet.member import FleetMember

@@ -11,14 +11,14 @@ from typing_extensions import override
 
 from emulator.broker.assembly import broker_node
 from emulator.broker.churn import ChurnedIsr, IsrChurn
-from emulator.broker.folders import FolderIdentity
-from emulator.broker.kraft import KRaftSide
+from emulator.broker.kraft.folders import FolderIdentity
+from emulator.broker.kraft.replicas import HostedReplicas
+from emulator.broker.kraft.shared_log import LogImages
+from emulator.broker.kraft.side import KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
-from emulator.broker.replicas import HostedReplicas
-from emulator.broker.shared_control import SharedControl
-from emulator.broker.shared_log import LogImages
-from emulator.broker.zookeeper_folders import ZooKeeperFolders
-from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.broker.zookeeper.folders import ZooKeeperFolders
+from emulator.broker.zookeeper.shared_control import SharedControl
+from emulator.broker.zookeeper.side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import Listener
 from emulator.io.clock import Clock

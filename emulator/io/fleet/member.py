@@ -8,10 +8,10 @@ import socket
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from emulator.broker.folders import FolderIdentity
-from emulator.broker.shared_control import SharedControl
-from emulator.broker.shared_log import LogImages
-from emulator.broker.zookeeper_folders import DIRECTORIES_SINCE, ZooKeeperFolders
+from emulator.broker.kraft.folders import FolderIdentity
+from emulator.broker.kraft.shared_log import LogImages
+from emulator.broker.zookeeper.folders import DIRECTORIES_SINCE, ZooKeeperFolders
+from emulator.broker.zookeeper.shared_control import SharedControl
 from emulator.config.broker import BrokerConfig, load_broker
 from emulator.io.clock import Clock
 from emulator.io.fleet.life import BrokerLife, FleetObserver

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emulator.broker.control_requests import BrokerEpochs, ControlRequests
-from emulator.broker.replicas import HostedReplicas
-from emulator.broker.zk_metadata_cache import ZkMetadataCache
+from emulator.broker.kraft.replicas import HostedReplicas
+from emulator.broker.zookeeper.control_requests import BrokerEpochs, ControlRequests
+from emulator.broker.zookeeper.metadata_cache import ZkMetadataCache
 from wire import messages as m
 
 ME = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emulator.broker.alter_partition import AlterPartitionSender
-from emulator.broker.replicas import HostedReplicas
+from emulator.broker.kraft.replicas import HostedReplicas
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from tests.unit.broker.controller_end import ControllerEnd, channel

@@ -6,9 +6,9 @@ import random
 from itertools import count
 from typing import Any
 
-from emulator.broker.kraft import BrokerIdentity, KRaftSide
+from emulator.broker.kraft.shared_log import LogImages
+from emulator.broker.kraft.side import BrokerIdentity, KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
-from emulator.broker.shared_log import LogImages
 from emulator.config import load as config
 from emulator.config.broker import load_broker
 from emulator.net.faults.script import FaultScript

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from emulator.broker.alter_partition import AlterPartitionSender
 from emulator.broker.isr import IsrState
-from emulator.broker.replicas import FETCH_MS, LAG_MS, HostedReplicas
+from emulator.broker.kraft.replicas import FETCH_MS, LAG_MS, HostedReplicas
 from emulator.metadata.topics import Partition
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from wire import messages as m

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from emulator.broker.machine import BrokerNode
 from emulator.broker.registry import served
-from emulator.broker.zk_metadata_cache import ZkMetadataCache
+from emulator.broker.zookeeper.metadata_cache import ZkMetadataCache
 from emulator.metadata.image import Image
 from emulator.metadata.replay import replay
 from emulator.seam import Accepted, Received, Send

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from emulator.broker import introspection, kraft
+from emulator.broker import introspection
+from emulator.broker.kraft import side
 from emulator.broker.lifecycle import (
     SHUTDOWN_MS_MAX,
     LifecycleManager,
@@ -161,8 +162,8 @@ def test_a_metadata_version_that_it_does_not_support_unregisters_and_ends_it(
     stage.running(1)
     stage.running(2, kraftbridge_release="3.8")
     # The controller raises the level only if every broker has said that it supports it.
-    real, fewer = kraft.supported_features, {"3.8": {FEATURE_NAME: (1, 11)}}
-    monkeypatch.setattr(kraft, "supported_features", lambda one: fewer.get(one) or real(one))
+    real, fewer = side.supported_features, {"3.8": {FEATURE_NAME: (1, 11)}}
+    monkeypatch.setattr(side, "supported_features", lambda one: fewer.get(one) or real(one))
     raise_level(stage, 14)
     ended = halted(stage, 2)
     assert ended.exit_code == 1

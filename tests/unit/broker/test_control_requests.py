@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.control_requests import BrokerEpochs
+from emulator.broker.zookeeper.control_requests import BrokerEpochs
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from tests.unit.broker.control import (
     ME,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.zookeeper_side import ControlledShutdown
+from emulator.broker.zookeeper.side import ControlledShutdown
 from emulator.net.channel import Answered, EndedBy, Unanswered
 from emulator.seam import Closed, Effect, Event, Log
 from wire import messages as m

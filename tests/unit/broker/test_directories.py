@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.hosting import FIRST_RETRY_MS, LAST_RETRY_MS, DirectoryAssigner
-from emulator.broker.replicas import HostedReplicas
+from emulator.broker.kraft.hosting import FIRST_RETRY_MS, LAST_RETRY_MS, DirectoryAssigner
+from emulator.broker.kraft.replicas import HostedReplicas
 from emulator.metadata.topics import MIGRATING, UNASSIGNED, Partition
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from tests.unit.controller.world import World, create, uuid

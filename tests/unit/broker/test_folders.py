@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.broker.folders import BrokerFolderError, identify, rendered
+from emulator.broker.kraft.folders import BrokerFolderError, identify, rendered
 
 V0 = rendered({"version": "0", "broker.id": "1", "cluster.id": "a-cluster"})
 V1 = rendered({"version": "1", "node.id": "1", "cluster.id": "a-cluster"})

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.forwarding import (
-    WAITING_BYTES_MAX,
-    Forwarded,
-    Forwardee,
-    Forwarding,
-)
+from emulator.broker.serving.forwarding import WAITING_BYTES_MAX, Forwarded, Forwardee, Forwarding
 from emulator.net.reply import PeerPrincipal
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from wire import messages as m

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker import forwarding
+from emulator.broker.serving import forwarding
 from tests.kit.edges import EdgeAdmin
 from tests.kit.joined import Asker
 from tests.laws.wire_values import Maker

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from emulator.broker import in_parts, registry
+from emulator.broker import registry
 from emulator.broker.api import describe_configs, find_coordinator, metadata
-from emulator.broker.in_parts import CHARACTERS_MAX, DIVIDED_ENTRIES_MAX, ENTRIES_MAX, runs
 from emulator.broker.registry import entries_max, served
+from emulator.broker.serving import in_parts
+from emulator.broker.serving.in_parts import CHARACTERS_MAX, DIVIDED_ENTRIES_MAX, ENTRIES_MAX, runs
 from emulator.metadata.configs import BROKER, TOPIC
 from tests.kit.joined import Asker
 from tests.unit.broker.control import live, update

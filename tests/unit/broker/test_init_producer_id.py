@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.producer_ids import ProducerIdSource
+from emulator.broker.serving.producer_ids import ProducerIdSource
 from emulator.metadata.acls import Operation, Permission, ResourceType
 from tests.unit.broker.asking import ACLS, ask
 from tests.unit.broker.test_descriptions import acl

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.broker.followed import FollowedMetadata, FollowerIdentity
-from emulator.broker.quorum_registration import LogOffsets
-from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.broker.kraft.followed import FollowedMetadata, FollowerIdentity
+from emulator.broker.zookeeper.quorum_registration import LogOffsets
+from emulator.broker.zookeeper.side import ZooKeeperSide
 from emulator.raft.layout import RecoveryError, SnapshotId
 from emulator.raft.snapshots import render
 from tests.unit.broker.zookeeper_stage import MIGRATING, ZooKeeperStage

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker import followed
+from emulator.broker.kraft import followed
 from emulator.net.accepted import Connections
 from emulator.net.greeting import listed
 from emulator.net.reply import API_VERSIONS, encoded

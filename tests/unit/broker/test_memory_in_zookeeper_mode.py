@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.shared_control import SharedControl
+from emulator.broker.zookeeper.shared_control import SharedControl
 from emulator.net.control import TYPE_FULL, VERSIONS
 from emulator.zookeeper.ops import Create
 from tests.unit.broker.control import live

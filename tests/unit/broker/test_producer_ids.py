@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.producer_ids import RETRY_MS, ProducerIdSource
+from emulator.broker.serving.producer_ids import RETRY_MS, ProducerIdSource
 from tests.unit.controller.world import World
 from wire import messages as m
 from wire.errors import ErrorCode

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from emulator.broker.kraft.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.broker.machine import BrokerNode
-from emulator.broker.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.config.listeners import HostPort
 from emulator.net.accepted import Connections
 from emulator.net.greeting import listed

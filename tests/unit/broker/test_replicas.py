@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.broker.replicas import HostedReplicas
+from emulator.broker.kraft.replicas import HostedReplicas
 from tests.unit.broker.hosting import Cluster
 from wire import messages as m
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.broker.control_requests import BrokerEpochs, ControlRequests
-from emulator.broker.replicas import HostedReplicas
-from emulator.broker.shared_control import REQUESTS_MAX, SharedControl
-from emulator.broker.zk_metadata_cache import DURING_DELETE, ZkMetadataCache
+from emulator.broker.kraft.replicas import HostedReplicas
+from emulator.broker.zookeeper.control_requests import BrokerEpochs, ControlRequests
+from emulator.broker.zookeeper.metadata_cache import DURING_DELETE, ZkMetadataCache
+from emulator.broker.zookeeper.shared_control import REQUESTS_MAX, SharedControl
 from emulator.net.control import (
     TYPE_FULL,
     TYPE_INCREMENTAL,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.broker import followed, quorum_registration
-from emulator.broker.followed import SPLIT_BYTES_MAX, FollowedMetadata, FollowerIdentity
-from emulator.broker.quorum_registration import LogOffsets
+from emulator.broker.kraft import followed
+from emulator.broker.kraft.followed import SPLIT_BYTES_MAX, FollowedMetadata, FollowerIdentity
+from emulator.broker.zookeeper import quorum_registration
+from emulator.broker.zookeeper.quorum_registration import LogOffsets
 from wire import messages as m
 from wire.batch import Batch, batch_crc_holds, batch_header, encode_batch
 from wire.errors import DecodeError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.broker.followed import FollowedMetadata, FollowerIdentity
-from emulator.broker.shared_log import LogImages
+from emulator.broker.kraft.followed import FollowedMetadata, FollowerIdentity
+from emulator.broker.kraft.shared_log import LogImages
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import EMPTY
 from emulator.raft.layout import SnapshotId

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from emulator.broker.shared_control import SharedControl
-from emulator.broker.watched_znode import Then
-from emulator.broker.zookeeper_mirror import TOPICS_PER_READ, ZooKeeperMirror
+from emulator.broker.zookeeper.mirror import TOPICS_PER_READ, ZooKeeperMirror
+from emulator.broker.zookeeper.shared_control import SharedControl
+from emulator.broker.zookeeper.watched_znode import Then
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     GetData,

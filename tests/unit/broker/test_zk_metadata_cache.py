@@ -7,7 +7,11 @@ from random import Random
 import pytest
 
 from emulator.broker.cluster import KnownNode
-from emulator.broker.zk_metadata_cache import DURING_DELETE, CachedController, ZkMetadataCache
+from emulator.broker.zookeeper.metadata_cache import (
+    DURING_DELETE,
+    CachedController,
+    ZkMetadataCache,
+)
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from tests.unit.broker.control import T, Told, U, live, update
 from wire.schema import ZERO_UUID

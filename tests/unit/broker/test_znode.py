@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.znode import RETRY_MS
+from emulator.broker.zookeeper.znode import RETRY_MS
 from emulator.metadata.brokers import Endpoint
 from emulator.simulation.zookeeper_watches import WatchedZooKeeper
 from emulator.znodes import brokers, cluster, controller

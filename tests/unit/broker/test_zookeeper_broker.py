@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.broker import introspection
-from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.broker.zookeeper.side import ZooKeeperSide
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.trace.exposition import exposition
 from emulator.znodes import controller

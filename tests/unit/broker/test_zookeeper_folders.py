@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.broker.folders import BrokerFolderError, identify, rendered
-from emulator.broker.zookeeper_folders import ZooKeeperFolders, identify_in_zookeeper_mode
+from emulator.broker.kraft.folders import BrokerFolderError, identify, rendered
+from emulator.broker.zookeeper.folders import ZooKeeperFolders, identify_in_zookeeper_mode
 from emulator.config.broker import load_broker
 from emulator.io.broker_process import BrokerFolders
 from emulator.seam import ReplaceFile

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.watched_znode import Then
-from emulator.broker.zookeeper_mirror import CONFIG_CHANGES, ZooKeeperMirror
-from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.broker.zookeeper.mirror import CONFIG_CHANGES, ZooKeeperMirror
+from emulator.broker.zookeeper.side import ZooKeeperSide
+from emulator.broker.zookeeper.watched_znode import Then
 from emulator.metadata import configs as config_types
 from emulator.zookeeper.ops import (
     SEQUENTIAL,

@@ -7,8 +7,8 @@ import random
 from typing import Any
 
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
-from emulator.broker.shared_control import SharedControl
-from emulator.broker.zookeeper_side import ZooKeeperIdentity, ZooKeeperSide
+from emulator.broker.zookeeper.shared_control import SharedControl
+from emulator.broker.zookeeper.side import ZooKeeperIdentity, ZooKeeperSide
 from emulator.config import load as config
 from emulator.config.broker import load_broker
 from emulator.node.machine import Node

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from itertools import count
 from random import Random
 
-from emulator.broker.znode import ZnodeOf
-from emulator.broker.zookeeper_part import ZooKeeperPart
+from emulator.broker.zookeeper.part import ZooKeeperPart
+from emulator.broker.zookeeper.znode import ZnodeOf
 from emulator.metadata.brokers import Endpoint
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
 from emulator.simulation.zookeeper_watches import WatchedZooKeeper

@@ -32,8 +32,8 @@ from typing import Any, Final
 
 import pytest
 
-from emulator.broker import token_requests
 from emulator.broker.registry import entries_max, offered
+from emulator.broker.serving import token_requests
 from emulator.controller import delegation_tokens
 from emulator.controller.registry import ENTRIES_MAX, advertised
 from emulator.seam import whole

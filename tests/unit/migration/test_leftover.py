@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from emulator.broker.zk_metadata_cache import ZkMetadataCache
+from emulator.broker.zookeeper.metadata_cache import ZkMetadataCache
 from emulator.metadata.brokers import Broker
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image

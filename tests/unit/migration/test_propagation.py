@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from emulator.broker.zk_metadata_cache import ZkMetadataCache
+from emulator.broker.zookeeper.metadata_cache import ZkMetadataCache
 from emulator.metadata.brokers import Broker, Endpoint
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image

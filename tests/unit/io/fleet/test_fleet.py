@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.verbs.fleet_share import create_topics
-from emulator.broker.shared_log import LogImages, LogState
+from emulator.broker.kraft.shared_log import LogImages, LogState
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan
 from emulator.io.fleet.member import UNANSWERED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from emulator.broker.shared_control import SharedControl
+from emulator.broker.zookeeper.shared_control import SharedControl
 from tests.unit.io.fleet.test_fleet import PLAN, ran
 
 

@@ -13,12 +13,12 @@ from typing import Final, Literal, Protocol
 
 from emulator.broker.cluster import ImageCluster
 from emulator.broker.controller_channel import ControllerChannel, ControllerNode
-from emulator.broker.followed import FollowedMetadata, FollowerIdentity
-from emulator.broker.hosting import Hosting
+from emulator.broker.kraft.followed import FollowedMetadata, FollowerIdentity
+from emulator.broker.kraft.hosting import Hosting
+from emulator.broker.kraft.observer import LogObserver
+from emulator.broker.kraft.quorum import KnownQuorum
+from emulator.broker.kraft.shared_log import LogImages
 from emulator.broker.lifecycle import LifecycleManager, LifeSettings, LifeState, Part
-from emulator.broker.observer import LogObserver
-from emulator.broker.quorum import KnownQuorum
-from emulator.broker.shared_log import LogImages
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess

@@ -16,7 +16,7 @@ from random import Random
 from weakref import ref
 
 from emulator.broker.cluster import NO_CONTROLLER, KnownNode
-from emulator.broker.shared_control import SharedControl
+from emulator.broker.zookeeper.shared_control import SharedControl
 from emulator.metadata.brokers import Endpoint
 from wire import messages as m
 from wire.schema import ZERO_UUID

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from emulator.broker.watched_znode import Submit
+from emulator.broker.zookeeper.watched_znode import Submit
 from emulator.seam import Effect, Log
 from emulator.znodes import acls, configs, delegation_tokens
 from emulator.znodes.reader import WALKED, TreeReader, TreeTag

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from emulator.broker.watched_znode import Submit, Then, WatchedZnode
-from emulator.broker.znode import BrokerZnode, ZnodeOf
-from emulator.broker.zookeeper_mirror import ZooKeeperMirror
+from emulator.broker.zookeeper.mirror import ZooKeeperMirror
+from emulator.broker.zookeeper.watched_znode import Submit, Then, WatchedZnode
+from emulator.broker.zookeeper.znode import BrokerZnode, ZnodeOf
 from emulator.seam import Closed, Connected, Effect, Event, Log, Received, ReplaceFile, earliest
 from emulator.znodes import controller
 from emulator.znodes.controller import ControllerZnode

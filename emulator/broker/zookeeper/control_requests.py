@@ -17,9 +17,9 @@ from itertools import repeat
 from typing import Final
 
 from emulator.broker.isr import Key
-from emulator.broker.replicas import HostedReplicas
-from emulator.broker.shared_control import SharedControl
-from emulator.broker.zk_metadata_cache import DURING_DELETE, ZkMetadataCache
+from emulator.broker.kraft.replicas import HostedReplicas
+from emulator.broker.zookeeper.metadata_cache import DURING_DELETE, ZkMetadataCache
+from emulator.broker.zookeeper.shared_control import SharedControl
 from emulator.metadata.topics import Partition
 from emulator.net.control import TYPE_FULL, ControlRequest, ControlResponse
 from wire import messages as m

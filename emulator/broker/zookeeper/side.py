@@ -23,18 +23,18 @@ from typing import ClassVar, Final, Literal
 from typing_extensions import override
 
 from emulator.broker.alter_partition import AlterPartitionSender
-from emulator.broker.control_requests import BrokerEpochs, ControlRequests
 from emulator.broker.controller_channel import ControllerChannel, ControllerNode, Outcome
-from emulator.broker.kraft import BrokerIdentity, channel_config, spoken
+from emulator.broker.kraft.quorum import KnownQuorum
+from emulator.broker.kraft.replicas import HostedReplicas
+from emulator.broker.kraft.side import BrokerIdentity, channel_config, spoken
 from emulator.broker.lifecycle import LifecycleManager, LifeState, Part
-from emulator.broker.quorum import KnownQuorum
-from emulator.broker.quorum_registration import QuorumRegistration
-from emulator.broker.replicas import HostedReplicas
-from emulator.broker.shared_control import SharedControl
-from emulator.broker.zk_metadata_cache import ZkMetadataCache
-from emulator.broker.znode import ZnodeOf
-from emulator.broker.zookeeper_cluster import ZooKeeperCluster
-from emulator.broker.zookeeper_part import ZooKeeperPart
+from emulator.broker.zookeeper.cluster import ZooKeeperCluster
+from emulator.broker.zookeeper.control_requests import BrokerEpochs, ControlRequests
+from emulator.broker.zookeeper.metadata_cache import ZkMetadataCache
+from emulator.broker.zookeeper.part import ZooKeeperPart
+from emulator.broker.zookeeper.quorum_registration import QuorumRegistration
+from emulator.broker.zookeeper.shared_control import SharedControl
+from emulator.broker.zookeeper.znode import ZnodeOf
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.zookeeper_mode import ZooKeeperMode

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from emulator.broker.reading import BrokerReading
 from emulator.broker.registry import PassOn, Served
+from emulator.broker.serving.reading import BrokerReading
 from emulator.controller.broker_config_defs import validate_broker_configs
 from emulator.controller.config_defs import ConfigRefusedError
 from emulator.controller.result import ApiError

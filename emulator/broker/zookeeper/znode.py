@@ -19,7 +19,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import ClassVar, Final
 
-from emulator.broker.watched_znode import Submit
+from emulator.broker.zookeeper.watched_znode import Submit
 from emulator.metadata.brokers import Endpoint
 from emulator.seam import Effect, Log
 from emulator.znodes import brokers, cluster

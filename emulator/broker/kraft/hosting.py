@@ -12,8 +12,8 @@ from typing import Any, Final
 from emulator.broker.alter_partition import AlterPartitionSender
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.isr import Key
+from emulator.broker.kraft.replicas import HostedReplicas
 from emulator.broker.lifecycle import Part
-from emulator.broker.replicas import HostedReplicas
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature

@@ -18,12 +18,12 @@ from typing import Final
 from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, ControllerNode
-from emulator.broker.followed import FollowedMetadata, FollowerIdentity
-from emulator.broker.kraft import BrokerIdentity, channel_config, life, once, spoken
+from emulator.broker.kraft.followed import FollowedMetadata, FollowerIdentity
+from emulator.broker.kraft.observer import LogObserver
+from emulator.broker.kraft.quorum import KnownQuorum
+from emulator.broker.kraft.shared_log import LogState
+from emulator.broker.kraft.side import BrokerIdentity, channel_config, life, once, spoken
 from emulator.broker.lifecycle import LifecycleManager, Part
-from emulator.broker.observer import LogObserver
-from emulator.broker.quorum import KnownQuorum
-from emulator.broker.shared_log import LogState
 from emulator.config.broker import BrokerConfig
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion

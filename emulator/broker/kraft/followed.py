@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from emulator.broker.shared_log import START, LogState, LogStates
+from emulator.broker.kraft.shared_log import START, LogState, LogStates
 from emulator.metadata.delta import Delta
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image

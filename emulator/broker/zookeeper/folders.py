@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from emulator.broker.folders import (
+from emulator.broker.kraft.folders import (
     DIRECTORY,
     FILE,
     BrokerFolderError,

@@ -13,9 +13,9 @@ from typing import Final
 from typing_extensions import override
 
 from emulator.broker.cluster import KnownCluster, KnownNode
-from emulator.broker.zk_metadata_cache import CachedTopic, ZkMetadataCache
-from emulator.broker.zookeeper_mirror import TOPICS, ZooKeeperMirror
-from emulator.broker.zookeeper_part import ZooKeeperPart
+from emulator.broker.zookeeper.metadata_cache import CachedTopic, ZkMetadataCache
+from emulator.broker.zookeeper.mirror import TOPICS, ZooKeeperMirror
+from emulator.broker.zookeeper.part import ZooKeeperPart
 from emulator.config.passwords import PasswordSettings
 from emulator.metadata import configs as config_types
 from emulator.metadata.image import EMPTY, Image

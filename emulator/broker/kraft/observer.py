@@ -11,9 +11,9 @@ from typing import Final
 
 from typing_extensions import override
 
-from emulator.broker.followed import FETCH_WAIT_MS, FollowedMetadata
+from emulator.broker.kraft.followed import FETCH_WAIT_MS, FollowedMetadata
+from emulator.broker.kraft.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.broker.lifecycle import HINTS, Part
-from emulator.broker.quorum import KnownQuorum, LeaderAndEpoch
 from emulator.config.listeners import HostPort
 from emulator.metadata.errors import ReplayError
 from emulator.net.channel import (

@@ -1,0 +1,1 @@
+"""What a broker answers clients with: requests by kind, in parts, forwarded."""
