@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from emulator.controller.answers import EncodedReply
+from emulator.controller.queue.answers import EncodedReply
 from emulator.metadata.delta import Delta
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State

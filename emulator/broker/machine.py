@@ -39,8 +39,8 @@ from emulator.broker.side import BrokerSide
 from emulator.broker.zookeeper.shared_control import SharedControl
 from emulator.config.broker import BrokerConfig
 from emulator.config.java_text import INT_MAX
-from emulator.controller.credentials import ImageCredentials
 from emulator.controller.result import RequestFailures, failure_line
+from emulator.controller.rules.credentials import ImageCredentials
 from emulator.net.accepted import Connections
 from emulator.net.control import ControlRequest
 from emulator.net.faults.connections import accepting

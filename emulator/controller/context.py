@@ -15,10 +15,10 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
-from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.index import TipIndex
+from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.result import ApiError, Spent
-from emulator.controller.token_index import TokenIndex
+from emulator.controller.tables.index import TipIndex
+from emulator.controller.tables.token_index import TokenIndex
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.client_quotas import CLIENT_ID, NONE, USER, ClientQuotas, EntityPart
 from emulator.metadata.image import Image

@@ -13,22 +13,22 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from emulator.controller import authorizer, broker_changes
-from emulator.controller.activation import activation, registration
-from emulator.controller.answers import Answers, EncodedReply
-from emulator.controller.broker_changes import Moves
 from emulator.controller.context import Call, ControllerConfig
-from emulator.controller.gate import Gate
-from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.index import TipIndex
-from emulator.controller.journal import Appended, Journal, ReplicatedLog
-from emulator.controller.periodic import Periodic
-from emulator.controller.purgatory import deadline_of
+from emulator.controller.queue.answers import Answers, EncodedReply
+from emulator.controller.queue.gate import Gate
+from emulator.controller.queue.heartbeats import Heartbeats
+from emulator.controller.queue.journal import Appended, Journal, ReplicatedLog
+from emulator.controller.queue.periodic import Periodic
+from emulator.controller.queue.purgatory import deadline_of
+from emulator.controller.queue.sweeps import SWEEPS
+from emulator.controller.queue.writes import Writes
 from emulator.controller.registry import Handler, handlers
 from emulator.controller.result import Record, Result
+from emulator.controller.rules import authorizer, broker_changes
+from emulator.controller.rules.activation import activation, registration
+from emulator.controller.rules.broker_changes import Moves
 from emulator.controller.surroundings import Surroundings
-from emulator.controller.sweeps import SWEEPS
-from emulator.controller.writes import Writes
+from emulator.controller.tables.index import TipIndex
 from emulator.metadata.brokers import Broker
 from emulator.metadata.brokers import registration as broker_registration
 from emulator.metadata.delta import Delta

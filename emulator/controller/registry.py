@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 
 from emulator.controller import api
 from emulator.controller.context import Context
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.result import Result
-from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME

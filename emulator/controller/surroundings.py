@@ -12,12 +12,12 @@ from emulator.controller.context import (
     MovingTopics,
     MutationQuotas,
 )
-from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.index import TipIndex
-from emulator.controller.journal import Journal
-from emulator.controller.refused_broker import attempt, printable
+from emulator.controller.queue.heartbeats import Heartbeats
+from emulator.controller.queue.journal import Journal
 from emulator.controller.result import ApiError, RefusedAttempt, Registering, Result
-from emulator.controller.token_index import TokenIndex
+from emulator.controller.rules.refused_broker import attempt, printable
+from emulator.controller.tables.index import TipIndex
+from emulator.controller.tables.token_index import TokenIndex
 from emulator.seam import Log
 from emulator.trace.distribution import Distribution
 from wire import messages as m

@@ -9,10 +9,10 @@ from typing import Final
 
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import KAFKAS, Config
-from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, ControllerEndpoint
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised, entries_max, refused
+from emulator.controller.rules.authorizer import StandardAuthorizer
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver

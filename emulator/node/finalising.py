@@ -1,7 +1,7 @@
 """A node without the migration flag: it finalises the migration of its log, or waits for that.
 
 It has no ZooKeeper. While the log is in state MIGRATION and it leads, it asks the other voters
-whether they have the flag, and judges what is missing (``controller/finalisation.py``):
+whether they have the flag, and judges what is missing (``controller/rules/finalisation.py``):
 
 | what there is | what it does |
 |---|---|
@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from emulator.controller.finalisation import FLAG, HELD, Lacking, lacking, lacking_alone
 from emulator.controller.machine import Controller
 from emulator.controller.registry import tells_readiness
+from emulator.controller.rules.finalisation import FLAG, HELD, Lacking, lacking, lacking_alone
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
-from emulator.controller.finalisation import Lacking, lacking
+from emulator.controller.rules.finalisation import Lacking, lacking
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState

@@ -16,12 +16,12 @@ from typing import Final
 
 from emulator.config.java_text import INT_MAX
 from emulator.config.load import Config
-from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.credentials import ImageCredentials, taken_away
 from emulator.controller.machine import Controller
+from emulator.controller.queue.answers import EncodedReply
 from emulator.controller.registry import supported_features
 from emulator.controller.result import failure_line
+from emulator.controller.rules.credentials import ImageCredentials, taken_away
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.image import Image

@@ -17,9 +17,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from emulator.controller.finalisation import lacking_alone
 from emulator.controller.machine import Controller
 from emulator.controller.registry import supported_features
+from emulator.controller.rules.finalisation import lacking_alone
 from emulator.metadata.errors import ActivationRefusedError
 from emulator.metadata.history import History
 from emulator.metadata.migration_state import MigrationState

@@ -11,9 +11,9 @@ from typing import Final
 
 from emulator.config.listeners import HostPort
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
-from emulator.controller.activation import registration
 from emulator.controller.machine import Controller
 from emulator.controller.registry import process_name
+from emulator.controller.rules.activation import registration
 from emulator.metadata.metadata_version import Feature
 from emulator.net.raft_requests import RAFT_REQUESTS
 from emulator.net.voters import VoterChannels

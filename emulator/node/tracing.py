@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.gate import Blocked
+from emulator.controller.queue.answers import EncodedReply
+from emulator.controller.queue.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RequestRow

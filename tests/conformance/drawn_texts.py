@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from emulator.controller.config_defs import topic_configs
-from emulator.controller.server_configs import ONLY_DYNAMIC, Type, server_configs
+from emulator.controller.tables.config_defs import topic_configs
+from emulator.controller.tables.server_configs import ONLY_DYNAMIC, Type, server_configs
 
 Texts = tuple[str, ...]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.authorizer import StandardAuthorizer
+from emulator.controller.rules.authorizer import StandardAuthorizer
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java_tools import java

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.batches import encoded
-from emulator.controller.reassignment import in_progress
-from emulator.controller.topics import is_online
+from emulator.controller.queue.batches import encoded
+from emulator.controller.rules.reassignment import in_progress
+from emulator.controller.rules.topics import is_online
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.replay import replay

@@ -19,11 +19,11 @@ from typing import Final
 import pytest
 
 from emulator.config import jaas, java_pattern, java_text, properties
-from emulator.controller import config_changes
 from emulator.controller.api.incremental_alter_configs import ConfigOperation, edited
-from emulator.controller.broker_config_defs import validate_broker_configs
-from emulator.controller.config_changes import broker_name_error
-from emulator.controller.config_defs import ConfigRefusedError, validate_topic_configs
+from emulator.controller.tables import config_changes
+from emulator.controller.tables.broker_config_defs import validate_broker_configs
+from emulator.controller.tables.config_changes import broker_name_error
+from emulator.controller.tables.config_defs import ConfigRefusedError, validate_topic_configs
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java_tools import java
 from tests.conformance.drawn_texts import (

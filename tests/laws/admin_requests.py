@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from emulator.controller.delegation_tokens import token_hmac
+from emulator.controller.rules.delegation_tokens import token_hmac
 from emulator.metadata.image import Image
 from wire import messages as m
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.authorizer import StandardAuthorizer
-from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.registry import handlers
+from emulator.controller.rules.authorizer import StandardAuthorizer
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from tests.kit.laws import examples

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.purgatory import Until
+from emulator.controller.queue.purgatory import Until
+from emulator.controller.queue.writes import Writes
 from emulator.controller.registry import handlers
-from emulator.controller.writes import Writes
 from tests.kit.laws import examples
 from tests.laws.admin_requests import SECRET, Admin
 from tests.unit.controller.world import World, create, header

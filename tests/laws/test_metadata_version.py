@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.batches import record_version
+from emulator.controller.queue.batches import record_version
 from emulator.metadata.metadata_version import MINIMUM, VERSIONS, MetadataVersion
 from emulator.metadata.snapshot import from_records, to_records
 from tests.kit.laws import examples

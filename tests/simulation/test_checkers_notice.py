@@ -10,7 +10,7 @@ from emulator.broker.controller_channel import ControllerChannel
 from emulator.broker.zookeeper import znode
 from emulator.controller import registry
 from emulator.controller.machine import Controller
-from emulator.controller.writes import Writes
+from emulator.controller.queue.writes import Writes
 from emulator.metadata.history import History
 from emulator.migration import plan
 from emulator.migration.dual_write.lag import Lag

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from emulator.controller.api import broker_registration
-from emulator.controller.finalisation import HELD
-from emulator.controller.writes import Writes
+from emulator.controller.queue.writes import Writes
+from emulator.controller.rules.finalisation import HELD
 from emulator.metadata.history import History
 from emulator.migration import plan
 from emulator.migration.taking_over import claim

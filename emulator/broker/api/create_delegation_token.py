@@ -11,7 +11,7 @@ from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, PassOn, serves
 from emulator.broker.serving.token_requests import may_ask_for_tokens
 from emulator.controller.api.create_delegation_token import REQUESTER_SINCE, refused
-from emulator.controller.delegation_tokens import NO_TIMESTAMP
+from emulator.controller.rules.delegation_tokens import NO_TIMESTAMP
 from wire import messages as m
 from wire.errors import ErrorCode
 

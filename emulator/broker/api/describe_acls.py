@@ -9,7 +9,7 @@ from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import reading
 from emulator.controller.api import describe_acls as shared
-from emulator.controller.authorizer import not_authorized
+from emulator.controller.rules.authorizer import not_authorized
 from emulator.metadata.acls import Operation
 from emulator.seam import Slices
 from wire import messages as m

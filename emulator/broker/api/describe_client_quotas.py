@@ -16,8 +16,8 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import reading
-from emulator.controller.index import QuotaIndex
 from emulator.controller.result import ApiError
+from emulator.controller.tables.index import QuotaIndex
 from emulator.metadata.acls import Operation
 from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity, EntityPart, Quotas
 from emulator.seam import Pace, Slices

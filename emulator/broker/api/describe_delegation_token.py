@@ -16,8 +16,8 @@ from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import BrokerReading, reading
 from emulator.broker.serving.token_requests import may_ask_for_tokens
 from emulator.controller.api.create_delegation_token import REQUESTER_SINCE
-from emulator.controller.delegation_tokens import may_renew, token_hmac
-from emulator.controller.token_index import TokensByPrincipal
+from emulator.controller.rules.delegation_tokens import may_renew, token_hmac
+from emulator.controller.tables.token_index import TokensByPrincipal
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.seam import Pace, Slices

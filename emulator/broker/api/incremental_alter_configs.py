@@ -16,8 +16,8 @@ from emulator.broker.registry import Asked, Served, serves
 from emulator.broker.serving.config_requests import another_node, answered, broker_error, invalid
 from emulator.broker.serving.reading import BrokerReading, reading
 from emulator.controller.api.incremental_alter_configs import ConfigOperation, edited, refused
-from emulator.controller.config_changes import BROKER_LOGGER, is_list, list_default
 from emulator.controller.result import ApiError
+from emulator.controller.tables.config_changes import BROKER_LOGGER, is_list, list_default
 from emulator.metadata.acls import Operation
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.seam import Slices

@@ -9,7 +9,7 @@ from __future__ import annotations
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, PassOn, serves
 from emulator.broker.serving.token_requests import may_ask_for_tokens
-from emulator.controller.delegation_tokens import NO_TIMESTAMP
+from emulator.controller.rules.delegation_tokens import NO_TIMESTAMP
 from wire import messages as m
 from wire.errors import ErrorCode
 

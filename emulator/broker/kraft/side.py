@@ -22,8 +22,8 @@ from emulator.broker.lifecycle import LifecycleManager, LifeSettings, LifeState,
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
-from emulator.controller.credentials import taken_away
 from emulator.controller.registry import supported_features
+from emulator.controller.rules.credentials import taken_away
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature

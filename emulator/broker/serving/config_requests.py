@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from emulator.broker.registry import PassOn, Served
 from emulator.broker.serving.reading import BrokerReading
-from emulator.controller.broker_config_defs import validate_broker_configs
-from emulator.controller.config_defs import ConfigRefusedError
 from emulator.controller.result import ApiError
-from emulator.controller.server_configs import server_configs
+from emulator.controller.tables.broker_config_defs import validate_broker_configs
+from emulator.controller.tables.config_defs import ConfigRefusedError
+from emulator.controller.tables.server_configs import server_configs
 from emulator.metadata.configs import BROKER
 from emulator.seam import Pace, Slices
 from wire.errors import UNEXPECTED, ErrorCode

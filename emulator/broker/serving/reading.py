@@ -15,10 +15,10 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked
 from emulator.config.broker import BrokerConfig
-from emulator.controller.acl_index import AclFilter, AclIndex
 from emulator.controller.api.describe_cluster import ON_CLUSTER
-from emulator.controller.authorizer import ANYBODY, StandardAuthorizer, host_address
 from emulator.controller.context import CLUSTER_NAME, Authorizer, Call, ControllerConfig
+from emulator.controller.rules.authorizer import ANYBODY, StandardAuthorizer, host_address
+from emulator.controller.tables.acl_index import AclFilter, AclIndex
 from emulator.metadata.acls import WILDCARD, Operation, PatternType, Permission, ResourceType
 from emulator.metadata.image import Image
 from emulator.seam import Kept, Pace, Same, Slices, Ticket

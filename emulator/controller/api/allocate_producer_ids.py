@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.controller.context import Context
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
-from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m

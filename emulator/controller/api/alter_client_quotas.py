@@ -24,7 +24,7 @@ from typing import Final
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
-from emulator.controller.storable import Room
+from emulator.controller.rules.storable import Room
 from emulator.metadata.acls import Operation
 from emulator.metadata.client_quotas import (
     CLIENT_ID,

@@ -12,10 +12,10 @@ one batch.
 
 from __future__ import annotations
 
-from emulator.controller.config_changes import altered, changed
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.tables.config_changes import altered, changed
 from emulator.metadata.image import Image
 from emulator.seam import Slices, listed
 from wire import messages as m

@@ -12,11 +12,11 @@ completed a reassignment and moved the leader. Needs CLUSTER_ACTION. Never forwa
 
 from __future__ import annotations
 
-from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result
-from emulator.controller.urgency import Urgency
+from emulator.controller.rules.broker_changes import partition_change
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import (

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from emulator.controller import reassignment
-from emulator.controller.broker_changes import partition_change
-from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result, Texts
-from emulator.controller.storable import Room
-from emulator.controller.topics import replica_list_error
+from emulator.controller.rules import reassignment
+from emulator.controller.rules.broker_changes import partition_change
+from emulator.controller.rules.storable import Room
+from emulator.controller.rules.topics import replica_list_error
+from emulator.controller.tables.config_defs import unclean_election_allowed
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.leader_election import Election

@@ -21,7 +21,7 @@ from typing import Final
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
-from emulator.controller.storable import Room
+from emulator.controller.rules.storable import Room
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature

@@ -10,12 +10,12 @@ ISR. Needs CLUSTER_ACTION. Never forwarded.
 
 from __future__ import annotations
 
-from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
-from emulator.controller.partition_set import PartitionKey
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result
-from emulator.controller.topics import is_online
+from emulator.controller.rules.broker_changes import partition_change
+from emulator.controller.rules.topics import is_online
+from emulator.controller.tables.partition_set import PartitionKey
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature

@@ -8,13 +8,13 @@ Served before the metadata copy, because brokers become ready by heartbeats.
 
 from __future__ import annotations
 
-from emulator.controller import broker_changes
-from emulator.controller.broker_changes import Moves
 from emulator.controller.context import Context
-from emulator.controller.heartbeats import BrokerState, next_state
+from emulator.controller.queue.heartbeats import BrokerState, next_state
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
 from emulator.controller.result import Contact, Result
-from emulator.controller.urgency import Urgency
+from emulator.controller.rules import broker_changes
+from emulator.controller.rules.broker_changes import Moves
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image

@@ -14,12 +14,12 @@ the offset of the broker's own record.
 from __future__ import annotations
 
 from emulator.config.hosts import host_fault
-from emulator.controller.broker_changes import migrating
 from emulator.controller.context import RESERVED_UUIDS, Context
-from emulator.controller.refused_broker import attempt
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Registering, Result
-from emulator.controller.urgency import Urgency
+from emulator.controller.rules.broker_changes import migrating
+from emulator.controller.rules.refused_broker import attempt
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import SECURITY_PROTOCOLS, Broker
 from emulator.metadata.image import Image

@@ -11,9 +11,9 @@ CLUSTER_ACTION. Served before the copy: the migration waits for these registrati
 from __future__ import annotations
 
 from emulator.controller.context import Context
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
 from emulator.controller.result import Result, shortened
-from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import SECURITY_PROTOCOLS
 from emulator.metadata.image import Image

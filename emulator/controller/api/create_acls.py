@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.context import CLUSTER_NAME, Context
+from emulator.controller.queue.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result, shortened
-from emulator.controller.storable import IN_ZOOKEEPER, Room
+from emulator.controller.rules.storable import IN_ZOOKEEPER, Room
 from emulator.metadata.acls import (
     Acl,
     Operation,

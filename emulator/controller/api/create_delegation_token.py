@@ -14,16 +14,16 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.controller.context import Context
-from emulator.controller.delegation_tokens import (
+from emulator.controller.registry import handles
+from emulator.controller.result import Result
+from emulator.controller.rules.delegation_tokens import (
     ANONYMOUS,
     NO_TIMESTAMP,
     caller_error,
     feature_error,
     token_hmac,
 )
-from emulator.controller.registry import handles
-from emulator.controller.result import Result
-from emulator.controller.storable import Room
+from emulator.controller.rules.storable import Room
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken, record_of
 from emulator.metadata.image import Image

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
 from emulator.controller.context import Context
-from emulator.controller.placement import PlacementError, place, usable_brokers
+from emulator.controller.queue.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
-from emulator.controller.storable import Room
-from emulator.controller.topics import NewPartitions
+from emulator.controller.rules.placement import PlacementError, place, usable_brokers
+from emulator.controller.rules.storable import Room
+from emulator.controller.rules.topics import NewPartitions
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic, first_gap

@@ -20,8 +20,14 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
-from emulator.controller.config_defs import (
+from emulator.controller.context import CLUSTER_NAME, Context, ControllerConfig
+from emulator.controller.queue.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
+from emulator.controller.registry import handles
+from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.rules.placement import PlacementError, UsableBroker, place, usable_brokers
+from emulator.controller.rules.storable import Room
+from emulator.controller.rules.topics import METADATA_TOPIC, NewPartitions
+from emulator.controller.tables.config_defs import (
     ConfigRefusedError,
     Effective,
     TopicConfigSources,
@@ -29,13 +35,7 @@ from emulator.controller.config_defs import (
     inherited_topic_configs,
     validate_topic_configs,
 )
-from emulator.controller.context import CLUSTER_NAME, Context, ControllerConfig
-from emulator.controller.index import collision_key
-from emulator.controller.placement import PlacementError, UsableBroker, place, usable_brokers
-from emulator.controller.registry import handles
-from emulator.controller.result import ApiError, Record, Result
-from emulator.controller.storable import Room
-from emulator.controller.topics import METADATA_TOPIC, NewPartitions
+from emulator.controller.tables.index import collision_key
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image

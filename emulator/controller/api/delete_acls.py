@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.controller.acl_index import AclFilter, AclIndex
-from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.context import Context
+from emulator.controller.queue.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result, shortened
+from emulator.controller.tables.acl_index import AclFilter, AclIndex
 from emulator.metadata.acls import Acl, Operation
 from emulator.metadata.image import Image
 from emulator.seam import ENTRIES_PER_SLICE, Slices

@@ -19,7 +19,7 @@ from collections.abc import Container, Sequence
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
-from emulator.controller.topics import TOPIC_DENIED
+from emulator.controller.rules.topics import TOPIC_DENIED
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic

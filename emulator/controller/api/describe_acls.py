@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from emulator.controller.acl_index import AclFilter, AclIndex, Entry
 from emulator.controller.context import ReadContext
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.controller.tables.acl_index import AclFilter, AclIndex, Entry
 from emulator.metadata.acls import Operation, Resource
 from emulator.metadata.image import Image
 from emulator.seam import Pace, Slices

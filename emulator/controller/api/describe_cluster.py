@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.controller.authorizer import not_authorized
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
+from emulator.controller.rules.authorizer import not_authorized
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature

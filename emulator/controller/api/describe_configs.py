@@ -18,18 +18,19 @@ from contextlib import suppress
 from typing import Final
 
 from emulator.config.java_text import whole
-from emulator.controller.config_changes import BROKER_LOGGER
-from emulator.controller.config_defs import (
+from emulator.controller.context import CLUSTER_NAME, ReadContext
+from emulator.controller.registry import handles
+from emulator.controller.result import ApiError, Result
+from emulator.controller.rules.topics import TOPIC_DENIED
+from emulator.controller.tables.config_changes import BROKER_LOGGER
+from emulator.controller.tables.config_defs import (
     CLUSTER_SOURCE,
     DEFAULT_SOURCE,
     TOPIC_SOURCE,
     effective_topic_configs,
     topic_configs,
 )
-from emulator.controller.context import CLUSTER_NAME, ReadContext
-from emulator.controller.registry import handles
-from emulator.controller.result import ApiError, Result
-from emulator.controller.server_configs import (
+from emulator.controller.tables.server_configs import (
     Layers,
     Synonym,
     Type,
@@ -38,7 +39,6 @@ from emulator.controller.server_configs import (
     server_configs,
     type_of,
 )
-from emulator.controller.topics import TOPIC_DENIED
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image

@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
-from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
+from emulator.controller.queue.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import PARTITIONS_MAX, handles
 from emulator.controller.result import ApiError, Record, Result, Texts
-from emulator.controller.urgency import Urgency
+from emulator.controller.rules.broker_changes import partition_change
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.leader_election import Election

@@ -12,9 +12,9 @@ inner request is authorized by the principal and the address in the Envelope.
 from __future__ import annotations
 
 from emulator.controller.context import Call, Context
-from emulator.controller.forwarding import opening
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.controller.rules.forwarding import opening
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.seam import Slices

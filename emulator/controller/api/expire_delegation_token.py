@@ -12,9 +12,9 @@ from __future__ import annotations
 import msgspec
 
 from emulator.controller.context import Context
-from emulator.controller.delegation_tokens import TokenRefusal, expired, may_renew, token_of
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.controller.rules.delegation_tokens import TokenRefusal, expired, may_renew, token_of
 from emulator.metadata.delegation_tokens import record_of
 from emulator.metadata.image import Image
 from wire import messages as m

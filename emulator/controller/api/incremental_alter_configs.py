@@ -17,10 +17,10 @@ from enum import IntEnum
 from typing import Final
 
 from emulator.config.java_text import split
-from emulator.controller.config_changes import altered, changed, is_list, list_default
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.tables.config_changes import altered, changed, is_list, list_default
 from emulator.metadata.image import Image
 from emulator.seam import Pace, Slices, listed
 from wire import messages as m

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from emulator.controller import reassignment
-from emulator.controller.batches import TOO_MANY_PARTITIONS
 from emulator.controller.context import Context
+from emulator.controller.queue.batches import TOO_MANY_PARTITIONS
 from emulator.controller.registry import PARTITIONS_MAX, handles
 from emulator.controller.result import Result
+from emulator.controller.rules import reassignment
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic

@@ -8,11 +8,11 @@ the copy.
 
 from __future__ import annotations
 
-from emulator.controller import broker_changes
 from emulator.controller.context import Context
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
-from emulator.controller.urgency import Urgency
+from emulator.controller.rules import broker_changes
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.seam import Slices

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.controller.activation import own_registration
 from emulator.controller.context import Context
 from emulator.controller.registry import KRAFT_VERSION, handles, supported_features
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.rules.activation import own_registration
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Brokers
 from emulator.metadata.image import Image

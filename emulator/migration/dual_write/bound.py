@@ -1,9 +1,9 @@
 """The bounds on how far the log may be ahead of ZooKeeper: in records, in bytes, in time.
 
 At a first bound most calls that append records wait. At a second bound deletions and operations
-that brokers need wait too. ``controller/urgency.py`` says which operation waits at which bound.
-Waiting begins at a bound and ends below :data:`RESUME_PERCENT` of it, so that callers do not wait
-and continue for each multi that ZooKeeper confirms.
+that brokers need wait too. ``controller/queue/urgency.py`` says which operation waits at which
+bound. Waiting begins at a bound and ends below :data:`RESUME_PERCENT` of it, so that callers do
+not wait and continue for each multi that ZooKeeper confirms.
 
 What counts: the records appended and not confirmed in ``/migration``, committed or not, and their
 encoded bytes; and the time since the oldest of them was committed. NoOps and control records do not

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from emulator.controller.config_defs import ConfigRefusedError, TopicConfig, parse
-from emulator.controller.config_defs import topic_configs as known_topic_configs
+from emulator.controller.tables.config_defs import ConfigRefusedError, TopicConfig, parse
+from emulator.controller.tables.config_defs import topic_configs as known_topic_configs
 from emulator.operations.preflight.engine import (
     Outcome,
     Severity,

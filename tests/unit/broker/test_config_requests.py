@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.broker.registry import PassOn
-from emulator.controller.config_changes import BROKER_LOGGER
+from emulator.controller.tables.config_changes import BROKER_LOGGER
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from tests.unit.broker.asking import ACLS, ask
 from tests.unit.broker.joined_brokers import Stage

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from emulator.controller.delegation_tokens import token_hmac
+from emulator.controller.rules.delegation_tokens import token_hmac
 from emulator.net import scram
 from emulator.net.login import LoginError
 from emulator.zookeeper.ops import SEQUENTIAL, Create, SetData

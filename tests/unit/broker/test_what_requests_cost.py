@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from emulator.broker.api import describe_delegation_token
 from emulator.broker.registry import entries_max
-from emulator.controller import acl_index
+from emulator.controller.tables import acl_index
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.metadata.pmap import PMap
 from emulator.seam import RECORDS_PER_SLICE

@@ -14,7 +14,7 @@ import pytest
 from emulator.commands import finalise
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import FORMS
-from emulator.controller.finalisation import Lack, Lacking
+from emulator.controller.rules.finalisation import Lack, Lacking
 from emulator.io import http
 from emulator.io.operator_route import TOKEN_FILE, OperatorRoute, finalise_page
 from emulator.metadata.migration_state import MigrationState

@@ -17,7 +17,7 @@ from kazoo.protocol.states import ZnodeStat
 
 from emulator.commands.zk import client as zk_client
 from emulator.config.load import OURS
-from emulator.controller.server_configs import Type, server_configs
+from emulator.controller.tables.server_configs import Type, server_configs
 from emulator.raft import layout
 from emulator.testing import Cluster
 from tests.unit.commands.running import CLUSTER, PROPERTIES, run

@@ -53,7 +53,7 @@ def test_no_request_of_a_peer_moves_the_migration() -> None:
             if isinstance(name, ast.Attribute) and name.attr == "ZkMigrationStateRecord":
                 writers.add(str(path.relative_to(root)))
     assert writers == {
-        "controller/activation.py",
+        "controller/rules/activation.py",
         "metadata/snapshot.py",
         "migration/taking_over/importer.py",
         "node/finalising.py",

@@ -3,7 +3,7 @@
 import pytest
 
 from emulator.config import java_pattern, java_text, zookeeper_mode
-from emulator.controller import config_changes
+from emulator.controller.tables import config_changes
 
 
 @pytest.mark.parametrize("text", ["1\xa0", "1_0", " 1", "", "+", "\U0001d7d3", "\xb2", "9" * 5_000])

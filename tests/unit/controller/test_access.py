@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.authorizer import IMPLIED, StandardAuthorizer
 from emulator.controller.registry import handlers
+from emulator.controller.rules.authorizer import IMPLIED, StandardAuthorizer
 from emulator.metadata.acls import Operation, record_of
 from emulator.net.raft_requests import RAFT_REQUESTS
 from tests.kip.test_kip_866_controller import errors

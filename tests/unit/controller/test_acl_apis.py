@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from emulator.controller import acl_index
-from emulator.controller.acl_index import AclFilter, AclIndex
-from emulator.controller.authorizer import StandardAuthorizer, guards
+from emulator.controller.rules.authorizer import StandardAuthorizer, guards
+from emulator.controller.tables import acl_index
+from emulator.controller.tables.acl_index import AclFilter, AclIndex
 from emulator.metadata.acls import Acl
 from emulator.metadata.pmap import PMap
 from emulator.seam import whole

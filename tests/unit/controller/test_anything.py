@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.authorizer import StandardAuthorizer
-from emulator.controller.index import TipIndex
 from emulator.controller.registry import advertised, handlers
+from emulator.controller.rules.authorizer import StandardAuthorizer
+from emulator.controller.tables.index import TipIndex
 from tests.laws.wire_values import Maker
 from tests.unit.controller.test_index import contents
 from tests.unit.controller.world import CLUSTER, World, create, registration, uuid

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import Call, ControllerEndpoint
-from emulator.controller.index import TipIndex
 from emulator.controller.registry import advertised, handlers
+from emulator.controller.rules.authorizer import StandardAuthorizer
+from emulator.controller.tables.index import TipIndex
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import replay
 from tests.kit.laws import examples

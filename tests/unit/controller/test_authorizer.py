@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.authorizer import StandardAuthorizer
+from emulator.controller.rules.authorizer import StandardAuthorizer
 from emulator.metadata.acls import Acl, Operation, PatternType, Permission, Resource, ResourceType
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.pmap import PMap

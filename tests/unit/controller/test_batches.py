@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.batches import (
+from emulator.controller.queue.batches import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
     RECORD_OVERHEAD_BYTES,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import config_defs
-from emulator.controller.broker_config_defs import validate_broker_configs
-from emulator.controller.config_defs import (
+from emulator.controller.tables import config_defs
+from emulator.controller.tables.broker_config_defs import validate_broker_configs
+from emulator.controller.tables.config_defs import (
     ConfigRefusedError,
     effective_topic_configs,
     topic_configs,

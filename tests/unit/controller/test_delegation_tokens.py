@@ -11,9 +11,9 @@ import pytest
 from emulator.config.limits import TokenSettings
 from emulator.config.reading import PropertyReader
 from emulator.controller.context import Call, ControllerEndpoint
-from emulator.controller.delegation_tokens import token_hmac
 from emulator.controller.registry import handlers
 from emulator.controller.result import Result
+from emulator.controller.rules.delegation_tokens import token_hmac
 from emulator.metadata.image import Image
 from tests.unit.controller import recorded
 from tests.unit.controller.test_recorded import FULL, TOKEN_KEYS, holding, inner, of

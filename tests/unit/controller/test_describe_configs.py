@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from emulator.controller.registry import advertised, handlers
-from emulator.controller.server_configs import Type, printed, server_configs, synonyms_of, type_of
+from emulator.controller.tables.server_configs import (
+    Type,
+    printed,
+    server_configs,
+    synonyms_of,
+    type_of,
+)
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from tests.unit.controller.test_delegation_tokens import Denies
 from tests.unit.controller.world import World, context, handle, image_of, topic

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from emulator.controller import registry
-from emulator.controller.config_changes import MATCH, error
-from emulator.controller.index import TipIndex
-from emulator.controller.journal import DivergedError
+from emulator.controller.queue.journal import DivergedError
 from emulator.controller.result import TEXT_MAX, ApiError, Result, shortened
+from emulator.controller.tables.config_changes import MATCH, error
+from emulator.controller.tables.index import TipIndex
 from emulator.raft.layout import AppendRefusedError
 from emulator.seam import Reply
 from tests.unit.controller.envelopes import enveloped
@@ -183,7 +183,7 @@ def test_one_kind_is_told_once_and_counted_each_time(
     assert [one.first for one in world.controller.answers.failures.take()] == [True, False, False]
     ((key, count),) = world.controller.answers.failures.total.items()
     assert (key[:2], count) == ((19, "KeyError"), 3)
-    assert "emulator.controller.writes" in key[2]
+    assert "emulator.controller.queue.writes" in key[2]
 
 
 def test_a_text_keeps_its_ends() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.controller.forwarding import decode_principal
+from emulator.controller.rules.forwarding import decode_principal
 from emulator.net.reply import says
 from emulator.seam import Reply
 from tests.unit.controller.envelopes import GOLDEN, enveloped, world_with_broker

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.gate import Gate
-from emulator.controller.urgency import Urgency
+from emulator.controller.queue.gate import Gate
+from emulator.controller.queue.urgency import Urgency
 from emulator.seam import OtherLimits
 from emulator.trace.rows import BlockCause
 from tests.unit.controller.world import World, call, create

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from emulator.controller.heartbeats import BrokerState, Heartbeats, next_state
+from emulator.controller.queue.heartbeats import BrokerState, Heartbeats, next_state
 from tests.unit.controller.world import (
     World,
     broker,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller import index as changes
-from emulator.controller.index import IndexChange, TipIndex, index_change
-from emulator.controller.partition_set import BLOCK, PartitionSet
+from emulator.controller.tables import index as changes
+from emulator.controller.tables.index import IndexChange, TipIndex, index_change
+from emulator.controller.tables.partition_set import BLOCK, PartitionSet
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from emulator.seam import whole

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import broker_changes
-from emulator.controller.index import TipIndex
+from emulator.controller.rules import broker_changes
+from emulator.controller.tables.index import TipIndex
 from emulator.metadata.leader_election import Election, PartitionChange
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.metadata.topics import Partition

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import batches, broker_changes, index, registry
+from emulator.controller import registry
 from emulator.controller.api import create_acls, create_topics, delete_acls, delete_topics
-from emulator.controller.authorizer import StandardAuthorizer
-from emulator.controller.index import IndexChange, TipIndex
+from emulator.controller.queue import batches
+from emulator.controller.queue.writes import CALLS_PER_STEP
 from emulator.controller.result import Result
-from emulator.controller.topics import NewPartitions
-from emulator.controller.writes import CALLS_PER_STEP
+from emulator.controller.rules import broker_changes
+from emulator.controller.rules.authorizer import StandardAuthorizer
+from emulator.controller.rules.topics import NewPartitions
+from emulator.controller.tables import index
+from emulator.controller.tables.index import IndexChange, TipIndex
 from emulator.metadata.replay import TopicChanges
 from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
 from tests.unit.controller.envelopes import enveloped

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import batches
 from emulator.controller.machine import Controller
+from emulator.controller.queue import batches
 from emulator.metadata.errors import ActivationRefusedError, ReplayError
 from emulator.metadata.migration_state import MigrationState
 from tests.unit.controller.world import (

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from emulator.controller import acl_index
-from emulator.controller.acl_index import Ordered, Place
+from emulator.controller.tables import acl_index
+from emulator.controller.tables.acl_index import Ordered, Place
 from emulator.metadata.pmap import PMap
 from emulator.seam import whole
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from emulator.controller.api import delete_acls
-from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.registry import handlers
+from emulator.controller.rules.authorizer import StandardAuthorizer
 from emulator.seam import Pace
 from tests.unit.controller.world import broker, context, header, image_of
 from wire import messages as m

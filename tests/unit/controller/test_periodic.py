@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.index import TipIndex
-from emulator.controller.periodic import LOOKS_PER_TICK, PAUSE_MS, Periodic, Sweep
-from emulator.controller.sweeps import PREFERRED_LEADERS, UNCLEAN_LEADERS
+from emulator.controller.queue.periodic import LOOKS_PER_TICK, PAUSE_MS, Periodic, Sweep
+from emulator.controller.queue.sweeps import PREFERRED_LEADERS, UNCLEAN_LEADERS
+from emulator.controller.tables.index import TipIndex
 from emulator.metadata.image import EMPTY
 from tests.unit.controller.world import (
     World,

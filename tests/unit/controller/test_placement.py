@@ -11,13 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.placement import (
-    PlacementError,
-    UsableBroker,
-    _Ring,
-    usable_brokers,
-)
-from emulator.controller.placement import place as placed_in_slices
+from emulator.controller.rules.placement import PlacementError, UsableBroker, _Ring, usable_brokers
+from emulator.controller.rules.placement import place as placed_in_slices
 from emulator.seam import whole
 from tests.unit.controller.world import broker, context, image_of
 from wire import messages as m

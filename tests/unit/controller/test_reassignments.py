@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller import reassignment
 from emulator.controller.result import Result
+from emulator.controller.rules import reassignment
 from emulator.metadata.image import Image
 from emulator.metadata.replay import replay
 from emulator.metadata.topics import Partition, changed_partition

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.controller import broker_changes
-from emulator.controller.authorizer import StandardAuthorizer
-from emulator.controller.batches import record_version
 from emulator.controller.context import Call, Context
-from emulator.controller.forwarding import opening
-from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.index import TipIndex
+from emulator.controller.queue.batches import record_version
+from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.registry import handlers
 from emulator.controller.result import Result
+from emulator.controller.rules import broker_changes
+from emulator.controller.rules.authorizer import StandardAuthorizer
+from emulator.controller.rules.forwarding import opening
+from emulator.controller.tables.index import TipIndex
 from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE
 from emulator.metadata.configs import BROKER
 from emulator.metadata.image import Image

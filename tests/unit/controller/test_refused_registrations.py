@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.controller import refused_broker, surroundings
-from emulator.controller.authorizer import StandardAuthorizer
+from emulator.controller import surroundings
 from emulator.controller.result import ApiError, Registering
+from emulator.controller.rules import refused_broker
+from emulator.controller.rules.authorizer import StandardAuthorizer
 from emulator.controller.surroundings import Registrations
 from tests.unit.controller.world import World, registration
 from wire import messages as m

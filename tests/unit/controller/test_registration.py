@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from emulator.controller.api.broker_registration import check
-from emulator.controller.batches import record_version
-from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.queue.batches import record_version
+from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import MetadataVersion
 from tests.unit.controller.world import (

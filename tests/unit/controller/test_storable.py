@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from emulator.config.passwords import PasswordSettings
-from emulator.controller import storable
+from emulator.controller.rules import storable
 from emulator.metadata import client_quotas
 from emulator.metadata.image import Image
 from emulator.metadata.znodes import ZnodeKey

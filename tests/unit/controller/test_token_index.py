@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 import pytest
 
-from emulator.controller import token_index
-from emulator.controller.token_index import PER_STEP, TokenIndex, hmac_of
+from emulator.controller.tables import token_index
+from emulator.controller.tables.token_index import PER_STEP, TokenIndex, hmac_of
 from emulator.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from emulator.metadata.pmap import PMap
 

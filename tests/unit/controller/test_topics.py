@@ -9,7 +9,7 @@ import pytest
 
 from emulator.controller.api import create_topics
 from emulator.controller.context import Context
-from emulator.controller.topics import NewPartitions
+from emulator.controller.rules.topics import NewPartitions
 from tests.unit.controller.world import (
     broker,
     create,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.activation import own_registration
+from emulator.controller.rules.activation import own_registration
 from emulator.metadata.errors import ActivationRefusedError
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, VERSIONS

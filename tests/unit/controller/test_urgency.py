@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from emulator.controller.urgency import PASSES_MAX, Urgency, urgency_of
+from emulator.controller.queue.urgency import PASSES_MAX, Urgency, urgency_of
 from tests.unit.controller.test_alter_partition import request as alter_partition
 from tests.unit.controller.test_alter_partition import wanted
 from tests.unit.controller.test_registration import registration

@@ -11,12 +11,12 @@ from typing import Any
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.config.reading import PropertyReader
 from emulator.controller.context import Call, Context, ControllerConfig, ControllerEndpoint
-from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.index import TipIndex
 from emulator.controller.machine import Controller
+from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.registry import handlers
 from emulator.controller.result import Result
-from emulator.controller.token_index import TokenIndex
+from emulator.controller.tables.index import TipIndex
+from emulator.controller.tables.token_index import TokenIndex
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import replay

@@ -17,7 +17,7 @@ from emulator.broker.cluster import ImageCluster
 from emulator.broker.lifecycle import LifeState
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.config.broker import load_broker
-from emulator.controller.authorizer import StandardAuthorizer
+from emulator.controller.rules.authorizer import StandardAuthorizer
 from emulator.metadata.acls import Acl, Resource
 from emulator.metadata.brokers import Broker, Endpoint
 from emulator.metadata.client_quotas import entity

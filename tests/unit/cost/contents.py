@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from emulator.controller.token_index import hmac_of
+from emulator.controller.tables.token_index import hmac_of
 from tests.unit.cost.cluster import WIDE, topic_id
 from wire import messages as m
 from wire.schema import ZERO_UUID, Field, Layout

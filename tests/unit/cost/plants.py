@@ -10,12 +10,13 @@ from typing import Any, Final, Literal, NamedTuple
 import pytest
 
 from emulator.broker.cluster import ImageCluster
-from emulator.controller import authorizer, registry
+from emulator.controller import registry
 from emulator.controller.api import delete_topics
 from emulator.controller.context import MovingTopics
-from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.result import Texts
-from emulator.controller.token_index import TokenIndex
+from emulator.controller.rules import authorizer
+from emulator.controller.tables.token_index import TokenIndex
 from emulator.metadata import topics
 from emulator.metadata.image import Image
 from emulator.seam import Kept

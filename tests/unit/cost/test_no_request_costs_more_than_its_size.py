@@ -34,8 +34,8 @@ import pytest
 
 from emulator.broker.registry import entries_max, offered
 from emulator.broker.serving import token_requests
-from emulator.controller import delegation_tokens
 from emulator.controller.registry import ENTRIES_MAX, advertised
+from emulator.controller.rules import delegation_tokens
 from emulator.seam import whole
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.cost.cluster import ME, Cost, CountedServer, OurBroker, OurController, cpu_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import broker_changes
-from emulator.controller.index import TipIndex
+from emulator.controller.rules import broker_changes
+from emulator.controller.tables.index import TipIndex
 from emulator.metadata.topics import NO_LEADER, Partition
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.controller.finalisation import HELD
+from emulator.controller.rules.finalisation import HELD
 from emulator.metadata.image import EMPTY
 from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState
 from emulator.node.finalising import Finalising

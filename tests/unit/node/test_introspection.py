@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from emulator.commands.rollback.looking import StatusRead
-from emulator.controller.finalisation import Lack
 from emulator.controller.result import ApiError, RefusedAttempt, Registering
+from emulator.controller.rules.finalisation import Lack
 from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState, record_of
 from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.controller import batches, writes
+from emulator.controller.queue import batches, writes
 from emulator.metadata import history
 from emulator.raft import log
 from emulator.seam import (

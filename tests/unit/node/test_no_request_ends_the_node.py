@@ -340,7 +340,7 @@ def test_a_handler_that_raises_is_told_in_the_log_and_counted(
     found = introspection.metrics(peers.node, peers.now_ms)[metric.REQUEST_FAILURES]
     ((api, kind, place), count), *_ = found.items()
     assert (api, kind, count) == ("CreateTopics", "KeyError", 2)
-    assert place.startswith("emulator.controller.writes.")
+    assert place.startswith("emulator.controller.queue.writes.")
     monkeypatch.setitem(registry._HANDLERS, 19, handler)
     peers.node.controller.answers.failures.total.clear()
     peers.still_sound()

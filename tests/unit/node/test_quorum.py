@@ -11,8 +11,8 @@ import pytest
 
 from emulator.config import load as config
 from emulator.config.load import Config
-from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.journal import Journal
+from emulator.controller.queue.heartbeats import Heartbeats
+from emulator.controller.queue.journal import Journal
 from emulator.metadata.history import History
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.node.machine import Node

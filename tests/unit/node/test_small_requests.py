@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import topics
-from emulator.controller.writes import Turns
+from emulator.controller.queue.writes import Turns
+from emulator.controller.rules import topics
 from tests.unit.controller.world import create
 from tests.unit.node.test_no_request_ends_the_node import Peers
 from wire import messages as m

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.gate import Blocked
+from emulator.controller.queue.answers import EncodedReply
+from emulator.controller.queue.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.net.reply import finding, first_error
 from emulator.node import tracing

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import batches, forwarding
 from emulator.controller.api import alter_partition, create_topics
-from emulator.controller.config_defs import TopicConfigSources
-from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.queue import batches
+from emulator.controller.queue.heartbeats import Heartbeats
+from emulator.controller.rules import forwarding
+from emulator.controller.tables.config_defs import TopicConfigSources
 from emulator.metadata import replay
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap

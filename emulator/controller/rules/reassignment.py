@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import ControllerConfig
-from emulator.controller.partition_set import PartitionKey
-from emulator.controller.periodic import Sweep
+from emulator.controller.queue.periodic import Sweep
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.result import Record
-from emulator.controller.urgency import Urgency
+from emulator.controller.rules.broker_changes import partition_change
+from emulator.controller.tables.partition_set import PartitionKey
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from emulator.controller.context import Call
-from emulator.controller.urgency import PASSES_MAX, Urgency, broker_of
+from emulator.controller.queue.urgency import PASSES_MAX, Urgency, broker_of
 from emulator.seam import NO_OTHERS, OtherLimits, Ticket
 from emulator.trace.rows import BlockCause
 

@@ -11,8 +11,8 @@ from enum import IntEnum
 
 import msgspec
 
-from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
+from emulator.controller.queue.answers import EncodedReply
 
 
 class Until(IntEnum):

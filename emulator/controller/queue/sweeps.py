@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from emulator.controller.broker_changes import partition_change
-from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
-from emulator.controller.delegation_tokens import EXPIRED_TOKENS
-from emulator.controller.partition_set import PartitionKey
-from emulator.controller.periodic import Sweep
-from emulator.controller.reassignment import READY_REASSIGNMENTS
+from emulator.controller.queue.periodic import Sweep
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.result import Record
-from emulator.controller.urgency import Urgency
+from emulator.controller.rules.broker_changes import partition_change
+from emulator.controller.rules.delegation_tokens import EXPIRED_TOKENS
+from emulator.controller.rules.reassignment import READY_REASSIGNMENTS
+from emulator.controller.tables.config_defs import unclean_election_allowed
+from emulator.controller.tables.partition_set import PartitionKey
 from emulator.metadata.image import Image
 from emulator.metadata.leader_election import Election
 from emulator.metadata.topics import NO_LEADER

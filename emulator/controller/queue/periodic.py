@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from emulator.controller.context import ControllerConfig
-from emulator.controller.index import TipIndex
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.result import Record
-from emulator.controller.urgency import Urgency
+from emulator.controller.tables.index import TipIndex
 from emulator.metadata.image import Image
 
 LOOKS_PER_TICK: Final = 32

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from emulator.controller.partition_set import Block, PartitionKey, PartitionSet, place
 from emulator.controller.result import Record
+from emulator.controller.tables.partition_set import Block, PartitionKey, PartitionSet, place
 from emulator.metadata.client_quotas import ClientQuotas, Entity, EntityPart
 from emulator.metadata.image import Image
 from emulator.metadata.topics import NO_LEADER, Partition, Topic

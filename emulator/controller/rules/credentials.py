@@ -13,7 +13,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from emulator.controller.delegation_tokens import expired, token_hmac
+from emulator.controller.rules.delegation_tokens import expired, token_hmac
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.scram import Credential, Mechanism

@@ -19,10 +19,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emulator.controller.context import Call
-from emulator.controller.journal import DivergedError
+from emulator.controller.queue.journal import DivergedError
+from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import advertised, handlers, refusing
 from emulator.controller.result import RequestFailures
-from emulator.controller.urgency import Urgency
 from emulator.net.reply import (
     API_VERSIONS,
     ENTRIES_PER_SLICE,

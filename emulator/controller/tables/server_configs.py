@@ -14,13 +14,13 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.config.java_text import boolean, items, trim, whole
-from emulator.controller.config_defs import (
+from emulator.controller.context import ControllerConfig
+from emulator.controller.tables.config_defs import (
     BROKER_SOURCE,
     CLUSTER_SOURCE,
     DEFAULT_SOURCE,
     STATIC_SOURCE,
 )
-from emulator.controller.context import ControllerConfig
 from emulator.metadata.configs import BROKER
 from emulator.metadata.image import Image
 

@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from emulator.controller.batches import BatchTooLargeError, chunks, encoded, too_large
 from emulator.controller.context import Call
-from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.index import IndexChange, TipIndex, index_change
+from emulator.controller.queue.batches import BatchTooLargeError, chunks, encoded, too_large
+from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.result import Record
+from emulator.controller.tables.index import IndexChange, TipIndex, index_change
 from emulator.metadata.brokers import FENCE
 from emulator.metadata.delta import Delta
 from emulator.metadata.features import Features

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from emulator.config.limits import TokenSettings
 from emulator.controller.context import Context, ControllerConfig
-from emulator.controller.periodic import Sweep
-from emulator.controller.token_index import TokenIndex, hmac_of
-from emulator.controller.urgency import Urgency
+from emulator.controller.queue.periodic import Sweep
+from emulator.controller.queue.urgency import Urgency
+from emulator.controller.tables.token_index import TokenIndex, hmac_of
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
-from emulator.controller.index import TipIndex
-from emulator.controller.partition_set import PartitionKey
 from emulator.controller.result import Record
-from emulator.controller.topics import default_directory, replica_online
+from emulator.controller.rules.topics import default_directory, replica_online
+from emulator.controller.tables.config_defs import unclean_election_allowed
+from emulator.controller.tables.index import TipIndex
+from emulator.controller.tables.partition_set import PartitionKey
 from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Broker
 from emulator.metadata.image import Image
 from emulator.metadata.leader_election import PartitionChange, is_active

@@ -18,7 +18,7 @@ from heapq import merge
 from itertools import islice, product, takewhile
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from emulator.controller.authorizer import guards
+from emulator.controller.rules.authorizer import guards
 from emulator.metadata.acls import (
     WILDCARD,
     Acl,

@@ -9,18 +9,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from emulator.controller.answers import Answers, EncodedReply
-from emulator.controller.batches import TOO_LARGE, BatchTooLargeError
-from emulator.controller.broker_changes import Moves
 from emulator.controller.context import Call
-from emulator.controller.gate import Gate
-from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.journal import Journal
-from emulator.controller.purgatory import Purgatory, Until, deadline_of
+from emulator.controller.queue.answers import Answers, EncodedReply
+from emulator.controller.queue.batches import TOO_LARGE, BatchTooLargeError
+from emulator.controller.queue.gate import Gate
+from emulator.controller.queue.heartbeats import Heartbeats
+from emulator.controller.queue.journal import Journal
+from emulator.controller.queue.purgatory import Purgatory, Until, deadline_of
+from emulator.controller.queue.urgency import urgency_of
 from emulator.controller.registry import Handler, handlers
 from emulator.controller.result import Contact, Record, Result
+from emulator.controller.rules.broker_changes import Moves
 from emulator.controller.surroundings import Surroundings
-from emulator.controller.urgency import urgency_of
 from emulator.seam import RECORD_COST, RECORDS_PER_SLICE, Slices, Ticket, whole
 from wire import messages as m
 from wire.errors import ErrorCode

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.config.java_text import split, trim, whole
-from emulator.controller.config_defs import (
+from emulator.controller.tables.config_defs import (
     BOOLEAN,
     DOUBLE,
     INT,
@@ -28,7 +28,7 @@ from emulator.controller.config_defs import (
     level_or_default,
     valid_list,
 )
-from emulator.controller.server_configs import ONLY_DYNAMIC, RELEASES, Type, server_configs
+from emulator.controller.tables.server_configs import ONLY_DYNAMIC, RELEASES, Type, server_configs
 
 BROKER_LISTS: Mapping[str, str] = MappingProxyType(
     {

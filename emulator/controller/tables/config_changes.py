@@ -12,17 +12,17 @@ from typing import Final, Protocol, TypeVar
 from emulator.config import java_pattern
 from emulator.config.java_text import INT_MAX, INT_MIN, items, split, trim, whole
 from emulator.config.passwords import is_password
-from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
-from emulator.controller.config_defs import (
+from emulator.controller.context import CLUSTER_NAME, Context
+from emulator.controller.result import ApiError, Record
+from emulator.controller.rules.storable import Room
+from emulator.controller.rules.topics import TOPIC_DENIED
+from emulator.controller.tables.broker_config_defs import BROKER_LISTS, validate_broker_configs
+from emulator.controller.tables.config_defs import (
     LIST,
     ConfigRefusedError,
     topic_configs,
     validate_topic_configs,
 )
-from emulator.controller.context import CLUSTER_NAME, Context
-from emulator.controller.result import ApiError, Record
-from emulator.controller.storable import Room
-from emulator.controller.topics import TOPIC_DENIED
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image

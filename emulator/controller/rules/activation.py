@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.controller import finalisation
 from emulator.controller.context import ControllerConfig
 from emulator.controller.registry import supported_features
 from emulator.controller.result import Record
+from emulator.controller.rules import finalisation
 from emulator.metadata import controllers
 from emulator.metadata.brokers import Endpoint
 from emulator.metadata.controllers import ControllerRegistration

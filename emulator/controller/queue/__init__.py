@@ -1,0 +1,1 @@
+"""Calls in line: what may append when, what waits, answers, periodic work."""

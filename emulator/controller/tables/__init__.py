@@ -1,0 +1,1 @@
+"""Kafka's tables of configs, and indexes of the image."""
