@@ -14,8 +14,8 @@ from random import Random
 from typing import Final
 
 from emulator.seam import Close, Effect, Send
-from emulator.simulation.zookeeper_mode import CLUSTER_ID, fill
-from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.simulation.models.zookeeper_mode import CLUSTER_ID, fill
+from emulator.simulation.models.zookeeper_watches import WatchedZooKeeper
 
 __all__ = ["CLUSTER_ID"]
 _TICK_S: Final = 0.5

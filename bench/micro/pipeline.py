@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Final
 
 from bench.micro import table
-from emulator.simulation.write_behind_alone import (
+from emulator.simulation.models.write_behind_alone import (
     PARTS,
     CommittedRecords,
     WriteBehindAlone,

@@ -121,7 +121,7 @@ def _kind(kind: str, controllers: int, *, migration: bool) -> str:
 
 def _endure(kind: str, hours: float | None, seed: int, record: Path | None) -> int:
     """Run one cluster for many virtual hours; returns the exit code."""
-    from emulator.simulation.endurance import run_hours
+    from emulator.simulation.scenarios.endurance import run_hours
 
     if not hours or hours % 1:
         raise _refused(f"--kind {kind} takes --hours, 1 or more and no part of one")
@@ -185,8 +185,8 @@ def _end_with_parent() -> None:
 
 
 def _show(report: Report, *, story: bool, small: bool) -> None:
-    from emulator.simulation.shrink import as_test
-    from emulator.simulation.shrink import shrink as make_small
+    from emulator.simulation.scenarios.shrink import as_test
+    from emulator.simulation.scenarios.shrink import shrink as make_small
 
     if story:
         typer.echo("\n".join(report.lines))

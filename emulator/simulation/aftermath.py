@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from emulator.simulation.scheduler import MS, Scheduler
+from emulator.simulation.models.scheduler import MS, Scheduler
 
 What: TypeAlias = Literal["lost", "refused", "repeated", "elected"]
 """Lost: bytes, pages, events or effects that never came to be. Refused: an error of ZooKeeper or of

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from emulator.net.control import ControlRequest
 from emulator.seam import Effect
-from emulator.simulation.broker import BrokerAsked, SimulatedBroker
-from emulator.simulation.process import Process
+from emulator.simulation.models.broker import BrokerAsked, SimulatedBroker
+from emulator.simulation.models.process import Process
 
 
 class Onlooker:

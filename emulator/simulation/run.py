@@ -9,24 +9,24 @@ from typing import Final, TypeVar
 
 from emulator.migration.states import State
 from emulator.simulation import checkers
-from emulator.simulation import scenario as scenarios
 from emulator.simulation.aftermath import Struck
-from emulator.simulation.aimed import aimed
-from emulator.simulation.attempts import Operator, attempts
 from emulator.simulation.awaited import ELECTED, ELECTED_AGAIN
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.chain import EpochsGrow
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
-from emulator.simulation.failover import failover
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.finalising import FINALISING
 from emulator.simulation.faults.strike import Strike
 from emulator.simulation.faults.taken import TAKEN
 from emulator.simulation.faults.voters import LEADERS, VOTERS
-from emulator.simulation.quorum import quorum
-from emulator.simulation.scenario import Planned, Scenario, planned
-from emulator.simulation.scheduler import MS
-from emulator.simulation.swarm import swarm
+from emulator.simulation.models.scheduler import MS
+from emulator.simulation.scenarios import scenario as scenarios
+from emulator.simulation.scenarios.aimed import aimed
+from emulator.simulation.scenarios.attempts import Operator, attempts
+from emulator.simulation.scenarios.failover import failover
+from emulator.simulation.scenarios.quorum import quorum
+from emulator.simulation.scenarios.scenario import Planned, Scenario, planned
+from emulator.simulation.scenarios.swarm import swarm
 from emulator.simulation.violation import Violated
 from emulator.simulation.world import World
 

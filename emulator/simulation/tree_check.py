@@ -21,7 +21,7 @@ from emulator.simulation.facts import (
     PartitionFacts,
     TopicFacts,
 )
-from emulator.simulation.zookeeper_tree import Znode
+from emulator.simulation.models.zookeeper_tree import Znode
 from wire.text import uuid_text
 
 # What ZooKeeper should hold of access control entries, implemented a second time.

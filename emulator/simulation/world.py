@@ -15,25 +15,27 @@ from typing import Final
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.raft.layout import RecoveryError
 from emulator.seam import Effect
-from emulator.simulation import settings, tree_check, zookeeper_mode
+from emulator.simulation import tree_check
 from emulator.simulation.aftermath import Aftermath
 from emulator.simulation.awaited import Awaited
-from emulator.simulation.broker import SimulatedBroker
-from emulator.simulation.broker_lives import BrokerLives, Rolls
+from emulator.simulation.clients.traffic import Traffic
 from emulator.simulation.committed import CommittedLog
-from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.facts import Facts
-from emulator.simulation.host import Copy, Host, machines
-from emulator.simulation.network import Network
+from emulator.simulation.models import zookeeper_mode
+from emulator.simulation.models.broker import SimulatedBroker
+from emulator.simulation.models.broker_lives import BrokerLives, Rolls
+from emulator.simulation.models.disk import SimulatedDisk
+from emulator.simulation.models.host import Copy, Host, machines
+from emulator.simulation.models.network import Network
+from emulator.simulation.models.process import Process
+from emulator.simulation.models.scheduler import EPOCH_MS, MS, Scheduler
+from emulator.simulation.models.zookeeper_server import ZooKeeperServer
+from emulator.simulation.models.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_watches import Backup, WatchedZooKeeper
 from emulator.simulation.onlooker import Onlooker
-from emulator.simulation.process import Process
-from emulator.simulation.scenario import Scenario
-from emulator.simulation.scheduler import EPOCH_MS, MS, Scheduler
-from emulator.simulation.traffic import Traffic
+from emulator.simulation.scenarios import settings
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.violation import ensure
-from emulator.simulation.zookeeper_server import ZooKeeperServer
-from emulator.simulation.zookeeper_tree import ServerTree
-from emulator.simulation.zookeeper_watches import Backup, WatchedZooKeeper
 from emulator.zookeeper.ops import ZkOp
 
 # The tree that a simulated migration finds: a new cluster's, or what an earlier one has left.

@@ -19,7 +19,7 @@ from emulator.metadata.acls import of_record, record_of
 from emulator.migration.plan import PlannedPaths, changes, compare
 from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import Difference, differences
-from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes import producer_id, topics
 from emulator.znodes.projection import same
 from emulator.znodes.reader import Tree

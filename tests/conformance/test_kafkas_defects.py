@@ -18,7 +18,7 @@ from emulator.migration.position import Claimer
 from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.tree_diff import differences
-from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes import acls, configs, delegation_tokens, producer_id, topics
 from emulator.znodes.projection import znodes
 from emulator.znodes.tree import ZnodeError

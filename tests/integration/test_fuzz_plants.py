@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from emulator.simulation.zookeeper_mode import CLUSTER_ID
+from emulator.simulation.models.zookeeper_mode import CLUSTER_ID
 from tools.fuzz import doors, judge
 from tools.fuzz.frames import Cell, Frame, Known, drawn
 from tools.fuzz.run import Fuzz

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from emulator.seam import Accepted, Closed, Effect, Event, Received
-from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.simulation.models.zookeeper_watches import WatchedZooKeeper
 from emulator.zookeeper.ops import ZkOp
 from tests.kit.joined import Joined, Party
 

@@ -22,7 +22,7 @@ from emulator.seam import (
     SyncFile,
     TruncateFile,
 )
-from emulator.simulation.disk import DiskFaults, SimulatedDisk
+from emulator.simulation.models.disk import DiskFaults, SimulatedDisk
 from tests.unit.raft.world import NOW, SEGMENT, config, topic
 from wire.batch import Batch, batch_header
 

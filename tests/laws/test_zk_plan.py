@@ -15,7 +15,7 @@ from emulator.metadata.configs import BROKER
 from emulator.migration.plan import PARTITIONS_PER_PIECE, changes, compare, plan
 from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import differences
-from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes.projection import same, znodes
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.metadata_records import LAW

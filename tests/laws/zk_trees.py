@@ -9,7 +9,7 @@ from hypothesis.strategies import SearchStrategy
 
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
 from emulator.migration.plan import Piece, PlannedPaths, compare
-from emulator.simulation.zookeeper_tree import RefusedOp, ServerTree
+from emulator.simulation.models.zookeeper_tree import RefusedOp, ServerTree
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.entity import EntityClass
 from emulator.znodes.projection import same, znodes

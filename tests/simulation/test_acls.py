@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from tests.kit.shares import rest_slow
 
 

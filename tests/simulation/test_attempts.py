@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from emulator.cli import app
 from emulator.operations.rollback import course, missing
-from emulator.simulation.attempts import NAME, STATES, attempts
-from emulator.simulation.going_back import SimulatedRollback
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.attempts import NAME, STATES, attempts
+from emulator.simulation.scenarios.going_back import SimulatedRollback
+from emulator.simulation.scenarios.scenario import Scenario
 from tests.kit.shares import rest_slow
 
 SEEDS = range(0, 40, 4)
@@ -115,7 +115,7 @@ def test_a_release_while_controllers_run(simulate, monkeypatch):
 
 def test_counters_that_are_left_behind(simulate, monkeypatch):
     """The second attempt takes ZooKeeper for one that follows its log, or is refused by it."""
-    monkeypatch.setattr("emulator.simulation.attempts.Operator._until", _once)
+    monkeypatch.setattr("emulator.simulation.scenarios.attempts.Operator._until", _once)
     assert broken(simulate, seeds=1) == set(), "only what follows is planted"
     monkeypatch.setattr(course.release, "forgotten", lambda _found: None)
     assert broken(simulate, seeds=1)

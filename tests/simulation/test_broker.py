@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.simulation.broker_settings import REQUEST_MS
-from emulator.simulation.scenario import Scenario
-from emulator.simulation.scheduler import MS
-from emulator.simulation.settings import FIRST_ID, voters
+from emulator.simulation.models.broker_settings import REQUEST_MS
+from emulator.simulation.models.scheduler import MS
+from emulator.simulation.scenarios.scenario import Scenario
+from emulator.simulation.scenarios.settings import FIRST_ID, voters
 from emulator.simulation.world import World
 
 

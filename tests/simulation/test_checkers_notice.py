@@ -18,8 +18,8 @@ from emulator.migration.taking_over import claim
 from emulator.migration.telling import propagation
 from emulator.node import office
 from emulator.seam import Log
-from emulator.simulation.disk import SimulatedDisk
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.models.disk import SimulatedDisk
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.zookeeper.ops import Multi
 
 BUSY = Scenario(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 
 BEGUN = "to=ZK_MIGRATION"
 

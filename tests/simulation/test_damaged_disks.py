@@ -9,11 +9,11 @@ import pytest
 from emulator.raft import layout, recovery
 from emulator.seam import AppendFile
 from emulator.simulation.committed import CommittedLog
-from emulator.simulation.disk import DiskFaults, SimulatedDisk
-from emulator.simulation.disk_ledger import DiskLedger
 from emulator.simulation.faults.disks import proven
+from emulator.simulation.models.disk import DiskFaults, SimulatedDisk
+from emulator.simulation.models.disk_ledger import DiskLedger
 from emulator.simulation.run import Run
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.violation import Violated
 from tests.kit.shares import rest_slow
 from wire import records as r

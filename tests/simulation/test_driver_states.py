@@ -6,7 +6,7 @@ import pytest
 
 from emulator.migration.states import State
 from emulator.simulation.faults import RECIPES
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 
 PASSED = (
     State.WAIT_FOR_BROKERS,

@@ -6,14 +6,14 @@ import pytest
 
 from emulator.migration.states import State
 from emulator.simulation import aftermath
-from emulator.simulation.aimed import PAIRS, aimed
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.finalising import FINALISING
 from emulator.simulation.faults.taken import TAKEN
 from emulator.simulation.faults.voters import LEADERS, VOTERS
 from emulator.simulation.run import Run
-from emulator.simulation.scenario import Scenario, planned
-from emulator.simulation.swarm import swarm
+from emulator.simulation.scenarios.aimed import PAIRS, aimed
+from emulator.simulation.scenarios.scenario import Scenario, planned
+from emulator.simulation.scenarios.swarm import swarm
 
 
 def test_of_every_fault_it_is_known_what_it_can_do():

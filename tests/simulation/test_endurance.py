@@ -13,8 +13,8 @@ from emulator.migration import driver
 from emulator.migration.taking_over import purge
 from emulator.node.machine import Node
 from emulator.raft.replica import Replica
-from emulator.simulation import endurance
-from emulator.simulation.endurance import BROKERS, TO_KRAFT, Endurance, HourRow, grown
+from emulator.simulation.scenarios import endurance
+from emulator.simulation.scenarios.endurance import BROKERS, TO_KRAFT, Endurance, HourRow, grown
 
 HOURS = 7
 """The log is as long as it gets in the fourth, which is in the first half of those that count."""

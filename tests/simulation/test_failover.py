@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 from emulator.cli import app
 from emulator.migration.states import State
 from emulator.simulation.checkers.finalised import FinalIsFinal
-from emulator.simulation.failover import ENDS, PAIRS, failover
-from emulator.simulation.scenario import planned
+from emulator.simulation.scenarios.failover import ENDS, PAIRS, failover
+from emulator.simulation.scenarios.scenario import planned
 from tests.kit.shares import rest_slow
 
 SHORT_MS = 8_000

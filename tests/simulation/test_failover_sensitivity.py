@@ -16,7 +16,7 @@ from emulator.node import finalising
 from emulator.node.finalising import Finalising
 from emulator.raft.election import Progress, QuorumElection
 from emulator.simulation.checkers.finalised import FinalIsFinal
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.violation import Violated
 from emulator.zookeeper.ops import Multi
 from tests.kit.shares import rest_slow

@@ -8,7 +8,7 @@ import pytest
 
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.strike import Strike
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.violation import Violated
 from emulator.simulation.world import World
 from wire import messages as m

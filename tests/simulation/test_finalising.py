@@ -18,7 +18,7 @@ from emulator.migration.states import State
 from emulator.simulation.checkers import OF_MIGRATION
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.run import Run
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.violation import ensure
 from tests.kit.shares import rest_slow
 

@@ -8,7 +8,7 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
 from emulator.node import introspection
 from emulator.simulation.run import Run
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from wire import messages as m
 
 PLAIN = 3001

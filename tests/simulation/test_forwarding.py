@@ -2,11 +2,11 @@
 
 import pytest
 
-from emulator.simulation.broker import BrokerAsked
-from emulator.simulation.broker_settings import REQUEST_MS
 from emulator.simulation.checkers.answers import error_codes
 from emulator.simulation.checkers.base import Checker
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.models.broker import BrokerAsked
+from emulator.simulation.models.broker_settings import REQUEST_MS
+from emulator.simulation.scenarios.scenario import Scenario
 from wire.errors import ErrorCode
 
 SLACK_MS = 100

@@ -6,7 +6,7 @@ from emulator.migration.authority import Authority
 from emulator.simulation.checkers.base import OWN, Checker
 from emulator.simulation.faults import RECIPES, controllers, zookeeper
 from emulator.simulation.run import Run
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.world import World
 
 

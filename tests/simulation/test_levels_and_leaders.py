@@ -6,11 +6,11 @@ import pytest
 
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
-from emulator.simulation import settings
-from emulator.simulation.broker_settings import address_of
-from emulator.simulation.caller import Caller
+from emulator.simulation.clients.caller import Caller
 from emulator.simulation.facts import METADATA_VERSION
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.models.broker_settings import address_of
+from emulator.simulation.scenarios import settings
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.zookeeper.ops import Create, Delete
 from wire import messages as m
 from wire import records as r

@@ -8,9 +8,9 @@ import pytest
 
 from emulator.seam import AppendFile, Connect, Effect
 from emulator.simulation.checkers.base import Checker
-from emulator.simulation.process import Process
+from emulator.simulation.models.process import Process
 from emulator.simulation.run import Run
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.world import World
 
 

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 from emulator.cli import app
 from emulator.simulation.checkers.voters import OneActive
 from emulator.simulation.faults.voters import VOTERS
-from emulator.simulation.quorum import quorum
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.quorum import quorum
+from emulator.simulation.scenarios.scenario import Scenario
 from tests.kit.shares import rest_slow
 
 SHORT_MS = 8_000

@@ -8,8 +8,8 @@ from emulator.raft.asking import LogEnd
 from emulator.raft.election import Progress, QuorumElection
 from emulator.raft.member import Following
 from emulator.raft.quorum_state import Held, QuorumState, VoterState
-from emulator.simulation.process import Process
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.models.process import Process
+from emulator.simulation.scenarios.scenario import Scenario
 
 STILL = Scenario(controllers=3, migration=False, topics=0, changes=30, change_every_ms=100)
 PARTED = replace(

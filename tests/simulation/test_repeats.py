@@ -27,7 +27,7 @@ def test_two_seeds_tell_two_stories(simulate):
 
 
 def test_a_failure_names_what_broke_and_how_to_repeat_it(simulate, monkeypatch):
-    monkeypatch.setattr("emulator.simulation.disk.SimulatedDisk.synced", lambda *_: None)
+    monkeypatch.setattr("emulator.simulation.models.disk.SimulatedDisk.synced", lambda *_: None)
     broken = next(report for report in map(simulate, range(20)) if report.failure)
     command = f"kraft-bridge simulate --kind quick --seed {broken.seed} --story"
     assert command in str(broken)

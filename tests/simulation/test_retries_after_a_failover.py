@@ -5,8 +5,8 @@ import json
 import pytest
 
 from emulator.metadata.configs import TOPIC
-from emulator.simulation import settings
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios import settings
+from emulator.simulation.scenarios.scenario import Scenario
 from tests.simulation.test_levels_and_leaders import answer_of, begun, caller, until, wait
 from wire import messages as m
 from wire.errors import ErrorCode

@@ -4,7 +4,7 @@ import pytest
 
 from emulator.simulation.checkers.base import OWN, Checker
 from emulator.simulation.run import Run
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from tests.kit.shares import rest_slow
 
 ROLLED = Scenario(rolls=6, changes=80, change_every_ms=60, moves_every_ms=120)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from emulator.simulation.checkers.lag import LagBounded
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 
 pytestmark = pytest.mark.slow
 

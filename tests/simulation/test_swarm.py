@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli import app
-from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.taken import TAKEN
-from emulator.simulation.scenario import Scenario
-from emulator.simulation.shrink import as_test, shrink
-from emulator.simulation.swarm import swarm
+from emulator.simulation.models.disk import SimulatedDisk
+from emulator.simulation.scenarios.scenario import Scenario
+from emulator.simulation.scenarios.shrink import as_test, shrink
+from emulator.simulation.scenarios.swarm import swarm
 from tests.kit.shares import rest_slow
 
 FIRST = 100

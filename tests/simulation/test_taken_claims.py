@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from emulator.migration.side import MigrationSide
+from emulator.simulation.clients.taking import TAKING
 from emulator.simulation.faults.taken import OperatorOfOne
+from emulator.simulation.models.zookeeper_watches import WatchedZooKeeper
 from emulator.simulation.run import KINDS
-from emulator.simulation.scenario import Scenario, planned
-from emulator.simulation.taking import TAKING
-from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.simulation.scenarios.scenario import Scenario, planned
 from emulator.zookeeper.ops import EPHEMERAL, Create, Delete, SetData
 
 THREE = Scenario(controllers=3, topics=3, changes=20, change_every_ms=200, faults_within_ms=4_000)

@@ -7,7 +7,7 @@ import pytest
 from emulator.controller.api import update_features
 from emulator.raft import RecoveryError
 from emulator.simulation.facts import METADATA_VERSION
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from wire import messages as m
 
 UPGRADE = 1

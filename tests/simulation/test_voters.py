@@ -7,9 +7,9 @@ import pytest
 from emulator.raft import layout
 from emulator.raft.layout import SnapshotId
 from emulator.simulation.committed import CommittedLog
-from emulator.simulation.disk_ledger import DiskLedger
+from emulator.simulation.models.disk_ledger import DiskLedger
+from emulator.simulation.models.voters import Voters
 from emulator.simulation.violation import Violated
-from emulator.simulation.voters import Voters
 from wire import records as r
 from wire.batch import CONTROL, Batch, encode_batch
 from wire.record_serde import encode_control, encode_record

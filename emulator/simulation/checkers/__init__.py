@@ -33,7 +33,7 @@ from emulator.simulation.checkers.finalised import FinalIsFinal
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
 from emulator.simulation.checkers.tree import ShowsCommitted, TreeIsLog
 from emulator.simulation.checkers.voters import MarkIsCommitted, OneActive, VotersAgree
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 
 OF_MIGRATION: Final[tuple[type[Checker], ...]] = (
     ShowsCommitted,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from emulator.seam import Effect, Log
-from emulator.simulation.broker import FAILED, BrokerAsked, SimulatedBroker
-from emulator.simulation.broker_settings import REQUEST_MS
 from emulator.simulation.checkers.base import Checker
-from emulator.simulation.process import Process
+from emulator.simulation.models.broker import FAILED, BrokerAsked, SimulatedBroker
+from emulator.simulation.models.broker_settings import REQUEST_MS
+from emulator.simulation.models.process import Process
 from emulator.simulation.violation import Violated, ensure
 from wire.errors import ErrorCode
 

@@ -6,9 +6,9 @@ import json
 from typing import Any, Final
 
 from emulator.net.control import TYPE_FULL, ControlRequest
-from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.facts import Facts, PartitionFacts
+from emulator.simulation.models.broker import SimulatedBroker
 from emulator.simulation.violation import Violated, ensure
 from emulator.simulation.world import World
 from wire import messages as m

@@ -9,7 +9,7 @@ from emulator.migration.dual_write.pipeline import DEPTH_MAX
 from emulator.raft import layout
 from emulator.seam import AppendFile, Effect
 from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN, Checker
-from emulator.simulation.process import Process
+from emulator.simulation.models.process import Process
 from emulator.simulation.violation import ensure
 from emulator.simulation.world import MIGRATION as COPIED
 from emulator.simulation.world import World

@@ -8,7 +8,7 @@ from emulator.seam import Effect
 from emulator.simulation import tree_check
 from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN, Checker
 from emulator.simulation.facts import EMPTY
-from emulator.simulation.process import Process
+from emulator.simulation.models.process import Process
 from emulator.simulation.violation import ensure
 from emulator.simulation.world import FINALISED, World
 

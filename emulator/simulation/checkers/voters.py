@@ -10,7 +10,7 @@ from typing import Final
 
 from emulator.seam import Effect
 from emulator.simulation.checkers.base import Checker
-from emulator.simulation.process import Process
+from emulator.simulation.models.process import Process
 from emulator.simulation.violation import ensure
 from emulator.simulation.world import World
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.faults.strike import Strike
+from emulator.simulation.models.broker import SimulatedBroker
 from wire import messages as m
 
 

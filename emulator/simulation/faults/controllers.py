@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from emulator.simulation.faults.strike import Strike
-from emulator.simulation.host import Copy
+from emulator.simulation.models.host import Copy
+from emulator.simulation.models.zookeeper_mode import elect
 from emulator.simulation.world import MIGRATION
-from emulator.simulation.zookeeper_mode import elect
 
 PATIENCE_MS: Final = 70_000
 """How long an orderly stop may take."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from emulator.raft import layout
-from emulator.simulation.disk import DiskFaults, Operation
-from emulator.simulation.disk_ledger import sound_batches
 from emulator.simulation.faults.strike import Strike
-from emulator.simulation.scheduler import MS
+from emulator.simulation.models.disk import DiskFaults, Operation
+from emulator.simulation.models.disk_ledger import sound_batches
+from emulator.simulation.models.scheduler import MS
 from emulator.simulation.violation import ensure
 
 UNCHECKED: Final = range(12, 16)

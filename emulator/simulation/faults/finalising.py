@@ -8,7 +8,7 @@ from typing import Final
 
 from emulator.simulation.faults.brokers import ask_to_unregister
 from emulator.simulation.faults.strike import Recipe, Strike
-from emulator.simulation.host import Host
+from emulator.simulation.models.host import Host
 from emulator.simulation.world import FINALISED, MIGRATION
 
 LOOK_MS: Final = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.simulation.faults.strike import Strike
-from emulator.simulation.scheduler import MS
+from emulator.simulation.models.scheduler import MS
 
 
 def cut(strike: Strike) -> None:

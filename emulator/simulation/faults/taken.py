@@ -16,7 +16,7 @@ from emulator.seam import Effect
 from emulator.simulation.checkers.base import CONTROLLER, EPOCH, OWN, Checker
 from emulator.simulation.checkers.chain import EpochsGrow
 from emulator.simulation.faults.strike import Recipe, Strike
-from emulator.simulation.process import Process
+from emulator.simulation.models.process import Process
 from emulator.simulation.world import FINALISED, World
 from emulator.zookeeper.ops import Create, Delete, SetData
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Final
 
 from emulator.raft import layout
-from emulator.simulation import settings
-from emulator.simulation.disk import Operation, SimulatedDisk
 from emulator.simulation.faults.strike import Recipe, Strike
-from emulator.simulation.host import Host
-from emulator.simulation.process import Process
-from emulator.simulation.scheduler import MS
+from emulator.simulation.models.disk import Operation, SimulatedDisk
+from emulator.simulation.models.host import Host
+from emulator.simulation.models.process import Process
+from emulator.simulation.models.scheduler import MS
+from emulator.simulation.scenarios import settings
 
 PATIENCE_MS: Final = 10_000
 DOWN_MS: Final = (0, 0, 0, 2_500, 8_000)

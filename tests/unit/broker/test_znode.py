@@ -10,7 +10,7 @@ import pytest
 
 from emulator.broker.zookeeper.znode import RETRY_MS
 from emulator.metadata.brokers import Endpoint
-from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.simulation.models.zookeeper_watches import WatchedZooKeeper
 from emulator.znodes import brokers, cluster, controller
 from emulator.znodes.reader import TOP_LEVEL
 from emulator.zookeeper.ops import EPHEMERAL, Create, Delete, SetData

@@ -11,7 +11,7 @@ from emulator.broker.zookeeper.part import ZooKeeperPart
 from emulator.broker.zookeeper.znode import ZnodeOf
 from emulator.metadata.brokers import Endpoint
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
-from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.simulation.models.zookeeper_watches import WatchedZooKeeper
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkOp
 

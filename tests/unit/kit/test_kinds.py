@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.world import World
 from tests.kit.kinds import KINDS
 from tests.kit.simulated import is_cluster
@@ -101,7 +101,7 @@ def test_a_citing_test_that_asks_for_a_simulation_and_runs_none_fails(tmp_path):
     (tmp_path / "conftest.py").write_text((ROOT / "tests/simulation/conftest.py").read_text())
     (tmp_path / "test_one.py").write_text(
         "import pytest\n"
-        "from emulator.simulation.scenario import Scenario\n"
+        "from emulator.simulation.scenarios.scenario import Scenario\n"
         "row = pytest.mark.requirement\n"
         "@row('I14')\n"
         "def test_none(simulate): pass\n"

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from emulator.simulation.write_behind_alone import PARTS, CommittedRecords, WriteBehindAlone
+from emulator.simulation.models.write_behind_alone import PARTS, CommittedRecords, WriteBehindAlone
 
 
 @pytest.mark.requirement("W06")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from emulator.seam import Close, Effect
-from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.zookeeper import jute
 from tests.unit.migration.world import World
 

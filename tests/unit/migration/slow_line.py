@@ -6,7 +6,7 @@ from collections import deque
 from random import Random
 
 from emulator.seam import Effect
-from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.models.zookeeper import ZooKeeperModel
 from tests.unit.migration.world import World
 
 

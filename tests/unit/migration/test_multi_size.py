@@ -14,7 +14,7 @@ from emulator.migration.dual_write.unit import PLAN_OPS_PER_STEP, Unit
 from emulator.migration.plan import Group
 from emulator.migration.position import Counters, Position, Term
 from emulator.seam import Effect
-from emulator.simulation.write_behind_alone import CommittedRecords, WriteBehindAlone
+from emulator.simulation.models.write_behind_alone import CommittedRecords, WriteBehindAlone
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import Create, Multi, ZkOp, ZkRequest
 from tests.unit.zookeeper.world import World

@@ -9,7 +9,7 @@ from bench.judge.stores import differences as judged
 from emulator.metadata import Image
 from emulator.migration.plan import changes, compare
 from emulator.migration.tree_diff import ahead, differences
-from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import Create, SetData, ZkOp
 from tests.laws.zk_trees import (
     EPOCH,

@@ -20,7 +20,7 @@ from emulator.migration.telling.channels import Channels
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Halt, Log, Received, Row, Send
 from emulator.simulation import tree_check
 from emulator.simulation.facts import EMPTY, Draft
-from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.znodes import migration
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.projection import same, znodes

@@ -37,8 +37,8 @@ from emulator.seam import (
     Ticket,
     WriteFile,
 )
-from emulator.simulation.endurance import product_bytes
-from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.models.zookeeper import ZooKeeperModel
+from emulator.simulation.scenarios.endurance import product_bytes
 from emulator.zookeeper.ops import Create
 from wire import messages as m
 from wire import records as r

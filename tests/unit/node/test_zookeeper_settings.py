@@ -12,7 +12,7 @@ from emulator.config import load as config
 from emulator.node.assembly import zk_client
 from emulator.node.machine import Node
 from emulator.seam import Close, Connect, Connected, Effect, Received, Send
-from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import Create
 from tests.unit.node.test_machine import RAW, World

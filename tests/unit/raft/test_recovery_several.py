@@ -24,7 +24,7 @@ from emulator.raft.recovery import scan
 from emulator.raft.replica import RECOVERY_POINT_MS
 from emulator.raft.snapshots import render as render_snapshot
 from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, TruncateFile, WriteFile
-from emulator.simulation.disk import SimulatedDisk
+from emulator.simulation.models.disk import SimulatedDisk
 from tests.unit.raft.test_following import Follower, batch
 from tests.unit.raft.trio import Trio
 from tests.unit.raft.world import SEGMENT, Disk, topic

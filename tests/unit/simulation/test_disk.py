@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, TruncateFile
-from emulator.simulation.disk import PAGE, DiskFaults, SimulatedDisk
+from emulator.simulation.models.disk import PAGE, DiskFaults, SimulatedDisk
 
 
 def disk_with(unsynced: bytes, **faults: object) -> SimulatedDisk:

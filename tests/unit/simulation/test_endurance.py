@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from emulator.cli import app
 from emulator.metadata.topics import Partition
-from emulator.simulation.endurance import (
+from emulator.simulation.models.scheduler import Scheduler
+from emulator.simulation.scenarios.endurance import (
     FAULTS,
     Endurance,
     HourRow,
@@ -22,7 +23,6 @@ from emulator.simulation.endurance import (
     grown,
     product_bytes,
 )
-from emulator.simulation.scheduler import Scheduler
 
 ROW = HourRow(*range(100, 100 + len(fields(HourRow))))
 
@@ -120,8 +120,8 @@ def test_the_command_prints_a_table_and_leaves_a_record(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, row: str
 ) -> None:
     record = tmp_path / "record.json"
-    monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 1_000)
-    monkeypatch.setattr("emulator.simulation.endurance.FAULTS", ("cut",))
+    monkeypatch.setattr("emulator.simulation.scenarios.endurance.HOUR_MS", 1_000)
+    monkeypatch.setattr("emulator.simulation.scenarios.endurance.FAULTS", ("cut",))
     line = ["simulate", "--kind", kind, "--hours", "1", "--seed", "2"]
     done = CliRunner().invoke(app, line, env={"KRAFT_BRIDGE_RECORD": str(record)})
     assert done.exit_code == 0

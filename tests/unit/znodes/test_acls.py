@@ -9,7 +9,7 @@ import pytest
 
 from emulator.metadata import MetadataVersion
 from emulator.metadata.acls import Acl, Operation, PatternType, Permission, Resource, ResourceType
-from emulator.simulation.zookeeper_tree import RefusedOp
+from emulator.simulation.models.zookeeper_tree import RefusedOp
 from emulator.znodes import acls
 from emulator.znodes.entity import Refusal, RefusalKind
 from emulator.znodes.tree import Tree, TreeNode, ZnodeError

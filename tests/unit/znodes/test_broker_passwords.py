@@ -15,7 +15,7 @@ from emulator.migration.plan import changes, compare
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.tree_diff import differences
-from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes.entities import entities
 from emulator.znodes.entity import Entities, RefusalKind
 from emulator.znodes.passwords import Passwords

@@ -13,7 +13,7 @@ from emulator.metadata.scram import Credential, Mechanism, record_of
 from emulator.migration.entity_plan import ENTITIES_PER_PIECE
 from emulator.migration.plan import changes, compare
 from emulator.migration.tree_diff import differences
-from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes import client_entities
 from emulator.znodes.client_entities import ClientEntities
 from emulator.znodes.entity import RefusalKind

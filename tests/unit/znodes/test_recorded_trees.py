@@ -12,7 +12,7 @@ from emulator.metadata.metadata_version import LATEST
 from emulator.migration.plan import compare
 from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import Claim, differences
-from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes import brokers, controller, migration, own, producer_id, topics
 from emulator.znodes.entities import ENTITIES
 from emulator.znodes.reader import Tree

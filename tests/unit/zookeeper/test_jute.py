@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.seam import Close, Effect, Send
-from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.zookeeper import jute
 from emulator.zookeeper.channel import PROGRESS_BYTES, Channel
 from emulator.zookeeper.errors import ZkCode

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from emulator.simulation.zookeeper_watches import WatchedZooKeeper
+from emulator.simulation.models.zookeeper_watches import WatchedZooKeeper
 from emulator.zookeeper import jute
 from emulator.zookeeper.client import ZkState
 from emulator.zookeeper.errors import ZkCode

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Received, Send
-from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkOutcome, ZkRequest
 

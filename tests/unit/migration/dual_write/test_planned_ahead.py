@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.simulation.write_behind_alone import NOW_MS, CommittedRecords, WriteBehindAlone
+from emulator.simulation.models.write_behind_alone import NOW_MS, CommittedRecords, WriteBehindAlone
 from emulator.zookeeper.ops import ZkOp
 
 

@@ -16,7 +16,7 @@ from emulator.operations.rollback import release
 from emulator.operations.rollback.course import CourseError
 from emulator.operations.rollback.missing import FolderEnd
 from emulator.operations.rollback.situation import ControllerSeen, FolderSeen, Situation
-from emulator.simulation.zookeeper_tree import ServerTree
+from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes import controller, migration, own
 from emulator.znodes.migration import MigrationZnode
 from emulator.znodes.own import OwnZnode

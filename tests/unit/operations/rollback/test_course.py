@@ -13,7 +13,7 @@ from emulator.operations.preflight.engine import Severity
 from emulator.operations.rollback.checks import blocking, epoch_min
 from emulator.operations.rollback.course import Actor, Course, Wanted, go, plan
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
-from emulator.simulation.zookeeper_tree import RefusedOp
+from emulator.simulation.models.zookeeper_tree import RefusedOp
 from emulator.znodes import controller, migration, own
 from emulator.zookeeper.ops import Create, Delete, Multi, SetData
 from tests.unit.operations.rollback.model import (

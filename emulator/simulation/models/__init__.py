@@ -1,0 +1,1 @@
+"""Models of what surrounds a node: ZooKeeper, disks, the network, brokers, processes."""

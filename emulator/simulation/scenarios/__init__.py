@@ -1,0 +1,1 @@
+"""What befalls a simulated cluster: drawn, aimed, told by an operator, over many hours."""
