@@ -90,7 +90,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
     version = found["metadata_version"]
     unread = _unread(found)
     rows = [
-        ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {_office(found)}"),
+        ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {_role(found)}"),
         (
             "metadata.version",
             unread or f"{version['name']} (level {version['level']})",
@@ -159,7 +159,7 @@ def _unread(found: dict[str, Any]) -> str:
     return "unknown: the metadata log is empty here" if empty else ""
 
 
-def _office(found: dict[str, Any]) -> str:
+def _role(found: dict[str, Any]) -> str:
     """Whether the controller is active, else which one to ask; older releases do not name it."""
     if found["active"]:
         return "active"

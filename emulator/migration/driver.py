@@ -18,6 +18,9 @@ from emulator.migration.authority import Authority, authority
 from emulator.migration.dual_write.bound import Bound, Holder
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.write_behind import WriteBehind
+from emulator.migration.propagation.channels import Channels
+from emulator.migration.propagation.gate import PropagationGate
+from emulator.migration.propagation.propagator import Propagator
 from emulator.migration.rounds import Retry, Zk
 from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
@@ -38,9 +41,6 @@ from emulator.migration.taking_over.tasks import (
     RecoverTask,
     Task,
 )
-from emulator.migration.telling.channels import Channels
-from emulator.migration.telling.propagator import Propagator
-from emulator.migration.telling.teller import PropagationGate
 from emulator.seam import Effect, Event, Log, Row, earliest
 from emulator.trace.rows import RangeRow, Stage
 from emulator.znodes.entities import entities

@@ -17,10 +17,10 @@ from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.chain import room_for_one
+from emulator.migration.propagation.channels import Channels
 from emulator.migration.settings import Settings
 from emulator.migration.side import MigrationSide
 from emulator.migration.sizes import ZnodeSizes
-from emulator.migration.telling.channels import Channels
 from emulator.net.accepted import Connections
 from emulator.net.faults.connections import accepting
 from emulator.net.faults.script import FaultScript

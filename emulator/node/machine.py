@@ -38,9 +38,9 @@ from emulator.node.assembly import (
     migration_of,
     raft_config,
 )
-from emulator.node.office import NodeOffice
 from emulator.node.peers import NoPeers, Peers, peers_of
 from emulator.node.recovery import load_history
+from emulator.node.role import NodeRole
 from emulator.node.stopping import OrderlyStop
 from emulator.node.tracing import Causes, NodeCounters, block_row, request_row
 from emulator.raft.format import MetaProperties
@@ -184,7 +184,7 @@ class Timers:
     """See the module's docstring.
 
     Args:
-        raft, controller, connections, migration, peers, office, stop: of the node.
+        raft, controller, connections, migration, peers, role, stop: of the node.
         left: told the connections that are closed here.
     """
 
@@ -195,7 +195,7 @@ class Timers:
         connections: Connections,
         migration: MigrationSide | NoMigration,
         peers: Peers | NoPeers,
-        office: NodeOffice,
+        role: NodeRole,
         stop: OrderlyStop,
         left: Callable[[int], None],
     ) -> None:
@@ -204,8 +204,8 @@ class Timers:
         self._connections = connections
         self._migration = migration
         self._peers = peers
-        self._office = office
-        self._machines = (raft, controller, connections, migration, peers, stop, office)
+        self._role = role
+        self._machines = (raft, controller, connections, migration, peers, stop, role)
         self._left = left
         self._quiet_until_ms = 0
         """Nothing is due before, but for what events have caused since; 0: that is not known."""
@@ -225,7 +225,7 @@ class Timers:
         effects: list[Effect] = []
         if _due(self._raft.deadline_ms, now_ms):
             effects += self._raft.tick(now_ms)
-            self._office.follow(now_ms)
+            self._role.follow(now_ms)
         if _due(self._peers.deadline_ms, now_ms):
             self._peers.tick(now_ms)
         if _due(self._controller.deadline_ms, now_ms):
@@ -325,7 +325,7 @@ class Node:
             config, self.raft, self.controller, self.peers, new_conn, rng, stamp
         )
         self.blocking_ms = Distribution()
-        self.office = NodeOffice(
+        self.role = NodeRole(
             self.raft, self.controller, self.history, self.migration, self.peers, self.counters
         )
         self._causes = Causes()
@@ -345,7 +345,7 @@ class Node:
             self.connections,
             self.migration,
             self.peers,
-            self.office,
+            self.role,
             self._stop,
             self._left.add,
         )
@@ -364,7 +364,7 @@ class Node:
     @property
     def active(self) -> bool:
         """Whether this node is the active controller, and may speak for the cluster."""
-        return self.office.active
+        return self.role.active
 
     @property
     def deadline_ms(self) -> int | None:
@@ -388,7 +388,7 @@ class Node:
     def start(self, now_ms: int) -> list[Effect]:
         """Take part in elections, connect to ZooKeeper; a quorum of one leads at once."""
         effects = self.raft.start(now_ms)
-        effects += self.office.take_effects(now_ms)
+        effects += self.role.take_effects(now_ms)
         effects += self.migration.start(now_ms)
         return effects + self._run_path(now_ms)
 
@@ -407,7 +407,7 @@ class Node:
         for event in sorted(events, key=_is_synced):
             effects += self._event(event, now_ms)
         self._drop_left(now_ms)
-        self.office.go_on()
+        self.role.go_on()
         effects += self._tick(now_ms)
         self._to_raft(now_ms)  # what a long Envelope held
         self._pause()
@@ -422,7 +422,7 @@ class Node:
         """
         if self._stop.begun:
             return self._halt("stopped at once; changes may be missing in ZooKeeper", 1)
-        self.office.leaving = True
+        self.role.leaving = True
         effects = self._stop.begin(now_ms)
         effects += self._run_path(now_ms)
         return effects + self._stop_if_drained(now_ms)
@@ -504,7 +504,7 @@ class Node:
             with self.controller.answers.to(one):
                 self.raft.request(one.message, one.header.api_version, now_ms, one.ticket)
             # A Vote may end our leadership before the next request is looked at.
-            self.office.follow(now_ms)
+            self.role.follow(now_ms)
 
     # ---------------------------------------------------------------- the path, in order
     def _tick(self, now_ms: int) -> list[Effect]:
@@ -520,7 +520,7 @@ class Node:
             self._drop_left(now_ms)
             moved = self.migration.exchange(now_ms)
             moved += self.peers.exchange(now_ms)
-            moved += self.office.take_effects(now_ms)
+            moved += self.role.take_effects(now_ms)
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
             moved += self._answers(now_ms)
@@ -596,13 +596,13 @@ class Node:
     def _stop_if_drained(self, now_ms: int) -> list[Effect]:
         if self._halted or self.controller.answers.ready:
             return []
-        begun = self._stop.break_off(self.office.broken, now_ms) or self._stop.leave_mark(now_ms)
+        begun = self._stop.break_off(self.role.broken, now_ms) or self._stop.leave_mark(now_ms)
         if begun:
             return begun + self._run_path(now_ms)
         handing_over = self._stop.hand_over(now_ms)
         if handing_over:
             # The term ends before the migration takes what ZooKeeper has answered.
-            handing_over += self.office.take_effects(now_ms)
+            handing_over += self.role.take_effects(now_ms)
             handing_over += self._run_path(now_ms)
         effects, end = self._stop.go_on(now_ms)
         effects = handing_over + effects

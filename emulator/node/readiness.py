@@ -31,8 +31,8 @@ def not_ready_because(node: Node, now_ms: int) -> str:
     if node.active:
         return ""
     raft = node.raft
-    if node.office.silent_because or len(raft.config.voters) == 1:
-        return node.office.silent_because or "not the active controller yet"
+    if node.role.silent_because or len(raft.config.voters) == 1:
+        return node.role.silent_because or "not the active controller yet"
     if raft.is_leader:
         return "the leader, and not the active controller yet"
     if raft.voter_state is not VoterState.FOLLOWER:

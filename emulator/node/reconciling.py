@@ -51,7 +51,7 @@ class Reconciling:
                 f"this node does not lead: {who}", leader if leader >= 0 else None
             )
         behind = driver.write_behind
-        why = node.office.silent_because or why_not(
+        why = node.role.silent_because or why_not(
             behind.mode, reconciled=behind.confirmations.reconciled
         )
         current = behind.comparing.now

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.propagation.requests import live_brokers
 from emulator.migration.taking_over.preconditions import Why, reasons
-from emulator.migration.telling.propagation import live_brokers
 from emulator.znodes.reader import Tree, TreeNode
 from tests.unit.controller.world import World
 from wire import records as r

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.topics import Partition
-from emulator.migration.telling.channels import RECONNECT_MS, Channels
-from emulator.migration.telling.propagator import Propagator
+from emulator.migration.propagation.channels import RECONNECT_MS, Channels
+from emulator.migration.propagation.propagator import Propagator
 from emulator.net.control import Question
 from emulator.seam import Closed, Connect, Connected, Effect, Received, Send
 from tests.kit.laws import examples

@@ -14,9 +14,9 @@ from emulator.controller.queue.writes import Writes
 from emulator.metadata.history import History
 from emulator.migration import plan
 from emulator.migration.dual_write.lag import Lag
+from emulator.migration.propagation import requests as propagation
 from emulator.migration.taking_over import claim
-from emulator.migration.telling import propagation
-from emulator.node import office
+from emulator.node import role
 from emulator.seam import Log
 from emulator.simulation.models.disk import SimulatedDisk
 from emulator.simulation.scenarios.scenario import Scenario
@@ -112,7 +112,7 @@ def test_a_handler_that_raises(simulate, monkeypatch):
     assert broken(simulate, seeds=1) == "handlers-cope"
 
 
-@pytest.mark.parametrize("speaker", [office, znode])
+@pytest.mark.parametrize("speaker", [role, znode])
 def test_a_log_line_that_no_table_has(simulate, monkeypatch, speaker):
     """A controller's, and a broker's."""
     monkeypatch.setattr(speaker, "Log", lambda level, text, fields: Log(level, f"{text}!", fields))

@@ -10,8 +10,8 @@ from emulator.controller.queue.writes import Writes
 from emulator.controller.rules.finalisation import HELD
 from emulator.metadata.history import History
 from emulator.migration import plan
+from emulator.migration.propagation import requests as propagation
 from emulator.migration.taking_over import claim
-from emulator.migration.telling import propagation
 from emulator.node import finalising
 from emulator.node.finalising import Finalising
 from emulator.raft.election import Progress, QuorumElection

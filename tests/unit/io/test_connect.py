@@ -13,8 +13,8 @@ import uvloop
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.run import Shell
-from emulator.migration.telling.channels import Channels
-from emulator.migration.telling.propagation import peers
+from emulator.migration.propagation.channels import Channels
+from emulator.migration.propagation.requests import peers
 from emulator.seam import Accepted, Closed, Connect, Effect, Event, Halt
 from tests.unit.controller.world import broker, image_of
 from wire import records as r

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from emulator.migration.telling import merging
-from emulator.migration.telling.merging import ENTRIES_MAX
+from emulator.migration.propagation import merging
+from emulator.migration.propagation.merging import ENTRIES_MAX
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Closed, Effect
 from tests.unit.migration.test_channels import PEER, Broker

@@ -6,14 +6,14 @@ from itertools import count
 
 import pytest
 
-from emulator.migration.taking_over.preconditions import Why
-from emulator.migration.telling.channels import (
+from emulator.migration.propagation.channels import (
     RECONNECT_MS,
     REPLY_TIMEOUT_MS,
     Channels,
     Peer,
 )
-from emulator.migration.telling.replies import FAILED_AGAIN, FAILED_MS, KINDS_LOGGED_MAX
+from emulator.migration.propagation.replies import FAILED_AGAIN, FAILED_MS, KINDS_LOGGED_MAX
+from emulator.migration.taking_over.preconditions import Why
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
 from wire import messages as m

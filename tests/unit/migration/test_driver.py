@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.propagation.propagator import Propagator
 from emulator.migration.states import State
 from emulator.migration.taking_over import copying
 from emulator.migration.taking_over.importer import PAGE_RECORDS_MAX
-from emulator.migration.telling.propagator import Propagator
 from tests.unit.migration.stories import (
     TOPIC_A,
     WALK,

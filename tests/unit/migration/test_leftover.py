@@ -16,8 +16,8 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Topic
-from emulator.migration.telling.channels import QUESTION_TRIES, Channels
-from emulator.migration.telling.propagator import Propagator
+from emulator.migration.propagation.channels import QUESTION_TRIES, Channels
+from emulator.migration.propagation.propagator import Propagator
 from emulator.net.control import TYPE_FULL
 from emulator.seam import Connect, Connected, Effect, Log, Received, Send
 from tests.unit.migration.test_propagation import CONTROLLER, recorded_image

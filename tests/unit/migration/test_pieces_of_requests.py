@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from emulator.metadata.image import EMPTY
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.telling.propagation import (
+from emulator.migration.propagation.requests import (
     LeadersForAll,
     PartitionAt,
     Peer,

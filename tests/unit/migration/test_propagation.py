@@ -16,8 +16,8 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.telling.channels import Channels
-from emulator.migration.telling.propagator import Propagator
+from emulator.migration.propagation.channels import Channels
+from emulator.migration.propagation.propagator import Propagator
 from emulator.net import control
 from emulator.seam import Connect, Connected
 from tests import data

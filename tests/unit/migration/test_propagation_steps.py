@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.migration.telling import propagator
+from emulator.migration.propagation import propagator
 from emulator.seam import Effect
 from tests.unit.migration.world import World
 from wire import records as r

@@ -14,9 +14,9 @@ from typing import Any
 
 from emulator.metadata.snapshot import to_records
 from emulator.migration.driver import MigrationDriver
+from emulator.migration.propagation.channels import Channels
 from emulator.migration.settings import Settings
 from emulator.migration.states import State
-from emulator.migration.telling.channels import Channels
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Halt, Log, Received, Row, Send
 from emulator.simulation import tree_check
 from emulator.simulation.facts import EMPTY, Draft

@@ -13,7 +13,7 @@ from emulator.config.load import Config
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.states import State
 from emulator.node.machine import Node
-from emulator.node.office import Office
+from emulator.node.role import Role
 from emulator.seam import Closed, Effect
 from emulator.zookeeper.ops import Create, GetChildren, GetData, MultiRead, SetData, Sync
 from tests.kit.joined import Asker, Joined, Party
@@ -125,7 +125,7 @@ class MigratingQuorum(Quorum):
         assert len(epochs) == len(set(epochs)), "two active controllers in one epoch"
         for each in nodes:
             assert isinstance(each, Node)
-            following = each.office.office is Office.FOLLOWING
+            following = each.role.now is Role.FOLLOWING
             assert following or each.raft.is_leader
             if following:
                 assert not each.controller.active

@@ -8,7 +8,7 @@ import pytest
 
 from emulator.migration.authority import Authority
 from emulator.migration.states import State
-from emulator.node.office import PATIENCE, Apartness, Office, Unfit, unfit
+from emulator.node.role import PATIENCE, Apartness, Role, Unfit, unfit
 from emulator.seam import Closed
 from tests.kit.joined import Asker, Party
 from tests.kit.joined_zookeeper import ADDRESS
@@ -116,7 +116,7 @@ def test_after_a_failover_the_one_that_reaches_zookeeper_goes_on(times: int) -> 
     quorum.joined.wait(1_000 + times * 40_000)
     quorum.kill(dead)
     blind = quorum.wait_won()
-    assert quorum.node(blind).office.office is not Office.ACTIVE
+    assert quorum.node(blind).role.now is not Role.ACTIVE
     quorum.close_eyes(blind)
     (seeing,) = rest - {blind}
     quorum.joined.until(lambda: quorum.active() == [seeing], 120_000)

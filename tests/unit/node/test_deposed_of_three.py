@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from emulator.node.office import Office
+from emulator.node.role import Role
 from emulator.seam import Effect, Log, Send
 from emulator.znodes import own
 from emulator.zookeeper.ops import Delete
@@ -93,7 +93,7 @@ def test_a_deposed_leader_of_three_resigns_and_the_next_one_claims(
     assert quorum.node(quorum.leader).raft.leader_epoch > 1
     finished(quorum)
     assert "/config/users/ann" in quorum.zookeeper.nodes
-    assert quorum.node(leader).office.office is not Office.SILENT
+    assert quorum.node(leader).role.now is not Role.SILENT
 
 
 def test_where_the_guards_refuse_the_next_claim_too_nobody_circles() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.migration.states import State
-from emulator.node.office import GIVES_UP_MS_MIN
+from emulator.node.role import GIVES_UP_MS_MIN
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from emulator.seam import Effect, Send
 from tests.kit.joined import Party

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.migration.authority import Authority
-from emulator.node.office import CATCH_UP_MS, PATIENCE, SPARE, Apartness, Unfit, unfit
+from emulator.node.role import CATCH_UP_MS, PATIENCE, SPARE, Apartness, Unfit, unfit
 
 MAX_MS = 16 * 60_000
 WITH_ZOOKEEPER = [one for one in Authority if one is not Authority.UNPROVEN]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.node.machine import Node
-from emulator.node.office import NodeOffice, Office
+from emulator.node.role import NodeRole, Role
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, RecoveryError
 from emulator.seam import RECORDS_PER_SLICE, Halt, Slices
 from tests.unit.node.test_end_of_a_term import fetch
@@ -14,7 +14,7 @@ from wire.errors import ErrorCode
 SLICES = 8
 
 
-class Held(NodeOffice):
+class Held(NodeRole):
     """Replays no slice of its own accord."""
 
     @property
@@ -26,11 +26,11 @@ class Held(NodeOffice):
 
 
 def hold(node: Node) -> None:
-    node.office.__class__ = Held
+    node.role.__class__ = Held
 
 
 def release(node: Node) -> None:
-    node.office.__class__ = NodeOffice
+    node.role.__class__ = NodeRole
 
 
 class Emptied(Quorum):
@@ -65,11 +65,11 @@ def test_a_follower_fetches_on_while_it_replays_a_snapshot():
     quorum.start(quorum.emptied)
     node = quorum.node(quorum.emptied)
     hold(node)
-    quorum.joined.until(lambda: node.office._replay.behind)
+    quorum.joined.until(lambda: node.role._replay.behind)
     # From here on each slice takes 400 ms: all of it longer than any timeout of the quorum.
     epoch, slices, lasts = node.raft.leader_epoch, 0, []
-    while node.office._replay.behind:
-        node.office._replay.go_on()
+    while node.role._replay.behind:
+        node.role._replay.go_on()
         slices += 1
         assert quorum.change(quorum.first, f"user-{slices}") == 0
         quorum.joined.wait(400)
@@ -99,8 +99,8 @@ def test_one_that_is_elected_while_it_replays_a_snapshot_answers_nobody_before_i
     # The third has no record of that change, so it is not elected.
     quorum.joined.until(lambda: node.raft.is_leader)
     quorum.joined.wait(1_000)
-    assert node.office._replay.behind
-    assert (node.office.office, node.active) == (Office.PASSIVE, False)
+    assert node.role._replay.behind
+    assert (node.role.now, node.active) == (Role.PASSIVE, False)
     assert quorum.change(quorum.emptied, "bob") == ErrorCode.NOT_CONTROLLER
     asker = quorum.joined.ask((f"host-{quorum.emptied}", 9093))
     told = asker.ask(fetch(node.raft.leader_epoch), 17).responses[0].partitions[0]
@@ -129,7 +129,7 @@ def test_a_leader_that_cannot_read_the_rest_tells_the_others_and_ends():
         yield
         raise RecoveryError("snapshot", None, "no such level")
 
-    node.office._replay._slices = damaged()
+    node.role._replay._slices = damaged()
     quorum.joined.wait(10)
     assert party.halt == Halt(1, "snapshot: no such level")
     quorum.kill(leader)
@@ -143,9 +143,9 @@ def test_a_second_snapshot_takes_the_place_of_one_that_is_being_replayed():
     quorum.start(quorum.emptied)
     node = quorum.node(quorum.emptied)
     hold(node)
-    quorum.joined.until(lambda: node.office._replay.behind)
+    quorum.joined.until(lambda: node.role._replay.behind)
     for _ in range(SLICES // 2):
-        node.office._replay.go_on()
+        node.role._replay.go_on()
     address = (f"host-{quorum.first}", 9093)
     quorum.joined.cut.add(address)
     for party in (quorum.parties[quorum.emptied],):

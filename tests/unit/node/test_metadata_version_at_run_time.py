@@ -13,8 +13,8 @@ from emulator.config import load as config
 from emulator.controller.registry import METADATA_VERSION_MAX
 from emulator.io.formatting import format_folder
 from emulator.metadata.metadata_version import VERSIONS, MetadataVersion
+from emulator.migration.propagation.requests import peers
 from emulator.migration.taking_over.preconditions import Why, reasons
-from emulator.migration.telling.propagation import peers
 from emulator.node import introspection
 from emulator.raft.format import parse_bootstrap_checkpoint, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, META_PROPERTIES, RecoveryError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.node.office import Office
+from emulator.node.role import Role
 from emulator.seam import Effect, Send
 from tests.kit.joined import Party
 from tests.unit.node.migrating_quorum import Watched
@@ -32,7 +32,7 @@ def test_what_is_there_already_is_answered_when_it_is_committed():
     watched.before = silent
     quorum.start(other)
     watched.until(lambda: quorum.node(leader).raft.is_leader)
-    assert quorum.node(leader).office.office is Office.WON
+    assert quorum.node(leader).role.now is Role.WON
     assert quorum.node(leader).raft.high_watermark < 0
     asker = watched.ask((f"host-{leader}", 9093))
     answer = asker.ask(quorum.quota("ann"), 1)

@@ -1,4 +1,4 @@
-"""A voter that stands still and goes on leaves a leader in office that never was silent."""
+"""A voter that stands still and goes on leaves a leader that never was silent."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
 from emulator.node.introspection import finalisation
 from emulator.node.machine import Node
-from emulator.node.office import Office
 from emulator.node.readiness import not_ready_because
+from emulator.node.role import Role
 from tests.unit.node.migrating_quorum import BROKER, MigratingQuorum
 from tests.unit.node.test_quorum import CLUSTER, IDS
 from wire import messages as m
@@ -233,7 +233,7 @@ def test_after_the_death_of_the_last_one_with_the_flag_the_others_wait_and_refus
     quorum.kill(leader)
     quorum.joined.wait(10_000)
     (waits,) = [each for each in others if quorum.node(each).raft.is_leader]
-    assert quorum.node(waits).office.office is Office.SILENT
+    assert quorum.node(waits).role.now is Role.SILENT
     assert quorum.change(waits, "ann") == ErrorCode.NOT_CONTROLLER
     assert ("no_mark", "mark") in quorum.missing(waits)
     quorum.restart(leader, flag=True)
@@ -255,7 +255,7 @@ def test_with_a_broker_in_zookeeper_mode_nobody_finalises() -> None:
     assert quorum.states() == {LAST}
     (waits,) = [each for each in IDS if quorum.node(each).raft.is_leader]
     assert ("zookeeper_broker", str(BROKER)) in quorum.missing(waits)
-    assert quorum.node(waits).office.office is Office.SILENT
+    assert quorum.node(waits).role.now is Role.SILENT
 
 
 def test_one_with_the_flag_that_follows_lets_zookeeper_go() -> None:

@@ -9,7 +9,7 @@ import pytest
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
 from emulator.node import introspection
-from emulator.node.office import Office
+from emulator.node.role import Role
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from emulator.seam import AppendFile, Effect, Log, Send
 from emulator.znodes import controller, migration, own
@@ -56,7 +56,7 @@ def test_three_migrate_and_those_who_follow_only_read():
     finished(quorum)
     others = [each for each in IDS if each != leader]
     for each in others:
-        assert quorum.node(each).office.office is Office.FOLLOWING
+        assert quorum.node(each).role.now is Role.FOLLOWING
         assert quorum.driver(each).state is State.INACTIVE
         assert quorum.change(each, "x") == ErrorCode.NOT_CONTROLLER
         assert introspection.status(quorum.node(each), 0)["leader_id"] == leader
@@ -222,7 +222,7 @@ def test_a_leader_whose_voters_are_gone_writes_nothing_more_though_it_reaches_zo
             quorum.kill(each)
     quorum.joined.wait(4_000)
     node = quorum.node(leader)
-    assert node.office.office is Office.FOLLOWING
+    assert node.role.now is Role.FOLLOWING
     assert node.zk is not None
     assert node.zk.connected
     assert quorum.driver(leader).state is State.INACTIVE
@@ -251,7 +251,7 @@ def test_a_leader_cut_off_from_the_voters_cannot_write_to_zookeeper_beside_the_n
     assert quorum.node(new).raft.leader_epoch > quorum.node(old).raft.leader_epoch
     assert quorum.change(new, "ann") == 0
     quorum.joined.wait(5_000)
-    assert quorum.node(old).office.office is Office.FOLLOWING
+    assert quorum.node(old).role.now is Role.FOLLOWING
     assert quorum.driver(old).state is State.INACTIVE
     quorum.watched.apart.clear()
     # Its epoch is higher now, so there may be one more election.

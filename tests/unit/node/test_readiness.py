@@ -71,7 +71,7 @@ def _node(  # what a node is looked at for
             caught_up_ms=caught_up_ms,
             held=held,
         ),
-        office=SimpleNamespace(silent_because=silent),
+        role=SimpleNamespace(silent_because=silent),
         peers=SimpleNamespace(inquiry=None if answers is None else SimpleNamespace(voters=answers)),
         config=SimpleNamespace(node_id=1, migration_enabled=migrates, release="3.9"),
         controller=SimpleNamespace(stable=image or _image()),

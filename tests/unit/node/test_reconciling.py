@@ -34,7 +34,7 @@ def _node(**more: Any) -> Any:
     return SimpleNamespace(
         driver=SimpleNamespace(write_behind=behind) if found["driver"] else None,
         raft=SimpleNamespace(is_leader=found["leads"], leader_id=found["leader"]),
-        office=SimpleNamespace(silent_because=found["silent"]),
+        role=SimpleNamespace(silent_because=found["silent"]),
     )
 
 

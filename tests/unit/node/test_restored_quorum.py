@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.migration.authority import Authority
-from emulator.node.office import Office
+from emulator.node.role import Role
 from emulator.znodes import migration
 from tests.unit.node.migrating_quorum import MigratingQuorum
 from tests.unit.node.test_quorum import IDS
@@ -43,7 +43,7 @@ def test_a_restored_quorum_stays_refused_however_far_its_elections_bring_its_log
         quorum.joined.wait(2_500)
         chosen = leader()
         assert chosen is not None
-        assert quorum.node(chosen).office.office is Office.SILENT
+        assert quorum.node(chosen).role.now is Role.SILENT
         assert quorum.driver(chosen).authority is Authority.REFUSED
         quorum.kill(chosen)
         quorum.start(chosen)

@@ -8,7 +8,7 @@ import pytest
 
 from emulator.metadata.configs import BROKER, TOPIC
 from emulator.migration.dual_write.modes import Mode
-from emulator.migration.telling.teller import PROPAGATE_AHEAD_MS
+from emulator.migration.propagation.gate import PROPAGATE_AHEAD_MS
 from emulator.seam import Effect
 from tests.unit.migration.test_bound import TOO_LARGE
 from tests.unit.migration.test_write_behind import config

@@ -9,44 +9,44 @@ from typing import Any
 import pytest
 
 from emulator.migration.authority import SILENT, Authority
-from emulator.node.office import ASKS_MS, DUTIES, NodeOffice, Office, office
+from emulator.node.role import ASKS_MS, DUTIES, NodeRole, Role, role
 from emulator.raft.replica import Serving
 
 CASES = list(product((False, True), (False, True), Authority, (False, True)))
 
 
-def judged(case: tuple[bool, bool, Authority, bool]) -> Office:
+def judged(case: tuple[bool, bool, Authority, bool]) -> Role:
     leads, committed, authority, leaving = case
-    return office(leads=leads, committed=committed, authority=authority, leaving=leaving)
+    return role(leads=leads, committed=committed, authority=authority, leaving=leaving)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_case_has_one_office(case):
     leads, committed, authority, leaving = case
     found = judged(case)
-    assert (found is Office.FOLLOWING) is (not leads), "whatever its log or ZooKeeper say"
-    assert (found is Office.SILENT) is (leads and authority in SILENT)
+    assert (found is Role.FOLLOWING) is (not leads), "whatever its log or ZooKeeper say"
+    assert (found is Role.SILENT) is (leads and authority in SILENT)
     speaks = leads and authority is Authority.GRANTED
-    assert (found is Office.WON) is (speaks and not committed)
-    assert (found is Office.ACTIVE) is (speaks and committed and not leaving)
-    assert (found is Office.LEAVING) is (speaks and committed and leaving)
+    assert (found is Role.WON) is (speaks and not committed)
+    assert (found is Role.ACTIVE) is (speaks and committed and not leaving)
+    assert (found is Role.LEAVING) is (speaks and committed and leaving)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_leader_that_is_not_activated_yet_answers_nobody(case):
     leads, committed, authority, leaving = case
-    found = office(
+    found = role(
         leads=leads, committed=committed, authority=authority, leaving=leaving, passive=True
     )
-    assert found is (judged(case) if leads else Office.PASSIVE)
+    assert found is (judged(case) if leads else Role.PASSIVE)
 
 
 def test_who_is_refused_by_zookeeper_or_follows_answers_no_callers():
-    refused = {Office.FOLLOWING, Office.PASSIVE, Office.SILENT}
+    refused = {Role.FOLLOWING, Role.PASSIVE, Role.SILENT}
     assert {each for each, duty in DUTIES.items() if not duty.callers} == refused
     withheld = {each for each, duty in DUTIES.items() if duty.observers is Serving.NOTHING}
-    assert withheld == {Office.PASSIVE, Office.SILENT}
-    assert set(DUTIES) == set(Office)
+    assert withheld == {Role.PASSIVE, Role.SILENT}
+    assert set(DUTIES) == set(Role)
 
 
 def test_who_does_not_answer_is_not_waited_for_before_a_log_begins() -> None:
@@ -57,7 +57,7 @@ def test_who_does_not_answer_is_not_waited_for_before_a_log_begins() -> None:
         inquiry=None,
         tip=SimpleNamespace(features={}),
     )
-    one = NodeOffice(machines, machines, machines, machines, machines, machines)
+    one = NodeRole(machines, machines, machines, machines, machines, machines)
     flags: Any = SimpleNamespace(complete=False, with_flag=[])
     one._flags = flags
     begun = [one._asked(5, 10_000 + after_ms) for after_ms in (0, 1, ASKS_MS - 1, ASKS_MS)]

@@ -29,9 +29,9 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.topics import Topic
-from emulator.migration.telling import propagation as build
-from emulator.migration.telling.channels import Channels, Peer
-from emulator.migration.telling.propagation import PartitionAt, Sender
+from emulator.migration.propagation import requests as build
+from emulator.migration.propagation.channels import Channels, Peer
+from emulator.migration.propagation.requests import PartitionAt, Sender
 from emulator.net.control import (
     TYPE_FULL,
     TYPE_INCREMENTAL,

@@ -26,7 +26,7 @@ import msgspec
 from emulator.metadata.brokers import Broker, Brokers
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.telling.channels import Peer
+from emulator.migration.propagation.channels import Peer
 from emulator.net.control import TYPE_FULL
 from wire import messages as m
 

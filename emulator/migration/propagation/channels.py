@@ -17,9 +17,9 @@ UpdateMetadata carries nothing by which it would see that.
 Nor does Kafka merge what waits for a broker that is behind (``merging.py``). A request is queued as
 it is if none of its kind waits. What comes beyond is merged, and queued when all before it has been
 answered: what is queued is sent, so a broker that is always behind gets on. If more than
-:data:`~emulator.migration.telling.merging.ENTRIES_MAX` entries wait all the same, they are dropped,
-and nothing is put until the broker has answered what is queued. Then it gets everything, as if it
-had just joined.
+:data:`~emulator.migration.propagation.merging.ENTRIES_MAX` entries wait all the same, they are
+dropped, and nothing is put until the broker has answered what is queued. Then it gets everything,
+as if it had just joined.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ import msgspec
 
 from emulator.config.listeners import HostPort
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
-from emulator.migration.telling import merging
-from emulator.migration.telling.merging import Bodies, Later
-from emulator.migration.telling.replies import (
+from emulator.migration.propagation import merging
+from emulator.migration.propagation.merging import Bodies, Later
+from emulator.migration.propagation.replies import (
     StraySearch,
     cannot_look_for_strays,
     logged_errors,
     pause_after,
 )
-from emulator.migration.telling.unreached import Outdated, Unreached
+from emulator.migration.propagation.unreached import Outdated, Unreached
 from emulator.net.channel import (
     Answered,
     Broken,

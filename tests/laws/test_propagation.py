@@ -7,7 +7,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.migration.telling import merging
+from emulator.migration.propagation import merging
 from tests.kit.laws import examples
 from tests.unit.migration.test_broker_behind import HalfDeaf, change, same_view
 from wire import records as r

@@ -12,10 +12,10 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.telling import merging as bodies_module
-from emulator.migration.telling.channels import Channels
-from emulator.migration.telling.merging import Bodies
-from emulator.migration.telling.propagator import Propagator
+from emulator.migration.propagation import merging as bodies_module
+from emulator.migration.propagation.channels import Channels
+from emulator.migration.propagation.merging import Bodies
+from emulator.migration.propagation.propagator import Propagator
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, VERSIONS
 from emulator.net.greeting import declared
 from emulator.seam import Connect, Connected, Received, Send

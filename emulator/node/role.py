@@ -1,7 +1,7 @@
 """What this node is in its quorum, and what its machines do accordingly: one table, one owner.
 
 Raft says who leads, the log how far everything is committed, the migration whether ZooKeeper
-confirms this log (``authority``). :func:`office` makes one state of it; :data:`DUTIES` says what
+confirms this log (``authority``). :func:`role` makes one state of it; :data:`DUTIES` says what
 the machines do in each. Nobody else decides whether callers and brokers are answered.
 
 A follower replays each batch when it is appended, committed or not (``replaying``). A new leader
@@ -255,7 +255,7 @@ BEGINS_WITHOUT: Final = (
 )
 
 
-class Office(Enum):
+class Role(Enum):
     """What a node is."""
 
     FOLLOWING = "following"
@@ -275,9 +275,9 @@ class Office(Enum):
     """The active controller, on its way to its end: what it has accepted is finished."""
 
 
-def office(
+def role(
     *, leads: bool, committed: bool, authority: Authority, leaving: bool, passive: bool = False
-) -> Office:
+) -> Role:
     """Judge what a node is.
 
     Args:
@@ -287,16 +287,16 @@ def office(
         leaving: whether an orderly stop has begun.
         passive: whether it is the leader, and its controller is not activated.
 
-    >>> office(leads=True, committed=True, authority=Authority.UNPROVEN, leaving=False)
-    <Office.SILENT: 'silent'>
+    >>> role(leads=True, committed=True, authority=Authority.UNPROVEN, leaving=False)
+    <Role.SILENT: 'silent'>
     """
     if not leads:
-        return Office.PASSIVE if passive else Office.FOLLOWING
+        return Role.PASSIVE if passive else Role.FOLLOWING
     if authority in SILENT:
-        return Office.SILENT
+        return Role.SILENT
     if not committed:
-        return Office.WON
-    return Office.LEAVING if leaving else Office.ACTIVE
+        return Role.WON
+    return Role.LEAVING if leaving else Role.ACTIVE
 
 
 class Duty(NamedTuple):
@@ -308,22 +308,22 @@ class Duty(NamedTuple):
     """What Raft tells those who are no voters."""
 
 
-DUTIES: Final[Mapping[Office, Duty]] = MappingProxyType(
+DUTIES: Final[Mapping[Role, Duty]] = MappingProxyType(
     {
         # Raft itself refuses observers while another leads, and names the leader.
-        Office.FOLLOWING: Duty(callers=False, observers=Serving.ALL),
+        Role.FOLLOWING: Duty(callers=False, observers=Serving.ALL),
         # Nobody has asked ZooKeeper whether this is its log.
-        Office.PASSIVE: Duty(callers=False, observers=Serving.NOTHING),
-        Office.WON: Duty(callers=True, observers=Serving.ALL),
-        Office.SILENT: Duty(callers=False, observers=Serving.NOTHING),
-        Office.ACTIVE: Duty(callers=True, observers=Serving.ALL),
+        Role.PASSIVE: Duty(callers=False, observers=Serving.NOTHING),
+        Role.WON: Duty(callers=True, observers=Serving.ALL),
+        Role.SILENT: Duty(callers=False, observers=Serving.NOTHING),
+        Role.ACTIVE: Duty(callers=True, observers=Serving.ALL),
         # The controller refuses new requests itself, Raft refuses fetches once it has resigned.
-        Office.LEAVING: Duty(callers=True, observers=Serving.ALL),
+        Role.LEAVING: Duty(callers=True, observers=Serving.ALL),
     }
 )
 
 
-class NodeOffice:
+class NodeRole:
     """Keeps metadata, controller and migration in step with the log and with who leads it.
 
     Args:
@@ -342,14 +342,14 @@ class NodeOffice:
         peers: Peers | NoPeers,
         counters: NodeCounters,
     ) -> None:
-        self.office = Office.FOLLOWING
+        self.now = Role.FOLLOWING
         self.leaving = False
         """Whether an orderly stop has begun."""
         self._led_epoch: int | None = None
         """The epoch in which the controller was activated; None while it is not."""
         self._authority = Authority.GRANTED
         self._judged: tuple[object, ...] = ()
-        """What the office was judged by last."""
+        """What the role was judged by last."""
         self._raft = raft
         self._controller = controller
         self._history = history
@@ -375,7 +375,7 @@ class NodeOffice:
     @property
     def active(self) -> bool:
         """Whether this node is the active controller."""
-        return self.office is Office.ACTIVE or self.office is Office.LEAVING
+        return self.now is Role.ACTIVE or self.now is Role.LEAVING
 
     @property
     def silent_because(self) -> str:
@@ -413,8 +413,8 @@ class NodeOffice:
 
     @property
     def _unfit(self) -> Unfit | None:
-        silent = self.office is Office.SILENT
-        if not (silent or self.office is Office.ACTIVE):
+        silent = self.now is Role.SILENT
+        if not (silent or self.now is Role.ACTIVE):
             return None
         return unfit(
             own_fault=silent and bool(self._migration.unfit_because),
@@ -510,7 +510,7 @@ class NodeOffice:
                 raise
             self._must_not_lead(epoch, str(error))
             return
-        self._led_epoch, self.office, self._term_ms = epoch, Office.WON, now_ms
+        self._led_epoch, self.now, self._term_ms = epoch, Role.WON, now_ms
         self._counters.elections += 1
         self._effects.append(Log("info", "active controller", {"migration": note}))
         self._effects += self._migration.lead(epoch, now_ms)
@@ -567,7 +567,7 @@ class NodeOffice:
         return NONE if leader_id == self._raft.config.node_id else leader_id
 
     def _judge(self, now_ms: int) -> None:
-        leads, before, was = self._led_epoch is not None, self._authority, self.office
+        leads, before, was = self._led_epoch is not None, self._authority, self.now
         authority = self._migration.authority if leads else Authority.GRANTED
         committed, leaving = self._raft.high_watermark >= 0, self.leaving
         passive = not leads and self._raft.is_leader
@@ -575,14 +575,14 @@ class NodeOffice:
         if judged == self._judged:
             return
         self._judged, self._authority = judged, authority
-        self.office = office(
+        self.now = role(
             leads=leads, committed=committed, authority=authority, leaving=leaving, passive=passive
         )
-        duty, done = DUTIES[self.office], DUTIES[was]
+        duty, done = DUTIES[self.now], DUTIES[was]
         self._raft.serve(duty.observers, now_ms)
-        if self.office is was and self._authority is before:
+        if self.now is was and self._authority is before:
             return
-        if self.office is Office.SILENT:
+        if self.now is Role.SILENT:
             self._controller.suspend(now_ms)
             passing = {Authority.UNPROVEN, Authority.UNFINISHED}
             level = "info" if self._authority in passing else "warning"

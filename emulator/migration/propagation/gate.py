@@ -30,7 +30,7 @@ from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.dual_write.backlog import Written
-from emulator.migration.telling.propagator import Propagator
+from emulator.migration.propagation.propagator import Propagator
 from emulator.seam import Effect
 
 PROPAGATE_AHEAD_MS: Final = 10_000
