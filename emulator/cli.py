@@ -17,6 +17,7 @@ from typing import Any, Final
 from warnings import filterwarnings
 
 from emulator.commands import boundary
+from emulator.io import interrupts
 
 VERBS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -74,6 +75,7 @@ def main() -> None:
     """Entry point: refuses ``python -O``, since assertions guard the invariants."""
     if not __debug__:
         sys.exit("kraft-bridge: do not run with python -O: assertions guard the invariants")
+    interrupts.end_at_once()
     gc.set_threshold(COLLECT_AFTER, 50, 50)
     # kazoo logs each refused connection; the failed command reports it once.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
@@ -81,7 +83,12 @@ def main() -> None:
     threading.excepthook = _thread_died
     boundary.have_streams()
     boundary.encode_anything()
-    sys.exit(boundary.run(_asked))
+    try:
+        code = boundary.run(_asked)
+    except KeyboardInterrupt:  # while the last lines were written
+        code = interrupts.CODE
+    interrupts.end_at_once()
+    sys.exit(code)
 
 
 def _asked() -> None:

@@ -54,6 +54,17 @@ _CACHED: Final = 1_024
 """More than all versions of all APIs; a peer may ask for any version."""
 
 
+_OTHERS: Final = {
+    b"HTTP": "an HTTP server answers there",
+    b"GET ": "an HTTP client asks",
+    b"POST": "an HTTP client asks",
+    b"SSH-": "an SSH server answers there",
+    b"\x15\x03\x03\x00": "a TLS server answers there",
+    b"\x15\x03\x01\x00": "a TLS server answers there",
+}
+"""The first bytes of who speaks another protocol."""
+
+
 class FrameReader:
     """Splits a stream of bytes into frames. After an error it must not be used again.
 
@@ -89,6 +100,8 @@ class FrameReader:
             size = int.from_bytes(source[position : position + 4], "big", signed=True)
             if not 0 <= size <= self.max_bytes:
                 why = f"frame of {size} bytes, {self.max_bytes} are allowed"
+                if peer := _OTHERS.get(bytes(source[position : position + 4])):
+                    why += f": {peer}, no Kafka"
                 raise DecodeError("Frame", -1, "", position, why)
             if len(source) - position - 4 < size:
                 break

@@ -9,6 +9,7 @@ import json
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 # Importing the packages declares everything there is to show.
@@ -64,7 +65,11 @@ def find(name: str) -> type:
     alike = sorted(
         what.name for what in declared_messages().values() if wanted in what.name.lower()
     )
-    raise KeyError(f"no message {name}" + (f"; there is {', '.join(alike)}" if alike else ""))
+    names = [what.name for what in declared_messages().values()]
+    near = {one.lower(): one for one in names}
+    alike = alike or [near[one] for one in get_close_matches(wanted, near, n=3)]
+    hint = f"; did you mean {' or '.join(alike[:3])}?" if alike else ""
+    raise KeyError(f"no message {name}{hint}")
 
 
 def apis() -> Table:

@@ -16,7 +16,9 @@ def demo(
         Path,
         typer.Option(help="Traces, logs and the report go to demo-<time> in this folder."),
     ] = Path("out"),
-    seconds: Annotated[float, typer.Option(min=30, max=86_400, help="Length of the load.")] = 60,
+    seconds: Annotated[
+        float, typer.Option(min=30, max=86_400, help="Length of the load; its kills need so long.")
+    ] = 60,
     rate: Annotated[
         float, typer.Option(min=1, max=100_000, help="Administrative changes per second.")
     ] = 10,

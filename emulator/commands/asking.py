@@ -26,8 +26,8 @@ REFUSAL_BYTES_MAX: Final = 10_000
 SHOWN_MAX: Final = 100
 """Characters of a text of others in a message."""
 NO_NODE: Final = (
-    "no node with that kraftbridge.metrics.port runs there; --url names another address, such as "
-    "http://127.0.0.1:9404"
+    "is the controller running, and does its file set kraftbridge.metrics.port? Its log has the "
+    "url in the line 'metrics and status'"
 )
 NOT_OURS: Final = "this is not the kraftbridge.metrics.port of a controller or broker"
 

@@ -8,11 +8,20 @@ from functools import partial
 import typer
 
 from emulator.commands import in_use
-from emulator.commands.common import ConfigFile, LogJson, LogLevel, Override, configured
+from emulator.commands.common import (
+    BareFile,
+    LogJson,
+    LogLevel,
+    NodeFile,
+    Override,
+    configured,
+    one_file,
+)
 
 
 def broker(
-    config: ConfigFile,
+    file: BareFile = None,
+    config: NodeFile = None,
     overrides: Override = None,
     *,
     log_json: LogJson = False,
@@ -23,6 +32,8 @@ def broker(
     from emulator.io import broker_process, log_output
 
     log_output.never_wait()
-    settings = configured(config, overrides, lambda raw: load_broker(raw, socket.getfqdn()))
+    settings = configured(
+        one_file(file, config), overrides, lambda raw: load_broker(raw, socket.getfqdn())
+    )
     run = partial(broker_process.run_broker, settings, log_json=log_json, log_level=log_level)
     raise typer.Exit(in_use.run(run))

@@ -20,6 +20,8 @@ _MASTER: Final = re.compile(
 )
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
+NodeFile = Annotated[Path | None, typer.Option("--config", "-c", help="A Kafka server.properties.")]
+BareFile = Annotated[Path | None, typer.Argument(help="The same, without -c.", show_default=False)]
 Override = Annotated[
     list[str] | None,
     typer.Option("-X", metavar="KEY=VALUE", help="Overrides the file; may be given several times."),
@@ -39,6 +41,8 @@ LogLevel = Annotated[
     Literal["trace", "debug", "info", "warning", "error"],
     typer.Option(help="Lines below it are left out; trace: each event and effect of the node."),
 ]
+AlwaysJson = Annotated[bool, typer.Option("--json", help="What it prints is always JSON.")]
+OnlyPlan = Annotated[bool, typer.Option("--dry-run", help="Change nothing; so without --yes too.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
@@ -54,6 +58,19 @@ def check_name(option: str, path: Path) -> None:
         str(path).encode()
     except UnicodeEncodeError:
         raise fail(f"{option} {path}: not a name in UTF-8", ExitCode.WRONG) from None
+
+
+def checked_plan(*, dry_run: bool, yes: bool) -> None:
+    """Exit with code 2 if a line asks for both."""
+    if dry_run and yes:
+        raise fail("--dry-run and --yes exclude each other", ExitCode.WRONG)
+
+
+def one_file(named: Path | None, config: Path | None) -> Path:
+    """The file of a node: with or without ``-c``, as Kafka's own start takes it."""
+    if (named is None) == (config is None):
+        raise fail("one properties file is needed: -c FILE", ExitCode.WRONG)
+    return config or named or Path()
 
 
 def load_config(path: Path, overrides: list[str] | None) -> config_module.Config:

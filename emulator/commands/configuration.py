@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
 from emulator.config import properties
 from emulator.config.load import ConfigError
+from emulator.config.reading import name_list
 from emulator.io.jaas_file import inlined
 
 T = TypeVar("T")
 BYTES_MAX: Final = 16 * 1024 * 1024
 """No properties file is longer; a device, such as /dev/zero, never ends."""
-
+_SHELLS: Final = ("$", '"', "'")
+"""What a shell takes out of a name, and no properties file does; ``~`` at the beginning."""
 _UTF8: Final = (
     "written in UTF-8, and read as ISO 8859-1, as Kafka does; write \\uXXXX for what is not ASCII"
 )
@@ -48,15 +50,41 @@ def read(
     Returns:
         The configuration, None if it cannot be used; and lines for stderr.
     """
+    before: list[str] = []
     try:
         text = text_of(path)
+        before = [
+            f"{key} stands {'twice' if len(lines) == 2 else f'{len(lines)} times'} (lines "
+            f"{', '.join(map(str, lines[:-1]))} and {lines[-1]}): the last one counts"
+            for key, lines in properties.repeated(text).items()
+        ]
         raw = properties.parse(text, overrides)
+        before += _taken_literally(raw)
         config, warnings = load(inlined(raw))
     except ConfigError as error:
-        return None, [f"{path}: {problem}" for problem in (*error.warnings, *error.problems)]
+        lines = (*before, *error.warnings, *error.problems)
+        return None, [f"{path}: {line}" for line in lines]
     except OSError as error:
         return None, [f"kraft-bridge: {path}: {error.strerror or error}"]
     except ValueError as error:
         return None, [f"kraft-bridge: {path}: {error}"]
-    warnings = (*(f"{key}: {_UTF8}" for key in properties.in_utf8(text)), *warnings)
+    warnings = (*(f"{key}: {_UTF8}" for key in properties.in_utf8(text)), *before, *warnings)
     return config, [f"{path}: {warning}" for warning in warnings]
+
+
+def _taken_literally(raw: Mapping[str, str]) -> Iterator[str]:
+    """Warnings about folders that are elsewhere than they seem to be: Kafka reads them so too.
+
+    >>> list(_taken_literally({"log.dirs": "/data/kraft"}))
+    []
+    >>> next(_taken_literally({"log.dirs": "~/data"})).partition(" is ")[0]
+    'log.dirs: ~/data'
+    """
+    for key in ("metadata.log.dir", "log.dirs", "log.dir"):
+        for folder in name_list(raw.get(key, "")):
+            strange = next((one for one in _SHELLS if one in folder), "")
+            if strange or folder.startswith("~"):
+                what = f"{strange or '~'} is taken literally, as Kafka does"
+                yield f"{key}: {folder} is {Path(folder).absolute()}: {what}"
+            elif not Path(folder).is_absolute():
+                yield f"{key}: {folder} is {Path(folder).absolute()}"

@@ -7,11 +7,20 @@ from functools import partial
 import typer
 
 from emulator.commands import in_use
-from emulator.commands.common import ConfigFile, LogJson, LogLevel, Override, load_config
+from emulator.commands.common import (
+    BareFile,
+    LogJson,
+    LogLevel,
+    NodeFile,
+    Override,
+    load_config,
+    one_file,
+)
 
 
 def controller(
-    config: ConfigFile,
+    file: BareFile = None,
+    config: NodeFile = None,
     overrides: Override = None,
     *,
     log_json: LogJson = False,
@@ -21,6 +30,6 @@ def controller(
     from emulator.io import log_output, process
 
     log_output.never_wait()
-    settings = load_config(config, overrides)
+    settings = load_config(one_file(file, config), overrides)
     run = partial(process.run_controller, settings, log_json=log_json, log_level=log_level)
     raise typer.Exit(in_use.run(run))

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from emulator.commands.exits import epilog
+from emulator.commands.parser import Verb, VerbGroup
 from wire.releases import RELEASES
 
 _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
@@ -36,6 +37,7 @@ def app_of(asked: str, verbs: Mapping[str, str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         epilog=epilog(),
+        cls=VerbGroup,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     # Also because typer would take the name of a verb that is alone for an argument.
@@ -53,14 +55,15 @@ def app_of(asked: str, verbs: Mapping[str, str]) -> typer.Typer:
                 groups[first] = found
             elif second:
                 group = groups.setdefault(first, typer.Typer(no_args_is_help=True))
-                group.command(name=second, epilog=epilog(verb))(found)
+                group.command(name=second, epilog=epilog(verb), cls=Verb)(found)
             else:
-                app.command(name=verb, epilog=epilog(verb))(found)
+                app.command(name=verb, epilog=epilog(verb), cls=Verb)(found)
     for name, group in groups.items():
         for command in group.registered_commands:
             assert command.callback is not None, "every command has a function"
+            command.cls = Verb
             command.epilog = epilog(f"{name} {command.name or command.callback.__name__}")
-        app.add_typer(group, name=name, help=_GROUPS[name], epilog=epilog())
+        app.add_typer(group, name=name, help=_GROUPS[name], epilog=epilog(), cls=VerbGroup)
     return app
 
 

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from emulator.commands.asking import AnswerError, ask, page_of, unanswered, without_login
-from emulator.commands.common import Json, fail
+from emulator.commands.common import Json, OnlyPlan, checked_plan, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.status import POLL_S, UNREAD, AddressError, check_local, misread, status_of
@@ -57,6 +57,7 @@ def finalise(
         Path | None, typer.Option("--log-dir", help="With --yes: the leader's folder.")
     ] = None,
     *,
+    dry_run: OnlyPlan = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="End the hold, if nothing else is missing.")
     ] = False,
@@ -66,6 +67,7 @@ def finalise(
 
     Ask on the machine of the controller that leads. Exit code 1: more than a hold is missing.
     """
+    checked_plan(dry_run=dry_run, yes=yes)
     if yes and log_dir is None:
         raise fail("--yes needs --log-dir, with the file operator.token", ExitCode.WRONG)
     try:

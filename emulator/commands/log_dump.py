@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from emulator.commands.common import fail
+from emulator.commands.common import AlwaysJson, fail
 from emulator.commands.folders import FolderUnreadableError, open_log
 from emulator.commands.json_forms import stamped
 from emulator.config.confidential import REDACTED, is_secret
@@ -24,6 +24,7 @@ from wire.text import uuid_text
 def dump(
     log_dir: Annotated[Path, typer.Option("--log-dir", help="The controller's folder.")],
     *,
+    _as_json: AlwaysJson = False,
     with_secrets: Annotated[
         bool, typer.Option("--with-secrets", help="Print SCRAM keys and passwords too.")
     ] = False,

@@ -44,6 +44,16 @@ class Listener:
     security_protocol: str
 
 
+def url_of(host: str, port: int) -> str:
+    """The HTTP address of what is bound there; of what is bound everywhere, on this machine.
+
+    >>> url_of("::1", 9404), url_of("", 9404), url_of("::", 9404)
+    ('http://[::1]:9404', 'http://127.0.0.1:9404', 'http://[::1]:9404')
+    """
+    here = "::1" if host == "::" else "127.0.0.1"
+    return f"http://{HostPort(here if host in ANY_ADDRESS else host, port)}"
+
+
 def host_port(text: str) -> HostPort:
     """Parse ``host:port`` (IPv6 in brackets).
 
@@ -131,6 +141,25 @@ def advertised_of(
     return tuple(
         replace(one, host=voter.host) if voter and one.host in ANY_ADDRESS else one
         for one in advertised
+    )
+
+
+def voter_elsewhere(
+    node_id: int, own: HostPort | None, listening: Sequence[Listener], names: Sequence[str]
+) -> str:
+    """What is wrong with a controller's own entry in the voters; empty if its port is bound.
+
+    Args:
+        node_id: of the controller.
+        own: its entry; None if it has none.
+        listening: its listeners, and those that it advertises.
+        names: its controller listeners.
+    """
+    ports = {one.port for one in listening if one.name in names}
+    if own is None or not ports or own.port in ports or 0 in ports:
+        return ""
+    return (
+        f"{node_id}@{own}, and this controller listens on port {', '.join(map(str, sorted(ports)))}"
     )
 
 

@@ -24,6 +24,7 @@ from emulator.config.listeners import (
     advertised_of,
     listeners_of,
     protocol_map,
+    voter_elsewhere,
     voters_of,
 )
 from emulator.config.names import KAFKA_CONFIG_NAMES
@@ -322,6 +323,12 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     r.problems += misspelt
     if r.problems:
         raise ConfigError(r.problems, warnings)
+    elsewhere = voter_elsewhere(
+        config.node_id, config.voters.get(config.node_id), (*listeners, *advertised), names
+    )
+    if elsewhere:
+        why = f"controller.quorum.voters: {elsewhere}: no other node reaches it there"
+        warnings = (*warnings, why)
     return config, (*warnings, *config_ignored.warnings(raw))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Iterable
 
 import javaproperties
@@ -42,6 +43,21 @@ def in_utf8(text: str) -> list[str]:
     except ValueError:
         return []
     return [key for key, value in parse(text).items() if meant.get(key) != value]
+
+
+def repeated(text: str) -> dict[str, list[int]]:
+    r"""Keys that stand more than once, with the numbers of their lines; the last one counts.
+
+    >>> repeated("a=1\nb=2\\\n3\na = 4\n")
+    {'a': [1, 4]}
+    """
+    lines: dict[str, list[int]] = {}
+    number = 1
+    for one in javaproperties.parse(io.StringIO(text)):
+        if isinstance(one, javaproperties.KeyValue):
+            lines.setdefault(one.key, []).append(number)
+        number += one.source.count("\n")
+    return {key: some for key, some in lines.items() if len(some) > 1}
 
 
 def parse(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:

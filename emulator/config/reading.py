@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -10,6 +11,8 @@ from emulator.config.confidential import value_of
 from emulator.config.java_text import INT_MAX, items, trim, whole
 
 T = TypeVar("T")
+_COMMENT: Final = re.compile(r"\s[#!]")
+"""What looks like a comment behind a value: Java's properties have none there."""
 _ANY: Final = 10**99
 """So that a number of a type is refused with its bounds."""
 
@@ -31,7 +34,8 @@ class PropertyReader:
         try:
             return parse(trim(text))
         except ValueError as error:
-            self.problems.append(f"{key}={value_of(key, text)}: {error}")
+            comment = "; a comment needs a line of its own" if _COMMENT.search(text) else ""
+            self.problems.append(f"{key}={value_of(key, text)}: {error}{comment}")
             return default
 
     def need(self, key: str, parse: Callable[[str], T], default: T) -> T:

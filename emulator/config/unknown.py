@@ -85,7 +85,7 @@ def judged(
         near = nearest(key, known) if number < _SUGGESTIONS_MAX else ""
         hint = f"; did you mean {near}?" if near else ""
         if key.startswith(OWN_PREFIX):
-            problems.append(f"{key}: unknown; a {kind} has {', '.join(ours)}{hint}")
+            problems.append(f"{key}: unknown{hint or f'; a {kind} has ' + ', '.join(ours)}")
         elif key.startswith(MIGRATION_PREFIX) or near.startswith(MIGRATION_PREFIX):
             problems.append(f"{key}: unknown{hint}")
         else:

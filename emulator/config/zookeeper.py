@@ -21,6 +21,7 @@ TLS = "zookeeper"
 """Name of the TLS settings that the shell uses for these connections."""
 
 ZOOKEEPER_PORT: Final = 2181
+CHROOTS: Final = "the chroot is written once, after the last server"
 JAAS: Final = "kraftbridge.zookeeper.jaas.config"
 """The text of a JAAS file; the command line also takes its path and reads it."""
 JAAS_SECTION: Final = "kraftbridge.zookeeper.sasl.clientconfig"
@@ -131,9 +132,11 @@ def connect_string(text: str) -> tuple[tuple[HostPort, ...], str]:
     As ZooKeeper's ConnectStringParser: a server without a port is at 2181.
 
     Raises:
-        ValueError: no server, or an address that is not ``host:port``.
+        ValueError: no server, an address that is not ``host:port``, or a chroot after each server.
     """
     hosts, slash, chroot = text.partition("/")
+    if "," in chroot or ":" in chroot:
+        raise ValueError(CHROOTS)
     servers = tuple(
         host_port(part if ":" in part.rpartition("]")[2] else f"{part}:{ZOOKEEPER_PORT}")
         for part in name_list(hosts)

@@ -16,7 +16,13 @@ import uvloop
 
 from emulator.broker import introspection
 from emulator.broker.assembly import broker_node
-from emulator.broker.kraft.folders import FILE, BrokerFolderError, FolderIdentity, identify
+from emulator.broker.kraft.folders import (
+    FILE,
+    BrokerFolderError,
+    BrokerNotFormattedError,
+    FolderIdentity,
+    identify,
+)
 from emulator.broker.kraft.shared_log import LogImages
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.zookeeper.folders import ZooKeeperFolders, identify_in_zookeeper_mode
@@ -243,4 +249,4 @@ def run_broker(config: BrokerConfig, *, log_json: bool, log_level: str = "info")
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 return runner.run(process.run())
 
-    return serving.exit_code_of(run, OPERATOR_ERRORS, log)
+    return serving.exit_code_of(run, OPERATOR_ERRORS, log, (BrokerNotFormattedError,))

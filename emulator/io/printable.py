@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
+from pathlib import Path
 from typing import Any, Final
 
 # What the system refuses, as a person reads it.
@@ -21,7 +23,29 @@ def sentence(error: Exception) -> str:
         return str(error)
     why = error.strerror or str(error) or type(error).__name__
     names = [os.fsdecode(one) for one in (error.filename, error.filename2) if one is not None]
+    if isinstance(error, PermissionError) and names:
+        why += owners(Path(names[0]))
     return f"{' and '.join(names)}: {why}" if names else why
+
+
+def owners(path: Path) -> str:
+    """Whose a file is, or the nearest folder above it; empty if it is our own, or not known."""
+    for one in (path, *path.absolute().parents):
+        try:
+            owner = one.stat().st_uid
+        except OSError:
+            continue
+        if owner == os.geteuid():
+            return ""
+        return f": {one} is owned by {_user(owner)}; you are {_user(os.geteuid())}"
+    return ""
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 _PLAIN: Final = re.compile(r"[^\x20-\x7e]")

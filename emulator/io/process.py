@@ -228,7 +228,8 @@ def run_controller(
 ) -> int:
     """Run until a signal or a halt; returns the exit code.
 
-    0: stopped in order with everything written. 1: something failed; stderr says what.
+    0: stopped in order with everything written. 1: something failed; stderr says what. 2: the folder
+    is not formatted.
 
     Raises:
         FolderLockedError: another process uses its folder.
@@ -257,4 +258,4 @@ def run_controller(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(process.run())
 
-    return serving.exit_code_of(run, _OPERATOR_ERRORS, log)
+    return serving.exit_code_of(run, _OPERATOR_ERRORS, log, (recovery.NotFormattedError,))

@@ -22,7 +22,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
-from emulator.config.listeners import HostPort, Listener
+from emulator.config.listeners import HostPort, Listener, url_of
 from emulator.io import http, log_output
 from emulator.io.disk import FolderLockedError
 from emulator.io.operator_route import FaultsRoute, OperatorRoute
@@ -130,7 +130,7 @@ async def serve_http(
         return None, port
     with named(f"kraftbridge.metrics.port={port}"):
         server, bound = await http.serve(routes, host, port, actions, _failures_to(log))
-    log(Log("info", "metrics and status", {"url": f"http://{host}:{bound}"}))
+    log(Log("info", "metrics and status", {"url": url_of(host, bound)}))
     return server, bound
 
 
@@ -270,7 +270,10 @@ def own_process(shell: Shell) -> None:
 
 
 def exit_code_of(
-    run: Callable[[], Halt], plain: tuple[type[Exception], ...], log: Callable[[Log], None]
+    run: Callable[[], Halt],
+    plain: tuple[type[Exception], ...],
+    log: Callable[[Log], None],
+    lasting: tuple[type[Exception], ...] = (),
 ) -> int:
     """Run until the end; returns the exit code.
 
@@ -278,6 +281,7 @@ def exit_code_of(
         run: the whole life of the process.
         plain: failures that an operator can repair: the text is shown without a traceback.
         log: takes the last line.
+        lasting: those of ``plain`` that another start would find again: code 2.
 
     Raises:
         FolderLockedError: as the run; the verb says by which process.
@@ -288,7 +292,7 @@ def exit_code_of(
         raise
     except plain as error:
         log_output.write(f"kraft-bridge: {sentence(error)}\n")
-        return 1
+        return 2 if isinstance(error, lasting) else 1
     except Exception:  # noqa: BLE001 - the last place that can log it, and end with a code
         log_output.write(traceback.format_exc())
         log_output.write("kraft-bridge: stopped because of a bug; nothing was written after it\n")

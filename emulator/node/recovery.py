@@ -169,6 +169,10 @@ class UnusableFolderError(Exception):
     """The folder is not formatted, or is not this node's; the text says why and what to do."""
 
 
+class NotFormattedError(UnusableFolderError):
+    """The folder is not formatted: another start would find the same."""
+
+
 def identity(config: Config, files: Mapping[str, bytes]) -> MetaProperties:
     """The identity in the folder's ``meta.properties``, checked against the configuration.
 
@@ -177,8 +181,9 @@ def identity(config: Config, files: Mapping[str, bytes]) -> MetaProperties:
     """
     data = files.get(layout.META_PROPERTIES)
     if data is None:
-        raise UnusableFolderError(
-            f"{config.log_dir} is not formatted: run kraft-bridge format first"
+        raise NotFormattedError(
+            f"{config.log_dir} is not formatted: run kraft-bridge format -c FILE -t ID first, with "
+            "the id in the znode /cluster/id, and -r VERSION for a migration"
         )
     try:
         meta = parse_meta_properties(data)

@@ -195,7 +195,7 @@ def dump(
         raise UnreadableError(f"ZooKeeper at {hosts}: there is no chroot {chroot}") from error
     except (KazooException, KazooTimeoutError, ValueError) as error:
         raise UnreadableError(
-            f"ZooKeeper at {hosts}: {str(error) or type(error).__name__}"
+            f"ZooKeeper at {hosts}: {_once(hosts, str(error)) or type(error).__name__}"
         ) from error
     return {"note": note, "time": time.time(), "count": len(nodes), "nodes": nodes}
 
@@ -216,3 +216,8 @@ def contents(tree: Mapping[str, Any]) -> dict[str, bytes | None]:
         else:
             found[path] = base64.b64decode(node["b64"])
     return found
+
+
+def _once(hosts: str, why: str) -> str:
+    """An error without the address that its sentence begins with."""
+    return why.removeprefix(f"{hosts.partition('/')[0]}: ")

@@ -30,6 +30,10 @@ class BrokerFolderError(Exception):
     """The folders cannot be used by this broker; the text says why and what to do."""
 
 
+class BrokerNotFormattedError(BrokerFolderError):
+    """A folder is not formatted: another start would find the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class FolderIdentity:
     """What ``meta.properties`` of all folders says.
@@ -61,7 +65,7 @@ def identify(
     read = parsed_folders(node_id, found)
     unformatted = next((folder for folder in found if folder not in read), None)
     if not read or unformatted == next(iter(found)):
-        raise BrokerFolderError(
+        raise BrokerNotFormattedError(
             f"{unformatted} is not formatted: run first kraft-bridge format -c FILE -t "
             "CLUSTER_ID (or kafka-storage), with the id of the controller's cluster"
         )

@@ -125,7 +125,9 @@ def offline(path: Path, configs: Sequence[Path]) -> Survey:
         return of_dump(document, files)
     except OSError as error:
         raise PreflightError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PreflightError(f"{path}: not a dump of a ZooKeeper tree: {error}") from error
+    except ValueError as error:
         raise PreflightError(f"{path}: {error}") from error
 
 

@@ -5,6 +5,7 @@ Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -16,12 +17,16 @@ from rich.console import Console
 
 from emulator.commands.json_forms import stamped
 from emulator.io.printable import printable
-from emulator.operations.preflight.engine import Finding, Rule, Severity
+from emulator.operations.preflight.engine import Finding, Rule, Severity, several
 from emulator.operations.preflight.report import PreflightReport, rules
 
 # A report of ``kraft-bridge preflight`` as text or JSON.
 
 STYLES = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+SHOWN_MAX: Final = 3
+"""Findings of one kind that are named; the others are counted."""
+_VARIES: Final = re.compile(r"[\w./-]*\d[\w./-]*")
+"""Numbers, and paths and names with one in them."""
 
 
 def to_json(report: PreflightReport) -> bytes:
@@ -37,24 +42,28 @@ def to_json(report: PreflightReport) -> bytes:
 
 
 def show(report: PreflightReport, console: Console) -> None:
-    """Print where the migration stands, findings by severity, and rules that could not run."""
+    """Print the verdict, where the migration stands, findings by kind, and what could not run."""
     now = report.standing
-    console.print(
-        printable(f"migration: {now.stage.value}: {now.text}"),
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
-    for one in report.findings:
+    _print(console, verdict(report))
+    _print(console, f"migration: {now.stage.value}: {now.text}")
+    for some in kinds(report.findings):
+        one = some[0]
         console.print(
             f"[{STYLES[one.severity]}]{one.code} {one.severity.value:8}[/] ",
             end="",
             highlight=False,
         )
-        console.print(printable(one.znode), markup=False, highlight=False, soft_wrap=True)
+        if len(some) == 1:
+            _print(console, one.znode)
+            facts = [("", one.fact)]
+        else:
+            _print(console, f"{len(some):,} of this kind")
+            facts = [("", f"{x.znode}: {x.fact}") for x in some[:SHOWN_MAX]]
+            if len(some) > SHOWN_MAX:
+                facts.append(("", f"and {len(some) - SHOWN_MAX:,} more; --json names all"))
         _lines(
             console,
-            ("", one.fact),
+            *facts,
             ("means: ", one.consequence),
             ("do: ", one.remedy),
             ("see: ", one.reference),
@@ -63,8 +72,30 @@ def show(report: PreflightReport, console: Console) -> None:
         console.print("[bold]I04 not looked at[/]", highlight=False)
     for skipped in report.not_run:
         _lines(console, (f"{skipped.code}: ", skipped.why))
-    counts = ", ".join(f"{report.count(one)} {one.value}" for one in Severity)
-    console.print(f"{counts}, {len(report.not_run)} not looked at", highlight=False)
+
+
+def verdict(report: PreflightReport) -> str:
+    """The first line: whether a migration is blocked, and how many findings there are."""
+    blockers, warnings = report.count(Severity.BLOCKER), report.count(Severity.WARNING)
+    counts = (
+        f"{several(blockers, 'blocker')}, {several(warnings, 'warning')}, "
+        f"{report.count(Severity.INFO):,} info, {len(report.not_run):,} not looked at"
+    )
+    return f"{'BLOCKED' if blockers else 'no blocker found'}: {counts}"
+
+
+def kinds(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings that differ only in where they are and in numbers, together; in their order."""
+    found: dict[tuple[object, ...], list[Finding]] = {}
+    for one in findings:
+        texts = (one.fact, one.consequence, one.remedy, one.reference)
+        shape = tuple(_VARIES.sub("#", text.replace(one.znode, "#")) for text in texts)
+        found.setdefault((one.code, one.severity, *shape), []).append(one)
+    return list(found.values())
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _lines(console: Console, *lines: tuple[str, str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.common import Json, fail
+from emulator.commands.common import Json, OnlyPlan, checked_plan, fail
 from emulator.commands.exits import ExitCode
 from emulator.io.printable import printable_json
 
@@ -50,6 +50,7 @@ def rollback(
     log_dirs: LogDirs = None,
     broker_folders: BrokerFolders = None,
     *,
+    dry_run: OnlyPlan = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only planned.")] = False,
     clear: Annotated[
         bool,
@@ -90,6 +91,7 @@ def rollback(
     from emulator.commands.rollback import show
     from emulator.operations.rollback.course import Wanted
 
+    checked_plan(dry_run=dry_run, yes=yes)
     if (accept_loss or clear) and not yes:
         raise fail("--accept-loss and --clear need --yes", ExitCode.WRONG)
     wanted = Wanted(accept_loss=accept_loss, stopped=stopped, clear=clear)

@@ -160,7 +160,8 @@ def _connected(hosts: str, security: ZooKeeperSecurity) -> Iterator[KazooClient]
     except TlsError as error:
         raise ZooKeeperUnreadableError(str(error)) from error
     except KazooTimeoutError as error:
-        raise ZooKeeperUnreadableError(f"ZooKeeper at {hosts}: {error}") from error
+        because = str(error).removeprefix(f"{hosts.partition('/')[0]}: ")
+        raise ZooKeeperUnreadableError(f"ZooKeeper at {hosts}: {because}") from error
     except ValueError as error:
         raise ZooKeeperUnreadableError(f"{hosts} is not host:port[,…][/chroot]: {error}") from error
     try:

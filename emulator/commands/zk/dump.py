@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.common import Override, fail
+from emulator.commands.common import AlwaysJson, Override, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.zk.client import Ensemble, SecuredBy, ensemble
@@ -18,6 +18,7 @@ def dump(
     config: SecuredBy = None,
     overrides: Override = None,
     *,
+    _as_json: AlwaysJson = False,
     with_secrets: Annotated[
         bool, typer.Option("--with-secrets", help="Print SCRAM keys, passwords and tokens too.")
     ] = False,

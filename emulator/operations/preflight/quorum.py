@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from emulator.config.java_text import trim
-from emulator.config.listeners import ANY_ADDRESS, HostPort
+from emulator.config.listeners import ANY_ADDRESS, HostPort, voter_elsewhere
 from emulator.metadata.metadata_version import VERSIONS
 from emulator.metadata.migration_state import MigrationState
 from emulator.operations.preflight.controller_folder import ControllerFolder
@@ -129,12 +129,10 @@ def _own_port(one: Properties) -> Iterator[Outcome]:
     own = (one.voter_addresses or {}).get(-1 if one.node_id is None else one.node_id)
     names = one.names(NAMES)
     listeners = [*one.listeners(), *one.listeners("advertised.listeners")]
-    ports = {listener.port for listener in listeners if listener.name in names}
-    if own is not None and ports and own.port not in ports:
+    if one.node_id is not None and (why := voter_elsewhere(one.node_id, own, listeners, names)):
         yield _B16(
             one.at(VOTERS),
-            f"{one.node_id}@{own}, and this controller listens on port "
-            f"{', '.join(map(str, sorted(ports)))}",
+            why,
             "no other node reaches it there",
             "write the port of its controller listener",
         )

@@ -12,7 +12,7 @@ from typing import Final
 
 from emulator.config.authorizer import SUPER_USERS
 from emulator.config.java_text import trim
-from emulator.config.zookeeper import connect_string
+from emulator.config.zookeeper import CHROOTS, connect_string
 from emulator.operations.preflight.endpoints import (
     ADVERTISED,
     LISTENERS,
@@ -35,7 +35,6 @@ from emulator.operations.preflight.node_file import (
 from emulator.operations.preflight.survey import Survey
 
 KNOWN_ROLES: Final = ("broker", "controller")
-CHROOTS: Final = "the chroot is written once, after the last server"
 HOST: Final = "is no host"
 _B23: Final = FindingOf("B23", "KafkaConfig")
 _STOPS: Final = "the node does not start"
@@ -182,9 +181,9 @@ def unusable(text: str) -> str:
     >>> unusable("zk1:2181;zk2:2181")
     "'zk1:2181;zk2' is no host"
     """
-    hosts, slash, path = text.partition("/")
+    _, slash, path = text.partition("/")
     try:
-        servers = connect_string(hosts)[0]
+        servers = connect_string(text)[0]
     except ValueError as error:
         return str(error)
     for server in servers:
@@ -192,11 +191,8 @@ def unusable(text: str) -> str:
             return f"{server.host!r} {HOST}"
         if ":" in server.host and server.host.count(":") < 2:
             return f"{server.host!r} {HOST}"
-    if slash and path:
-        if "," in path or ":" in path:
-            return CHROOTS
-        if {"", ".", ".."} & set(path.split("/")):
-            return f"/{path} is no path: it ends with a slash, or has two together"
+    if slash and path and {"", ".", ".."} & set(path.split("/")):
+        return f"/{path} is no path: it ends with a slash, or has two together"
     return ""
 
 

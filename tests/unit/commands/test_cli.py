@@ -23,7 +23,16 @@ def test_the_controller_imports_no_other_verb() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    shared_names = ("boundary", "common", "configuration", "every", "exits", "in_use", "plain")
+    shared_names = (
+        "boundary",
+        "common",
+        "configuration",
+        "every",
+        "exits",
+        "in_use",
+        "parser",
+        "plain",
+    )
     shared = {f"emulator.commands.{name}" for name in shared_names}
     assert set(done.stdout.split()) - shared == {"emulator.commands.controller"}
 

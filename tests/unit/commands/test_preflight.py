@@ -121,7 +121,7 @@ def test_preflight_that_cannot_look_exits_with_3() -> None:
     assert "127.0.0.1:1: Connection refused" in err
 
 
-def test_where_the_migration_stands_is_the_first_line(tmp_path: Path) -> None:
+def test_where_the_migration_stands_follows_the_verdict(tmp_path: Path) -> None:
     folder = "3.9.2-rollback-and-stale-migration-znode"
     stages = {
         "0-before": "not begun: ",
@@ -132,7 +132,9 @@ def test_where_the_migration_stands_is_the_first_line(tmp_path: Path) -> None:
     for step, stage in stages.items():
         dump = data.extract(f"{folder}/tree-{step}.json", tmp_path)
         code, out, _ = run("preflight", "--dump", dump)
-        assert out.startswith(f"migration: {stage}")
+        verdict, standing = out.splitlines()[:2]
+        assert verdict.startswith("no blocker found: " if code == 0 else "BLOCKED: ")
+        assert standing.startswith(f"migration: {stage}")
         assert code == (0 if step == "0-before" else 1)
         told = json.loads(run("preflight", "--dump", dump, "--json")[1])["stage"]
         assert f"{told['name']}: " == stage

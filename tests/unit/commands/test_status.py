@@ -19,7 +19,7 @@ from tests.unit.commands.running import run
 def test_status_of_nobody() -> None:
     code, _, complaint = run("status", "--url", "http://127.0.0.1:1")
     assert (code, "http://127.0.0.1:1/status" in complaint) == (3, True)
-    assert "--url names another address" in complaint
+    assert "is the controller running" in complaint
     code, _, complaint = run("status", "--url", "127.0.0.1:1")
     assert (code, "write http://127.0.0.1:1" in complaint) == (2, True)
     code, _, complaint = run("status", "--url", "file:///etc/hostname")

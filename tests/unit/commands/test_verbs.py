@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -32,8 +33,8 @@ def test_every_verb_explains_itself(verb: str) -> None:
 def test_no_verb_starts_or_ends_a_migration() -> None:
     """``finalise`` ends a hold that a setting asked for, at a controller without the flag."""
     _, out, _ = run("--help")
-    listed = out.partition("Commands:")[2].partition("Exit codes:")[0]
-    verbs = {line.split()[0] for line in listed.splitlines() if line.strip()}
+    listed = out.partition("Rehearse:")[2].partition("Exit codes:")[0]
+    verbs = {line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)}
     known = {"format", "controller", "broker", "status", "preflight", "plan", "demo", "analyze"}
     known |= {"bench", "load", "elect-leaders", "fleet", "simulate", "zk", "log", "wire"}
     known |= {"finalise", "rollback"}
@@ -84,7 +85,7 @@ def test_a_log_with_a_state_that_is_unknown_ends_each_start_with_one_error(
 
 def test_a_folder_that_is_not_formatted_does_not_start(properties: Path) -> None:
     code, _, complaint = run("controller", "-c", properties)
-    assert (code, "run kraft-bridge format first" in complaint) == (1, True)
+    assert (code, "run kraft-bridge format -c FILE -t ID first" in complaint) == (2, True)
 
 
 @pytest.mark.parametrize("verb", ["controller", "format", "broker"])

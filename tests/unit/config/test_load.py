@@ -155,10 +155,16 @@ def test_a_misspelt_key_of_ours_is_refused_since_its_default_would_be_in_force()
     with pytest.raises(config.ConfigError) as error:
         config.load(GOOD | {wrong: "8", "no.such.key": "1"})
     (problem,) = error.value.problems
-    assert problem.startswith(f"{wrong}: unknown; a controller has ")
-    assert "kraftbridge.zk.write.behind.max.records" in problem
-    assert "kraftbridge.zookeeper.digest" in problem
+    assert problem == (f"{wrong}: unknown; did you mean kraftbridge.zk.write.behind.max.records?")
     assert error.value.warnings == ("unknown configuration key no.such.key",)
+
+
+def test_an_unknown_key_of_ours_that_is_like_none_is_answered_with_all() -> None:
+    with pytest.raises(config.ConfigError) as error:
+        config.load(GOOD | {"kraftbridge.nothing.alike": "8"})
+    (problem,) = error.value.problems
+    assert problem.startswith("kraftbridge.nothing.alike: unknown; a controller has ")
+    assert "kraftbridge.zookeeper.digest" in problem
 
 
 def test_how_leaders_come_back_is_configured_as_in_kafka_but_for_a_setting_nobody_reads() -> None:

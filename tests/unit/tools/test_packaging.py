@@ -15,7 +15,7 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 from emulator.commands.exits import ExitCode
-from emulator.node.stopping import HANDING_OVER_MS_MAX
+from emulator.node.stopping import DRAIN_MS_MAX, HANDING_OVER_MS_MAX
 
 ROOT = Path(__file__).resolve().parents[3]
 UNIT = ROOT / "packaging/kraft-bridge-controller.service"
@@ -69,12 +69,14 @@ def test_the_unit_starts_a_controller_and_gives_it_time_to_end() -> None:
     program, verb, option, file, *_ = service["ExecStart"].split()
     assert (Path(program).name, verb, option) == ("kraft-bridge", "controller", "-c")
     assert Path(file).is_absolute()
-    assert int(service["TimeoutStopSec"]) * 1_000 > HANDING_OVER_MS_MAX
+    assert int(service["TimeoutStopSec"]) * 1_000 > max(DRAIN_MS_MAX, HANDING_OVER_MS_MAX)
     assert service["RestartPreventExitStatus"] == str(int(ExitCode.WRONG))
     assert (service["UMask"], service["StateDirectoryMode"]) == ("0077", "0700")
     page = (ROOT / "docs/service.md").read_text()
     assert f"`/var/lib/{service['StateDirectory']}`" in page
     assert file in page
+    assert f"for {DRAIN_MS_MAX // 1_000} if it is the only one" in page
+    assert f"TimeoutStopSec={service['TimeoutStopSec']}" in page
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")

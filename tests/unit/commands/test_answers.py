@@ -1,0 +1,240 @@
+"""What every verb answers to a line as people type it: kinds of values, names, words."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from emulator import cli
+from emulator.commands import parser
+from emulator.commands.preflight import sarif
+from emulator.io import printable
+from emulator.operations.preflight.engine import Finding, Severity
+from tests.unit.commands.running import run
+from wire.errors import DecodeError
+from wire.frame import FrameReader
+
+WHOLE = typer.main.get_command(cli.app)
+
+
+def leaves(command: Any = WHOLE, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    if hasattr(command, "commands"):
+        for name, one in command.commands.items():
+            yield from leaves(one, (*words, name))
+    else:
+        yield " ".join(words), command
+
+
+def options(kind: str) -> list[tuple[str, Any]]:
+    """Verbs with their options whose value has this name."""
+    return [
+        (verb, param)
+        for verb, command in leaves()
+        for param in command.params
+        if (param.metavar or "").startswith(kind) and param.param_type_name == "option"
+    ]
+
+
+def named(pairs: list[tuple[str, Any]]) -> list[str]:
+    return [f"{verb} {param.opts[0]}" for verb, param in pairs]
+
+
+DURATIONS = options(parser.DURATION)
+ADDRESSES = options("HOST:PORT")
+FILES = options("FILE")
+
+
+@pytest.mark.parametrize(("verb", "option"), DURATIONS, ids=named(DURATIONS))
+def test_seconds_are_also_minutes_and_hours(verb: str, option: Any) -> None:
+    assert option.process_value(None, "10m") == option.process_value(None, "600s") == 600
+    assert option.process_value(None, "600") == 600
+    with pytest.raises(typer.BadParameter, match="is no duration: write 90, 90s, 10m or 2h"):
+        option.process_value(None, "10 fortnights")
+    if option.max is None or option.max > 7_200:
+        assert option.process_value(None, "2h") == 7_200
+
+
+def test_what_is_said_to_be_seconds_is_a_duration() -> None:
+    for verb, command in leaves():
+        for param in command.params:
+            if param.type_descriptor.annotation is float and "econds" in str(param.help):
+                assert param.metavar == parser.DURATION, (verb, param.opts)
+
+
+@pytest.mark.parametrize(("verb", "option"), ADDRESSES, ids=named(ADDRESSES))
+@pytest.mark.parametrize("scheme", ["http://", "https://", "PLAINTEXT://"])
+def test_an_address_that_is_a_url(verb: str, option: Any, scheme: str) -> None:
+    code, _, complaint = run(*verb.split(), option.opts[0], f"{scheme}b1:9092")
+    assert (code, f"write HOST:PORT without {scheme}" in complaint) == (2, True)
+
+
+@pytest.mark.parametrize(("verb", "option"), FILES, ids=named(FILES))
+def test_several_files_behind_one_option(verb: str, option: Any) -> None:
+    code, _, complaint = run(*verb.split(), option.opts[0], "/no/a,/no/b")
+    said = re.sub(r"\s+", " ", complaint)
+    assert (code, "no such file; several are" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "group", ["", *sorted({one.split()[0] for one in cli.VERBS if " " in one})]
+)
+def test_help_is_a_word(group: str) -> None:
+    assert run(*group.split(), "help") == run(*group.split(), "--help")
+    assert run("help", *group.split()) == run(*group.split(), "--help")
+
+
+def test_version_is_a_word() -> None:
+    assert run("version") == run("--version")
+
+
+@pytest.mark.parametrize("word", [*parser.EXPECTED, "kafka-storage.sh", "Migrate"])
+def test_a_name_that_one_expects_leads_to_the_verb(word: str) -> None:
+    verbs = {name for name, _ in leaves()}
+    verb = parser.EXPECTED[word.lower().removesuffix(".sh")]
+    assert verb in verbs
+    assert word not in WHOLE.commands, "it would never be looked up"
+    code, _, complaint = run(word)
+    assert (code, f"It is: kraft-bridge {verb}\n" in complaint) == (2, True)
+
+
+@pytest.mark.parametrize("width", ["50", "80", "200"])
+def test_no_help_is_cut_off_or_shows_types_of_python(
+    width: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERMINAL_WIDTH", width)
+    monkeypatch.setenv("COLUMNS", width)
+    for words in ([], ["zk"], ["wire"], ["bench"], ["log"], *(x.split() for x, _ in leaves())):
+        out = " ".join(run(*words, "--help")[1].split())
+        assert not re.search(r"\w\.\.\. |<(list|float|int|str|path)\b|<=x", out), words
+    out = " ".join(run("--help")[1].split())
+    for name, command in WHOLE.commands.items():
+        assert parser._first_sentence(command) in out, name
+
+
+def test_every_verb_has_a_purpose() -> None:
+    listed = [name for some in parser.PURPOSES.values() for name in some]
+    assert sorted(listed) == sorted(WHOLE.commands)
+    out = run("--help")[1]
+    assert re.findall(r"^(\w[\w ]*):$", out, re.MULTILINE)[1:] == [*parser.PURPOSES]
+
+
+@pytest.mark.parametrize("verb", ["rollback", "finalise"])
+def test_a_plan_may_be_asked_for_where_it_is_the_default(verb: str, tmp_path: Path) -> None:
+    code, _, complaint = run(verb, "--dry-run", "--yes")
+    assert (code, "--dry-run and --yes exclude each other" in complaint) == (2, True)
+    assert run(verb, "--dry-run") == run(verb)
+
+
+@pytest.mark.parametrize("line", ["log dump --log-dir /no", "zk dump --zookeeper 127.0.0.1:1"])
+def test_json_may_be_asked_for_where_it_is_all_there_is(line: str) -> None:
+    assert run(*line.split(), "--json") == run(*line.split())
+
+
+@pytest.mark.parametrize("verb", ["controller", "broker"])
+def test_a_file_may_be_named_without_its_option(verb: str, tmp_path: Path) -> None:
+    assert run(verb, tmp_path / "no") == run(verb, "-c", tmp_path / "no")
+    for line in ((), ("a", "-c", "b")):
+        code, _, complaint = run(verb, *line)
+        assert (code, "one properties file is needed: -c FILE" in complaint) == (2, True)
+
+
+def test_keys_that_stand_twice_comments_and_folders_taken_literally(
+    properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good = "".join(
+        line for line in properties.read_text().splitlines(keepends=True) if "log.dirs" not in line
+    )
+    lines = good.count("\n")
+    for folder, mark in (("~/x", "~"), ("${HOME}/x", "$"), ('"/x"', '"')):
+        properties.write_text(f"{good}num.partitions=3 # few\nlog.dirs={folder}\nnode.id=7\n")
+        code, _, complaint = run("controller", "-c", properties)
+        assert code == 2
+        where = good[: good.index("node.id")].count("\n") + 1
+        assert f"node.id stands twice (lines {where} and {lines + 3}): the last" in complaint
+        assert "num.partitions=3 # few: " in complaint
+        assert "; a comment needs a line of its own" in complaint
+        literal = f"log.dirs: {folder} is {tmp_path / folder}: {mark} is taken literally"
+        assert literal in complaint
+    properties.write_text(f"{good}log.dirs=here/x\n")
+    assert f"log.dirs: here/x is {tmp_path / 'here/x'}\n" in run("controller", properties)[2]
+
+
+def test_a_file_of_another_user_is_said_to_be_his(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = PermissionError(13, "Permission denied", str(tmp_path / "no" / ".lock"))
+    assert printable.sentence(error).endswith("Permission denied")
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 4_321)
+    said = printable.sentence(error)
+    assert said.endswith(f"; you are user {mine + 4_321}")
+    assert f"Permission denied: {tmp_path} is owned by " in said
+
+
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "an HTTP server"),
+        (b"SSH-2.0-OpenSSH\r\n", "an SSH server"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "a TLS server"),
+    ],
+)
+def test_who_speaks_another_protocol_is_named(begin: bytes, said: str) -> None:
+    with pytest.raises(DecodeError, match=f"{said} answers there, no Kafka"):
+        FrameReader().feed(begin)
+
+
+def test_a_message_that_is_misspelt() -> None:
+    for typed, meant in (("FetchReqest", "FetchRequest"), ("TopicRecrod", "TopicRecord")):
+        code, _, complaint = run("wire", "show", typed)
+        assert code == 2
+        assert f"no message {typed}; did you mean {meant}" in complaint
+
+
+def test_findings_of_one_kind_are_one_block() -> None:
+    def found(where: str, fact: str, code: str = "W02") -> Finding:
+        return Finding(code, Severity.WARNING, where, fact, "means", "do", "see")
+
+    of_partitions = [found(f"/brokers/topics/t/partitions/{n}", "no leader") for n in range(9)]
+    of_brokers = [found(f"b{n}.properties: log.dirs", f"broker {n} has none") for n in range(2)]
+    others = [found("/x", "no leader", "W03"), found("/x", "another fact")]
+    blocks = sarif.kinds([*of_partitions, *of_brokers, *others])
+    assert blocks == [of_partitions, of_brokers, others[:1], others[1:]]
+
+
+IMPORTED = ("emulator.cli", "typer", "emulator.commands.every", "emulator.commands.status")
+
+
+@pytest.mark.parametrize("module", IMPORTED)
+def test_ctrl_c_while_a_program_is_imported_is_no_traceback(module: str) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from emulator.program import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "status"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_program_alone_and_the_words_of_a_verb_are_read_alike() -> None:
+    for words in (["help", "status"], ["version"]):
+        alone = CliRunner().invoke(cli.app_of(words[0]), words)
+        assert (alone.exit_code, alone.stdout) == run(*words)[:2]
