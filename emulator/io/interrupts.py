@@ -6,7 +6,7 @@ of the program: it imports only what the interpreter has already, ``_signal`` an
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]
+import _signal as signal  # type: ignore[import-not-found]  # in C, without a stub
 import os
 
 CODE = 130

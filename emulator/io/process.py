@@ -228,8 +228,8 @@ def run_controller(
 ) -> int:
     """Run until a signal or a halt; returns the exit code.
 
-    0: stopped in order with everything written. 1: something failed; stderr says what. 2: the folder
-    is not formatted.
+    0: stopped in order with everything written. 1: something failed; stderr says what. 2: the
+    folder is not formatted.
 
     Raises:
         FolderLockedError: another process uses its folder.

@@ -34,7 +34,7 @@ def fleet(*arguments: str) -> Any:
     ("arguments", "why"),
     [
         (["--brokers", "2"], "--controller (KRaft mode), --zookeeper"),
-        (["--brokers", "0", "--controller", "h:1"], "greater than or equal to 1"),
+        (["--brokers", "0", "--controller", "h:1"], "0: at least 1"),
         (["--brokers", "2", "--controller", "h:1", "--release", "4.0"], "--release is one of"),
         (["--brokers", "2", "--controller", "h:1", "--wave", "burn@1"], "KIND is restart, roll"),
         (["--brokers", "2", "--controller", "nonsense"], "--controller nonsense:"),

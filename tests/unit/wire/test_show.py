@@ -102,7 +102,7 @@ def test_a_dump_of_long_bytes_and_unknown_tags_stays_readable() -> None:
     ("arguments", "code", "words"),
     [
         (("Fetsch",), 2, "no message Fetsch"),
-        (("Heartbea",), 2, "there is BrokerHeartbeatRequest"),
+        (("Heartbea",), 2, "did you mean BrokerHeartbeatRequest or"),
         (("Fetch", "--version", "99", "--source"), 2, "has no version 99"),
         (("Fetch", "--hex", "zz"), 2, "non-hexadecimal"),
         (("Fetch", "--hex", "00"), 1, "FetchRequest v17 max_wait_ms at byte 0"),
