@@ -7,7 +7,7 @@ ignored, wrong values are collected and raised together. Source: KafkaConfig and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
@@ -323,13 +323,16 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     r.problems += misspelt
     if r.problems:
         raise ConfigError(r.problems, warnings)
-    elsewhere = voter_elsewhere(
-        config.node_id, config.voters.get(config.node_id), (*listeners, *advertised), names
-    )
-    if elsewhere:
-        why = f"controller.quorum.voters: {elsewhere}: no other node reaches it there"
-        warnings = (*warnings, why)
-    return config, (*warnings, *config_ignored.warnings(raw))
+    return config, (*warnings, *_elsewhere(config), *config_ignored.warnings(raw))
+
+
+def _elsewhere(config: Config) -> Iterator[str]:
+    """A warning if the voters name another port of this node than those that it listens on."""
+    own = config.voters.get(config.node_id)
+    listening = (*config.listeners, *config.advertised)
+    names = config.controller_listener_names
+    if why := voter_elsewhere(config.node_id, own, listening, names):
+        yield f"controller.quorum.voters: {why}: no other node reaches it there"
 
 
 def _log_dir(r: PropertyReader) -> str:

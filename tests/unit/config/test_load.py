@@ -209,3 +209,25 @@ def test_our_own_keys_are_known() -> None:
     found, warnings = config.load(GOOD | ours)
     assert warnings == ()
     assert (found.trace_dir, found.trace_run_id) == ("trace", "run-7")
+
+
+def test_an_own_port_that_nobody_reaches_is_warned_of() -> None:
+    for listeners, warned in (
+        ("CONTROLLER://127.0.0.1:9093", False),
+        ("CONTROLLER://127.0.0.1:0", False),
+        ("CONTROLLER://127.0.0.1:9094", True),
+    ):
+        voters = {"controller.quorum.voters": "3000@127.0.0.1:9093", "node.id": "3000"}
+        _, warnings = config.load(GOOD | voters | {"listeners": listeners})
+        told = [one for one in warnings if "no other node reaches it there" in one]
+        assert bool(told) == warned
+        if told:
+            assert "3000@127.0.0.1:9093, and this controller listens on port 9094" in told[0]
+
+
+def test_a_chroot_after_each_server_is_refused() -> None:
+    for connect in ("zk1:2181/kafka,zk2:2181/kafka", "zk1/kafka,zk2"):
+        with pytest.raises(config.ConfigError) as error:
+            config.load(GOOD | {"zookeeper.connect": connect})
+        (problem,) = error.value.problems
+        assert problem.endswith("the chroot is written once, after the last server")
