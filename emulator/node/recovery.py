@@ -169,17 +169,20 @@ class UnusableFolderError(Exception):
     """The folder is not formatted, or is not this node's; the text says why and what to do."""
 
 
+class NotFormattedError(UnusableFolderError):
+    """The folder has no ``meta.properties``."""
+
+
 def identity(config: Config, files: Mapping[str, bytes]) -> MetaProperties:
     """The identity in the folder's ``meta.properties``, checked against the configuration.
 
     Raises:
-        UnusableFolderError: not formatted, damaged, or another node's.
+        NotFormattedError: not formatted.
+        UnusableFolderError: damaged, or another node's.
     """
     data = files.get(layout.META_PROPERTIES)
     if data is None:
-        raise UnusableFolderError(
-            f"{config.log_dir} is not formatted: run kraft-bridge format first"
-        )
+        raise NotFormattedError(f"{config.log_dir} is not formatted")
     try:
         meta = parse_meta_properties(data)
     except RecoveryError as error:
