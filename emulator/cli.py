@@ -23,7 +23,7 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "preflight": "emulator.commands.preflight.command:preflight",
         "plan": "emulator.commands.plan.command:plan",
-        "format": "emulator.commands.format:format_command",
+        "format": "emulator.commands.format.command:format_command",
         "controller": "emulator.commands.controller:controller",
         "status": "emulator.commands.status:status",
         "rollback": "emulator.commands.rollback.command:rollback",

@@ -293,7 +293,7 @@ CALL_COST: Final = 100
 """Of what is decided, refused or encoded in less than a slice, besides its records."""
 RECORD_COST: Final = 15
 """Of a record that is appended."""
-ENCODED_PER_COST: Final = 8
+ENCODED_PER_COST: Final = 6
 """Bytes of an answer that cost as much as one of a request."""
 URGENT_PER_STEP: Final = 32
 """Urgent requests that are taken when nothing else is taken any more."""

@@ -19,6 +19,7 @@ from bench.compose.health import healthy
 from bench.compose.plan import Wanted
 from emulator.servers.jars import kafka_jars, zookeeper_jars
 from emulator.servers.java import QUICK_START
+from emulator.servers.kafka import ibp
 from emulator.servers.seeded import cluster_id
 from emulator.servers.waiting import wait_for
 
@@ -124,6 +125,9 @@ class Node:
                 file,
                 "-t",
                 cluster_id(plan.zookeeper_hosts()),
+                "-r",
+                ibp(plan.RELEASE),
+                "--unchecked",
                 "--new-quorum",
             ]
             subprocess.run(form, check=True)

@@ -67,7 +67,7 @@ class Controllers:
         """
         for node in self.nodes.values():
             if not (node.data / "meta.properties").exists():
-                node.format(cluster_id, ibp(node.release), new_quorum=True)
+                node.format(cluster_id, ibp(node.release), new_quorum=True, compared=True)
 
     def start(self, cluster_id: str) -> None:
         """Format what is not formatted yet, start all, and wait until each answers.

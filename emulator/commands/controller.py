@@ -30,6 +30,9 @@ def controller(
     from emulator.io import log_output, process
 
     log_output.never_wait()
-    settings = load_config(one_file(file, config), overrides)
-    run = partial(process.run_controller, settings, log_json=log_json, log_level=log_level)
-    raise typer.Exit(in_use.run(run))
+    path = one_file(file, config)
+    settings = load_config(path, overrides)
+    level, run = log_level, process.run_controller
+    raise typer.Exit(
+        in_use.run(partial(run, settings, file=path, log_json=log_json, log_level=level))
+    )

@@ -5,24 +5,34 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from emulator.config import properties
 from emulator.config.broker import BrokerConfig
+from emulator.config.java_text import trim
 from emulator.config.load import Config
 from emulator.io import folder_holder
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.printable import sentence
-from emulator.metadata.metadata_version import Feature, MetadataVersion
+from emulator.metadata.metadata_version import (
+    FEATURE_NAME,
+    LATEST,
+    VERSIONS,
+    Feature,
+    MetadataVersion,
+)
 from emulator.raft import layout
 from emulator.raft.format import (
     MetaProperties,
+    parse_bootstrap_checkpoint,
     render_bootstrap_checkpoint,
     render_meta_properties,
     usable_directory_id,
 )
+from emulator.raft.layout import RecoveryError
 from emulator.raft.quorum_state import NEW_QUORUM
 from emulator.seam import ReplaceFile
 from wire import records as r
-from wire.record_serde import encode_record
+from wire.record_serde import decode_record, encode_record
 from wire.text import uuid_from_text, uuid_text
 
 _NEW_VOTER = "; a voter of a new quorum"
@@ -71,22 +81,9 @@ def format_folder(
         FormatError: wrong id or version, a folder in use, one already formatted, or records in the
             folder of a voter that is said to be new.
     """
-    _check(cluster_id)
-    try:
-        version = MetadataVersion.from_ibp(release_version or config.release)
-    except ValueError as error:
-        raise WrongFormatError(f"release version: {error}") from error
-    if version.level > newest_of(config.release).level:
-        raise WrongFormatError(
-            f"{version.name} is newer than release {config.release} knows; "
-            "set kraftbridge.release or choose an older one"
-        )
-    if config.migration_enabled and not version.supports(Feature.MIGRATION):
-        raise WrongFormatError(
-            f"{version.name} cannot migrate, and zookeeper.metadata.migration.enable is true: "
-            "choose 3.4 or later, that of the brokers' inter.broker.protocol.version"
-        )
-    root = Path(config.log_dir)
+    check_cluster_id(cluster_id)
+    version = checked_version(config, release_version or config.release)
+    root = Path(config.log_dir).absolute()
     several = len(config.voters) > 1
     noted: list[ReplaceFile] = []
     if new_quorum and several:
@@ -115,28 +112,134 @@ def format_folder(
     )
 
 
+def checked_version(config: Config, text: str) -> MetadataVersion:
+    """A metadata.version by its name, if this controller can begin with it.
+
+    Raises:
+        WrongFormatError: it cannot.
+    """
+    try:
+        version = MetadataVersion.from_ibp(text)
+    except ValueError as error:
+        first = next(one for one in VERSIONS.values() if one.supports(Feature.MIGRATION))
+        why = f"release version: {error}; a migration needs {first.name} to {LATEST.name}"
+        raise WrongFormatError(why) from error
+    if version.level > newest_of(config.release).level:
+        raise WrongFormatError(
+            f"{version.name} is newer than release {config.release} knows; "
+            "set kraftbridge.release or choose an older one"
+        )
+    if config.migration_enabled and not version.supports(Feature.MIGRATION):
+        raise WrongFormatError(
+            f"{version.name} cannot migrate, and zookeeper.metadata.migration.enable is true: "
+            "choose 3.4 or later, that of the brokers' inter.broker.protocol.version"
+        )
+    return version
+
+
 def format_broker(config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool) -> str:
     """Write ``meta.properties`` into every log folder of a broker; returns what was done.
 
     Raises:
         FormatError: a wrong id, a folder in use, or one already formatted.
     """
-    _check(cluster_id)
+    check_cluster_id(cluster_id)
     done = []
-    for name in dict.fromkeys((config.metadata_log_dir, *config.log_dirs)):
-        root = Path(name)
+    for root in folders_of(config):
         if not _formatted(root, ignore_formatted=ignore_formatted):
             meta = MetaProperties(cluster_id, config.node_id, _directory_id())
             _write(root, ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)))
-            done.append(name)
+            done.append(str(root))
     return f"Formatted {', '.join(done)}" if done else "All folders are already formatted"
 
 
-def _check(cluster_id: str) -> None:
+def folders_of(config: Config | BrokerConfig) -> list[Path]:
+    """The folders that ``format`` writes, absolute."""
+    if isinstance(config, BrokerConfig):
+        named = dict.fromkeys((config.metadata_log_dir, *config.log_dirs))
+        return [Path(name).absolute() for name in named]
+    return [Path(config.log_dir).absolute()]
+
+
+def is_formatted(root: Path) -> bool:
+    """Whether ``format`` has written a folder."""
+    return (root / layout.META_PROPERTIES).exists()
+
+
+def check_unformatted(root: Path) -> None:
+    """Refuse a folder that is formatted.
+
+    Raises:
+        FormatError: it is.
+    """
+    _formatted(root, ignore_formatted=False)
+
+
+def check_same(
+    root: Path, node_id: int, cluster_id: str | None, version: MetadataVersion | None
+) -> str | None:
+    """Refuse a formatted folder of another cluster or node, or with another first version.
+
+    Returns the id of its cluster; None if it is not formatted.
+
+    Args:
+        root: the folder.
+        node_id: that it is to have.
+        cluster_id: the same; None: any.
+        version: the same; a folder that does not say its first version has any.
+
+    Raises:
+        FormatError: it differs, or cannot be read.
+    """
+    if not is_formatted(root):
+        return None
+    try:
+        text = properties.decoded((root / layout.META_PROPERTIES).read_bytes())
+        found = {name: trim(value) for name, value in properties.parse(text).items()}
+        first = _first_version(root)
+    except (OSError, RecoveryError, ValueError) as error:
+        where = str(root) if isinstance(error, OSError) else f"{root}/{layout.META_PROPERTIES}"
+        raise FormatError(f"{where}: {sentence(error)}") from error
+    theirs = found.get("node.id", found.get("broker.id", ""))
+    differs = []
+    if cluster_id is not None and found.get("cluster.id", "") != cluster_id:
+        differs.append(f"cluster id {found.get('cluster.id', '')}, not {cluster_id}")
+    if theirs != str(node_id):
+        differs.append(f"node id {theirs}, not {node_id}")
+    if version is not None and first not in {None, version.level}:
+        named = VERSIONS[first].name if first in VERSIONS else first
+        differs.append(f"{FEATURE_NAME} {named}, not {version.name}")
+    if differs:
+        raise FormatError(
+            f"{root} is already formatted, with {' and '.join(differs)}: it is another node's, or "
+            "was formatted wrongly; name another folder in log.dirs, or empty this one first"
+        )
+    return found.get("cluster.id", "")
+
+
+def _first_version(root: Path) -> int | None:
+    """The level of metadata.version in ``bootstrap.checkpoint``; None: there is none."""
+    path = root / layout.BOOTSTRAP_CHECKPOINT
+    if not path.exists():
+        return None
+    values = parse_bootstrap_checkpoint({layout.BOOTSTRAP_CHECKPOINT: path.read_bytes()})
+    for record, _ in map(decode_record, values):
+        if isinstance(record, r.FeatureLevelRecord) and record.name == FEATURE_NAME:
+            return record.feature_level
+    return None
+
+
+def check_cluster_id(cluster_id: str) -> None:
+    """Refuse what is no uuid.
+
+    Raises:
+        WrongFormatError: it is none.
+    """
     try:
         uuid_from_text(cluster_id)
     except ValueError as error:
-        raise WrongFormatError(f"cluster id {cluster_id!r}: {error}") from error
+        why = f"cluster id {cluster_id!r}: {error}; without -t that of /cluster/id is taken"
+        raise WrongFormatError(why) from error
 
 
 def _check_empty(root: Path) -> None:
@@ -151,7 +254,7 @@ def _check_empty(root: Path) -> None:
 
 
 def _formatted(root: Path, *, ignore_formatted: bool) -> bool:
-    formatted = (root / layout.META_PROPERTIES).exists()
+    formatted = is_formatted(root)
     if formatted and not ignore_formatted:
         raise FormatError(
             f"{root} is already formatted; --ignore-formatted leaves it as it is, and to format it "

@@ -11,10 +11,13 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
+from emulator.config.tls import TlsSettings
 from emulator.io.reach import none_of, why_unreachable
+from emulator.io.tls import context, explain
 from emulator.net.channel import (
     Answered,
     Broken,
@@ -72,9 +75,10 @@ class Connection:
         timeout_s: for a connection, and for each answer.
         login: None: no login.
         client_id: of every request.
+        tls: None: plain text.
 
     Raises:
-        OSError: the broker cannot be reached.
+        OSError: the broker cannot be reached, or TLS fails.
         LoginError: the broker refuses the login.
         TooOldError: the broker does not support a login.
     """
@@ -86,7 +90,10 @@ class Connection:
         timeout_s: float,
         login: Login | None = None,
         client_id: str = CLIENT_ID,
+        *,
+        tls: TlsSettings | None = None,
     ) -> None:
+        self._tls = tls
         config = ChannelConfig(
             client_id=client_id,
             connect_ms=_ms(min(timeout_s, GREETING_S)),
@@ -157,7 +164,8 @@ class Connection:
     def _perform(self, effect: Effect) -> Event | None:
         match effect:
             case Connect(conn, host, port):
-                self._socket = _connect(host, port, self._left_s())
+                plain = _connect(host, port, self._left_s())
+                self._socket = plain if self._tls is None else _secured(plain, host, self._tls)
                 return Connected(conn)
             case Send(_, data):
                 assert self._socket is not None
@@ -200,6 +208,17 @@ def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
     except UnicodeError as error:
         # A broker may have registered any text as its host.
         raise OSError(f"{host!r} is not a host name: {error}") from error
+
+
+def _secured(plain: socket.socket, host: str, tls: TlsSettings) -> socket.socket:
+    try:
+        return context(tls, datetime.now(UTC)).wrap_socket(plain, server_hostname=host)
+    except TimeoutError:
+        plain.close()
+        raise
+    except (OSError, ValueError) as error:  # ValueError: no name of a host
+        plain.close()
+        raise ConnectionError(explain(error)) from error
 
 
 def _raise(turn: Turn[None]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import uvloop
 
 from emulator.config.load import Config
-from emulator.io import descriptors, serving
+from emulator.io import banner, descriptors, log_output, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.http import HttpRequest, Page
@@ -29,6 +29,8 @@ from emulator.net.faults.script import FaultScript
 from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling
+from emulator.raft import layout
+from emulator.raft.format import MetaProperties
 from emulator.raft.layout import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace import metrics as metric
@@ -209,6 +211,13 @@ class NodeProcess:
         return introspection.gauges(self.node, self.clock.now_ms())
 
 
+def _identity(config: Config) -> MetaProperties:
+    """See :func:`emulator.node.recovery.identity`; of the folder itself."""
+    path = Path(config.log_dir) / layout.META_PROPERTIES
+    files = {layout.META_PROPERTIES: path.read_bytes()} if path.exists() else {}
+    return recovery.identity(config, files)
+
+
 _OPERATOR_ERRORS = (
     ActivationRefusedError,
     serving.BindError,
@@ -222,14 +231,22 @@ _OPERATOR_ERRORS = (
 def run_controller(
     config: Config,
     *,
+    file: Path | None = None,
     log_json: bool,
     log_level: str = "info",
     node: Callable[..., Node] = Node,
 ) -> int:
     """Run until a signal or a halt; returns the exit code.
 
-    0: stopped in order with everything written. 1: something failed; stderr says what. 2: the
-    folder is not formatted.
+    0: stopped in order with everything written. 1: something failed; stderr says what.
+    2: the folder is not formatted; stderr says how it is.
+
+    Args:
+        config: of the node.
+        file: its properties, for what is said of them.
+        log_json: whether log lines are JSON.
+        log_level: lines below it are left out.
+        node: makes the node; the bench runs others.
 
     Raises:
         FolderLockedError: another process uses its folder.
@@ -245,6 +262,8 @@ def run_controller(
             raise recovery.UnusableFolderError(why) from error
 
     def run_on(disk: Disk) -> Halt:
+        # Before the log is read, which may take long.
+        log(banner.of_controller(config, _identity(config).cluster_id, file))
         process = NodeProcess(
             config,
             disk,
@@ -258,4 +277,8 @@ def run_controller(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(process.run())
 
-    return serving.exit_code_of(run, _OPERATOR_ERRORS, log, (recovery.NotFormattedError,))
+    try:
+        return serving.exit_code_of(run, _OPERATOR_ERRORS, log)
+    except recovery.NotFormattedError as error:
+        log_output.write(f"kraft-bridge: {error}: {banner.format_command(config, file)}\n")
+        return 2

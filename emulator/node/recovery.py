@@ -177,14 +177,12 @@ def identity(config: Config, files: Mapping[str, bytes]) -> MetaProperties:
     """The identity in the folder's ``meta.properties``, checked against the configuration.
 
     Raises:
-        UnusableFolderError: not formatted, damaged, or another node's.
+        NotFormattedError: not formatted.
+        UnusableFolderError: damaged, or another node's.
     """
     data = files.get(layout.META_PROPERTIES)
     if data is None:
-        raise NotFormattedError(
-            f"{config.log_dir} is not formatted: run kraft-bridge format -c FILE -t ID first, with "
-            "the id in the znode /cluster/id, and -r VERSION for a migration"
-        )
+        raise NotFormattedError(f"{config.log_dir} is not formatted")
     try:
         meta = parse_meta_properties(data)
     except RecoveryError as error:

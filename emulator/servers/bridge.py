@@ -79,18 +79,25 @@ class Bridge(ServerProcess):
         return found | self.extra
 
     def format(
-        self, cluster_id: str, release_version: str | None = None, *, new_quorum: bool = False
+        self,
+        cluster_id: str,
+        release_version: str | None = None,
+        *,
+        new_quorum: bool = False,
+        compared: bool = False,
     ) -> Self:
         """Run ``kraft-bridge format``, at the newest metadata.version of the release unless told.
 
-        ``new_quorum``: none of its voters has ever run.
+        ``new_quorum``: none of its voters has ever run. ``compared``: with ZooKeeper and the
+        brokers, as an operator does; without, brokers may be down, or have another version.
 
         Raises:
             ProcessError: it failed.
         """
-        level = () if release_version is None else ("-r", release_version)
-        more = ("--new-quorum",) if new_quorum else ()
-        code = self._run("format", "-t", cluster_id, *level, *more).wait()
+        level = release_version or str(self.properties()["kraftbridge.release"])
+        more = [] if compared else ["--unchecked"]
+        more += ["--new-quorum"] if new_quorum else []
+        code = self._run("format", "-t", cluster_id, "-r", level, *more).wait()
         if code != 0:
             raise ProcessError(f"kraft-bridge format ended with {code}:\n{self.tail()}")
         return self

@@ -155,6 +155,13 @@ RAFT_LOG_EVENTS: Final = (
 
 PROCESS_LOG_EVENTS: Final = (
     LogEvent(
+        "controller_starting",
+        "info",
+        "kraft-bridge controller",
+        "The first line of a controller: its version, its `file` and `folders`, the cluster, and "
+        "where it listens, finds its voters and ZooKeeper, and shows its `status`.",
+    ),
+    LogEvent(
         "stopped",
         "info, error",
         "stopped",

@@ -225,7 +225,7 @@ def test_ctrl_c_while_a_program_is_imported_is_no_traceback(module: str) -> None
         f"        if name == {module!r}:\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\n"
-        "from emulator.program import main\n"
+        "from emulator.io.program import main\n"
         "main()\n"
     )
     done = subprocess.run(

@@ -28,7 +28,8 @@ def test_the_controllers_file_is_right_and_can_be_formatted(tmp_path: Path) -> N
     _, warnings = load(values)
     assert not warnings
     moved = f"log.dirs={tmp_path / 'data'}"
-    code, out, problem = run("format", "-c", file, "-t", CLUSTER, "-X", moved)
+    given = ("-t", CLUSTER, "-r", "3.9", "--unchecked")
+    code, out, problem = run("format", "-c", file, *given, "-X", moved)
     assert (code, problem) == (0, ""), out
     more = [one for one in BLOCKS if re.match(r"\s*[a-z.]+=", one)]
     assert len(more) > 2

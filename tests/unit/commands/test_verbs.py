@@ -83,9 +83,32 @@ def test_a_log_with_a_state_that_is_unknown_ends_each_start_with_one_error(
         }
 
 
-def test_a_folder_that_is_not_formatted_does_not_start(properties: Path) -> None:
-    code, _, complaint = run("controller", "-c", properties)
-    assert (code, "run kraft-bridge format -c FILE -t ID first" in complaint) == (2, True)
+@pytest.mark.parametrize("named", [(), ("-c",)])
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", "run kraft-bridge format -c {file} -t CLUSTER_ID first"),
+        (
+            "zookeeper.connect=h:1\nzookeeper.metadata.migration.enable=true\n",
+            "run kraft-bridge format -c {file} first",
+        ),
+    ],
+)
+def test_a_folder_that_is_not_formatted_does_not_start(
+    properties: Path, tmp_path: Path, more: str, said: str, named: tuple[str, ...]
+) -> None:
+    """A service is not to start it again and again: code 2; the whole command is said."""
+    properties.write_text(properties.read_text() + more)
+    code, _, complaint = run("controller", *named, properties)
+    last = complaint.splitlines()[-1]
+    said = f"kraft-bridge: {tmp_path}/data is not formatted: {said.format(file=properties)}"
+    assert (code, last) == (2, said)
+
+
+def test_a_controller_has_one_file(properties: Path) -> None:
+    for typed in (), (properties, "-c", properties):
+        code, _, complaint = run("controller", *typed)
+        assert (code, "one properties file is needed: -c FILE" in complaint) == (2, True)
 
 
 @pytest.mark.parametrize("verb", ["controller", "format", "broker"])

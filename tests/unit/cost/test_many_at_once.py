@@ -242,7 +242,7 @@ def test_many_that_wait_for_zookeeper(crowd: Crowd, gone: bool) -> None:
 @pytest.mark.parametrize("key", [3, 10, DESCRIBE_CONFIGS])
 def test_on_a_broker(key: int) -> None:
     server = OurBroker(COUNT)
-    request = filled("broker", key, 290)
+    request = filled("broker", key, 60)
     server.ask(request(0), counted=False)
     crowd = Crowd(server)
     conns = crowd.ask([request(number) for number in range(MANY)])

