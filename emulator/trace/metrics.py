@@ -18,24 +18,6 @@ from typing import Final
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.raft_metrics import RAFT_METRICS
 
-# Metrics of the trace itself.
-
-TRACE_ROWS = Metric(
-    "kraft_bridge_trace_rows",
-    "Rows recorded in the trace since the start, by table; none without a trace.",
-    kind=MetricKind.COUNTER,
-    labels=("table",),
-)
-TRACE_MISSING_S = Metric(
-    "kraft_bridge_trace_missing_seconds",
-    "Seconds up to now that are missing in the trace because it could not be written; 0 while it "
-    "is. None without a trace.",
-    unit="s",
-)
-
-TRACE_METRICS: Final = (TRACE_ROWS, TRACE_MISSING_S)
-"""In the order declared."""
-
 
 def _bean(name: str) -> str:
     return f"kafka.controller:type=KafkaController,name={name}"
@@ -394,10 +376,23 @@ LONGEST_STEP_MS = Metric(
     labels=("step",),
 )
 
+# Metrics of the trace itself.
+
+TRACE_ROWS = Metric(
+    "kraft_bridge_trace_rows",
+    "Rows recorded in the trace since the start, by table; none without a trace.",
+    kind=MetricKind.COUNTER,
+    labels=("table",),
+)
+TRACE_MISSING_S = Metric(
+    "kraft_bridge_trace_missing_seconds",
+    "Seconds up to now that are missing in the trace because it could not be written; 0 while it "
+    "is. None without a trace.",
+    unit="s",
+)
+
 METRICS: Final[tuple[Metric, ...]] = (
-    tuple(value for value in list(globals().values()) if isinstance(value, Metric))
-    + TRACE_METRICS
-    + RAFT_METRICS
+    tuple(value for value in list(globals().values()) if isinstance(value, Metric)) + RAFT_METRICS
 )
 """Every metric, in the order declared."""
 

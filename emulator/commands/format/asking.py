@@ -20,7 +20,7 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from emulator.commands.configuration import text_of
-from emulator.commands.format.deciding import IBP, Answers
+from emulator.commands.format.deciding import IBP, ReadValues
 from emulator.commands.zk import client as zk_client
 from emulator.config import properties
 from emulator.config.load import Config
@@ -51,17 +51,17 @@ class ZooKeeperAnswer:
     why: str = ""
 
     @property
-    def cluster_id(self) -> Answers:
+    def cluster_id(self) -> ReadValues:
         """The id, or why there is none."""
         who = f"{cluster.PATH} of ZooKeeper at {self.hosts}"
         if self.why:
-            return Answers(whys={f"ZooKeeper at {self.hosts}": self.why})
+            return ReadValues(whys={f"ZooKeeper at {self.hosts}": self.why})
         if self.cluster is None:
-            return Answers(whys={who: "no such znode: another ensemble, or the chroot is wrong"})
+            return ReadValues(whys={who: "no such znode: another ensemble, or the chroot is wrong"})
         try:
-            return Answers({who: cluster.parse(self.cluster)})
+            return ReadValues({who: cluster.parse(self.cluster)})
         except ZnodeError as error:
-            return Answers(whys={who: str(error)})
+            return ReadValues(whys={who: str(error)})
 
 
 def zookeeper(hosts: str, security: ZooKeeperSecurity, patience_s: float) -> ZooKeeperAnswer:
@@ -108,7 +108,7 @@ def _read(client: KazooClient, hosts: str, deadline: float) -> ZooKeeperAnswer:
     return ZooKeeperAnswer(hosts, value(own, (None,))[0], registered)
 
 
-def versions(said: ZooKeeperAnswer, config: Config, patience_s: float) -> Answers:
+def versions(said: ZooKeeperAnswer, config: Config, patience_s: float) -> ReadValues:
     """Ask each registered broker for its ``inter.broker.protocol.version``, many at a time.
 
     Args:
@@ -117,9 +117,9 @@ def versions(said: ZooKeeperAnswer, config: Config, patience_s: float) -> Answer
         patience_s: for all of it.
     """
     if said.why:
-        return Answers(whys={f"ZooKeeper at {said.hosts}": said.why})
+        return ReadValues(whys={f"ZooKeeper at {said.hosts}": said.why})
     if not said.brokers:
-        return Answers(whys={brokers.ROOT: "no broker is registered there"})
+        return ReadValues(whys={brokers.ROOT: "no broker is registered there"})
     waiting: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
     answers: queue.SimpleQueue[tuple[str, str, str]] = queue.SimpleQueue()
     for one in said.brokers.items():
@@ -147,7 +147,7 @@ def versions(said: ZooKeeperAnswer, config: Config, patience_s: float) -> Answer
         whys[number] = why
         found |= {number: value} if value else {}
     order = sorted(said.brokers, key=lambda number: (len(number), number))
-    return Answers(
+    return ReadValues(
         {f"broker {one}": found[one] for one in order if one in found},
         {f"broker {one}": whys[one] for one in order if one not in found},
     )
@@ -193,7 +193,7 @@ def _described(number: str, at: Endpoint, config: Config, patience_s: float) -> 
     raise ValueError(f"it does not say its {IBP}")
 
 
-def of_files(paths: Iterable[Path]) -> Answers:
+def of_files(paths: Iterable[Path]) -> ReadValues:
     """The version in each broker's ``server.properties``; none is said of a file that has none."""
     found, whys = dict[str, str](), dict[str, str]()
     for path in paths:
@@ -208,4 +208,4 @@ def of_files(paths: Iterable[Path]) -> Answers:
                 found[str(path)] = value
             else:
                 whys[str(path)] = f"it has no {IBP}, so that of the broker's release counts"
-    return Answers(found, whys, "" if found else "; ".join(f"{k}: {v}" for k, v in whys.items()))
+    return ReadValues(found, whys, "" if found else "; ".join(f"{k}: {v}" for k, v in whys.items()))

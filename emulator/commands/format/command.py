@@ -82,11 +82,10 @@ def format_command(
     from emulator.commands.format import following
 
     settings = configured(config, overrides, _either)
-    if isinstance(settings, BrokerConfig):
-        for given, option in ((new_quorum, "--new-quorum"), (brokers, "--broker")):
-            if given:
-                raise fail(f"{option} is for controllers, and this is a broker")
-    asked = Asked(settings, config, cluster_id, release_version, tuple(brokers or ()), unchecked)
+    if isinstance(settings, BrokerConfig) and (new_quorum or brokers):
+        option = "--new-quorum" if new_quorum else "--broker"
+        raise fail(f"{option} is for controllers, and this is a broker")
+    asked = ToFormat(settings, config, cluster_id, release_version, tuple(brokers or ()), unchecked)
     try:
         there = _there(asked, ignore_formatted=ignore_formatted)
         identity, version = _decided(asked, needed=there is None)
@@ -94,18 +93,17 @@ def format_command(
             _check_same(settings, root, identity.value, version.value)
         said = _format(asked, identity.value or there or "", version.value, new_quorum=new_quorum)
     except FormatError as error:
-        wrong = isinstance(error, WrongFormatError)
-        raise fail(str(error), ExitCode.WRONG if wrong else ExitCode.FOUND) from error
+        code = ExitCode.WRONG if isinstance(error, WrongFormatError) else ExitCode.FOUND
+        raise fail(str(error), code) from error
     for line in (*identity.unchecked, *version.unchecked):
         typer.echo(f"not checked: {printable_lines(line)}", err=True)
-    for line in (said, *identity.told, *version.told):
-        typer.echo(printable_lines(line))
-    for line in following.lines(settings, config, overridden=bool(overrides)):
+    follow = following.lines(settings, config, overridden=bool(overrides))
+    for line in (said, *identity.told, *version.told, *follow):
         typer.echo(printable_lines(line))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ToFormat:
     """What is to be formatted, and what was given; ``unchecked``: that is compared with nothing."""
 
     settings: Config | BrokerConfig
@@ -121,7 +119,7 @@ class Asked:
         return isinstance(self.settings, Config) and self.settings.migration_enabled
 
 
-def _there(asked: Asked, *, ignore_formatted: bool) -> str | None:
+def _there(asked: ToFormat, *, ignore_formatted: bool) -> str | None:
     """The cluster id in the folders, if all are formatted and may be; None: some are not.
 
     Raises:
@@ -149,7 +147,7 @@ def _check_same(
     return formatting.check_same(root, settings.node_id, cluster_id, first)
 
 
-def _decided(asked: Asked, *, needed: bool) -> tuple[Decision, Decision]:
+def _decided(asked: ToFormat, *, needed: bool) -> tuple[Decision, Decision]:
     """The cluster id and the version, as far as they are given, or can be read in time.
 
     Raises:
@@ -162,7 +160,7 @@ def _decided(asked: Asked, *, needed: bool) -> tuple[Decision, Decision]:
     compares_id = asked.migrates and not (asked.unchecked and asked.cluster_id is not None)
     reads_version = asked.version is None and needed and no_broker_said
     compares_version = no_broker_said and not (asked.unchecked and asked.version is not None)
-    identity, versions = deciding.Answers(), deciding.Answers()
+    identity, versions = deciding.ReadValues(), deciding.ReadValues()
     if reads_id or compares_id or compares_version:
         static = asked.settings.static
         hosts = trim(static.get("zookeeper.connect", ""))
@@ -176,7 +174,7 @@ def _decided(asked: Asked, *, needed: bool) -> tuple[Decision, Decision]:
                 versions = asking.versions(said, asked.settings, patience_s)
         else:
             unasked = f"{asked.file} has no zookeeper.connect; give -t"
-            identity = deciding.Answers(unasked=unasked)
+            identity = deciding.ReadValues(unasked=unasked)
     if asked.brokers and not (asked.unchecked and asked.version is not None):
         versions = asking.of_files(asked.brokers)
     try:
@@ -190,7 +188,7 @@ def _decided(asked: Asked, *, needed: bool) -> tuple[Decision, Decision]:
         raise fail(str(error), error.code) from error
 
 
-def _format(asked: Asked, cluster_id: str, version: str | None, *, new_quorum: bool) -> str:
+def _format(asked: ToFormat, cluster_id: str, version: str | None, *, new_quorum: bool) -> str:
     """Format what is not formatted; whether it may be was checked."""
     settings = asked.settings
     if isinstance(settings, BrokerConfig):

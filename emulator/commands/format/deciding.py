@@ -17,7 +17,7 @@ _ANYWAY = "; --unchecked takes it all the same"
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ReadValues:
     """What was read: who -> value, and who -> why it was not; who: ``broker 1``, a file.
 
     ``unasked``: why there was nobody to ask, as the configuration names none.
@@ -55,7 +55,7 @@ class UndecidedError(Exception):
         self.code = code
 
 
-def cluster_id(given: str | None, read: Answers, *, needed: bool) -> Decision:
+def cluster_id(given: str | None, read: ReadValues, *, needed: bool) -> Decision:
     """The id of the cluster.
 
     Args:
@@ -66,7 +66,7 @@ def cluster_id(given: str | None, read: Answers, *, needed: bool) -> Decision:
     Raises:
         UndecidedError: see there.
 
-    >>> cluster_id(None, Answers({"/cluster/id": "c"}), needed=True).told
+    >>> cluster_id(None, ReadValues({"/cluster/id": "c"}), needed=True).told
     ['cluster id c, read from /cluster/id']
     """
     who, found = next(iter(read.values.items()), ("", ""))
@@ -85,7 +85,7 @@ def cluster_id(given: str | None, read: Answers, *, needed: bool) -> Decision:
     )
 
 
-def version(given: str | None, read: Answers, *, needed: bool) -> Decision:
+def version(given: str | None, read: ReadValues, *, needed: bool) -> Decision:
     """The first metadata.version: of brokers that differ the lowest, as all of them can have it.
 
     Args:

@@ -16,7 +16,7 @@ import pytest
 from emulator.commands.format import command as format_verb
 from emulator.commands.format import deciding
 from emulator.commands.format.asking import BROKER, ZooKeeperAnswer
-from emulator.commands.format.deciding import IBP, Answers
+from emulator.commands.format.deciding import IBP, ReadValues
 from emulator.metadata.brokers import Endpoint
 from emulator.raft.format import parse_meta_properties
 from emulator.znodes import brokers, cluster
@@ -349,7 +349,7 @@ def test_a_formatted_folder_is_compared_with_what_is_read(there: Migrating) -> N
 
 def test_very_many_brokers_are_counted() -> None:
     decided = deciding.version(
-        None, Answers({f"broker {one}": "3.6" for one in range(20)}), needed=True
+        None, ReadValues({f"broker {one}": "3.6" for one in range(20)}), needed=True
     )
     assert decided.told == [f"metadata.version 3.6-IV2, the {IBP} of 20 brokers (0, 1, 2 …)"]
 
