@@ -238,3 +238,28 @@ def test_a_program_alone_and_the_words_of_a_verb_are_read_alike() -> None:
     for words in (["help", "status"], ["version"]):
         alone = CliRunner().invoke(cli.app_of(words[0]), words)
         assert (alone.exit_code, alone.stdout) == run(*words)[:2]
+
+
+CHROOTS = "127.0.0.1:1/kafka,127.0.0.1:1/kafka"
+
+
+@pytest.mark.parametrize("verb", ["preflight", "rollback", "zk dump", "zk diff --log-dir /no"])
+def test_a_chroot_after_each_server_is_refused(verb: str) -> None:
+    code, _, complaint = run(*verb.split(), "--zookeeper", CHROOTS)
+    assert (code, "the chroot is written once, after the last server" in complaint) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["preflight", "zk dump"])
+def test_an_address_that_cannot_be_reached_is_named_once(verb: str) -> None:
+    code, _, complaint = run(*verb.split(), "--zookeeper", "127.0.0.1:1")
+    assert (code, complaint.count("127.0.0.1:1")) == (3, 1)
+
+
+def test_a_wrong_dump_is_refused_alike_by_both_verbs(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text("{ no json")
+    told = [
+        run(verb, "--dump", file)[2].partition(f"{file}: ")[2] for verb in ("plan", "preflight")
+    ]
+    assert told[0].startswith("not a dump of a ZooKeeper tree: ")
+    assert told[0] == told[1]
