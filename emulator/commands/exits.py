@@ -31,6 +31,26 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
     }
 )
+_ONLY: Final = {
+    ExitCode.WARNED: {"preflight"},
+    ExitCode.NOT_YET: {"status", "finalise"},
+}
+_OFFLINE: Final = {"plan", "simulate", "bench compare", "log dump", "wire show", "wire check"}
+
+
+def codes_of(verb: str) -> list[ExitCode]:
+    """The codes that a verb can end with; all for a group or the program."""
+    return [
+        code
+        for code in MEANINGS
+        if verb not in EXAMPLES
+        or (
+            verb in _ONLY.get(code, {verb})
+            and not (code is ExitCode.UNREACHABLE and verb in _OFFLINE)
+        )
+    ]
+
+
 EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {
         "format": ("format -c server.properties -t MkU3OEVBNTcwNTJENDM2Qg -r 3.9-IV0",),
@@ -97,5 +117,5 @@ def epilog(verb: str = "") -> str:
         lines += [f"  kraft-bridge {one}" for one in examples]
         lines.append("")
     lines += ["\b", "Exit codes:"]
-    lines += [f"  {code.value:<4}{text}" for code, text in MEANINGS.items()]
+    lines += [f"  {code.value:<4}{MEANINGS[code]}" for code in codes_of(verb)]
     return "\n".join(lines)

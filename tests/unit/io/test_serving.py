@@ -113,3 +113,19 @@ def test_where_it_is_waited_for_a_taken_address_ends_the_start(tmp_path: Path) -
     ):
         asyncio.run(work(taken.getsockname()[1]))
     assert stopped == [True]
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"), [("::1", "[::1]"), ("", "127.0.0.1"), ("127.0.0.1", "127.0.0.1")]
+)
+def test_the_url_that_is_logged_is_one(host: str, shown: str) -> None:
+    lines: list[Log] = []
+
+    async def served() -> int:
+        server, port = await serving.serve_http({}, host, 0, lines.append, {})
+        assert server is not None
+        server.close()
+        return port
+
+    port = asyncio.run(served())
+    assert [one.fields["url"] for one in lines] == [f"http://{shown}:{port}"]
