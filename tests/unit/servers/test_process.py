@@ -110,9 +110,9 @@ PARENT = """
 import os, signal, sys
 from pathlib import Path
 from emulator.servers.waiting import wait_for
-from emulator.servers.process import Process, interrupt_on_terminate
+from emulator.servers.process import ServerProcess, interrupt_on_terminate
 interrupt_on_terminate()
-child = Process("child", Path({folder!r}))
+child = ServerProcess("child", Path({folder!r}))
 child.launch([sys.executable, "-c", {program!r}])
 child.wait_line("up")
 print(child.pid, flush=True)
@@ -168,7 +168,7 @@ def interrupted(*args, **more):
 
 process.subprocess.Popen = interrupted
 try:
-    process.Process("child", Path({folder!r})).launch(["sleep", "600"])
+    process.ServerProcess("child", Path({folder!r})).launch(["sleep", "600"])
 except KeyboardInterrupt:
     print(len(process.running()), flush=True)
     process.end_undisturbed()
