@@ -53,7 +53,10 @@ def codes_of(verb: str) -> list[ExitCode]:
 
 EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {
-        "format": ("format -c server.properties -t MkU3OEVBNTcwNTJENDM2Qg -r 3.9-IV0",),
+        "format": (
+            "format -c server.properties",
+            "format -c server.properties -t MkU3OEVBNTcwNTJENDM2Qg -r 3.9-IV0",
+        ),
         "controller": (
             "controller -c server.properties",
             "controller -c server.properties -X kraftbridge.metrics.port=9404 --log-json",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from emulator.config.listeners import ANY_ADDRESS, HostPort, Listener
+from emulator.config.listeners import HostPort, Listener, url_of
 from emulator.config.load import Config
 from emulator.seam import Log
 
@@ -61,6 +61,4 @@ def _status(config: Config) -> str:
         return "none: kraftbridge.metrics.port is not set"
     if config.metrics_port == 0:
         return "at a free port, which a line below names"
-    host = config.controller_listener.host
-    reached = "localhost" if host in ANY_ADDRESS else host
-    return f"http://{HostPort(reached, config.metrics_port)}/status"
+    return url_of(config.controller_listener.host, config.metrics_port) + "/status"

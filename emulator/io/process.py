@@ -14,7 +14,7 @@ from typing import Any, cast
 import uvloop
 
 from emulator.config.load import Config
-from emulator.io import banner, descriptors, log_output, serving
+from emulator.io import banner, descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.http import HttpRequest, Page
@@ -257,6 +257,9 @@ def run_controller(
         try:
             with contextlib.closing(Disk(Path(config.log_dir))) as disk:
                 return run_on(disk)
+        except recovery.NotFormattedError as error:
+            how = banner.format_command(config, file)
+            raise recovery.NotFormattedError(f"{error}: {how}") from error
         except RecoveryError as error:
             why = recovery.damaged(config.log_dir, error)
             raise recovery.UnusableFolderError(why) from error
@@ -277,8 +280,4 @@ def run_controller(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(process.run())
 
-    try:
-        return serving.exit_code_of(run, _OPERATOR_ERRORS, log)
-    except recovery.NotFormattedError as error:
-        log_output.write(f"kraft-bridge: {error}: {banner.format_command(config, file)}\n")
-        return 2
+    return serving.exit_code_of(run, _OPERATOR_ERRORS, log, (recovery.NotFormattedError,))

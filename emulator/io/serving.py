@@ -29,7 +29,6 @@ from emulator.io.operator_route import FaultsRoute, OperatorRoute
 from emulator.io.printable import sentence
 from emulator.io.run import Shell
 from emulator.net.faults.script import FaultScript
-from emulator.node.recovery import NotFormattedError
 from emulator.seam import Halt, Log
 
 GC_THRESHOLD: Final = 50_000
@@ -286,11 +285,10 @@ def exit_code_of(
 
     Raises:
         FolderLockedError: as the run; the verb says by which process.
-        NotFormattedError: as the run; who knows the file says how it is formatted.
     """
     try:
         halt = run()
-    except (FolderLockedError, NotFormattedError):
+    except FolderLockedError:
         raise
     except plain as error:
         log_output.write(f"kraft-bridge: {sentence(error)}\n")

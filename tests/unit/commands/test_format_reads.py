@@ -102,7 +102,11 @@ def broker(script: Answer) -> Iterator[int]:
         if isinstance(request, m.ApiVersionsRequest):
             kind = m.ApiVersionsResponse
             ranges = ((18, 0, 3), (32, 0, 4))
-            return kind(api_keys=[kind.ApiVersion(*one) for one in ranges])
+            return kind(
+                api_keys=[
+                    kind.ApiVersion(api_key=k, min_version=a, max_version=b) for k, a, b in ranges
+                ]
+            )
         return script(request)
 
     class Handler(socketserver.StreamRequestHandler):

@@ -26,7 +26,7 @@ def test_it_names_what_an_operator_compares() -> None:
         kraftbridge_trace_dir="/trace",
     )
     line = banner.of_controller(of, "abc", Path("server.properties"))
-    here = str(Path.cwd())
+    here = Path.cwd()
     assert line.level == "info"
     assert line.fields.pop("version")
     assert line.fields == {
@@ -45,8 +45,8 @@ def test_it_names_what_an_operator_compares() -> None:
     ("host", "port", "said"),
     [
         ("::1", 9404, "http://[::1]:9404/status"),
-        ("", 9404, "http://localhost:9404/status"),
-        ("::", 9404, "http://localhost:9404/status"),
+        ("", 9404, "http://127.0.0.1:9404/status"),
+        ("::", 9404, "http://[::1]:9404/status"),
         ("h", 0, "at a free port, which a line below names"),
         ("h", -1, "none: kraftbridge.metrics.port is not set"),
     ],
