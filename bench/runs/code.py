@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _ROOT: Final = Path(__file__).parents[2]
-_MEASURED: Final = ("emulator", "wire", "bench/runs")
+_MEASURED: Final = ("emulator", "wire", "bench/counterfactual", "bench/runs")
 _SUFFIXES: Final = frozenset({".py", ".java"})
 
 

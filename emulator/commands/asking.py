@@ -102,7 +102,7 @@ def unanswered(url: str, error: Exception) -> str:
     """Why an address gave no answer, and what to do if no process listens there.
 
     >>> unanswered("http://h:1", OSError("Connection refused"))[:48]
-    'http://h:1: Connection refused: no node with tha'
+    'http://h:1: Connection refused: is the controlle'
     """
     refused = str(error) == os.strerror(errno.ECONNREFUSED)
     return f"{without_login(url)}: {error}{f': {NO_NODE}' if refused else ''}"

@@ -84,7 +84,7 @@ def _bytes(name: str, text: str) -> bytes:
 def render_scram(credential: Credential) -> str:
     """Write a credential.
 
-    >>> render(Credential(b"a", b"b", b"c", 4096))
+    >>> render_scram(Credential(b"a", b"b", b"c", 4096))
     'salt=YQ==,stored_key=Yg==,server_key=Yw==,iterations=4096'
     """
     salt, stored, server = (
@@ -157,7 +157,7 @@ def render_quota(key: str, number: float) -> str:
     A value that does not fit its type, or of an unknown key, is written as a Java double; Kafka 3.9
     drops the whole change then.
 
-    >>> render("producer_byte_rate", 1024.0), render("request_percentage", 3.0)
+    >>> render_quota("producer_byte_rate", 1024.0), render_quota("request_percentage", 3.0)
     ('1024', '3.0')
     """
     kind = TYPES.get(key, NumberType.DOUBLE)

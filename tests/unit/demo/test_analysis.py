@@ -141,9 +141,9 @@ def child(monkeypatch, tmp_path):
             controllers=SimpleNamespace(leader=1, nodes={1: SimpleNamespace(pid=7)}),
         )
         narrator = SimpleNamespace(checks=[], print_line=lambda _: None)
-        launch = analysis.Process.launch
+        launch = analysis.ServerProcess.launch
         monkeypatch.setattr(
-            analysis.Process,
+            analysis.ServerProcess,
             "launch",
             lambda self, _, kept: launch(self, [sys.executable, "-c", program], kept),
         )

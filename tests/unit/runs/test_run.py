@@ -118,7 +118,7 @@ def test_a_short_measurement_does_not_stand_for_the_long_one():
 
 def test_what_decides_the_flags_of_kafka_is_part_of_the_code(tmp_path, monkeypatch):
     monkeypatch.setattr(code, "_ROOT", tmp_path)
-    file = tmp_path / "bench" / "rig" / "kafka.py"
+    file = tmp_path / "emulator" / "servers" / "kafka.py"
     file.parent.mkdir(parents=True)
     found = {code.code_now()}
     for text in ("1", "2"):
