@@ -7,12 +7,13 @@ there is not made here as well. Values are compared as what a broker would under
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import quote, unquote_plus
 
-from emulator.simulation import client_entities, token_entities
 from emulator.simulation.facts import (
     BROKER,
     EMPTY,
@@ -23,6 +24,127 @@ from emulator.simulation.facts import (
 )
 from emulator.simulation.models.zookeeper_tree import Znode
 from wire.text import uuid_text
+
+# What ZooKeeper should hold of delegation tokens, implemented a second time.
+#
+# As ``tree_check``, of which it is a part, it shares nothing with the product but Kafka's formats.
+
+ROOT: Final = "/delegation_token/tokens/"
+Meaning = tuple[Any, ...]
+
+
+def tokens_covered(path: str) -> bool:
+    """Whether a path is a token's."""
+    return path.startswith(ROOT)
+
+
+def tokens_expected(facts: Facts) -> dict[str, Meaning]:
+    """Every token, by path."""
+    return {
+        ROOT + one.token_id: (
+            one.owner,
+            one.requester,
+            tuple(one.renewers),
+            one.issue_timestamp,
+            one.max_timestamp,
+            one.expiration_timestamp,
+        )
+        for one in facts.tokens.values()
+    }
+
+
+def tokens_meaning(data: bytes | None) -> Meaning:
+    """What a broker understands of a token's znode.
+
+    Raises:
+        ValueError, KeyError, TypeError: malformed.
+    """
+    found = json.loads(data or b"")
+    owner = unquote_plus(found["owner"])
+    return (
+        owner,
+        unquote_plus(found.get("tokenRequester", found["owner"])),
+        tuple(unquote_plus(name) for name in found["renewers"]),
+        found["issueTimestamp"],
+        found["maxTimestamp"],
+        found["expiryTimestamp"],
+    )
+
+
+# What ZooKeeper should hold of client quotas and SCRAM credentials, implemented again.
+#
+# As ``tree_check``, of which it is a part, it shares nothing with the product but Kafka's formats.
+
+ROOTS: Final = ("/config/users/", "/config/clients/", "/config/ips/")
+MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+
+
+def clients_covered(path: str) -> bool:
+    """Whether a path is an entity's."""
+    parts = path.split("/")
+    return path.startswith(ROOTS) and (
+        len(parts) == 4 or (len(parts) == 6 and parts[4] == "clients")
+    )
+
+
+def clients_expected(facts: Facts) -> dict[str, Meaning]:
+    """Every entity that has something, by path."""
+    found: dict[str, dict[str, object]] = {}
+    for entity, limits in facts.client_quotas.items():
+        config = found.setdefault(_path(entity), {})
+        config.update(limits.items())
+    for (name, mechanism), one in facts.scram.items():
+        config = found.setdefault(_path([("user", name)]), {})
+        config[MECHANISMS[mechanism]] = (
+            one.salt,
+            one.stored_key,
+            one.server_key,
+            one.iterations,
+        )
+    return {path: _meaning(config) for path, config in found.items()}
+
+
+def clients_meaning(data: bytes | None) -> Meaning:
+    """What a broker understands of an entity's znode.
+
+    Raises:
+        ValueError, KeyError, TypeError: malformed.
+    """
+    config = json.loads(data)["config"] if data else {}
+    return _meaning(
+        {key: _scram(text) if "SCRAM" in key else float(text) for key, text in config.items()}
+    )
+
+
+def _meaning(config: dict[str, object]) -> Meaning:
+    return tuple(sorted(config.items()))
+
+
+def _scram(text: str) -> tuple[bytes, bytes, bytes, int]:
+    found = dict(part.split("=", 1) for part in text.split(","))
+    salt, stored, server = (
+        base64.b64decode(found[k]) for k in ("salt", "stored_key", "server_key")
+    )
+    return salt, stored, server, int(found["iterations"])
+
+
+def _quoted(name: str) -> str:
+    """A name as a part of a path; dots alone would be a path's own."""
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
+
+
+def _path(entity: Iterable[tuple[str, str | None]]) -> str:
+    names = {kind: "<default>" if name is None else _quoted(name) for kind, name in entity}
+    match names:
+        case {"user": user, "client-id": client}:
+            return f"/config/users/{user}/clients/{client}"
+        case {"user": user}:
+            return f"/config/users/{user}"
+        case {"client-id": client}:
+            return f"/config/clients/{client}"
+        case _:
+            return f"/config/ips/{names['ip']}"
+
 
 # What ZooKeeper should hold of access control entries, implemented a second time.
 #
@@ -50,7 +172,6 @@ OPERATIONS: Final = dict(
     )
 )
 PERMISSIONS: Final = {2: "Deny", 3: "Allow"}
-Meaning = tuple[Any, ...]
 _FOLDERS: Final = tuple(f"{place}/{kind}/" for place in PLACES.values() for kind in TYPES)
 
 
@@ -59,7 +180,7 @@ def acls_covered(path: str) -> bool:
     return path.startswith(_FOLDERS)
 
 
-def expected(facts: Facts) -> dict[str, Meaning]:
+def acls_expected(facts: Facts) -> dict[str, Meaning]:
     """Every resource that has entries, by path."""
     found: dict[str, set[tuple[str, ...]]] = {}
     for acl in facts.acls.values():
@@ -125,11 +246,11 @@ class Expected:
         if facts.next_producer_id != old.next_producer_id:
             parts["producer ids"] = {PRODUCER_IDS: of_producer_ids(facts)}
         if facts.client_quotas is not old.client_quotas or facts.scram is not old.scram:
-            parts["clients"] = client_entities.expected(facts)
+            parts["clients"] = clients_expected(facts)
         if facts.acls is not old.acls:
-            parts["acls"] = expected(facts)
+            parts["acls"] = acls_expected(facts)
         if facts.tokens is not old.tokens:
-            parts["tokens"] = token_entities.expected(facts)
+            parts["tokens"] = tokens_expected(facts)
         return Expected(facts, parts)
 
     def all(self) -> dict[str, Meaning]:
@@ -211,10 +332,7 @@ def covered(path: str) -> bool:
     """Whether a path is one that :class:`Expected` covers."""
     parts = path.split("/")
     return (
-        path == PRODUCER_IDS
-        or client_entities.covered(path)
-        or acls_covered(path)
-        or token_entities.covered(path)
+        path == PRODUCER_IDS or clients_covered(path) or acls_covered(path) or tokens_covered(path)
     ) or (
         len(parts) >= 4
         and parts[1:3] in (["brokers", "topics"], ["config", "topics"], ["config", "brokers"])
@@ -231,12 +349,12 @@ def meaning(path: str, data: bytes | None) -> Meaning:
     parts = path.split("/")
     if path == PRODUCER_IDS:
         return (int(json.loads(data)["block_end"]) + 1,) if data else (0,)
-    if client_entities.covered(path):
-        return client_entities.meaning(data)
+    if clients_covered(path):
+        return clients_meaning(data)
     if acls_covered(path):
         return acls_meaning(data)
-    if token_entities.covered(path):
-        return token_entities.meaning(data)
+    if tokens_covered(path):
+        return tokens_meaning(data)
     if parts[1] == "config":
         return config_meaning(json.loads(data)["config"]) if data else ()
     match parts[4:]:
@@ -280,7 +398,7 @@ def differences(
     for path, node in nodes.items():
         if path in wanted or path in foreign or not covered(path):
             continue
-        left = path.startswith("/config/brokers/") or client_entities.covered(path)
+        left = path.startswith("/config/brokers/") or clients_covered(path)
         if left and _read(path, node.data) == ():
             continue
         yield f"{path} should not be there"
