@@ -135,12 +135,12 @@ def connect_string(text: str) -> tuple[tuple[HostPort, ...], str]:
         ValueError: no server, an address that is not ``host:port``, or a chroot after each server.
     """
     hosts, slash, chroot = text.partition("/")
-    if "," in chroot or ":" in chroot:
-        raise ValueError(CHROOTS)
     servers = tuple(
         host_port(part if ":" in part.rpartition("]")[2] else f"{part}:{ZOOKEEPER_PORT}")
         for part in name_list(hosts)
     )
     if not servers:
         raise ValueError("no server named")
+    if "," in chroot or ":" in chroot:
+        raise ValueError(CHROOTS)
     return servers, f"/{chroot.strip('/')}" if slash and chroot.strip("/") else ""

@@ -21,9 +21,9 @@ MULTIS = 2
 
 ROW = """
 import sys
-from emulator.servers import warming
+from emulator.servers import seeded
 from bench.runs.borrowed import borrowed
-warming._MULTIS = int(sys.argv[2])
+seeded._MULTIS = int(sys.argv[2])
 with borrowed(sys.argv[1], "row", print):
     print("there", flush=True)
     sys.stdin.read()
