@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 
 OLDEST = (3, 11)
@@ -89,13 +88,20 @@ def main():
         found = ".".join(map(str, sys.version_info[:3]))
         sys.exit(f"Python 3.11 or newer is needed, this is {found}: set PYTHON=/path/to/python3.11")
     target, lock = sys.argv[1:3]
-    done, begun = os.path.join(target, ".installed"), time.time()
+    done = os.path.join(target, ".installed")
+    # Not by the time of day: times of files come from a clock that is some milliseconds late.
+    before = written(done)
     with alone():
-        if os.path.exists(done) and os.stat(done).st_mtime >= begun:
+        if written(done) != before:
             return  # by the process that held the lock
         make(target, lock)
         with open(done, "w"):
             pass
+
+
+def written(file):
+    """When a file was written, in ns; None: it is not there."""
+    return os.stat(file).st_mtime_ns if os.path.exists(file) else None
 
 
 @contextlib.contextmanager
