@@ -657,7 +657,7 @@ CONTROLLER_LOG_EVENTS: Final = (
         "requests_refused",
         "info, warning",
         "brokers and callers are refused",
-        "The active controller answers nobody, as `why` says. Info passes by itself; at a warning "
+        "The active controller answers nobody, as `why` says. At a warning, or if it lasts, "
         "`kraft-bridge status` has the way out.",
     ),
     LogEvent(
