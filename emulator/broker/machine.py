@@ -83,6 +83,8 @@ class UnderWay:
 
     def __init__(self, connections: Connections) -> None:
         self._left: deque[tuple[Request, Slices[list[Effect]]]] = deque()
+        self._of: Counter[int] = Counter()
+        """Connection -> its requests that are under way; none of them is 0."""
         self._connections = connections
         self._budget = connections.budget
 
@@ -91,9 +93,7 @@ class UnderWay:
 
     def in_turn(self, request: Request, work: Callable[[], Work]) -> Callable[[], Work]:
         """The work of a request, later if its connection has something under way."""
-        conn = request.ticket.conn
-        waits = any(other.ticket.conn == conn for other, _ in self._left)
-        return partial(_later, work) if waits else work
+        return partial(_later, work) if request.ticket.conn in self._of else work
 
     def begin(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
         """Do the first slice of a request, unless the step is over; it may then be under way."""
@@ -105,6 +105,7 @@ class UnderWay:
 
     def _put(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
         self._left.append((request, slices))
+        self._of[request.ticket.conn] += 1
         self._connections.pause(request.ticket.conn)
         return []
 
@@ -122,11 +123,14 @@ class UnderWay:
         while self._left and not self._budget.over:
             request, slices = self._left.popleft()
             conn = request.ticket.conn
+            self._of[conn] -= 1
+            if not self._of[conn]:
+                del self._of[conn]
             if self._connections.owns(conn):
                 effects += guarded(request, partial(self._next, request, slices))
                 if self._left and self._left[-1][1] is slices:
                     break
-                if all(other.ticket.conn != conn for other, _ in self._left):
+                if conn not in self._of:
                     self._connections.resume(conn)
         return effects
 

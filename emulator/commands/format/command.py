@@ -204,22 +204,10 @@ def _either(raw: Mapping[str, str]) -> tuple[Config | BrokerConfig, tuple[str, .
     if not roles and trim(raw.get("zookeeper.connect", "")):
         why = "a broker in ZooKeeper mode (no process.roles) is not formatted, only started"
         raise ConfigError([why], ())
-    literal = _literal(raw)
     if roles == "broker":
-        broker, warnings = load_broker(raw, socket.getfqdn())
-        return broker, (*warnings, *literal)
+        return load_broker(raw, socket.getfqdn())
     config, warnings = load(raw)
-    return config, (*warnings, *_unused(raw, config.log_dir), *literal)
-
-
-def _literal(raw: Mapping[str, str]) -> tuple[str, ...]:
-    """A line for each folder's name that a shell would read as another one; Kafka does not."""
-    return tuple(
-        f"{key}: {name} is taken literally, as Kafka does: {Path(name).absolute()}"
-        for key in ("metadata.log.dir", "log.dirs", "log.dir")
-        for name in name_list(raw.get(key, ""))
-        if name.startswith(("~", '"', "'")) or "$" in name
-    )
+    return config, (*warnings, *_unused(raw, config.log_dir))
 
 
 def _unused(raw: Mapping[str, str], used: str) -> tuple[str, ...]:
