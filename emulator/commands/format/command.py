@@ -98,7 +98,7 @@ def format_command(
     for line in (*identity.unchecked, *version.unchecked):
         typer.echo(f"not checked: {printable_lines(line)}", err=True)
     follow = following.lines(settings, config, overridden=bool(overrides))
-    for line in (said, *identity.told, *version.told, *follow):
+    for line in (said, *identity.sources, *version.sources, *follow):
         typer.echo(printable_lines(line))
 
 

@@ -40,10 +40,10 @@ class ReadValues:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``value`` None: left open. ``told``: where it is from. ``unchecked``: unconfirmed."""
+    """``value`` None: left open. ``sources``: where it is from. ``unchecked``: unconfirmed."""
 
     value: str | None
-    told: Sequence[str] = ()
+    sources: Sequence[str] = ()
     unchecked: Sequence[str] = ()
 
 
@@ -66,7 +66,7 @@ def cluster_id(given: str | None, read: ReadValues, *, needed: bool) -> Decision
     Raises:
         UndecidedError: see there.
 
-    >>> cluster_id(None, ReadValues({"/cluster/id": "c"}), needed=True).told
+    >>> cluster_id(None, ReadValues({"/cluster/id": "c"}), needed=True).sources
     ['cluster id c, read from /cluster/id']
     """
     who, found = next(iter(read.values.items()), ("", ""))
@@ -111,13 +111,13 @@ def version(given: str | None, read: ReadValues, *, needed: bool) -> Decision:
         why = f"{_held(levels)}: a migration needs 3.4 or later; raise it on all brokers first"
         raise UndecidedError(why, ExitCode.WRONG)
     if len({*levels.values()}) > 1:
-        told = (
+        sources = (
             f"metadata.version {lowest.name}, the lowest: {_held(levels)}; a broker with another "
             f"one is refused: give all of them one {IBP}"
         )
     else:
-        told = f"metadata.version {lowest.name}, the {IBP} of {_named([*levels])}"
-    return Decision(given or lowest.name, [told], left)
+        sources = f"metadata.version {lowest.name}, the {IBP} of {_named([*levels])}"
+    return Decision(given or lowest.name, [sources], left)
 
 
 def _level(who: str, text: str) -> MetadataVersion:

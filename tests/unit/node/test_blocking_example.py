@@ -48,9 +48,12 @@ def example() -> tuple[str, list[Line]]:
 class Example:
     """A node in dual write, callers on connections of their own, and what they were answered."""
 
-    def __init__(self, bound: int) -> None:
-        more = {"kraftbridge_zk_write_behind_max_records": str(bound)}
-        self.world: World = dual_writing(kraftbridge_trace_dir="trace", **more)
+    def __init__(self, bound: int, **more: str) -> None:
+        given = {
+            "kraftbridge_zk_write_behind_max_records": str(bound),
+            "kraftbridge_trace_dir": "trace",
+        }
+        self.world: World = dual_writing(**{**given, **more})
         self.answers: dict[int, tuple[int, bytes]] = {}
         self.waits: list[BlockRow] = []
         node = self.world.node

@@ -1,4 +1,4 @@
-"""While migrating every change is written to ZooKeeper: no property of an operator changes that."""
+"""Nodes that write otherwise are processes of the bench, with the command line of the product."""
 
 from __future__ import annotations
 
@@ -8,40 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import emulator
 from bench import counterfactual
 from bench.runs.targets import TARGETS, Setting
 from emulator.config.load import Config
-from emulator.config.unknown import OWN_PREFIX
 from emulator.io import process
 from emulator.node.machine import Node
 from emulator.servers.bridge import Bridge
-from tests.unit.commands.running import run
-
-PROPERTIES = ("kraftbridge.bench.write.off", "kraftbridge.zk.write.behind.enable", "zookeeper.off")
-
-
-@pytest.mark.requirement("X04")
-@pytest.mark.parametrize("key", PROPERTIES)
-def test_dual_write_cannot_be_switched_off(
-    properties: Path, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such a key is refused, or warned of and the one node runs, which has no such switch."""
-    started: list[object] = []
-
-    def run_controller(_: Config, *, node: object = Node, **__: object) -> int:
-        started.append(node)
-        return 0
-
-    monkeypatch.setattr(process, "run_controller", run_controller)
-    code, _, why = run("controller", "-c", properties, "-X", f"{key}=true")
-    assert key in why
-    assert (code, started) == ((2, []) if key.startswith(OWN_PREFIX) else (0, [Node]))
-
-
-def test_the_product_does_not_know_the_nodes_that_write_otherwise() -> None:
-    for file in Path(emulator.__file__).parent.rglob("*.py"):
-        assert "counterfactual" not in file.read_text(), file
 
 
 def command(kind: str) -> str:
