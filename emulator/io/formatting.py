@@ -238,7 +238,7 @@ def check_cluster_id(cluster_id: str) -> None:
     try:
         uuid_from_text(cluster_id)
     except ValueError as error:
-        why = f"cluster id {cluster_id!r}: {error}; without -t that of /cluster/id is taken"
+        why = f"cluster id {cluster_id!r}: {error}; give the id that /cluster/id holds"
         raise WrongFormatError(why) from error
 
 

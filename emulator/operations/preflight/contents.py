@@ -93,7 +93,8 @@ def readable(survey: Survey) -> Iterator[Outcome]:
                 "KIP-778",
             )
         elif one.code in _UNCOPIED and one.znode not in reported:
-            yield _unreadable(one.znode, one.reason)
+            missing = one.code == Why.NO_CONTROLLER_EPOCH.value
+            yield _unreadable(one.znode, one.reason, _NEVER_ELECTED if missing else _REPAIR)
 
 
 def _features(found: dict[str, Any]) -> Iterator[Outcome]:
@@ -144,13 +145,20 @@ def _odd(data: bytes | None) -> str:
     return "" if isinstance(found, dict) else "no JSON object"
 
 
-def _unreadable(path: str, fact: str) -> Outcome:
+_REPAIR: Final = "repair or delete the znode; kraft-bridge plan --dump names every refusal"
+_NEVER_ELECTED: Final = (
+    "check the chroot of zookeeper.connect; if it is right, start the brokers in ZooKeeper mode: "
+    "the first controller among them makes this znode"
+)
+
+
+def _unreadable(path: str, fact: str, remedy: str = _REPAIR) -> Outcome:
     return finding(
         "B07",
         path,
         fact,
         "kraft-bridge refuses the copy; Kafka's controller fails on it at every attempt",
-        "repair or delete the znode; kraft-bridge plan --dump names every refusal",
+        remedy,
         "KIP-866, Initial Data Migration",
     )
 

@@ -330,10 +330,12 @@ def _begins_with(survey: Survey) -> Iterator[Outcome]:
 
 def _format_with(survey: Survey) -> str:
     """What a controller's folder is to be formatted with; empty if no broker's file is given."""
-    protocols = {file.protocol.name for file in survey.brokers if file.protocol is not None}
+    protocols = {file.protocol for file in survey.brokers if file.protocol is not None}
+    if any(one.level < MIGRATION_LEVEL for one in protocols):
+        return f". First raise the {IBP} of every broker to 3.4 or later"
     if len(protocols) == 1:
-        (name,) = protocols
-        return f". Format each with -r {name}: brokers have {IBP}={name}"
+        (one,) = protocols
+        return f". Format each with -r {one.name}: brokers have {IBP}={one.name}"
     if not survey.brokers:
         return ""
     return f". Format each with -r VERSION, the {IBP} of the brokers, one for all"

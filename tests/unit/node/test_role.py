@@ -21,7 +21,7 @@ def judged(case: tuple[bool, bool, Authority, bool]) -> Role:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_case_has_one_office(case):
+def test_every_case_has_one_role(case):
     leads, committed, authority, leaving = case
     found = judged(case)
     assert (found is Role.FOLLOWING) is (not leads), "whatever its log or ZooKeeper say"

@@ -81,6 +81,8 @@ def test_the_log_tells_the_state_of_the_migration_and_the_epochs() -> None:
         (("3.8", "", "3.8"), "Format each with -r 3.8-IV0: "),
         (("3.8", "3.9", "3.9"), "Format each with -r VERSION, the inter.broker.protocol.version"),
         (("", "", ""), "Format each with -r VERSION, "),
+        (("3.3", "3.3", "3.3"), "First raise the inter.broker.protocol.version of every broker"),
+        (("3.3", "3.8", "3.8"), "First raise the inter.broker.protocol.version of every broker"),
         ((), ""),
     ],
 )

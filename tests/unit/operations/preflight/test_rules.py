@@ -420,6 +420,13 @@ def test_the_exit_code(severity: Severity, code: int, *, strict: bool) -> None:
     assert run(worst[severity]).exit_code(strict=strict) == code
 
 
+def test_what_is_not_there_is_not_to_be_repaired_or_deleted() -> None:
+    (missing,) = [one for one in run(without("/controller_epoch")).findings if one.code == "B07"]
+    assert missing.remedy.startswith("check the chroot of zookeeper.connect")
+    (odd,) = [one for one in run(at("/brokers/ids/1", b"x")).findings if one.code == "B07"]
+    assert odd.remedy.startswith("repair or delete the znode")
+
+
 def test_an_offline_broker_that_is_known_only_warns() -> None:
     nodes = {k: v for k, v in good_nodes().items() if k != "/brokers/ids/1"}
     report = run(survey(nodes))
