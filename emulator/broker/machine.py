@@ -77,36 +77,32 @@ Work: TypeAlias = list[Effect] | Slices[list[Effect]]
 class UnderWay:
     """The requests that are under way. Their connections are paused: what comes behind them waits.
 
+    Of a connection only the first one is worked on, so that they are carried out in their order.
+
     Args:
         connections: of the broker.
     """
 
     def __init__(self, connections: Connections) -> None:
-        self._left: deque[tuple[Request, Slices[list[Effect]]]] = deque()
-        self._of: Counter[int] = Counter()
-        """Connection -> its requests that are under way; none of them is 0."""
+        self._of: dict[int, deque[tuple[Request, Slices[list[Effect]]]]] = {}
+        """By connection, in the order of their turns."""
         self._connections = connections
         self._budget = connections.budget
 
     def __bool__(self) -> bool:
-        return bool(self._left)
+        return bool(self._of)
 
     def in_turn(self, request: Request, work: Callable[[], Work]) -> Callable[[], Work]:
         """The work of a request, later if its connection has something under way."""
         return partial(_later, work) if request.ticket.conn in self._of else work
 
     def begin(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
-        """Do the first slice of a request, unless the step is over; it may then be under way."""
-        return self._put(request, slices) if self._budget.over else self._next(request, slices)
-
-    def _next(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
-        made = self._budget.end_of(slices)
-        return made[0] if made else self._put(request, slices)
-
-    def _put(self, request: Request, slices: Slices[list[Effect]]) -> list[Effect]:
-        self._left.append((request, slices))
-        self._of[request.ticket.conn] += 1
-        self._connections.pause(request.ticket.conn)
+        """Do the first slice of a request, if it may be done now; it may then be under way."""
+        conn = request.ticket.conn
+        if conn not in self._of and not self._budget.over and (made := self._budget.end_of(slices)):
+            return made[0]
+        self._of.setdefault(conn, deque()).append((request, slices))
+        self._connections.pause(conn)
         return []
 
     def go_on(
@@ -120,23 +116,35 @@ class UnderWay:
             guarded: does the work of a request, and answers for what it raises.
         """
         effects: list[Effect] = []
-        while self._left and not self._budget.over:
-            request, slices = self._left.popleft()
-            conn = request.ticket.conn
-            self._of[conn] -= 1
-            if not self._of[conn]:
+        while self._of and not self._budget.over:
+            conn = next(iter(self._of))
+            left = self._of.pop(conn)
+            if not self._connections.owns(conn):
+                continue
+            # Again the last in turn; its own requests still wait for the one that is worked on.
+            self._of[conn] = left
+            request, slices = left.popleft()
+            effects += guarded(request, partial(self._next, left, request, slices))
+            if left and left[0][1] is slices:
+                break
+            if not left:
                 del self._of[conn]
-            if self._connections.owns(conn):
-                effects += guarded(request, partial(self._next, request, slices))
-                if self._left and self._left[-1][1] is slices:
-                    break
-                if conn not in self._of:
-                    self._connections.resume(conn)
+                self._connections.resume(conn)
         return effects
+
+    def _next(
+        self,
+        left: deque[tuple[Request, Slices[list[Effect]]]],
+        request: Request,
+        slices: Slices[list[Effect]],
+    ) -> list[Effect]:
+        if made := self._budget.end_of(slices):
+            return made[0]
+        left.appendleft((request, slices))
+        return []
 
 
 def _later(work: Callable[[], Work]) -> Slices[list[Effect]]:
-    yield
     made = work()
     return (yield from made) if isinstance(made, Generator) else made
 

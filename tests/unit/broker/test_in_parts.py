@@ -9,6 +9,7 @@ import pytest
 
 from emulator.broker import registry
 from emulator.broker.api import describe_configs, find_coordinator, metadata
+from emulator.broker.machine import BrokerNode
 from emulator.broker.registry import entries_max, served
 from emulator.broker.serving import in_parts
 from emulator.broker.serving.in_parts import CHARACTERS_MAX, DIVIDED_ENTRIES_MAX, ENTRIES_MAX, runs
@@ -119,6 +120,37 @@ def test_others_are_answered_in_between() -> None:
     assert len(slow.frames) == 2, "answers have an order"
 
 
+@pytest.mark.parametrize("more", [0, 3, 300, 2_000])
+def test_changes_of_one_connection_are_made_in_their_order(more: int) -> None:
+    """Whichever of them takes many steps: the last one counts."""
+    stage = with_topics()
+    kind = m.IncrementalAlterConfigsRequest
+
+    def change(value: str, others: int) -> m.IncrementalAlterConfigsRequest:
+        config = kind.AlterableConfig(name="retention.ms", config_operation=0, value=value)
+        names = ["a", *(f"t{number}" for number in range(others))]
+        return kind(
+            resources=[
+                kind.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[config])
+                for name in names
+            ]
+        )
+
+    def frame(request: object, number: int) -> bytes:
+        header = RequestHeader(api_key=44, api_version=1, correlation_id=number, client_id="x")
+        return framed(encode_request(header, request))
+
+    client, node = stage.client(1), stage.parties[1].machine
+    changes = [change("1", more), change("2", 0), change("3", more), change("4", 0)]
+    data = b"".join(frame(one, number) for number, one in enumerate(changes))
+    stage.joined.send(client.conn, data)
+    stage.joined.until(lambda: len(client.frames) == len(changes))
+    stage.joined.wait(2_000)
+    assert isinstance(node, BrokerNode)
+    assert node.side.cluster.image.config(TOPIC, "a") == {"retention.ms": "4"}
+    assert node.deadline_ms != 0, "nothing is left"
+
+
 def test_many_who_ask_for_much_have_a_part_each_in_turn() -> None:
     stage = with_topics()
     (broker,) = [stage.parties[1].machine]
@@ -158,7 +190,7 @@ def test_of_one_connection_few_large_requests_are_taken_at_a_time() -> None:
 
     def watched(guarded: Any) -> Any:
         nonlocal most
-        most = max(most, len(broker._under_way._left))
+        most = max(most, sum(map(len, broker._under_way._of.values())))
         return go_on(guarded)
 
     broker._under_way.go_on = watched
