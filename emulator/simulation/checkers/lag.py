@@ -47,6 +47,8 @@ class LagBounded(Checker):
         self.urgent = 0
         """Deletions appended beyond the first bound."""
         self._life = ""
+        self._led: int | None = None
+        """The epoch that this life leads: a life may lead again, without what it had appended."""
         self._known = -1
         """Last offset of what was there when this life began."""
         self._snapshot_end = 0
@@ -75,7 +77,7 @@ class LagBounded(Checker):
         if process.node.driver is None:
             # A controller without the migration flag has no ZooKeeper that could be behind.
             return
-        if process.name != self._life:
+        if (process.name, process.node.raft.leader_epoch) != (self._life, self._led):
             self._begin_life(process)
         self.blocked_steps += bool(len(process.node.controller.gate))
         if not bound or world.facts.migration_state != COPIED or not world.traffic.begun:
@@ -88,7 +90,7 @@ class LagBounded(Checker):
 
     def _begin_life(self, process: Process) -> None:
         self._binds = self.world.facts.migration_state == COPIED
-        self._life, self._multis = process.name, 0
+        self._life, self._led, self._multis = process.name, process.node.raft.leader_epoch, 0
         self._changes = [one for one in self._changes if one < self.world.committed.end_offset]
         self._known = self.world.committed.end_offset - 1
         snapshots = map(layout.snapshot_id, process.disk.files)
