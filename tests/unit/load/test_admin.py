@@ -344,7 +344,7 @@ async def test_an_answer_that_does_not_come_is_waited_for_until_the_change_count
         await asyncio.Event().wait()
 
     async with FakeBroker(answer) as broker:
-        load = AdminLoad(f"127.0.0.1:{broker.port}", 100, 0.03, give_up_s=0.3)
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 100, 0.03, give_up_s=2.0)
         found = await asyncio.wait_for(load.run(), 300)
     assert found.failed == {("CreateTopics", "REQUEST_TIMED_OUT"): 3}
     assert len(found.doubtful) == 3
@@ -367,7 +367,7 @@ async def test_a_controller_that_hangs_is_left_for_the_next_one_named() -> None:
         broker.controller = FakeBroker(answer)
         broker.controller.port = port
         asyncio.get_running_loop().call_later(0.3, setattr, broker, "controller", broker)
-        load = AdminLoad(f"127.0.0.1:{broker.port}", 20, 1.5, give_up_s=0.5)
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 20, 4.5, give_up_s=1.5)
         found = await asyncio.wait_for(load.run(), 300)
     assert found.failed.total() >= 1
     assert found.done.total() >= 1, found
@@ -472,5 +472,5 @@ async def test_what_may_be_refused_for_a_time_is_given_up_when_the_time_is_over(
     not_now = {("CreateTopics", ErrorCode.INVALID_REPLICATION_FACTOR)}
     async with FakeBroker(answer) as broker:
         address = f"127.0.0.1:{broker.port}"
-        found = await AdminLoad(address, 100, 0.01, give_up_s=0.5, not_now=not_now).run()
+        found = await AdminLoad(address, 100, 0.01, give_up_s=2.0, not_now=not_now).run()
     assert found.failed == {("CreateTopics", "INVALID_REPLICATION_FACTOR"): 1}

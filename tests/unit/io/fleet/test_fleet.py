@@ -155,7 +155,7 @@ def test_one_that_comes_back_late_is_waited_for_and_one_that_stays_dead_is_not()
 
 def test_brokers_whose_controller_is_gone_do_not_run_at_the_end() -> None:
     silent = Fault(api="BrokerHeartbeat", silent=True, nth=12, times=1_000)
-    plan = FleetPlan(brokers=1, seconds=2.5, patience_s=1.0)
+    plan = FleetPlan(brokers=1, seconds=2.5, patience_s=4.0)
     more = FAST | {"broker.session.timeout.ms": "1000", "controlled.shutdown.enable": "false"}
     with Cluster(fsync=False, controller_faults=[silent]) as cluster:
         found = Ran(plan, cluster.controllers, cluster.cluster_id, "3.9", more)
@@ -200,7 +200,7 @@ def test_nobody_at_the_address_is_said_when_the_patience_is_over() -> None:
 def test_topics_that_nobody_creates_are_told_with_what_the_brokers_were_told() -> None:
     moves = Fault(api="CreateTopics", error="NOT_CONTROLLER")
     refuses = Fault(api="BrokerHeartbeat", error="STALE_BROKER_EPOCH", nth=8, times=1_000)
-    plan = replace(PLAN, brokers=1, topics=1, patience_s=2.0)
+    plan = replace(PLAN, brokers=1, topics=1, patience_s=6.0)
     broker = {**FAST, "request.timeout.ms": "500"}
     with Cluster(fsync=False, controller_faults=[moves, refuses]) as cluster:
         cluster_id = cluster.status()["cluster_id"]
