@@ -22,6 +22,9 @@ from wire.errors import ErrorCode
 
 pytestmark = pytest.mark.asyncio
 
+UNDER_WAY = 20
+"""Changes that are under way at once at most: half of the default of ``topics_wanted``."""
+
 
 async def _load(broker: FakeBroker, changes: int, rows: list[Row]) -> Any:
     load = AdminLoad(
@@ -63,14 +66,15 @@ async def test_slow_answers_do_not_slow_the_schedule() -> None:
     async def answer(request: Any) -> Any:
         nonlocal arrived
         arrived += 1
-        if arrived == 30:
+        if arrived == UNDER_WAY:
             everybody.set()
         await everybody.wait()
         return result(request)
 
     async with FakeBroker(answer) as broker:
-        found = await _load(broker, 30, [])
-    assert found.done.total() == 30
+        found = await _load(broker, UNDER_WAY, [])
+    assert found.done.total() == UNDER_WAY
+    assert found.retried == {}
 
 
 async def test_a_broker_that_is_not_the_controller_is_left_for_the_one_that_is() -> None:
