@@ -22,7 +22,7 @@ from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
-from tools import configuration
+from tools import configuration, picture
 from wire import messages
 from wire.releases import forwardable
 from wire.schema import spec
@@ -258,6 +258,8 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/preflight.md": preflight,
     "docs/configuration.md": configuration_page,
     "docs/json.md": json_page,
+    "docs/pictures/demo-light.svg": lambda: picture.demo("light"),
+    "docs/pictures/demo-dark.svg": lambda: picture.demo("dark"),
 }
 
 
