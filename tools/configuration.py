@@ -14,7 +14,7 @@ from emulator.config import unknown
 from emulator.config.authorizer import AUTHORIZER_KEYS
 from emulator.config.broker import load_broker
 from emulator.config.confidential import is_secret
-from emulator.config.listeners import Listener
+from emulator.config.listeners import METRICS_PORT, Listener
 from emulator.config.load import ConfigError, load
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.reading import PropertyReader
@@ -82,7 +82,7 @@ _LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.")
 
 OURS: Final[Mapping[str, str]] = {
     "kraftbridge.faults.enable": (
-        "[scripts of faults](testing.md) may be set over HTTP; needs `kraftbridge.metrics.port`"
+        "[scripts of faults](testing.md) may be set over HTTP, at `kraftbridge.metrics.port`"
     ),
     "kraftbridge.finalization": (
         "when a controller without the migration flag [finalises](finalising.md): when "
@@ -95,8 +95,14 @@ OURS: Final[Mapping[str, str]] = {
         "request versions as KIP-590 has them ([divergence](divergence.md#4-the-broker))"
     ),
     "kraftbridge.metrics.port": (
-        "port of `/metrics`, `/status`, `/livez` and `/readyz`; 0: any free one; without "
-        "it there is none. One that cannot be bound is logged and tried again every 5 s"
+        "port of `/metrics`, `/status`, `/livez` and `/readyz` on the host of the (first) "
+        "listener; 0: any free one; -1 or empty: none. One that cannot be bound is logged and "
+        "tried again every 5 s. Without it a controller takes 9404 on 127.0.0.1, or a free port "
+        "there if that is taken; the file `status.url` in its folder has the address"
+    ),
+    "kraftbridge.metrics.hosts": (
+        "more names and addresses by which that port may be asked, such as `kafka1.example.com,"
+        "10.0.0.5` ([why](../SECURITY.md#the-header-host))"
     ),
     "kraftbridge.release": "the Kafka release whose API versions are spoken",
     "kraftbridge.trace.dir": (
@@ -244,6 +250,8 @@ def _default(key: str, controller: Mapping[str, object], broker: Mapping[str, ob
     """The default of the controller, and that of the broker where it is another one."""
     if is_secret(key):
         return "none"
+    if key == METRICS_PORT:
+        return "`9404`, none"
     shown = list(dict.fromkeys(_shown(one[key]) for one in (controller, broker) if key in one))
     return ", ".join(shown) or "none"
 

@@ -44,13 +44,13 @@ def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
 def _paths(folder: Path) -> list[Path]:
     """The files of the log, and those beside its folder: others, of any size, may be there too.
 
-    A token is for the user of the controller alone.
+    Tokens and ``status.url`` are for the user of the controller, and go when it ends.
     """
     log = folder / layout.FOLDER
     paths = [
         path
         for path in sorted((*folder.iterdir(), *(log.iterdir() if log.is_dir() else ())))
-        if path.is_file() and not path.name.endswith((".lock", ".part", ".token"))
+        if path.is_file() and not path.name.endswith((".lock", ".part", ".token", ".url"))
     ]
     # A controller that is running may renew this file: it must not be newer than the log.
     paths.sort(key=lambda path: path != folder / layout.RECOVERY_POINT)

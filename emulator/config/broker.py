@@ -18,11 +18,15 @@ from emulator.config.authorizer import AUTHORIZER_KEYS, CLASS, STANDARD, Authori
 from emulator.config.java_text import boolean, trim
 from emulator.config.limits import ConnectionSettings, TokenSettings
 from emulator.config.listeners import (
+    METRICS_HOSTS,
+    METRICS_PORT,
     SECURITY_PROTOCOLS,
     HostPort,
     Listener,
     host_port,
     listeners_of,
+    metrics_hosts,
+    metrics_port,
     voters_of,
 )
 from emulator.config.listeners import protocol_map as parse_protocol_map
@@ -93,6 +97,8 @@ class BrokerConfig:
     """Kafka's default is 100 MiB; decoding a frame needs more memory."""
     metrics_port: int = -1
     """-1: no HTTP endpoint; 0: any free port."""
+    metrics_hosts: tuple[str, ...] = ()
+    """Names and addresses by which it may be asked too."""
     strict_versions: bool = False
     faults_enabled: bool = False
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
@@ -126,7 +132,8 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "num_partitions": ("num.partitions", integer(1)),
     "default_replication_factor": ("default.replication.factor", integer(1)),
     "socket_request_max_bytes": ("socket.request.max.bytes", integer(1)),
-    "metrics_port": ("kraftbridge.metrics.port", integer(0, 65_535)),
+    "metrics_port": (METRICS_PORT, metrics_port),
+    "metrics_hosts": (METRICS_HOSTS, metrics_hosts),
     "strict_versions": ("kraftbridge.kip590.strict.versions", boolean),
     "faults_enabled": ("kraftbridge.faults.enable", boolean),
 }

@@ -5,17 +5,21 @@ Source: KafkaConfig, SocketServerConfigs, QuorumConfig, Kafka 3.9.
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from emulator.config.reading import name_list
+from emulator.config.reading import integer, name_list
 
 ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
+METRICS_PORT: Final = "kraftbridge.metrics.port"
+METRICS_HOSTS: Final = "kraftbridge.metrics.hosts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,34 @@ def url_of(host: str, port: int) -> str:
     """
     here = "::1" if host == "::" else "127.0.0.1"
     return f"http://{HostPort(here if host in ANY_ADDRESS else host, port)}"
+
+
+def metrics_port(text: str) -> int:
+    """Parse ``kraftbridge.metrics.port``; -1, also of an empty text: no port is opened.
+
+    Raises:
+        ValueError: no port.
+    """
+    return integer(-1, 65_535)(text) if text else -1
+
+
+def metrics_hosts(text: str) -> tuple[str, ...]:
+    """Parse ``kraftbridge.metrics.hosts``: names and addresses, without ports.
+
+    Raises:
+        ValueError: an entry is something else.
+
+    >>> metrics_hosts("kafka1.example.com, 10.0.0.5, ::1")
+    ('kafka1.example.com', '10.0.0.5', '::1')
+    """
+    names = name_list(text)
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9_]([\w.-]*\w)?\.?", name, re.ASCII):
+            try:
+                ipaddress.ip_address(name)
+            except ValueError:
+                raise ValueError(f"{name!r} is not the name or address of a host") from None
+    return names
 
 
 def host_port(text: str) -> HostPort:

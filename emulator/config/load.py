@@ -18,11 +18,15 @@ from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
 from emulator.config.java_text import LONG_MAX, boolean, trim
 from emulator.config.limits import ConnectionSettings, MutationQuotaSettings, TokenSettings
 from emulator.config.listeners import (
+    METRICS_HOSTS,
+    METRICS_PORT,
     SECURITY_PROTOCOLS,
     HostPort,
     Listener,
     advertised_of,
     listeners_of,
+    metrics_hosts,
+    metrics_port,
     protocol_map,
     voter_elsewhere,
     voters_of,
@@ -175,8 +179,10 @@ class Config:
     """When a leader without the migration flag finalises: see :mod:`emulator.config.load`."""
     finalise_hold: bool = False
     """Whether it waits for ``kraft-bridge finalise --yes``."""
-    metrics_port: int = -1
-    """-1: no HTTP endpoint; 0: any free port."""
+    metrics_port: int | None = None
+    """None: the usual port of 127.0.0.1, or a free one; 0: any free one; -1: no HTTP endpoint."""
+    metrics_hosts: tuple[str, ...] = ()
+    """Names and addresses by which it may be asked too."""
     faults_enabled: bool = False
     """Whether a script of faults may be set over HTTP."""
     times: QuorumTimes = QuorumTimes()  # noqa: RUF009  # frozen
@@ -242,7 +248,8 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "write_behind_multi_ops": ("kraftbridge.zk.write.behind.multi.ops", integer(1, 1000)),
     "finalise_by": (FINALISATION, one_of(*RULES)),
     "finalise_hold": (HOLD, boolean),
-    "metrics_port": ("kraftbridge.metrics.port", integer(0, 65_535)),
+    "metrics_port": (METRICS_PORT, metrics_port),
+    "metrics_hosts": (METRICS_HOSTS, metrics_hosts),
     "faults_enabled": ("kraftbridge.faults.enable", boolean),
     "trace_dir": ("kraftbridge.trace.dir", str),
     "trace_run_id": ("kraftbridge.trace.run.id", str),
@@ -407,7 +414,7 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
         for x in config.listeners
         if x.security_protocol not in SECURITY_PROTOCOLS
     )
-    if config.faults_enabled and config.metrics_port < 0:
+    if config.faults_enabled and config.metrics_port == -1:
         problems.append("kraftbridge.faults.enable=true: needs kraftbridge.metrics.port")
     problems += contradictions(config.finalise_by, hold=config.finalise_hold)
     if not config.log_dir:

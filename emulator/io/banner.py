@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from emulator.config.listeners import HostPort, Listener, url_of
+from emulator.config.listeners import METRICS_PORT, HostPort, Listener, url_of
 from emulator.config.load import Config
+from emulator.io.serving import USUAL
 from emulator.seam import Log
 
 
@@ -57,8 +58,10 @@ def _zookeeper(config: Config) -> str:
 
 def _status(config: Config) -> str:
     """Where ``/status`` will be, as far as that is known before the port is bound."""
+    if config.metrics_port is None:
+        return f"{url_of(USUAL.host, USUAL.port)}/status, or the free port that a line below names"
     if config.metrics_port < 0:
-        return "none: kraftbridge.metrics.port is not set"
+        return f"none: {METRICS_PORT} is -1"
     if config.metrics_port == 0:
         return "at a free port, which a line below names"
     return url_of(config.controller_listener.host, config.metrics_port) + "/status"

@@ -215,7 +215,13 @@ class BrokerProcess:
         )
         waited_for = faults is not None or not self._alone
         return serving.HttpEndpoint(
-            host, config.metrics_port, routes, faults, folder, waited_for=waited_for
+            host,
+            config.metrics_port,
+            routes,
+            faults,
+            folder,
+            waited_for=waited_for,
+            names={*(one.host for one in config.advertised), *config.metrics_hosts},
         )
 
 

@@ -4,14 +4,21 @@ A web framework would add nine dependencies for these routes. The connection is 
 answer; a request whose head is above 8 KiB, or its body above 64 KiB, is refused. Few
 connections are open at a time, and none for long, as they take descriptors that the rest of the
 process needs. A page that cannot be made is an answer too: what only shows a node never ends it.
+
+A page in a browser may let the name that it came from resolve to this machine, and then read what
+is answered ("DNS rebinding"). So the header Host must name this node: :class:`KnownHosts`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+import re
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, cast
+
+from emulator.config.listeners import ANY_ADDRESS
 
 REQUEST_BYTES_MAX = 8 * 1024
 BODY_BYTES_MAX = 64 * 1024
@@ -31,6 +38,12 @@ _REASONS = {
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
+
+
+NOT_A_HOST: Final = (
+    b"the header Host names neither an address of this machine nor a name that is known here: use "
+    b"an IP address, localhost, the machine's name, or list the name in kraftbridge.metrics.hosts\n"
+)
 
 
 class Page(NamedTuple):
@@ -59,6 +72,50 @@ Failed = Callable[[str, Exception], None]
 """Takes the path of a page that could not be made, and why."""
 
 
+class KnownHosts:
+    """Judges the header Host: whether it can be meant for this node.
+
+    Names that only an operator can have chosen: those given, ``localhost``, the name of this
+    machine, with and without its domain. Addresses: the one that the client has connected to, so
+    each of this machine where all are bound, and those of loopback, as they are sent through a
+    tunnel. A browser sends the name of the page's origin, which none of these can be.
+
+    Args:
+        names: names and addresses by which a node may be asked.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        machine = socket.gethostname()
+        names = (*names, "localhost", machine, machine.partition(".")[0])
+        self._names = {_plain_host(name) for name in names} - {*ANY_ADDRESS}
+
+    def allows(self, header: str, own: str) -> bool:
+        """Whether to answer.
+
+        Args:
+            header: text of the header Host.
+            own: the address that the client has connected to.
+
+        >>> [KnownHosts(["kafka1"]).allows(text, "10.0.0.5") for text in
+        ...  ("KAFKA1:9404", "10.0.0.5", "[::1]:9404", "localhost:1", "10.0.0.6", "evil.example")]
+        [True, True, True, True, False, False]
+        """
+        found = re.fullmatch(r"(\[[^\[\]]+\]|[^\[\]:]+)(:\d*)?", header)
+        if found is None:
+            return False
+        host = _plain_host(found[1].strip("[]"))
+        return host in self._names or host == _plain_host(own) or _is_loopback(host)
+
+
+def _plain_host(host: str) -> str:
+    """A name or an address in the form in which it is compared."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host.lower().removesuffix(".")
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
 class HttpConnection(asyncio.Protocol):
     """Answers one request and closes.
 
@@ -67,11 +124,18 @@ class HttpConnection(asyncio.Protocol):
         actions: path -> what answers every method.
         others: all that are open, the oldest first.
         failed: see there.
+        hosts: by which names it may be asked.
     """
 
     def __init__(
-        self, routes: Routes, actions: Actions, others: dict[HttpConnection, None], failed: Failed
+        self,
+        routes: Routes,
+        actions: Actions,
+        others: dict[HttpConnection, None],
+        failed: Failed,
+        hosts: KnownHosts,
     ) -> None:
+        self._hosts = hosts
         self._failed = failed
         self._routes = routes
         self._actions = actions
@@ -112,10 +176,18 @@ class HttpConnection(asyncio.Protocol):
         """The answer; None if more of the body is to come."""
         first, *lines = head.split("\r\n")
         method, _, rest = first.partition(" ")
-        path = rest.partition(" ")[0].partition("?")[0]
+        target, _, version = rest.partition(" ")
+        path = target.partition("?")[0]
         action, route = self._actions.get(path), self._routes.get(path)
+        pairs = [line.partition(":") for line in lines]
+        fields = [(name.strip().lower(), value.strip()) for name, _, value in pairs]
+        # No browser sends HTTP/1.0, or leaves Host out; probes of load balancers do.
+        nameless = version == "HTTP/1.0" and action is None
+        refusal = self._not_known([value for name, value in fields if name == "host"], nameless)
+        if refusal is not None:
+            return refusal
         if action is not None:
-            return self._act(action, method, lines, body)
+            return self._act(action, method, dict(fields), body)
         if route is None:
             known = " ".join(sorted({*self._routes, *self._actions}))
             return Page(404, "text/plain", f"there are: {known}\n".encode())
@@ -127,11 +199,23 @@ class HttpConnection(asyncio.Protocol):
             self._failed(path, error)
             return Page(500, "text/plain", b"this page cannot be made; the log says why\n")
 
+    def _not_known(self, hosts: list[str], nameless: bool) -> Page | None:
+        """The refusal of a request with these headers Host; None if it is answered."""
+        if len(hosts) != 1:
+            known = nameless and not hosts
+            return None if known else Page(400, "text/plain", b"needs one header Host\n")
+        assert self._transport is not None, "data came over it"
+        own = self._transport.get_extra_info("sockname")
+        known = self._hosts.allows(hosts[0], own[0] if own else "")
+        return None if known else Page(403, "text/plain", NOT_A_HOST)
+
     def _act(
-        self, action: Callable[[HttpRequest], Page], method: str, lines: list[str], body: bytes
+        self,
+        action: Callable[[HttpRequest], Page],
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes,
     ) -> Page | None:
-        pairs = (line.partition(":") for line in lines)
-        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers:
             return Page(411, "text/plain", b"only with Content-Length\n")
@@ -169,7 +253,10 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _is_loopback(address: str) -> bool:
-    ip = ipaddress.ip_address(address.partition("%")[0])
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
     mapped = getattr(ip, "ipv4_mapped", None)
     return bool((mapped or ip).is_loopback)
 
@@ -180,15 +267,28 @@ async def serve(
     port: int,
     actions: Actions | None = None,
     failed: Failed = lambda _path, _error: None,
+    *,
+    names: Iterable[str] = (),
 ) -> tuple[asyncio.Server, int]:
     """Listen; returns the server and the port it got.
+
+    Args:
+        routes: path -> page.
+        host: where to bind; if it is a name, it is one of those by which it may be asked.
+        port: 0: any free one.
+        actions: path -> what answers every method.
+        failed: see there.
+        names: more names and addresses by which it may be asked (:class:`KnownHosts`).
 
     Raises:
         OSError: the address cannot be bound.
     """
     loop = asyncio.get_running_loop()
     others: dict[HttpConnection, None] = {}
+    hosts = KnownHosts((host, *names))
     server = await loop.create_server(
-        lambda: HttpConnection(routes, actions or {}, others, failed), host, port
+        lambda: HttpConnection(routes, actions or {}, others, failed, hosts), host, port
     )
-    return server, int(server.sockets[0].getsockname()[1])
+    # Free ports of IPv4 and IPv6 differ: of what is bound everywhere the IPv4 address is named.
+    bound = sorted(server.sockets, key=lambda one: one.family is not socket.AF_INET)
+    return server, int(bound[0].getsockname()[1])

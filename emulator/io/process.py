@@ -181,8 +181,17 @@ class NodeProcess:
         if config.finalise_hold:
             pages["/finalise"] = self._waking(finalise_page(self.node, self.log))
         waited_for = faults is not None or not self._alone
+        own = {config.advertised_controller_listener.host}
+        own |= {one.host for number, one in config.voters.items() if number == config.node_id}
         return serving.HttpEndpoint(
-            host, config.metrics_port, routes, faults, folder, pages, waited_for=waited_for
+            host,
+            config.metrics_port,
+            routes,
+            faults,
+            folder,
+            pages,
+            waited_for=waited_for,
+            names={*own, *config.metrics_hosts},
         )
 
     def _waking(self, page: Callable[[HttpRequest], Page]) -> Callable[[HttpRequest], Page]:

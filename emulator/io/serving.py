@@ -11,7 +11,15 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import metadata
@@ -22,17 +30,20 @@ from prometheus_client import ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
-from emulator.config.listeners import HostPort, Listener, url_of
+from emulator.config.listeners import METRICS_PORT, HostPort, Listener, url_of
 from emulator.io import http, log_output
 from emulator.io.disk import FolderLockedError
 from emulator.io.operator_route import FaultsRoute, OperatorRoute
 from emulator.io.printable import sentence
 from emulator.io.run import Shell
+from emulator.io.status_url import StatusUrl
 from emulator.net.faults.script import FaultScript
 from emulator.seam import Halt, Log
 
 GC_THRESHOLD: Final = 50_000
 """Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
+USUAL: Final = HostPort("127.0.0.1", 9404)
+"""Where metrics and status are if the configuration has no port; if it is taken, at a free port."""
 BIND_AGAIN_S: Final = 5.0
 """After it an address of metrics and status that could not be bound is tried again."""
 SWITCH_S: Final = 0.0005
@@ -113,23 +124,25 @@ async def serve_http(
     port: int,
     log: Callable[[Log], None],
     actions: http.Actions,
-) -> tuple[asyncio.Server | None, int]:
+    *,
+    names: Collection[str] = (),
+) -> tuple[asyncio.Server, int]:
     """Serve metrics and status; returns the server and its port.
 
     Args:
         routes: path -> page.
         host: where to bind.
-        port: 0: any free one; negative: nothing is served, and no server returned.
+        port: 0: any free one.
         log: takes a line with the address.
         actions: path -> what a POST does.
+        names: more names by which it may be asked (:class:`http.KnownHosts`).
 
     Raises:
         BindError: the address cannot be bound.
     """
-    if port < 0:
-        return None, port
-    with named(f"kraftbridge.metrics.port={port}"):
-        server, bound = await http.serve(routes, host, port, actions, _failures_to(log))
+    with named(f"{METRICS_PORT}={port}"):
+        failed = _failures_to(log)
+        server, bound = await http.serve(routes, host, port, actions, failed, names=names)
     log(Log("info", "metrics and status", {"url": url_of(host, bound)}))
     return server, bound
 
@@ -153,19 +166,28 @@ def _failures_to(log: Callable[[Log], None]) -> http.Failed:
 class HttpEndpoint:
     """What a node serves over HTTP, and where.
 
-    ``port``: 0: any free one; negative: nothing is served. ``faults``: the script that requests to
-    ``/faults`` change; None: there is no such page. ``folder``: of the node, for their token.
-    ``waited_for``: False: if its address cannot be bound, the node serves without it, and it is
-    tried again until it can.
+    ``port``: None: that of ``USUAL``, or a free one there; 0: any free one; negative: nothing is
+    served. ``faults``: the script that requests to ``/faults`` change; None: there is no such page.
+    ``folder``: of the node, for their token and ``status.url``. ``waited_for``: False: if its
+    address cannot be bound, the node serves without it, and it is tried again until it can.
+    ``names``: more names by which it may be asked.
     """
 
     host: str
-    port: int
+    port: int | None
     routes: http.Routes
     faults: FaultScript | None
     folder: Path
     operator: http.Actions | None = None
     waited_for: bool = True
+    names: Collection[str] = ()
+
+    @property
+    def places(self) -> list[HostPort]:
+        """Where to bind, in this order; none: nothing is served."""
+        if self.port is None:
+            return [USUAL, HostPort(USUAL.host, 0)]
+        return [HostPort(self.host, self.port)] if self.port >= 0 else []
 
 
 @contextlib.asynccontextmanager
@@ -199,7 +221,7 @@ async def opened(
                 route = FaultsRoute(endpoint.faults, endpoint.folder, log)
                 closing.callback(route.close)
                 actions = {"/faults": route.answer}
-            if endpoint.operator and endpoint.port >= 0:
+            if endpoint.operator and endpoint.places:
                 operator = OperatorRoute(endpoint.folder, endpoint.operator)
                 closing.callback(operator.close)
                 actions = {**actions, **operator.actions}
@@ -217,12 +239,25 @@ async def _serve_pages(
     closing: contextlib.ExitStack,
 ) -> int:
     """Serve the pages until ``closing``; returns the port, -1 if there is none or not yet."""
+    status_url = StatusUrl(endpoint.folder, log)
+    if not endpoint.places:
+        return -1
 
     async def bind() -> int:
-        where = endpoint.host, endpoint.port
-        server, port = await serve_http(endpoint.routes, *where, log, actions)
-        if server is not None:
-            closing.callback(server.close)
+        """Bind the first place that can be; raises BindError if none can."""
+        *earlier, last = endpoint.places
+        for place in earlier:
+            with contextlib.suppress(BindError):
+                return await bind_at(place)
+        return await bind_at(last)
+
+    async def bind_at(place: HostPort) -> int:
+        server, port = await serve_http(
+            endpoint.routes, place.host, place.port, log, actions, names=endpoint.names
+        )
+        closing.callback(server.close)
+        closing.callback(status_url.close)
+        status_url.write(url_of(place.host, port))
         return port
 
     async def bind_later() -> None:
@@ -235,7 +270,7 @@ async def _serve_pages(
     try:
         return await bind()
     except BindError as error:
-        if endpoint.waited_for:
+        if endpoint.waited_for and endpoint.port is not None:
             raise
         text = "metrics and status are not served, the node goes on without them"
         log(Log("error", text, {"why": str(error), "again_in_s": BIND_AGAIN_S}))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from emulator.config.java_text import INT_MAX
+from emulator.config.listeners import METRICS_PORT
 from emulator.config.load import ConfigError, load
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
@@ -62,6 +63,7 @@ def start_controller(
         config, warnings = load(
             {
                 "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:PLAINTEXT",
+                METRICS_PORT: "-1",
                 **given,
                 "process.roles": "controller",
                 "node.id": str(CONTROLLER_ID),

@@ -214,6 +214,13 @@ PROCESS_LOG_EVENTS: Final = (
         "`/metrics` and `/status` are served at `url`.",
     ),
     LogEvent(
+        "metrics_address_unwritten",
+        "warning",
+        "the address of metrics and status cannot be written to the folder",
+        "The pages are served at `url`, which the folder does not name then: `kraft-bridge status "
+        "--url` takes it. `why` names the file.",
+    ),
+    LogEvent(
         "metrics_endpoint_failed",
         "error",
         "metrics and status are not served, the node goes on without them",

@@ -231,3 +231,13 @@ def test_a_chroot_after_each_server_is_refused() -> None:
             config.load(GOOD | {"zookeeper.connect": connect})
         (problem,) = error.value.problems
         assert problem.endswith("the chroot is written once, after the last server")
+
+
+def test_where_metrics_and_status_are() -> None:
+    def port(text: str) -> int | None:
+        return config.load(GOOD | {"kraftbridge.metrics.port": text})[0].metrics_port
+
+    assert config.load(GOOD)[0].metrics_port is None
+    assert [port(text) for text in ("9404", "0", "-1", "")] == [9404, 0, -1, -1]
+    hosts = config.load(GOOD | {"kraftbridge.metrics.hosts": "kafka1.example.com, ::1,"})[0]
+    assert hosts.metrics_hosts == ("kafka1.example.com", "::1")

@@ -48,10 +48,11 @@ def test_it_names_what_an_operator_compares() -> None:
         ("", 9404, "http://127.0.0.1:9404/status"),
         ("::", 9404, "http://[::1]:9404/status"),
         ("h", 0, "at a free port, which a line below names"),
-        ("h", -1, "none: kraftbridge.metrics.port is not set"),
+        ("h", None, "http://127.0.0.1:9404/status, or the free port that a line below names"),
+        ("h", -1, "none: kraftbridge.metrics.port is -1"),
     ],
 )
-def test_where_status_is(host: str, port: int, said: str) -> None:
+def test_where_status_is(host: str, port: int | None, said: str) -> None:
     of = settings()
     (one,) = of.listeners
     of = dataclasses.replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
@@ -12,12 +13,20 @@ ROUTES = {
     "/status": lambda: http.Page(200, "application/json", b"{}\n"),
     "/readyz": lambda: http.Page(503, "text/plain", b"no session\n"),
 }
+LOCAL = b"Host: localhost\r\n"
 
 
-def ask(request: bytes) -> bytes:
+def ask(
+    request: bytes,
+    *,
+    bound: str = "127.0.0.1",
+    to: str = "127.0.0.1",
+    actions: http.Actions | None = None,
+    names: tuple[str, ...] = (),
+) -> bytes:
     async def work() -> bytes:
-        server, port = await http.serve(ROUTES, "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        server, port = await http.serve(ROUTES, bound, 0, actions, names=names)
+        reader, writer = await asyncio.open_connection(to, port)
         writer.write(request)
         answer = await reader.read()
         writer.close()
@@ -32,12 +41,20 @@ def ask(request: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("request_bytes", "start", "end"),
     [
-        (b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200 OK", b"\r\n\r\n{}\n"),
-        (b"HEAD /status HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK", b"Connection: close\r\n\r\n"),
-        (b"GET /status?x=1 HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK", b"{}\n"),
-        (b"GET /readyz HTTP/1.1\r\n\r\n", b"HTTP/1.1 503 Service Unavailable", b"no session\n"),
-        (b"GET /x HTTP/1.1\r\n\r\n", b"HTTP/1.1 404 Not Found", b"/readyz /status\n"),
-        (b"POST /status HTTP/1.1\r\n\r\n", b"HTTP/1.1 405", b"only GET\n"),
+        (b"GET /status HTTP/1.1\r\n" + LOCAL + b"\r\n", b"HTTP/1.1 200 OK", b"\r\n\r\n{}\n"),
+        (
+            b"HEAD /status HTTP/1.1\r\n" + LOCAL + b"\r\n",
+            b"HTTP/1.1 200 OK",
+            b"Connection: close\r\n\r\n",
+        ),
+        (b"GET /status?x=1 HTTP/1.1\r\n" + LOCAL + b"\r\n", b"HTTP/1.1 200 OK", b"{}\n"),
+        (
+            b"GET /readyz HTTP/1.1\r\n" + LOCAL + b"\r\n",
+            b"HTTP/1.1 503 Service Unavailable",
+            b"no session\n",
+        ),
+        (b"GET /x HTTP/1.1\r\n" + LOCAL + b"\r\n", b"HTTP/1.1 404 Not Found", b"/readyz /status\n"),
+        (b"POST /status HTTP/1.1\r\n" + LOCAL + b"\r\n", b"HTTP/1.1 405", b"only GET\n"),
         (b"x" * 9_000, b"HTTP/1.1 413", b"too large\n"),
     ],
 )
@@ -58,7 +75,7 @@ def test_one_more_than_may_be_open_takes_the_place_of_the_oldest(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert await peers[0][0].read() == b""
         for _, other in [*peers[1:], (reader, writer)]:
-            other.write(b"GET /status HTTP/1.1\r\n\r\n")
+            other.write(b"GET /status HTTP/1.1\r\n" + LOCAL + b"\r\n")
         answers = [await one.read() for one, _ in [*peers[1:], (reader, writer)]]
         for _, one in [*peers, (reader, writer)]:
             one.close()
@@ -86,7 +103,7 @@ def test_a_connection_that_asks_nothing_or_does_not_read_ends(
         server, port = await http.serve({"/large": lambda: large}, "127.0.0.1", 0)
         silent, silent_writer = await asyncio.open_connection("127.0.0.1", port)
         deaf, deaf_writer = await asyncio.open_connection("127.0.0.1", port)
-        deaf_writer.write(b"GET /large HTTP/1.1\r\n\r\n")
+        deaf_writer.write(b"GET /large HTTP/1.1\r\n" + LOCAL + b"\r\n")
         assert await asyncio.wait_for(silent.read(), 300) == b""
         for _ in range(2):
             await asyncio.wait_for(lost.acquire(), 300)
@@ -112,7 +129,8 @@ def test_a_connection_that_asks_nothing_or_does_not_read_ends(
 def test_a_request_is_local_from_the_address_that_it_was_sent_to(
     peer: str, own: str, local: bool
 ) -> None:
-    connection = http.HttpConnection({}, {}, {}, lambda _path, _error: None)
+    hosts = http.KnownHosts()
+    connection = http.HttpConnection({}, {}, {}, lambda _path, _error: None, hosts)
 
     class Ends(asyncio.Transport):
         def get_extra_info(self, name: str, default: object = None) -> object:
@@ -140,7 +158,7 @@ def test_a_page_that_cannot_be_made_is_an_answer_and_ends_nothing() -> None:
         answers = []
         for path in (b"/metrics", b"/status"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET " + path + b" HTTP/1.1\r\n\r\n")
+            writer.write(b"GET " + path + b" HTTP/1.1\r\n" + LOCAL + b"\r\n")
             answers.append(await reader.read())
             writer.close()
             await writer.wait_closed()
@@ -153,3 +171,83 @@ def test_a_page_that_cannot_be_made_is_an_answer_and_ends_nothing() -> None:
     assert broke.startswith(b"HTTP/1.1 500 ")
     assert whole.startswith(b"HTTP/1.1 200 ")
     assert failed == [("/metrics", "a fault of this program")]
+
+
+def named(host: str, **more: str | tuple[str, ...]) -> int:
+    """The code with which a request with this header Host is answered."""
+    request = f"GET /status HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("latin-1")
+    return int(ask(request, **more).split(b" ")[1])
+
+
+KNOWN = ("localhost", "LOCALHOST:9404", "localhost.", "127.0.0.1:1", "127.8.0.1", "[::1]:9404")
+UNKNOWN = (
+    "evil.example",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example:9404",
+    "10.9.8.7:9404",
+    "[2001:db8::1]",
+    "0.0.0.0",
+    "[::]:9404",
+    "",
+    "localhost:x",
+    "localhost@evil.example",
+    "a b",
+    "[::1",
+    "localhost, evil.example",
+)
+
+
+@pytest.mark.parametrize("bound", ["127.0.0.1", "0.0.0.0", ""])
+def test_only_names_and_addresses_of_this_machine_are_answered(bound: str) -> None:
+    machine = socket.gethostname()
+    known = (*KNOWN, machine, f"{machine.partition('.')[0].upper()}:9404")
+    assert {host: named(host, bound=bound) for host in known} == dict.fromkeys(known, 200)
+    answered = {host: named(host, bound=bound) for host in UNKNOWN}
+    assert answered == dict.fromkeys(UNKNOWN, 403)
+
+
+def test_the_address_that_the_client_has_connected_to_is_answered() -> None:
+    hosts = http.KnownHosts(("", "0.0.0.0"))
+    for host, own in (
+        ("10.0.0.5:9404", "10.0.0.5"),
+        ("10.0.0.5", "::ffff:10.0.0.5"),
+        ("[fe80::1]:9404", "fe80::1%eth0"),
+        ("[2001:DB8:0::1]", "2001:db8::1"),
+    ):
+        assert hosts.allows(host, own), host
+        assert not hosts.allows(host, "10.0.0.6"), host
+
+
+def test_names_that_the_operator_has_given_are_answered() -> None:
+    names = ("kafka1.example.com", "10.1.2.3", "2001:db8::1")
+    for host in ("KAFKA1.example.com:9404", "10.1.2.3:80", "[2001:db8:0::1]:9404"):
+        assert (named(host, names=names), named(host)) == (200, 403)
+    assert named("localhost", bound="localhost", to="localhost") == 200
+    assert http.KnownHosts(("controller-1",)).allows("controller-1:9404", "172.18.0.2")
+
+
+def test_without_a_name_only_a_probe_is_answered() -> None:
+    def act(_asked: http.HttpRequest) -> http.Page:
+        raise AssertionError("it writes")
+
+    refused = b"HTTP/1.1 400 Bad Request"
+    assert ask(b"GET /status HTTP/1.1\r\n\r\n").startswith(refused)
+    assert ask(b"GET /status HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 OK")
+    foreign = b"GET /status HTTP/1.0\r\nHost: evil.example\r\n\r\n"
+    assert ask(foreign).startswith(b"HTTP/1.1 403 Forbidden")
+    writes = b"POST /reconcile HTTP/1.0\r\n\r\n"
+    assert ask(writes, actions={"/reconcile": act}).startswith(refused)
+    two = b"GET /status HTTP/1.1\r\n" + LOCAL + b"Host: evil.example\r\n\r\n"
+    assert ask(two).startswith(refused)
+
+
+def test_what_writes_is_asked_by_a_known_name_too() -> None:
+    def act(_asked: http.HttpRequest) -> http.Page:
+        return http.Page(200, "text/plain", b"done\n")
+
+    answers = [
+        ask(b"POST /reconcile HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", actions={"/reconcile": act})
+        for host in (b"evil.example", b"localhost")
+    ]
+    assert [one.split(b" ")[1] for one in answers] == [b"403", b"200"]
+    assert b"kraftbridge.metrics.hosts" in answers[0]

@@ -254,13 +254,15 @@ def test_a_hostile_body_is_refused_and_changes_nothing(
         ("Content-Length: 99999999999999999999", 413),
         ("Transfer-Encoding: chunked", 411),
         ("X: " + "x" * 9_000, 413),
-        ("Content-Length: 3\r\nHost: x", 403),
+        ("Content-Length: 3", 403),
     ],
 )
 def test_a_hostile_head_is_refused(node: Cluster, head: str, code: int) -> None:
     host, _, port = node.http().removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), 300) as peer:
-        peer.sendall(f"POST /faults HTTP/1.1\r\n{head}\r\n\r\nabc".encode("latin-1"))
+        peer.sendall(
+            f"POST /faults HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\nabc".encode("latin-1")
+        )
         answer = b""
         while data := peer.recv(4096):
             answer += data
@@ -272,7 +274,7 @@ def test_a_body_that_comes_in_pieces_is_taken_once(node: Cluster) -> None:
     host, _, port = node.http().removeprefix("http://").rpartition(":")
     body = b'[[fault]]\napi = "DescribeCluster"\ndrop = true\nmay_miss = true\n'
     head = (
-        f"POST /faults HTTP/1.1\r\nAuthorization: Bearer {token_of(node)}\r\n"
+        f"POST /faults HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token_of(node)}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode()
     with socket.create_connection((host, int(port)), 300) as peer:
