@@ -1,4 +1,4 @@
-"""docs/configuration.md: every key of ours, and what becomes of every key that Kafka knows.
+"""docs/configuration.md: every key of ours, and every key of Kafka that is read.
 
 Which keys are read, and their defaults, is found by reading example files with the code itself.
 """
@@ -11,12 +11,10 @@ from typing import Any, Final
 from unittest import mock
 
 from emulator.config import unknown
-from emulator.config.authorizer import AUTHORIZER_KEYS
 from emulator.config.broker import load_broker
 from emulator.config.confidential import is_secret
 from emulator.config.listeners import METRICS_PORT, Listener
 from emulator.config.load import ConfigError, load
-from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.reading import PropertyReader
 from emulator.config.unknown import OWN_PREFIX
 from emulator.config.zookeeper import DIGEST_MODULE, JAAS
@@ -79,6 +77,7 @@ _BROKERS: Final = (
     {**_BROKER, **_SECURED, "process.roles": "broker", "listeners": "SASL_SSL://h:9092"},
 )
 _LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.")
+_ONE_LISTENER: Final = "listener.name.NAME."
 
 OURS: Final[Mapping[str, str]] = {
     "kraftbridge.faults.enable": (
@@ -179,7 +178,7 @@ def read_by(
                 raise AssertionError(f"an example is wrong: {error}") from error
         for key in asked.keys_asked:
             found.setdefault(key, None)
-    return {_LISTENER.sub("listener.name.NAME.", key): default for key, default in found.items()}
+    return {_LISTENER.sub(_ONE_LISTENER, key): default for key, default in found.items()}
 
 
 def _without_effect() -> set[str]:
@@ -200,16 +199,7 @@ def page_readers() -> tuple[dict[str, object], dict[str, object]]:
 def page() -> Iterator[str]:
     """The text of docs/configuration.md."""
     controller, broker = page_readers()
-    yield "# The configuration\n\n"
-    yield "A node is configured by Kafka's own `server.properties`; `-X KEY=VALUE` "
-    yield "overrides one key. All problems\n"
-    yield "of a file are reported at once, with exit code 2. An unknown key is warned of "
-    yield "with the known one that is\n"
-    yield "most like it. An unknown key is refused if it begins with `kraftbridge.`, as a "
-    yield "default would be in force\n"
-    yield "instead, or if it is like one of `zookeeper.metadata.migration.*`: the "
-    yield "controller would start without the\n"
-    yield "migration.\n\n## Keys of kraft-bridge\n\n"
+    yield _HEAD
     yield "| key | read by | default | meaning |\n|---|---|---|---|\n"
     for key, meaning in sorted(OURS.items()):
         yield _row(
@@ -220,21 +210,60 @@ def page() -> Iterator[str]:
         )
     warned = _without_effect() - broker.keys()
     read = {key for key in {*controller, *broker} if not key.startswith(OWN_PREFIX)}
-    yield "\n## Keys of Kafka that are read\n\n"
-    yield "Their meaning is Kafka's; [divergence.md](divergence.md) lists what differs. "
-    yield "Values that are not supported are\n"
-    yield "refused with the key's name.\n\n| key | read by | default |\n|---|---|---|\n"
-    for key in sorted(read):
-        yield _row(f"`{key}`", _readers(key, controller, broker), _default(key, controller, broker))
-    yield "\n## Keys of Kafka without effect on a controller, named at its start\n\n"
-    yield "".join(f"* `{key}`\n" for key in sorted(warned))
-    known = sorted((KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS) - read - warned)
-    yield "\n## Keys of Kafka that are known and not read\n\n"
-    yield "They are accepted without a warning and change nothing here, but what "
-    yield "DescribeConfigs shows. Keys that begin\n"
-    yield "with `listener.name.`, `sasl.`, `ssl.`, `log4j.` or `zookeeper.ssl.` are "
-    yield "accepted too.\n\n"
-    yield "".join(f"* `{key}`\n" for key in known)
+    plain = {key for key in read if _of_listener(key) not in read}
+    defaults = {key: _default(key, controller, broker) for key in plain}
+    yield _READ
+    for key in sorted(key for key, default in defaults.items() if default != "none"):
+        yield _row(_named(key, read), _readers(key, controller, broker), defaults[key])
+    for who in ("both", "controller", "broker"):
+        found = sorted(
+            key
+            for key, default in defaults.items()
+            if default == "none" and _readers(key, controller, broker) == who
+        )
+        yield f"\nWithout a default, {who}: {', '.join(_named(key, read) for key in found)}.\n"
+    yield "\n## Keys of Kafka without effect\n\nOn a controller, named at its start: "
+    yield ", ".join(f"`{key}`" for key in sorted(warned)) + ".\n\n"
+    yield _REST
+
+
+_HEAD: Final = """\
+# The configuration
+
+A node reads Kafka's own `server.properties`, so most lines are copied from a broker's; `-X
+KEY=VALUE` overrides one key. All problems of a file are reported at once, with exit code 2. An
+unknown key is a warning that names the most similar known one. It is an error if it begins with
+`kraftbridge.`, or is like one of `zookeeper.metadata.migration.*`: a misspelt one would leave the
+default in force, or the node without the migration. Next: [an example for a
+controller](your-own-cluster.md#3-install-and-write-the-controllers-file).
+
+## Keys of kraft-bridge
+
+"""
+_READ: Final = """
+## Keys of Kafka that are read
+
+Their meaning is Kafka's; [divergence.md](divergence.md) lists what differs. A value that is not
+supported is refused with the key's name. A key with * is also read for one listener, with
+`listener.name.NAME.` before it.
+
+| key | read by | default |
+|---|---|---|
+"""
+_REST: Final = """\
+Every other key of Kafka 3.4 … 3.9 is accepted without a warning and changes nothing here, but what
+DescribeConfigs shows. So are keys that begin with `listener.name.`, `sasl.`, `ssl.`, `log4j.` or
+`zookeeper.ssl.`.
+"""
+
+
+def _of_listener(key: str) -> str:
+    """The same key without the name of a listener; no key if it has none."""
+    return key.removeprefix(_ONE_LISTENER) if key.startswith(_ONE_LISTENER) else ""
+
+
+def _named(key: str, read: set[str]) -> str:
+    return f"`{key}`" + (" *" if _ONE_LISTENER + key in read else "")
 
 
 def _row(*cells: str) -> str:
@@ -243,7 +272,7 @@ def _row(*cells: str) -> str:
 
 def _readers(key: str, controller: Mapping[str, object], broker: Mapping[str, object]) -> str:
     names = [name for name, keys in (("controller", controller), ("broker", broker)) if key in keys]
-    return ", ".join(names)
+    return "both" if len(names) > 1 else ", ".join(names)
 
 
 def _default(key: str, controller: Mapping[str, object], broker: Mapping[str, object]) -> str:

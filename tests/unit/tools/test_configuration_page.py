@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from emulator.config import broker, load
 from emulator.config.authorizer import AUTHORIZER_KEYS
 from emulator.config.names import KAFKA_CONFIG_NAMES
@@ -11,6 +14,18 @@ from tools import configuration, docs
 
 PAGE = docs.ROOT / "docs/configuration.md"
 READ = configuration.page_readers()
+KEYS_LISTED = [
+    key
+    for line in PAGE.read_text().splitlines()
+    if line.startswith(("| `", "Without a default, ", "On a controller, "))
+    for key in re.findall("`([^`]+)`", line.split(" | ")[0])
+]
+BROKER = {**configuration._BROKER, "process.roles": "broker"}
+
+
+def read_broker(raw: Mapping[str, str]) -> tuple[object, tuple[str, ...]]:
+    """As `load` of a controller: what was read, and warnings."""
+    return broker.load_broker(raw, "h")
 
 
 def test_the_page_is_what_the_code_says() -> None:
@@ -38,11 +53,23 @@ def test_every_key_that_is_read_is_one_that_kafka_or_we_know() -> None:
 MORE = {"controller.quorum.bootstrap.servers", "zookeeper.clientCnxnSocket"}
 
 
-def test_every_key_of_kafka_stands_there_once() -> None:
-    lines = PAGE.read_text().splitlines()
-    listed = [one.split("`")[1] for one in lines if one.startswith(("| `", "* `"))]
+def test_every_key_that_is_read_is_on_the_page_once() -> None:
+    """In a table, or in a list of those without a default; none of one listener twice."""
+    listed = KEYS_LISTED
     assert len(listed) == len({*listed})
-    assert {*listed} >= KAFKA_CONFIG_NAMES
+    read = {key for keys in READ for key in keys}
+    short = {key for key in read if key.removeprefix("listener.name.NAME.") not in read - {key}}
+    assert {*listed} == short | configuration._without_effect()
+
+
+def test_every_other_key_of_kafka_is_accepted_without_a_warning() -> None:
+    others = (KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS) - {*KEYS_LISTED}
+    assert len(others) > 100
+    for raw, read in ((configuration._CONTROLLERS[0], load.load), (BROKER, read_broker)):
+        _, warnings = read({**raw, **dict.fromkeys(others, "1")})
+        assert not warnings
+        _, warnings = read({**raw, "no.key.of.kafka": "1"})
+        assert warnings
 
 
 def test_the_defaults_are_those_of_the_configuration() -> None:
