@@ -74,3 +74,55 @@ def test_lines_of_events_are_written_at_level_trace_only(
     write = logger("1", json=json, level=level)
     Watched(Echo(Send(1, SECRET)), write).start(0)
     assert ("<< Send" in capsys.readouterr().err) == shown
+
+
+def requests_of(*chunks: bytes) -> list[str | None]:
+    """The request that is named for each chunk that one accepted connection receives."""
+    lines: list[Log] = []
+    watched = Watched(Echo(), lines.append)
+    watched.step([Accepted(1, "C", b"\x7f\0\0\1")], 0)
+    for chunk in chunks:
+        watched.step([Received(1, chunk)], 0)
+    assert not any(one in str(lines) for one in ("hunter2", str(int.from_bytes(b"hunt")), "117"))
+    return [line.fields.get("request") for line in lines[1:]]
+
+
+def framed(data: bytes) -> bytes:
+    return len(data).to_bytes(4) + data
+
+
+def request(key: int, version: int, body: bytes = b"") -> bytes:
+    header = key.to_bytes(2) + version.to_bytes(2) + bytes(3) + b"\7"
+    return framed(header + body)
+
+
+HANDSHAKE = request(17, 0, b"\0\1a\0\5PLAIN")
+PLAIN = framed(b"\0A\0\0hunter2")
+"""As a header: DescribeTransactions v0, with a correlation id of the password."""
+
+
+@pytest.mark.parametrize("split", [1, 5, 11, 12, 13, len(HANDSHAKE)])
+def test_no_byte_of_a_token_without_a_header_is_shown(split: int) -> None:
+    named = requests_of(API_VERSIONS + HANDSHAKE[:split], HANDSHAKE[split:] + PLAIN, PLAIN)
+    assert (named[0], named[2]) == ("ApiVersions v0 #7", None)
+    assert named[1] in {None, "SaslHandshake v0 #7"}
+
+
+def test_a_request_is_named_where_it_begins_only() -> None:
+    inside = request(3, 9, request(18, 3) * 3)
+    assert requests_of(inside[:20], inside[20:], request(18, 3)) == [
+        "Metadata v9 #7",
+        None,
+        "ApiVersions v3 #7",
+    ]
+
+
+@pytest.mark.parametrize("other", [b"GET / HTTP/1.1\r\n\r\n", PLAIN, framed(b"\x60\x48token")])
+def test_after_what_is_no_request_nothing_is_named(other: bytes) -> None:
+    if other is PLAIN:
+        other = framed(b"\x00\x75er\0hunter2")
+    assert requests_of(other, API_VERSIONS) == [None, None]
+
+
+def test_a_version_that_does_not_exist_is_not_named_and_the_next_request_is() -> None:
+    assert requests_of(request(18, 99), API_VERSIONS) == [None, "ApiVersions v0 #7"]
