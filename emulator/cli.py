@@ -96,9 +96,18 @@ def _asked() -> None:
 
 
 def _thread_died(died: threading.ExceptHookArgs) -> None:
-    """Ignore a refused login in kazoo's thread: the command itself reports it."""
-    if not died.exc_type.__module__.startswith("kazoo."):
+    """Print the traceback of a thread, unless it is kazoo's: the command has that error too."""
+    if not _kazoos(died):
         threading.__excepthook__(died)
+
+
+def _kazoos(died: threading.ExceptHookArgs) -> bool:
+    """Whether a thread was kazoo's: its first function, below those of ``threading``, is."""
+    trace = died.exc_traceback
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") == "threading":
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.startswith("kazoo.") or died.exc_type.__module__.startswith("kazoo.")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from emulator.znodes.tree import Tree, ZnodeError
 from emulator.znodes.znode_json import decode, number_of
 
 ROOT: Final = "/brokers/ids"
+PORT_MAX: Final = 65_535
 PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
@@ -50,6 +51,9 @@ class _BrokerJson(msgspec.Struct):
 def parse(path: str, data: bytes | None, epoch: int = -1) -> ZkBroker:
     """Read a broker's znode. Before version 4 a listener is named as its security protocol.
 
+    A port is 0 to 65535. Kafka looks at none here, and fails when it connects: InetSocketAddress
+    throws IllegalArgumentException for others.
+
     Raises:
         ZnodeError: malformed, an unknown version, or an invalid endpoint.
     """
@@ -60,6 +64,8 @@ def parse(path: str, data: bytes | None, epoch: int = -1) -> ZkBroker:
     listeners = found.listener_security_protocol_map
     endpoints: tuple[Endpoint, ...]
     if found.version == 1:
+        if not 0 <= found.port <= PORT_MAX:
+            raise ZnodeError(path, f"port {found.port} is not 0 to {PORT_MAX}")
         endpoints = (Endpoint("PLAINTEXT", found.host or "", found.port),)
     else:
         endpoints = tuple(_endpoint(path, text, listeners) for text in found.endpoints)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.zookeeper import acl, jute
@@ -34,7 +35,8 @@ from emulator.zookeeper.ops import (
 from emulator.zookeeper.sasl import DigestMd5, SaslError
 from emulator.zookeeper.states import Step
 
-_REPLY_BYTES_MAX = 1 << 30
+REPLY_BYTES_MAX: Final = 1 << 30
+"""The names of very many topics are one answer."""
 PROGRESS_BYTES = 1_024
 """An answer that grows by less within the patience is not on its way: pings are answered too."""
 _TLS_ALERT = b"\x15\x03"
@@ -159,7 +161,7 @@ class Channel:
         try:
             while len(buffer) - at >= 4:
                 size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
-                if not 0 <= size <= _REPLY_BYTES_MAX:
+                if not 0 <= size <= REPLY_BYTES_MAX:
                     raise JuteError(f"a frame of {size} bytes")
                 if len(buffer) - at - 4 < size:
                     self._arrives(len(buffer) - at, now_ms)

@@ -22,6 +22,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from emulator.commands.elect_leaders.by_brokers import ElectionError, Outcome, TopicPartition
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, check_reachable
+from emulator.commands.zk.client import client as client_of
 from emulator.io.kafka_client import UnreachableError
 from emulator.znodes import controller as controller_znode
 from emulator.znodes import znode_json
@@ -81,7 +82,7 @@ def elect_by_zookeeper(
 def _connected(zookeeper: str) -> Iterator[KazooClient]:
     try:
         check_reachable(zookeeper)
-        client = KazooClient(zookeeper, timeout=CONNECT_TIMEOUT_S)
+        client = client_of(zookeeper, timeout_s=CONNECT_TIMEOUT_S)
     except ValueError as error:
         raise ConnectStringError(f"{zookeeper} is not host:port[,…][/chroot]: {error}") from error
     except KazooTimeoutError as error:

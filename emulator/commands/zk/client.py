@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 from collections.abc import Iterable, Mapping
@@ -11,9 +12,11 @@ from typing import Annotated, Any, Final
 
 import typer
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
 from kazoo.handlers.utils import create_tcp_connection
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.states import KeeperState
 
 from emulator.commands.common import fail
 from emulator.commands.configuration import text_of
@@ -25,6 +28,7 @@ from emulator.io.jaas_file import inlined
 from emulator.io.printable import sentence
 from emulator.io.reach import why_unreachable
 from emulator.io.tls import context, explain
+from emulator.zookeeper.channel import REPLY_BYTES_MAX
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import NodeData, ReadFailed, Stat
 from emulator.zookeeper.sasl import MECHANISM
@@ -126,7 +130,6 @@ def client(
     more: dict[str, Any] = {}
     if security.tls is not None:
         context(security.tls)
-        more["handler"] = _Handler(security.tls)
     if security.sasl is not None:
         more["sasl_options"] = {
             "mechanism": MECHANISM,
@@ -135,7 +138,8 @@ def client(
         }
     if security.digest is not None:
         more["auth_data"] = [("digest", f"{security.digest.username}:{security.digest.password}")]
-    return KazooClient(hosts=hosts, timeout=timeout_s, read_only=read_only, **more)
+    handler = _Handler(security.tls)
+    return _Client(hosts=hosts, timeout=timeout_s, read_only=read_only, handler=handler, **more)
 
 
 def check_reachable(hosts: str) -> None:
@@ -148,6 +152,15 @@ def check_reachable(hosts: str) -> None:
     servers, _ = config_zookeeper.connect_string(hosts)
     if problem := why_unreachable(servers):
         raise KazooTimeoutError(problem)
+
+
+def without_address(hosts: str, why: str) -> str:
+    """An error without the address that its sentence begins with.
+
+    >>> without_address("zk:2181/kafka", "zk:2181: Connection refused")
+    'Connection refused'
+    """
+    return why.removeprefix(f"{hosts.partition('/')[0]}: ")
 
 
 def why(found: KazooClient) -> str:
@@ -180,21 +193,135 @@ class Connector:
         return "" if self._last is None else why(self._last)
 
 
+# Kazoo takes an answer for right: a wrong one ends its thread with an error of struct, or allocates
+# what the answer announces. Its end waits ten seconds for a server that does not answer.
+
+END_S: Final = 0.3
+"""How long the end of a session waits for the server, which later drops the session anyway."""
+_PART_BYTES: Final = 1 << 20
+
+
+class WrongAnswerError(KazooException):  # type: ignore[misc]  # kazoo has no types
+    """What answers is no ZooKeeper, or a broken one."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"the answer is not ZooKeeper's ({type(error).__name__}: {error})")
+
+
+class _Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
+    """Kazoo's client on a connection that does not trust what it reads."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        # Kazoo has no argument for its class, and has not started it yet.
+        sasl_options = vars(self)["_connection"].sasl_options
+        retry = self._conn_retry.copy()
+        self._connection = _Connection(self, retry, logger=self.logger, sasl_options=sasl_options)
+
+    @property
+    def oldest_call(self) -> _Call | None:
+        """The call whose answer is the next one; None: nobody waits for it."""
+        return self._pending[0][1] if self._pending else None
+
+    def answered_wrongly(self, wrong: WrongAnswerError) -> None:
+        """End all calls; the connection has ended, and a new one is tried."""
+        for call in [each[1] for each in (*self._pending, *self._queue)]:
+            if call is not None:
+                call.set_exception(wrong)
+        self._session_callback(KeeperState.CONNECTING)
+
+    def start(self, timeout: float = 15) -> None:
+        """Connect; unlike kazoo's own, without a look at the chroot, which may never end.
+
+        Raises:
+            KazooTimeoutError: not within so many seconds.
+        """
+        if not self.start_async().wait(timeout):
+            self.stop()
+            self.close()
+            raise KazooTimeoutError(self._connection.wrong or "Connection time-out")
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """A wrong answer ends the connection, and the calls that wait for it, but not the thread."""
+
+    def __init__(self, *more: Any, **named: Any) -> None:
+        super().__init__(*more, **named)
+        self.wrong = ""
+        """What was wrong with the newest answer that was no ZooKeeper's."""
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """End, without the server if it does not answer, and even before it is connected."""
+        if not self.connection_stopped.wait(END_S):
+            connected = self._socket
+            if connected is not None:
+                with contextlib.suppress(OSError):
+                    connected.shutdown(socket.SHUT_RDWR)
+            if not self.connection_stopped.wait(END_S):
+                # A thread that still connects is a daemon, and finds that the client has ended.
+                self.connection_stopped.set()
+                self._connection_routine = None
+        return bool(super().stop(timeout))
+
+    def _connect_attempt(self, *where: Any) -> Any:
+        try:
+            return super()._connect_attempt(*where)
+        except KazooException:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a wrong answer makes of kazoo's parser
+            wrong = WrongAnswerError(error)
+            self.wrong = str(wrong)
+            self.client.answered_wrongly(wrong)
+            return None
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        if not 0 <= length <= REPLY_BYTES_MAX:
+            raise ValueError(f"a frame of {length} bytes")
+        # What is announced is not allocated before it is there.
+        sizes = [_PART_BYTES] * (length // _PART_BYTES) + [length % _PART_BYTES]
+        return b"".join([super(_Connection, self)._read(size, timeout) for size in sizes])
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        call = self.client.oldest_call
+        try:
+            return super()._read_response(header, buffer, offset)
+        except Exception as error:
+            if call is not None:  # which kazoo forgets if the code of the answer is unknown
+                call.set_exception(error)
+            raise
+
+
+class _Call(AsyncResult):  # type: ignore[misc]  # kazoo has no types
+    """What a call ends with: a value, or an error of kazoo's; the first one counts."""
+
+    def set_exception(self, error: Exception) -> None:
+        """End it with an error."""
+        if not self.ready():
+            known = isinstance(error, KazooException | KazooTimeoutError)
+            super().set_exception(error if known else WrongAnswerError(error))
+
+
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Kazoo's own TLS supports neither PKCS12 nor Kafka's settings."""
 
-    def __init__(self, tls: TlsSettings) -> None:
+    def __init__(self, tls: TlsSettings | None) -> None:
         super().__init__()
         self._tls = tls
         self.failed = ""
 
+    def async_result(self) -> _Call:
+        """What a call waits for."""
+        return _Call(self)
+
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: object
-    ) -> ssl.SSLSocket:
-        """Connect and shake hands."""
-        plain = create_tcp_connection(socket, address, timeout=timeout)
+    ) -> socket.socket:
+        """Connect, and shake hands if it is to be secured."""
+        plain: socket.socket = create_tcp_connection(socket, address, timeout=timeout)
+        if self._tls is None:
+            return plain
         try:
-            made = context(self._tls, datetime.now(UTC)).wrap_socket(
+            made: ssl.SSLSocket = context(self._tls, datetime.now(UTC)).wrap_socket(
                 plain, server_hostname=hostname
             )
         except OSError as error:

@@ -160,7 +160,7 @@ def _connected(hosts: str, security: ZooKeeperSecurity) -> Iterator[KazooClient]
     except TlsError as error:
         raise ZooKeeperUnreadableError(str(error)) from error
     except KazooTimeoutError as error:
-        because = str(error).removeprefix(f"{hosts.partition('/')[0]}: ")
+        because = zk_client.without_address(hosts, str(error))
         raise ZooKeeperUnreadableError(f"ZooKeeper at {hosts}: {because}") from error
     except ValueError as error:
         raise ZooKeeperUnreadableError(f"{hosts} is not host:port[,…][/chroot]: {error}") from error

@@ -230,7 +230,7 @@ def test_a_tree_of_zookeeper_and_its_dumps(
     tmp_path: Path, planted: Planted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = tree_with(planted)
-    monkeypatch.setattr(zk_client, "KazooClient", lambda **_: Tree(nodes))
+    monkeypatch.setattr(zk_client, "_Client", lambda **_: Tree(nodes))
     monkeypatch.setattr(zk_client, "why_unreachable", lambda _: "")
     file = tmp_path / "server.properties"
     text = f"{PROPERTIES}log.dirs={tmp_path}/data\npassword.encoder.secret={planted.token()}\n"
