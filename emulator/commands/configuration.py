@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -14,6 +14,8 @@ from emulator.io.jaas_file import inlined
 T = TypeVar("T")
 BYTES_MAX: Final = 16 * 1024 * 1024
 """No properties file is longer; a device, such as /dev/zero, never ends."""
+REPEATED_MAX: Final = 10
+"""So many keys that are there several times are named."""
 _SHELLS: Final = ("$", '"', "'")
 """What a shell takes out of a name, and no properties file does; ``~`` at the beginning."""
 _UTF8: Final = (
@@ -53,11 +55,7 @@ def read(
     before: list[str] = []
     try:
         text = text_of(path)
-        before = [
-            f"{key} stands {'twice' if len(lines) == 2 else f'{len(lines)} times'} (lines "
-            f"{', '.join(map(str, lines[:-1]))} and {lines[-1]}): the last one counts"
-            for key, lines in properties.repeated(text).items()
-        ]
+        before = [*_repeated(properties.repeated(text))]
         raw = properties.parse(text, overrides)
         before += _taken_literally(raw)
         config, warnings = load(inlined(raw))
@@ -70,6 +68,21 @@ def read(
         return None, [f"kraft-bridge: {path}: {error}"]
     warnings = (*(f"{key}: {_UTF8}" for key in properties.in_utf8(text)), *before, *warnings)
     return config, [f"{path}: {warning}" for warning in warnings]
+
+
+def _repeated(lines_of: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Warnings about keys that are there several times: of very many, the first.
+
+    >>> [*_repeated({"a": [1, 4], "b": [*range(2, 90)]})]
+    ['a stands twice (lines 1 and 4): the last one counts', \
+'b stands 88 times (lines 2, 3, 4 … and 89): the last one counts']
+    """
+    for key, lines in [*lines_of.items()][:REPEATED_MAX]:
+        times = "twice" if len(lines) == 2 else f"{len(lines)} times"
+        some = ", ".join(map(str, lines[:-1][:3])) + (" …" if lines[4:] else "")
+        yield f"{key} stands {times} (lines {some} and {lines[-1]}): the last one counts"
+    if (more := len(lines_of) - REPEATED_MAX) > 0:
+        yield f"{more} more keys stand several times: the last one of each counts"
 
 
 def _taken_literally(raw: Mapping[str, str]) -> Iterator[str]:

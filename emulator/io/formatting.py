@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from emulator.config import properties
+from emulator.broker.kraft import folders as broker_folders
 from emulator.config.broker import BrokerConfig
-from emulator.config.java_text import trim
 from emulator.config.load import Config
 from emulator.io import folder_holder
 from emulator.io.clock import Clock
@@ -20,10 +21,12 @@ from emulator.metadata.metadata_version import (
     Feature,
     MetadataVersion,
 )
+from emulator.node import recovery
 from emulator.raft import layout
 from emulator.raft.format import (
     MetaProperties,
     parse_bootstrap_checkpoint,
+    parse_meta_properties,
     render_bootstrap_checkpoint,
     render_meta_properties,
     usable_directory_id,
@@ -85,26 +88,32 @@ def format_folder(
     version = checked_version(config, release_version or config.release)
     root = Path(config.log_dir).absolute()
     several = len(config.voters) > 1
-    noted: list[ReplaceFile] = []
-    if new_quorum and several:
+    new_voter = new_quorum and several
+    noted = [ReplaceFile(layout.VOTER_STATE, NEW_QUORUM)] if new_voter else []
+    already = f"{root} is already formatted{_NEW_VOTER if noted else ''}"
+    if new_voter:
         _check_empty(root)
-        noted.append(ReplaceFile(layout.VOTER_STATE, NEW_QUORUM))
-    if _formatted(root, ignore_formatted=ignore_formatted):
-        if noted:
-            _write(root, *noted)
-        return f"{root} is already formatted{_NEW_VOTER if noted else ''}"
+    if _formatted(root, ignore_formatted=ignore_formatted) and not noted:
+        return already
     directory = _directory_id()
-    record = encode_record(
-        r.FeatureLevelRecord(name="metadata.version", feature_level=version.level), 0
-    )
-    meta = MetaProperties(cluster_id, config.node_id, directory)
-    checkpoint = render_bootstrap_checkpoint([record], Clock().now_ms())
-    _write(
-        root,
-        ReplaceFile(layout.BOOTSTRAP_CHECKPOINT, checkpoint),
-        *noted,
-        ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)),
-    )
+    with _locked(root) as disk:
+        # What was found before is another process's by now, if that has had the lock meanwhile.
+        if new_voter:
+            _check_empty(root)
+        if _formatted(root, ignore_formatted=ignore_formatted):
+            _write(disk, *noted)
+            return already
+        record = encode_record(
+            r.FeatureLevelRecord(name="metadata.version", feature_level=version.level), 0
+        )
+        meta = MetaProperties(cluster_id, config.node_id, directory)
+        checkpoint = render_bootstrap_checkpoint([record], Clock().now_ms())
+        _write(
+            disk,
+            ReplaceFile(layout.BOOTSTRAP_CHECKPOINT, checkpoint),
+            *noted,
+            ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)),
+        )
     voter = _NEW_VOTER if noted else _OLD_VOTER if several else ""
     return (
         f"Formatted {root} with metadata.version {version.name}, "
@@ -144,13 +153,29 @@ def format_broker(config: BrokerConfig, cluster_id: str, *, ignore_formatted: bo
         FormatError: a wrong id, a folder in use, or one already formatted.
     """
     check_cluster_id(cluster_id)
-    done = []
+    done: list[str] = []
     for root in folders_of(config):
-        if not _formatted(root, ignore_formatted=ignore_formatted):
-            meta = MetaProperties(cluster_id, config.node_id, _directory_id())
-            _write(root, ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)))
-            done.append(str(root))
+        try:
+            if _format_one(root, cluster_id, config.node_id, ignore_formatted=ignore_formatted):
+                done.append(str(root))
+        except FormatError as error:
+            if not done:
+                raise
+            rest = f"formatted before: {', '.join(done)}; --ignore-formatted does the others"
+            raise FormatError(f"{error}; {rest}") from error
     return f"Formatted {', '.join(done)}" if done else "All folders are already formatted"
+
+
+def _format_one(root: Path, cluster_id: str, node_id: int, *, ignore_formatted: bool) -> bool:
+    """Format one folder of a broker; whether it was not formatted before."""
+    if _formatted(root, ignore_formatted=ignore_formatted):
+        return False
+    with _locked(root) as disk:
+        if _formatted(root, ignore_formatted=ignore_formatted):
+            return False
+        meta = MetaProperties(cluster_id, node_id, _directory_id())
+        _write(disk, ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)))
+    return True
 
 
 def folders_of(config: Config | BrokerConfig) -> list[Path]:
@@ -176,56 +201,82 @@ def check_unformatted(root: Path) -> None:
 
 
 def check_same(
-    root: Path, node_id: int, cluster_id: str | None, version: MetadataVersion | None
+    config: Config | BrokerConfig, cluster_id: str | None, version: MetadataVersion | None
 ) -> str | None:
-    """Refuse a formatted folder of another cluster or node, or with another first version.
+    """Refuse formatted folders of another cluster or node, or with another first version.
 
-    Returns the id of its cluster; None if it is not formatted.
+    Returns the id of their cluster; None if one of them is not formatted.
 
     Args:
-        root: the folder.
-        node_id: that it is to have.
-        cluster_id: the same; None: any.
+        config: names the folders and the node.
+        cluster_id: that they are to have; None: any, but one.
         version: the same; a folder that does not say its first version has any.
 
     Raises:
-        FormatError: it differs, or cannot be read.
+        FormatError: one differs, or cannot be read.
     """
-    if not is_formatted(root):
-        return None
+    roots = [root for root in folders_of(config) if is_formatted(root)]
+    found = {}
+    for root in roots:
+        theirs, differs = _compared(config, root, version)
+        if cluster_id is not None and theirs != cluster_id:
+            differs.insert(0, f"cluster id {theirs}, not {cluster_id}")
+        if differs:
+            raise FormatError(
+                f"{root} is already formatted, with {' and '.join(differs)}: it is another "
+                "node's, or was formatted wrongly; name another folder in log.dirs, or empty this "
+                "one first"
+            )
+        found[str(root)] = {"cluster.id": theirs}
     try:
-        text = properties.decoded((root / layout.META_PROPERTIES).read_bytes())
-        found = {name: trim(value) for name, value in properties.parse(text).items()}
-        first = _first_version(root)
-    except (OSError, RecoveryError, ValueError) as error:
-        where = str(root) if isinstance(error, OSError) else f"{root}/{layout.META_PROPERTIES}"
-        raise FormatError(f"{where}: {sentence(error)}") from error
-    theirs = found.get("node.id", found.get("broker.id", ""))
+        one = broker_folders.one_cluster(found)
+    except broker_folders.BrokerFolderError as error:
+        raise FormatError(str(error)) from error
+    return one if len(roots) == len(folders_of(config)) else None
+
+
+def _compared(
+    config: Config | BrokerConfig, root: Path, version: MetadataVersion | None
+) -> tuple[str, list[str]]:
+    """The cluster of a formatted folder, and what else differs from what is asked for."""
+    try:
+        data = (root / layout.META_PROPERTIES).read_bytes()
+        if isinstance(config, BrokerConfig):
+            (values,) = broker_folders.parsed_folders(config.node_id, {str(root): data}).values()
+            return values["cluster.id"], []
+        meta, first = parse_meta_properties(data), _first_version(root)
+    except OSError as error:
+        raise FormatError(sentence(error)) from error
+    except RecoveryError as error:
+        raise FormatError(recovery.damaged(str(root), error)) from error
+    except broker_folders.BrokerFolderError as error:
+        raise FormatError(str(error)) from error
     differs = []
-    if cluster_id is not None and found.get("cluster.id", "") != cluster_id:
-        differs.append(f"cluster id {found.get('cluster.id', '')}, not {cluster_id}")
-    if theirs != str(node_id):
-        differs.append(f"node id {theirs}, not {node_id}")
+    if meta.node_id != config.node_id:
+        differs.append(f"node id {meta.node_id}, not {config.node_id}")
     if version is not None and first not in {None, version.level}:
         named = VERSIONS[first].name if first in VERSIONS else first
         differs.append(f"{FEATURE_NAME} {named}, not {version.name}")
-    if differs:
-        raise FormatError(
-            f"{root} is already formatted, with {' and '.join(differs)}: it is another node's, or "
-            "was formatted wrongly; name another folder in log.dirs, or empty this one first"
-        )
-    return found.get("cluster.id", "")
+    return meta.cluster_id, differs
 
 
 def _first_version(root: Path) -> int | None:
-    """The level of metadata.version in ``bootstrap.checkpoint``; None: there is none."""
+    """The level of metadata.version in ``bootstrap.checkpoint``; None: there is none.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecoveryError: it is damaged.
+    """
     path = root / layout.BOOTSTRAP_CHECKPOINT
     if not path.exists():
         return None
     values = parse_bootstrap_checkpoint({layout.BOOTSTRAP_CHECKPOINT: path.read_bytes()})
-    for record, _ in map(decode_record, values):
-        if isinstance(record, r.FeatureLevelRecord) and record.name == FEATURE_NAME:
-            return record.feature_level
+    try:
+        for record, _ in map(decode_record, values):
+            if isinstance(record, r.FeatureLevelRecord) and record.name == FEATURE_NAME:
+                return record.feature_level
+    except ValueError as error:
+        raise RecoveryError(layout.BOOTSTRAP_CHECKPOINT, None, str(error)) from error
     return None
 
 
@@ -270,7 +321,13 @@ def _directory_id() -> bytes:
     return directory
 
 
-def _write(root: Path, *files: ReplaceFile) -> None:
+@contextmanager
+def _locked(root: Path) -> Iterator[Disk]:
+    """The folder, with its lock.
+
+    Raises:
+        FormatError: it cannot be made, or is in use.
+    """
     try:
         disk = Disk(root)
     except OSError as error:
@@ -278,9 +335,14 @@ def _write(root: Path, *files: ReplaceFile) -> None:
     except FolderLockedError as error:
         raise FormatError(folder_holder.sentence_of(error)) from error
     try:
+        yield disk
+    finally:
+        disk.close()
+
+
+def _write(disk: Disk, *files: ReplaceFile) -> None:
+    try:
         for file in files:
             disk.replace(file)
     except OSError as error:
-        raise FormatError(f"{sentence(error)}; nothing was formatted in {root}") from error
-    finally:
-        disk.close()
+        raise FormatError(f"{sentence(error)}; nothing was formatted in {disk.root}") from error

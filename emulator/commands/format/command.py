@@ -20,7 +20,7 @@ from emulator.config.load import Config, ConfigError, load
 from emulator.config.reading import name_list
 from emulator.io import formatting
 from emulator.io.formatting import FormatError, WrongFormatError
-from emulator.io.printable import printable_lines
+from emulator.io.printable import printable
 
 if TYPE_CHECKING:
     from emulator.commands.format.deciding import Decision
@@ -82,24 +82,54 @@ def format_command(
     from emulator.commands.format import following
 
     settings = configured(config, overrides, _either)
-    if isinstance(settings, BrokerConfig) and (new_quorum or brokers):
-        option = "--new-quorum" if new_quorum else "--broker"
-        raise fail(f"{option} is for controllers, and this is a broker")
+    if isinstance(settings, BrokerConfig):
+        if new_quorum or brokers:
+            option = "--new-quorum" if new_quorum else "--broker"
+            raise fail(f"{option} is for controllers, and this is a broker", ExitCode.WRONG)
+        if release_version is not None:
+            _warn(f"not used: -r {release_version}: the controllers have it, and this is a broker")
     asked = ToFormat(settings, config, cluster_id, release_version, tuple(brokers or ()), unchecked)
     try:
-        there = _there(asked, ignore_formatted=ignore_formatted)
-        identity, version = _decided(asked, needed=there is None)
-        for root in formatting.folders_of(settings) if ignore_formatted else ():
-            _check_same(settings, root, identity.value, version.value)
-        said = _format(asked, identity.value or there or "", version.value, new_quorum=new_quorum)
+        done, decisions = _formatted(
+            asked, ignore_formatted=ignore_formatted, new_quorum=new_quorum
+        )
     except FormatError as error:
         code = ExitCode.WRONG if isinstance(error, WrongFormatError) else ExitCode.FOUND
-        raise fail(str(error), code) from error
-    for line in (*identity.unchecked, *version.unchecked):
-        typer.echo(f"not checked: {printable_lines(line)}", err=True)
-    follow = following.lines(settings, config, overridden=bool(overrides))
-    for line in (said, *identity.sources, *version.sources, *follow):
-        typer.echo(printable_lines(line))
+        raise fail(printable(str(error)), code) from error
+    for line in (line for one in decisions for line in one.unchecked):
+        _warn(f"not checked: {line}")
+    sources = [line for one in decisions for line in one.sources]
+    for line in (done, *sources, *following.lines(settings, config, overridden=bool(overrides))):
+        typer.echo(printable(line))
+
+
+def _formatted(
+    asked: ToFormat, *, ignore_formatted: bool, new_quorum: bool
+) -> tuple[str, tuple[Decision, Decision]]:
+    """Format the folders: what was done, the cluster id and the version.
+
+    Raises:
+        FormatError: it cannot be done, or not all of it.
+        typer.Exit: see :func:`_decided`.
+    """
+    present = _present(asked, ignore_formatted=ignore_formatted)
+    identity, version = _decided(asked, needed=present is None)
+    if ignore_formatted:
+        _check_same(asked.settings, identity.value, version.value)
+    done = _format(
+        asked,
+        identity.value or present or "",
+        version.value,
+        ignore_formatted=ignore_formatted,
+        new_quorum=new_quorum,
+    )
+    if ignore_formatted:  # by another process, if it was not formatted before
+        _check_same(asked.settings, identity.value, version.value)
+    return done, (identity, version)
+
+
+def _warn(line: str) -> None:
+    typer.echo(printable(line), err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +149,7 @@ class ToFormat:
         return isinstance(self.settings, Config) and self.settings.migration_enabled
 
 
-def _there(asked: ToFormat, *, ignore_formatted: bool) -> str | None:
+def _present(asked: ToFormat, *, ignore_formatted: bool) -> str | None:
     """The cluster id in the folders, if all are formatted and may be; None: some are not.
 
     Raises:
@@ -129,22 +159,20 @@ def _there(asked: ToFormat, *, ignore_formatted: bool) -> str | None:
         formatting.check_cluster_id(asked.cluster_id)
     if asked.version is not None and isinstance(asked.settings, Config):
         formatting.checked_version(asked.settings, asked.version)
-    roots = formatting.folders_of(asked.settings)
     if not ignore_formatted:
-        for root in roots:
+        for root in formatting.folders_of(asked.settings):
             formatting.check_unformatted(root)
         return None
-    found = [_check_same(asked.settings, root, asked.cluster_id, asked.version) for root in roots]
-    return None if None in found else found[0]
+    return _check_same(asked.settings, asked.cluster_id, asked.version)
 
 
 def _check_same(
-    settings: Config | BrokerConfig, root: Path, cluster_id: str | None, version: str | None
+    settings: Config | BrokerConfig, cluster_id: str | None, version: str | None
 ) -> str | None:
     first = None
     if version is not None and isinstance(settings, Config):
         first = formatting.checked_version(settings, version)
-    return formatting.check_same(root, settings.node_id, cluster_id, first)
+    return formatting.check_same(settings, cluster_id, first)
 
 
 def _decided(asked: ToFormat, *, needed: bool) -> tuple[Decision, Decision]:
@@ -155,23 +183,23 @@ def _decided(asked: ToFormat, *, needed: bool) -> tuple[Decision, Decision]:
     """
     from emulator.commands.format import asking, deciding
 
-    no_broker_said = asked.migrates and not asked.brokers
+    no_file = asked.migrates and not asked.brokers
     reads_id = asked.cluster_id is None and needed
     compares_id = asked.migrates and not (asked.unchecked and asked.cluster_id is not None)
-    reads_version = asked.version is None and needed and no_broker_said
-    compares_version = no_broker_said and not (asked.unchecked and asked.version is not None)
+    reads_version = asked.version is None and needed and no_file
+    compares_version = no_file and not (asked.unchecked and asked.version is not None)
     identity, versions = deciding.ReadValues(), deciding.ReadValues()
     if reads_id or compares_id or compares_version:
         static = asked.settings.static
         hosts = trim(static.get("zookeeper.connect", ""))
         if hosts:
             patience_s = NEEDED_S if reads_id or reads_version else COMPARED_S
-            said = asking.zookeeper(hosts, config_zookeeper.read(static)[0], patience_s)
+            answer = asking.zookeeper(hosts, config_zookeeper.read(static)[0], patience_s)
             if reads_id or compares_id:
-                identity = said.cluster_id
+                identity = answer.cluster_id
             if compares_version and isinstance(asked.settings, Config):
                 patience_s = NEEDED_S if reads_version else COMPARED_S
-                versions = asking.versions(said, asked.settings, patience_s)
+                versions = asking.versions(answer, asked.settings, patience_s)
         else:
             unasked = f"{asked.file} has no zookeeper.connect; give -t"
             identity = deciding.ReadValues(unasked=unasked)
@@ -185,16 +213,23 @@ def _decided(asked: ToFormat, *, needed: bool) -> tuple[Decision, Decision]:
             ),
         )
     except deciding.UndecidedError as error:
-        raise fail(str(error), error.code) from error
+        raise fail(printable(str(error)), error.code) from error
 
 
-def _format(asked: ToFormat, cluster_id: str, version: str | None, *, new_quorum: bool) -> str:
-    """Format what is not formatted; whether it may be was checked."""
+def _format(
+    asked: ToFormat,
+    cluster_id: str,
+    version: str | None,
+    *,
+    ignore_formatted: bool,
+    new_quorum: bool,
+) -> str:
+    """Format what is not formatted."""
     settings = asked.settings
     if isinstance(settings, BrokerConfig):
-        return formatting.format_broker(settings, cluster_id, ignore_formatted=True)
+        return formatting.format_broker(settings, cluster_id, ignore_formatted=ignore_formatted)
     return formatting.format_folder(
-        settings, cluster_id, version, ignore_formatted=True, new_quorum=new_quorum
+        settings, cluster_id, version, ignore_formatted=ignore_formatted, new_quorum=new_quorum
     )
 
 

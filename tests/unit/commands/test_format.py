@@ -186,4 +186,121 @@ def test_a_lone_voter_and_a_broker_are_no_voters_of_a_new_quorum(
         f"log.dirs={tmp_path / 'broker'}\n"
     )
     code, _, complaint = run("format", "-c", broker, "-t", CLUSTER, "--new-quorum")
-    assert (code, "--new-quorum is for controllers" in complaint) == (1, True)
+    assert (code, "--new-quorum is for controllers" in complaint) == (2, True)
+    code, out, complaint = run("format", "-c", broker, "-t", CLUSTER, "-r", "3.8")
+    assert (code, out.startswith(f"Formatted {tmp_path / 'broker'}")) == (0, True)
+    assert complaint == "not used: -r 3.8: the controllers have it, and this is a broker\n"
+
+
+def broker_of(tmp_path: Path, *names: str) -> tuple[Path, list[Path]]:
+    """The properties of a broker, and its folders; the first is that of the metadata log."""
+    file, folders = tmp_path / "broker.properties", [tmp_path / one for one in names]
+    file.write_text(
+        "process.roles=broker\nnode.id=1\ncontroller.quorum.voters=3000@localhost:9093\n"
+        "controller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://127.0.0.1:9092\n"
+        f"log.dirs={','.join(map(str, folders))}\n"
+    )
+    return file, folders
+
+
+OTHER = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+@pytest.mark.parametrize("given", [(), ("-g",)])
+@pytest.mark.parametrize("broker", [False, True])
+def test_of_two_at_once_the_second_finds_what_the_first_has_formatted(
+    properties: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, ...],
+    *,
+    broker: bool,
+) -> None:
+    """Both have looked before either locks: the other one is run when the first opens the disk."""
+    file, folders = broker_of(tmp_path, "a") if broker else (properties, [tmp_path / "data"])
+    outcomes: list[tuple[int, str, str]] = []
+
+    def opened(root: Path) -> Disk:
+        if not outcomes:
+            outcomes.append((0, "", ""))
+            outcomes[0] = run("format", "-c", file, "-t", OTHER)
+        return Disk(root)
+
+    monkeypatch.setattr("emulator.io.formatting.Disk", opened)
+    code, _, complaint = run("format", "-c", file, "-t", CLUSTER, *given)
+    assert outcomes[0][0] == 0, outcomes
+    said = f"with cluster id {OTHER}, not {CLUSTER}" if given else "--ignore-formatted leaves it"
+    assert (code, f"{folders[0]} is already formatted" in complaint, said in complaint) == (
+        1,
+        True,
+        True,
+    ), complaint
+    assert f"cluster.id={OTHER}\n" in (folders[0] / "meta.properties").read_text()
+
+
+def test_a_failure_at_a_later_folder_names_those_that_are_formatted(tmp_path: Path) -> None:
+    file, (first, second) = broker_of(tmp_path, "a", "b")
+    second.write_text("no folder")
+    code, out, complaint = run("format", "-c", file, "-t", CLUSTER)
+    assert (code, out) == (1, "")
+    assert f"{second}: not a folder" in complaint
+    assert f"; formatted before: {first}; --ignore-formatted does the others" in complaint
+    second.unlink()
+    assert run("format", "-c", file, "-t", CLUSTER, "-g")[:2] == (
+        0,
+        f"""Formatted {second}
+next: kraft-bridge broker -c {file}
+""",
+    )
+
+
+def test_folders_of_two_clusters_are_refused(tmp_path: Path) -> None:
+    file, folders = broker_of(tmp_path, "a", "b")
+    for folder, cluster in zip(folders, (CLUSTER, OTHER), strict=True):
+        folder.mkdir()
+        (folder / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={cluster}\n")
+    code, _, complaint = run("format", "-c", file, "-g")
+    said = f"{folders[1]} is of cluster {OTHER}, {folders[0]} of cluster {CLUSTER}"
+    assert (code, said in complaint) == (1, True), complaint
+
+
+@pytest.mark.parametrize("broker", [False, True])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("version=1\nnode.id={id}\n", "cluster.id is missing"),
+        ("version=2\nnode.id={id}\ncluster.id=x\n", "version 2"),
+        (f"version=0\nbroker.id={{id}}\ncluster.id={CLUSTER}\n", "version 0"),
+    ],
+)
+def test_a_formatted_folder_that_the_node_could_not_use_is_refused(
+    properties: Path, tmp_path: Path, text: str, why: str, *, broker: bool
+) -> None:
+    """A broker takes a folder of ZooKeeper mode, as Kafka's does; a controller's is its own."""
+    file, (folder,) = broker_of(tmp_path, "a") if broker else (properties, [tmp_path / "data"])
+    folder.mkdir()
+    (folder / "meta.properties").write_text(text.format(id=1 if broker else 3000))
+    code, _, complaint = run("format", "-c", file, "-g")
+    if broker and why == "version 0":
+        assert (code, complaint) == (0, "")
+        return
+    said = f"kraft-bridge: {folder}/meta.properties: {why}"
+    assert (code, complaint.startswith(said)) == (1, True), complaint
+
+
+def test_a_corrupt_checkpoint_is_named(properties: Path, tmp_path: Path) -> None:
+    assert run("format", "-c", properties, "-t", CLUSTER)[0] == 0
+    file = tmp_path / "data" / "bootstrap.checkpoint"
+    file.write_bytes(file.read_bytes()[:100])
+    code, _, complaint = run("format", "-c", properties, "-g")
+    assert (code, f"kraft-bridge: {file} at byte " in complaint) == (1, True), complaint
+
+
+def test_keys_that_are_repeated_very_often_are_a_few_lines(properties: Path) -> None:
+    lines = [f"key{one}=1\nkey{one}=2\n" for one in range(1_000)] + ["log.dir=x\n"] * 1_000
+    with properties.open("a") as file:
+        file.writelines(lines)
+    code, _, complaint = run("format", "-c", properties, "-t", CLUSTER)
+    repeated = [one for one in complaint.splitlines() if " stand" in one]
+    assert (code, len(repeated), "991 more keys" in repeated[-1]) == (0, 11, True)
+    assert max(map(len, complaint.splitlines())) < 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import socketserver
 import threading
@@ -9,18 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from emulator.commands.format import asking, deciding
 from emulator.commands.format import command as format_verb
-from emulator.commands.format import deciding
 from emulator.commands.format.asking import BROKER, ZooKeeperAnswer
 from emulator.commands.format.deciding import IBP, ReadValues
 from emulator.metadata.brokers import Endpoint
 from emulator.raft.format import parse_meta_properties
 from emulator.znodes import brokers, cluster
-from emulator.zookeeper.ops import Create
+from emulator.zookeeper.ops import Create, SetData
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.unit.commands.running import CLUSTER, run
 from tests.unit.commands.socketed_zookeeper import on_a_socket
@@ -201,7 +203,7 @@ def test_what_is_missing_and_cannot_be_read_is_an_error(nowhere: Migrating) -> N
         code, out, err = nowhere.format(*given)
         assert (code, out) == (3, "")
         assert f"{option} is missing, and no" in err
-        assert f"ZooKeeper at {CLOSED}: {CLOSED}: Connection refused" in err
+        assert f"ZooKeeper at {CLOSED}: Connection refused" in err
     assert not nowhere.data.exists()
 
 
@@ -364,3 +366,66 @@ def test_a_folder_that_a_shell_would_read_otherwise_is_warned_of_once(properties
     assert code == 2
     for name in ("~/x", "${HOME}/y"):
         assert complaint.count(f"log.dirs: {name} is ") == 1, complaint
+
+
+def test_texts_of_others_add_no_lines(there: Migrating) -> None:
+    """What a broker, a znode or the cluster's id holds is one line, without what terminals obey."""
+
+    def refused(_request: m.DescribeConfigsRequest) -> m.DescribeConfigsResponse:
+        kind = m.DescribeConfigsResponse
+        result = kind.DescribeConfigsResult(error_code=31, error_message="a\nb\x1b[2J", configs=[])
+        return kind(results=[result])
+
+    with broker(refused) as one, broker(saying("3.6\nx")) as two:
+        there.registered(one, 1)
+        there.put(f"{brokers.ROOT}/3", b'{"version":1,"host":"h","port":99999}')
+        there.put(f"{brokers.ROOT}/4", b'{"version":4,"endpoints":["a\\nb://"]}')
+        _, _, err = there.format("-t", CLUSTER, "-r", "3.6")
+        assert [line.partition(": broker ")[2] for line in err.splitlines()] == [
+            r"1: a\nb\x1b[2J",
+            "3: /brokers/ids/3: port 99999 is not 0 to 65535",
+            r"""4: /brokers/ids/4: endpoint 'a\nb://': KeyError('a\nb')""",
+        ]
+        there.registered(two, 2)
+        code, _, err = there.format("-t", CLUSTER, "-r", "3.6", "-X", f"log.dirs={there.data}2")
+    assert (code, len(err.splitlines())) == (2, 1), err
+
+
+def test_an_id_of_others_adds_no_lines(there: Migrating, tmp_path: Path) -> None:
+    (tmp_path / "b.properties").write_text(f"{IBP}=3.6\n")
+    there.tree.write(SetData(cluster.PATH, cluster.encode("a\nb\x1b[2J"), -1), 1, 0)
+    for given in ((), ("-t", CLUSTER)):
+        code, out, err = there.format(*given, "--broker", tmp_path / "b.properties")
+        assert (code, out, len(err.splitlines())) == (2, "", 1), err
+        assert r"a\nb\x1b[2J" in err
+
+
+def test_any_error_of_asking_a_broker_is_a_reason(
+    there: Migrating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(*_: object, **__: object) -> None:
+        raise OverflowError("port must be 0-65535.")
+
+    monkeypatch.setattr("emulator.commands.format.asking.Connection", failed)
+    there.registered(9092)
+    code, _, err = there.format()
+    said = "this broker could not be asked because of OverflowError: port must be 0-65535."
+    assert (code, f"broker 1: {said}" in err) == (3, True), err
+
+
+def test_what_was_waited_for_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection is waited for 5 s, however long an answer would be."""
+
+    def silent(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    now = itertools.count(0, 5)
+    monkeypatch.setattr("emulator.commands.format.asking.Connection", silent)
+    clock = SimpleNamespace(monotonic=lambda: next(now))
+    monkeypatch.setattr("emulator.commands.format.asking.time", clock)
+    access = SimpleNamespace(login=None, tls="")
+    config: Any = SimpleNamespace(
+        inter_broker_listener_name="A", inter_broker_access=access, tls={}
+    )
+    znode = brokers.encode([Endpoint("A", "h", 1, 0)], None, 1)
+    assert asking._asked("1", znode, config, 10) == ("", "no answer within 5 s")
