@@ -50,7 +50,7 @@ def migrate() -> None:
         _restart(controller_name(number), Wanted.MIGRATING)
     _until("answer of every controller", lambda: all(map(_status, CONTROLLERS)))
     _brokers(Wanted.MIGRATING)
-    _wait("hybrid")
+    _wait("dual-write-begun")
 
 
 def roll() -> None:
@@ -61,9 +61,9 @@ def roll() -> None:
     """
     if left := _brokers_that_are(Wanted.ZOOKEEPER):
         raise StepError(f"brokers {left} are in ZooKeeper mode: migrate first")
-    _wait("hybrid")
+    _wait("dual-write-begun")
     _brokers(Wanted.KRAFT)
-    _wait("dual-write")
+    _wait("all-brokers-in-kraft")
 
 
 def finalise() -> None:
@@ -82,7 +82,7 @@ def finalise() -> None:
         number = next((each for each in flagged if each != leads), flagged[0])
         _restart(controller_name(number), Wanted.KRAFT)
         _caught_up(number)
-    _wait("finalised")
+    _wait("final")
 
 
 def back() -> None:

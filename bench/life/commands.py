@@ -30,8 +30,8 @@ class Form(StrEnum):
     )
     FORMAT = "kraft-bridge format -c FILE -t CLUSTER_ID -r VERSION --new-quorum"
     CONTROLLER = "kraft-bridge controller -c FILE"
-    WAIT_HYBRID = "kraft-bridge status --url URL --wait hybrid --timeout 600"
-    WAIT_FINALISED = "kraft-bridge status --url URL --wait finalised --timeout 600"
+    WAIT_DUAL_WRITE = "kraft-bridge status --url URL --wait dual-write-begun --timeout 600"
+    WAIT_FINAL = "kraft-bridge status --url URL --wait final --timeout 600"
     STATUS = "kraft-bridge status --url URL"
     COMPARE = "kraft-bridge zk diff --zookeeper HOSTS --log-dir FOLDER"
     PLAN_ROLLBACK = "kraft-bridge rollback --config FILES"
@@ -135,14 +135,14 @@ def look(stage: Stage) -> str:
     return run(stage, Form.STATUS, URL=stage.leader().url)
 
 
-def wait_hybrid(stage: Stage) -> None:
+def wait_dual_write(stage: Stage) -> None:
     """Wait until the controller that leads is in dual write."""
-    run(stage, Form.WAIT_HYBRID, URL=stage.leader().url)
+    run(stage, Form.WAIT_DUAL_WRITE, URL=stage.leader().url)
 
 
 def wait_finalised(stage: Stage) -> None:
     """Wait until the controller that leads reports that the migration is finalised."""
-    run(stage, Form.WAIT_FINALISED, URL=stage.leader().url)
+    run(stage, Form.WAIT_FINAL, URL=stage.leader().url)
 
 
 def rollback(stage: Stage) -> str:

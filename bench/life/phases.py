@@ -85,7 +85,7 @@ def _migrate(life: Life) -> None:
     """Brokers restart with the flag one by one, and dual write begins."""
     for broker in _in_mode(life, Mode.ZOOKEEPER):
         life.restart(broker, Mode.MIGRATING, while_stopped=_forget(life))
-    commands.wait_hybrid(life.stage)
+    commands.wait_dual_write(life.stage)
     life.print_line(commands.look(life.stage))
 
 

@@ -65,7 +65,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "status": (
             "status",
             "status --url http://10.0.0.5:9404 --json",
-            "status --wait dual-write --timeout 600",
+            "status --wait all-brokers-in-kraft --timeout 600",
         ),
         "finalise": (
             "finalise",

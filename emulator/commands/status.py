@@ -17,14 +17,17 @@ from rich.console import Console
 from emulator.commands.asking import NOT_OURS, ask, page_of, plain, unanswered, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
-from emulator.commands.status_next import BEFORE, ORDER, STUCK, option_of, phase_of, reached
+from emulator.commands.status_next import BEFORE, STUCK, phase_of, reached, waited_for
 from emulator.commands.status_shown import show
 from emulator.io.printable import printable, printable_json
+from emulator.migration.phases import WAIT_FOR
+from emulator.operations.next_steps import as_json as steps_as_json
+from emulator.operations.next_steps import next_steps
 
 DEFAULT_URL: Final = "http://127.0.0.1:9404"
 POLL_S = 1.0
 """Between two looks of --wait."""
-SCHEMAS: Final = ("status/3", "broker-status/2")
+SCHEMAS: Final = ("status/4", "broker-status/2")
 """What a controller and a broker of this release show."""
 Reasons: TypeAlias = frozenset[tuple[str, str]]
 """Each by kind and subject."""
@@ -40,7 +43,7 @@ def status(
     ] = DEFAULT_URL,
     wait: Annotated[
         str | None,
-        typer.Option(help=f"Wait for a phase or a later one: {', '.join(map(option_of, ORDER))}."),
+        typer.Option(help=f"Wait for a phase or a later one: {', '.join(WAIT_FOR)}."),
     ] = None,
     timeout: Annotated[
         float | None, typer.Option(min=0, max=10_000_000, help="With --wait: seconds; else 60.")
@@ -57,22 +60,52 @@ def status(
         raise fail("--timeout must be a number", ExitCode.WRONG)
     if wait is None and timeout is not None:
         raise fail("--timeout needs --wait", ExitCode.WRONG)
-    phases = {option_of(one): one for one in ORDER}
-    if wait is not None and wait.lower() not in phases:
-        raise fail(f"--wait {wait}: one of {', '.join(phases)}", ExitCode.WRONG)
+    wanted = _wanted(wait)
     try:
         if wait is None:
             body, code = fetch(url), ExitCode.DONE
         else:
             patience = 60.0 if timeout is None else timeout
-            body, code = _awaited(url, phases[wait.lower()], patience)
-        text = printable_json(body) if as_json else _text(body, url)
+            body, code = _awaited(url, wait.lower(), wanted, patience)
+        text = printable_json(_with_next(body, url)) if as_json else _text(body, url)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
         raise fail(unanswered(page_of(url, "status"), error), ExitCode.UNREACHABLE) from error
     typer.echo(text, nl=False)
     raise typer.Exit(code)
+
+
+def _wanted(wait: str | None) -> str:
+    """What ``--wait`` stands for; a name of earlier releases is taken, with a hint."""
+    if wait is None:
+        return ""
+    try:
+        wanted, hint = waited_for(wait)
+    except ValueError as error:
+        raise fail(f"--wait {wait}: {error}", ExitCode.WRONG) from error
+    if hint:
+        typer.echo(f"kraft-bridge: --wait {hint}", err=True)
+    return wanted
+
+
+def asking(url: str) -> str:
+    """The option with which what is typed next asks the same node; empty at the default.
+
+    A login in the address is left out.
+    """
+    return "" if url == DEFAULT_URL else f" --url {shlex.quote(without_login(url))}"
+
+
+def _with_next(body: str, url: str) -> str:
+    """The document with ``next``; one of another release as it is."""
+    found = msgspec.json.decode(body)
+    try:
+        broker = found.get("role") == "broker"
+        steps = () if broker else next_steps(found, asked=asking(url))
+    except UNREAD:
+        return body
+    return msgspec.json.encode(found | {"next": steps_as_json(steps)}).decode()
 
 
 def _text(body: str, url: str) -> str:
@@ -82,10 +115,9 @@ def _text(body: str, url: str) -> str:
         ValueError: it has another form.
     """
     console = Console(markup=False, emoji=False)  # texts of others are no styles
-    asked = "" if url == DEFAULT_URL else f" --url {shlex.quote(without_login(url))}"
     try:
         with console.capture() as shown:
-            show(body, console, asked)
+            show(body, console, asking(url))
     except UNREAD as error:
         raise ValueError(misread(msgspec.json.decode(body))) from error
     return shown.get()
@@ -97,6 +129,13 @@ def _phase(body: str) -> str:
         return phase_of(found)
     except UNREAD as error:
         raise ValueError(misread(found)) from error
+
+
+def shown_phase(body: str) -> str:
+    """The phase in the words of this release, as far as the node shows it."""
+    found = msgspec.json.decode(body)
+    phase = found.get("phase")
+    return str(phase["text"]) if isinstance(phase, dict) and "text" in phase else phase_of(found)
 
 
 class _Hopeless:
@@ -146,8 +185,10 @@ def misread(found: dict[str, Any]) -> str:
     )
 
 
-def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
+def _awaited(url: str, name: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
     """Ask once a second until the phase is there, or the time is over; the last answer and a code.
+
+    ``name``: as it was typed; ``wanted``: what it stands for.
 
     A controller that does not answer for a while, as it restarts, is asked again.
 
@@ -181,7 +222,7 @@ def _awaited(url: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
             if left <= 0:
                 return body, ExitCode.NOT_YET
             if phase != printed:
-                typer.echo(printable(f"{phase}; waiting for {wanted}"), err=True)
+                typer.echo(printable(f"{shown_phase(body)}; waiting for {name}"), err=True)
                 printed = phase
         time.sleep(max(0.0, min(POLL_S, left)))
 

@@ -8,8 +8,9 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands.status_next import brokers_first, next_step, phase_of
+from emulator.commands.status_next import brokers_first
 from emulator.io.printable import printable_in
+from emulator.operations.next_steps import lines, next_steps, verdict
 
 LATER: Final = (
     "not now: brokers are in ZooKeeper mode. Once each is in KRaft mode this says what is missing; "
@@ -19,7 +20,7 @@ LATER: Final = (
 
 
 def show(text: str, console: Console, asked: str = "") -> None:
-    """Print a summary: phase, missing brokers, lag, whether a rollback is possible.
+    """Print the verdict and what to do now, then phase, missing brokers, lag, the way back.
 
     Args:
         text: the JSON of ``/status``.
@@ -30,6 +31,11 @@ def show(text: str, console: Console, asked: str = "") -> None:
     if found.get("role") == "broker":
         console.print(_of_a_broker(found))
         return
+    steps = next_steps(found, asked=asked)
+    unread = _unread(found)
+    console.print(f"PROBLEM: phase {unread}" if unread else verdict(found, steps), soft_wrap=True)
+    for line in lines(steps):
+        console.print(line, soft_wrap=True)
     migration = found["migration"]
     console.print(_facts(found, migration))
     if migration and migration["waiting"]:
@@ -50,7 +56,6 @@ def show(text: str, console: Console, asked: str = "") -> None:
                 console.print(text, soft_wrap=True)
     if found["brokers"]:
         console.print(_brokers(found["brokers"]))
-    console.print(f"next: {next_step(found, asked)}", soft_wrap=True)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -97,16 +102,13 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
         ),
         ("topics", f"{found['topics']} with {found['partitions']} partitions"),
     ]
-    if migration is None and found.get("finalisation"):
-        rows.append(("phase", phase_of(found)))
-    elif migration is None:
+    if migration is None and not found.get("finalisation"):
         rows.append(("migration", "not enabled"))
-    else:
+    elif migration is not None:
         lag = migration["lag"]
         back = "yes" if migration["may_roll_back"] else "no"
         zookeeper = migration["zookeeper"]
         rows += [
-            ("phase", unread or f"{migration['phase']} ({migration['driver_state']})"),
             ("records copied", str(migration["records_copied"])),
             ("lag", _lag(lag)),
             ("callers wait", _callers_wait(migration)),

@@ -13,18 +13,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from emulator.metadata.delta import Delta
+from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority, authority
 from emulator.migration.dual_write.bound import Bound, Holder
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.write_behind import WriteBehind
+from emulator.migration.phases import PhaseRow
 from emulator.migration.propagation.channels import Channels
 from emulator.migration.propagation.gate import PropagationGate
 from emulator.migration.propagation.propagator import Propagator
 from emulator.migration.rounds import Retry, Zk
 from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
-from emulator.migration.status import Status, Waits, phase_of
+from emulator.migration.status import Status, Waiting, Waits, phase_of
 from emulator.migration.taking_over import preconditions
 from emulator.migration.taking_over.checking import CheckTask, ClaimTask
 from emulator.migration.taking_over.continuity import LogView
@@ -131,13 +133,27 @@ class MigrationDriver:
         state = self._controller.tip.migration_state
         return authority(state, self._guards_passed, self.write_behind.mode)
 
+    def row(self, waiting: Iterable[Waiting], image: Image | None = None) -> PhaseRow:
+        """The phase that is shown; at a follower the log alone shows the state of the cluster.
+
+        Args:
+            waiting: the reasons to wait.
+            image: the newest stable one.
+        """
+        return phase_of(
+            self._controller.stable if image is None else image,
+            self.state,
+            self.authority if self._epoch >= 0 else Authority.GRANTED,
+            waiting,
+        )
+
     def status(self, now_ms: int) -> Status:
         """Describe the state of the migration, for ``/status`` and ``kraft-bridge status``."""
-        image, leads = self._controller.stable, self._epoch >= 0
+        image = self._controller.stable
         lag = self.write_behind.lag
         return Status(
             state=self.state.value,
-            phase=phase_of(image, self.state, self.authority if leads else Authority.GRANTED),
+            phase=self.row((), image).older,
             migration_state=MigrationState(image.migration_state).name,
             waiting=self.waits.reasons,
             records_copied=self.records_copied,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority
 from emulator.migration.dual_write.bound import Bounds, BoundStatus
 from emulator.migration.dual_write.poison import Poisoned
+from emulator.migration.phases import PhaseFacts, PhaseRow, Reasons, modes_of, row_of
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import OWN_FAULTS, PERHAPS_OWN, Reason, Why
 from emulator.seam import Effect, Log
@@ -81,7 +81,7 @@ class Status:
     state: str
     """A name of ``states.State``."""
     phase: str
-    """See :func:`phase_of`."""
+    """The word that earlier releases have for it: ``older`` of :class:`PhaseRow`."""
     migration_state: str
     """What the log says: NONE, PRE_MIGRATION, MIGRATION, POST_MIGRATION."""
     waiting: tuple[Waiting, ...]
@@ -108,32 +108,26 @@ class Status:
     may_roll_back: bool
 
 
-_NOT_IN_CHARGE: Final = {
-    Authority.UNPROVEN: "claiming",
-    Authority.REFUSED: "refused",
-    Authority.DEPOSED: "deposed",
-    Authority.UNFINISHED: "finalising",
-}
+def phase_of(
+    image: Image, state: State, authority: Authority, waiting: Iterable[Waiting] = ()
+) -> PhaseRow:
+    """The phase of a controller with the flag, and what is ahead.
 
-
-def phase_of(image: Image, state: State, authority: Authority) -> str:
-    """The phase, named as in Kafka's operations guide, of a controller that may answer.
-
-    claiming, refused, deposed, finalising: the controller may not answer, so its log does not show
-    the state of the cluster.
-    hybrid: active, with brokers in ZooKeeper mode; dual write: every broker is in KRaft mode, and
-    ZooKeeper is still written.
+    Args:
+        image: the newest stable one.
+        state: of the driver.
+        authority: GRANTED at a follower.
+        waiting: the reasons to wait, those of no session with ZooKeeper too.
     """
-    copied = image.migration_state == MigrationState.MIGRATION
-    if authority in _NOT_IN_CHARGE and (copied or authority is not Authority.UNPROVEN):
-        return _NOT_IN_CHARGE[authority]
-    match image.migration_state:
-        case MigrationState.NONE:
-            return "not migrating"
-        case MigrationState.PRE_MIGRATION:
-            return "copying" if state is State.ZK_MIGRATION else "pre-migration"
-        case MigrationState.POST_MIGRATION:
-            return "finalised"
-        case _:
-            zk_brokers = any(b.is_migrating_zk_broker for b in image.brokers.values())
-            return "hybrid" if zk_brokers else "dual write"
+    log = MigrationState(image.migration_state)
+    return row_of(PhaseFacts(log, authority, state, waits_of(waiting), modes_of(image)))
+
+
+def waits_of(waiting: Iterable[Waiting]) -> Reasons:
+    """Of which kind these reasons are, for the phase."""
+    found = Reasons.NONE
+    for one in waiting:
+        if one.reason.why is Why.ZOOKEEPER_MODE_TOOK_OVER:
+            return Reasons.ROLLED_BACK
+        found = Reasons.SOME
+    return found

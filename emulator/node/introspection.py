@@ -9,17 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
-from emulator.controller.rules.finalisation import Lacking, lacking
+from emulator.controller.registry import tells_readiness
+from emulator.controller.rules.finalisation import Lack, Lacking, lacking
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.authority import Authority
 from emulator.migration.driver import MigrationDriver
+from emulator.migration.phases import Finalisation, PhaseFacts, modes_of, row_of, text_of
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.node import advice, readiness
 from emulator.node.advice import iso
 from emulator.node.finalising import Finalising
-from emulator.node.inquiry import LeaderAccount, VoterPosition, release_of
+from emulator.node.inquiry import LeaderAccount, VoterAnswer, VoterPosition, release_of
 from emulator.node.machine import Node
 from emulator.raft.quorum_state import NONE
 from emulator.trace import metrics as metric
@@ -123,6 +126,8 @@ def quorum(node: Node, now_ms: int) -> dict[str, Any]:
                 "last_caught_up": _time(position.last_caught_up_ms),
                 "release": release_of(levels),
                 "metadata_versions": None if levels is None else f"{levels[0]}-{levels[1]}",
+                "answers": voter == node.config.node_id or not _answer(node, voter).failure,
+                "migration_flag": _flag_of(node, voter),
                 "ready": not reasons,
                 "why_not": "; ".join(reasons),
             }
@@ -138,6 +143,24 @@ def quorum(node: Node, now_ms: int) -> dict[str, Any]:
         "high_watermark": None if account is None else _known(account.high_watermark),
         "voters": rows,
     }
+
+
+def _answer(node: Node, voter: int) -> VoterAnswer:
+    """What another voter has answered to ApiVersions last."""
+    inquiry = node.peers.inquiry
+    return VoterAnswer() if inquiry is None else inquiry.voters.get(voter, VoterAnswer())
+
+
+def _flag_of(node: Node, voter: int) -> bool | None:
+    """Whether a voter runs with the flag; None: it is not known, or its release does not say."""
+    if voter == node.config.node_id:
+        return node.config.migration_enabled
+    answer = _answer(node, voter)
+    release = release_of(answer.levels)
+    if answer.answered_ms is None or (release is not None and not tells_readiness(release)):
+        known = node.controller.stable.controllers.get(voter)
+        return None if known is None else known.zk_migration_ready
+    return answer.migrating
 
 
 def _account(node: Node, now_ms: int) -> LeaderAccount | None:
@@ -175,7 +198,7 @@ def _time(time_ms: int) -> str | None:
     return None if time_ms < 0 else iso(time_ms)
 
 
-STATUS_SCHEMA: Final = "status/3"
+STATUS_SCHEMA: Final = "status/4"
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
 
 _LATE_HEARTBEAT: Final = "BrokerHeartbeat", str(ErrorCode.REQUEST_TIMED_OUT.value)
@@ -197,6 +220,7 @@ def status(
     """
     image = node.controller.stable
     version = image.metadata_version
+    end = finalisation(node)
     return {
         "schema": STATUS_SCHEMA,
         "node_id": node.config.node_id,
@@ -229,8 +253,51 @@ def status(
         "topics": len(image.topics),
         "partitions": _partition_count(image),
         "migration": None if node.driver is None else _migration(node, node.driver, now_ms),
-        "finalisation": finalisation(node),
+        "finalisation": end,
+        "phase": _phase(node, end),
     }
+
+
+def _phase(node: Node, end: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The phase as an operator sees it; ``end``: the part about finalising."""
+    image = node.controller.stable
+    if node.driver is not None and node.zk is not None:
+        row = node.driver.row((*_no_session(node.zk), *node.driver.waits.reasons))
+        driver_state = node.driver.state.value
+    else:
+        granted = not node.raft.is_leader
+        row = row_of(
+            PhaseFacts(
+                MigrationState(image.migration_state),
+                Authority.GRANTED if granted else node.migration.authority,
+                None,
+                brokers=modes_of(image),
+                finalisation=_how_far(node, end),
+            )
+        )
+        driver_state = None
+    total = len(image.brokers)
+    kraft = sum(not one.is_migrating_zk_broker for one in image.brokers.values())
+    return {
+        "name": row.phase.value,
+        "text": text_of(row.phase, kraft, total),
+        "ahead": row.ahead.value,
+        "driver_state": driver_state,
+        "kraft_brokers": kraft,
+        "brokers": total,
+    }
+
+
+def _how_far(node: Node, end: Mapping[str, Any] | None) -> Finalisation:
+    """What keeps this leader without the flag from finalising."""
+    if end is None:
+        return Finalisation.OPEN
+    if end["state"] == "held":
+        return Finalisation.HELD
+    own = str(node.config.node_id)
+    with_flag = Lack.CONTROLLER_WITH_FLAG.value
+    others = (one["subject"] for one in end["missing"] if one["why"] == with_flag)
+    return Finalisation.MIXED if any(one != own for one in others) else Finalisation.OPEN
 
 
 def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, Any]:

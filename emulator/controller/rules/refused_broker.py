@@ -102,7 +102,7 @@ def _remedy(
                 "zookeeper.metadata.migration.enable=true, and a migration that is not finalised."
             )
         case ErrorCode.BROKER_ID_NOT_REGISTERED:
-            return "Keep it in ZooKeeper mode until the phase is hybrid."
+            return "Keep it in ZooKeeper mode until the phase is dual write."
         case ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return (
                 f"Add {printable(call.principal)} to super.users of the controllers, or allow it "

@@ -13,6 +13,7 @@ import pytest
 
 from emulator.commands import status as status_client
 from emulator.commands.status_next import ORDER, STUCK
+from tests.kit.status_document import broker, document, ends, phase, quorum, reason, refusal, voter
 from tests.unit.commands.running import run
 
 
@@ -26,43 +27,33 @@ def test_status_of_nobody() -> None:
     assert (code, "not an http address" in complaint) == (2, True)
 
 
-STATUS: dict[str, Any] = {
-    "schema": "status/3",
-    "node_id": 3000,
-    "active": True,
-    "leader_epoch": 2,
-    "metadata_version": {"level": 21, "name": "3.9-IV0"},
-    "topics": 3,
-    "partitions": 9,
-    "brokers": [{"id": 1, "kind": "zookeeper", "fenced": False, "endpoints": ["INTERNAL://h:1"]}],
-    "migration": {
-        "phase": "pre-migration",
-        "driver_state": "WAIT_FOR_BROKERS",
-        "records_copied": 0,
-        "lag": {
-            "records": 7,
-            "records_without_no_ops": 2,
-            "ms": 5,
-            "counted_records": 3,
-            "bound_records": 10,
-            "hard_bound_records": 0,
-        },
-        "blocked": False,
-        "may_roll_back": True,
-        "poisoned": [{"znode": "/x", "cause": "NO_AUTH", "skipped": False, "remedy": "x"}],
+STATUS = document(
+    "pre-migration",
+    waiting=[reason("broker_not_registered", "2") | {"text": "broker 2 has not registered"}],
+    migration={
+        "poisoned": [{"znode": "/x", "cause": "NO_AUTH", "skipped": True, "remedy": "x"}],
         "left_out": [{"znode": "/kafka-acl/Topic/a/b", "reason": "the name contains '/'"}],
-        "waiting": [{"since": "2026-01-01T00:00:00", "text": "broker 2 has not registered"}],
-        "zookeeper": {"state": "CONNECTED", "server": "z:2181"},
     },
-}
+)
+
+
+def shown_in(older: str, **more: Any) -> dict[str, Any]:
+    """What a controller in a phase shows of the migration."""
+    waits = bool(more.get("waiting", STATUS["migration"]["waiting"]))
+    return {
+        "migration": STATUS["migration"] | {"phase": older} | more,
+        "phase": phase(older, waits=waits),
+    }
 
 
 def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(STATUS))
     code, out, _ = run("status")
     assert code == 0
+    assert out.startswith(
+        "OK: waiting [WAIT_FOR_BROKERS]\nnext: restart broker 2 in ZooKeeper mode"
+    )
     for word in (
-        "pre-migration",
         "broker 2 has not registered",
         "7 records, 2 of them",
         "3 counted",
@@ -71,7 +62,10 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
     ):
         assert word in out
     code, out, _ = run("status", "--json")
-    assert json.loads(out) == STATUS
+    found = json.loads(out)
+    (step,) = found.pop("next")
+    assert (step["action"], step["node"], step["now"]) == ("restart_broker", 2, True)
+    assert found == STATUS
 
 
 CONTROLS = "".join(map(chr, (0x1B, 0x7F, 0x85, 0x9B, 0x2028, 0x202E, 0x2066, 0xFEFF, 0xE0001)))
@@ -85,9 +79,9 @@ def test_no_text_of_others_commands_the_terminal(monkeypatch: pytest.MonkeyPatch
     code, out, _ = run("status")
     assert code == 0
     assert "".join(out.split("\n")).isprintable()
-    assert out.count("x1b") == out.count("u202e") - 1 == 2
+    assert out.count("x1b") == out.count("u202e") - 2 == 2
     code, out, _ = run("status", "--json")
-    assert json.loads(out) == told
+    assert json.loads(out) == told | {"next": json.loads(out)["next"]}
     assert out.rstrip("\n").isprintable()
 
 
@@ -145,8 +139,8 @@ def test_status_says_who_waits_at_which_bound(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_others_wrote_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker's text in square brackets was taken for a style, and ended the command."""
-    waiting = [{"since": "now", "text": "cluster ID [/bold] :smile:"}]
-    brokers = [{"id": 1, "kind": "kraft", "fenced": False, "endpoints": ["[red]://h:1"]}]
+    waiting = [reason("other_cluster") | {"text": "cluster ID [/bold] :smile:"}]
+    brokers = [broker(1, "kraft", endpoints=["[red]://h:1"])]
     told = {**STATUS, "brokers": brokers, "migration": {**STATUS["migration"], "waiting": waiting}}
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told))
     code, out, _ = run("status")
@@ -160,13 +154,12 @@ def test_a_text_that_must_be_typed_is_wrapped_and_never_cut(
 ) -> None:
     """At 80 columns the end of a znode's text was a sign for "more"."""
     text = '{"version":2,"brokerid":3000,"timestamp":"0","kraftControllerEpoch":0}' * 2
-    waiting = [{"since": "2026-01-01T00:00:00.000+00:00", "text": f"replace it by {text}, start"}]
-    migration = STATUS["migration"] | {"phase": "refused", "waiting": waiting}
-    migration |= {"poisoned": [{"znode": "/z" + text, "cause": "c", "remedy": text}]}
-    quorum = {"leader_id": 3001, "leader_epoch": 1, "as_of": "now", "not_told_because": ""}
-    quorum["voters"] = [voter(3000, endpoint=f"{'h' * 50}:9093"), voter(3001)]
-    brokers = [{"id": 1, "kind": "kraft", "fenced": False, "endpoints": [f"A://{'b' * 90}:1"]}]
-    shown = STATUS | {"migration": migration, "quorum": quorum, "brokers": brokers}
+    waiting = [reason("other_log") | {"text": f"replace it by {text}, start"}]
+    poisoned = [{"znode": "/z" + text, "cause": "c", "remedy": text, "skipped": True}]
+    brokers = [broker(1, "kraft", endpoints=[f"A://{'b' * 90}:1"])]
+    voters = voter(3000, endpoint=f"{'h' * 50}:9093"), voter(3001)
+    shown = STATUS | shown_in("refused", waiting=waiting, poisoned=poisoned)
+    shown |= {"quorum": quorum(*voters), "brokers": brokers}
     shown |= {"refusals": [REFUSAL | {"offered": text}]}
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
     out = run("status")[1]
@@ -188,7 +181,6 @@ def _last_cells(out: str) -> list[str]:
         ({"active": False, "leader_id": 3000}, "not active although it leads the log metadata"),
         ({"active": False, "leader_id": 3002}, "not active: ask node 3002, which leads metadata"),
         ({"active": False, "leader_id": None}, "not active: no leader is known metadata"),
-        ({"active": False}, "node 3000, epoch 2, not active metadata"),
     ],
 )
 def test_a_controller_that_is_not_active_says_whom_to_ask(
@@ -199,17 +191,29 @@ def test_a_controller_that_is_not_active_says_whom_to_ask(
 
 
 MAJORITY = (
-    "see that a majority of the controllers runs and that they reach each other; kraft-bridge "
-    "status --url http://HOST:PORT, of each of the others, says whether it was formatted without "
-    "--new-quorum: then it votes for nobody"
+    "repair: no leader is known: see that a majority of the controllers runs and that they reach "
+    "each other; the status of each of the others says whether it was formatted without "
+    "--new-quorum: then it votes for nobody\ntype: kraft-bridge status --url http://HOST:PORT"
 )
 
 
 @pytest.mark.parametrize(
     ("leader", "step"),
     [
-        (3000, "do what it waits for; kraft-bridge status --wait hybrid --timeout 600"),
-        (3002, "kraft-bridge status --url http://HOST:PORT, of node 3002, which leads"),
+        (
+            3000,
+            (
+                "restart broker 2 in ZooKeeper mode with the migration on: broker 2 has not "
+                "registered\ntype: kraft-bridge status"
+            ),
+        ),
+        (
+            3002,
+            (
+                "ask controller 3002: it leads, and it alone knows what the migration waits for\n"
+                "type: kraft-bridge status --url http://HOST:PORT"
+            ),
+        ),
         (None, MAJORITY),
     ],
 )
@@ -217,47 +221,25 @@ def test_the_next_step_at_a_controller_that_follows_is_to_ask_the_leader(
     leader: int | None, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said to wait for hybrid, while the leader waited for the operator."""
-    waiting = [{"since": "now", "text": "broker 2 has not registered"}] if leader == 3000 else []
-    migration = STATUS["migration"] | {"phase": "pre-migration", "waiting": waiting}
-    shown = STATUS | {"leader_id": leader, "active": leader == 3000, "migration": migration}
+    waiting = STATUS["migration"]["waiting"] if leader == 3000 else []
+    shown = STATUS | {"leader_id": leader, "active": leader == 3000}
+    shown |= shown_in("pre-migration", waiting=waiting)
+    shown |= {"quorum": quorum(voter(3000), voter(3002), leader=leader)}
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
     assert f"next: {step}\n" in run("status")[1]
 
 
-def voter(node_id: int, **more: Any) -> dict[str, Any]:
-    """A row of ``quorum.voters``."""
-    row = {
-        "id": node_id,
-        "endpoint": f"host-{node_id}:9093",
-        "end_offset": 8,
-        "lag": 0,
-        "last_fetch": "10:00:01",
-        "last_caught_up": "10:00:02",
-        "release": "3.9",
-        "metadata_versions": "1-21",
-        "ready": True,
-        "why_not": "",
-    }
-    return row | more
-
-
 def test_status_shows_the_voters_and_who_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    quorum = {
-        "leader_id": 3001,
-        "leader_epoch": 7,
-        "as_of": "10:00:03",
-        "not_told_because": "",
-        "voters": [
-            voter(3000),
-            voter(3001, last_fetch=None),
-            voter(
-                3002, lag=None, release=None, metadata_versions="1-25", ready=False, why_not="[why]"
-            ),
-        ],
-    }
+    found = quorum(
+        voter(3000),
+        voter(3001, last_fetch=None),
+        voter(3002, lag=None, release=None, metadata_versions="1-25", ready=False, why_not="[why]"),
+        leader=3001,
+        leader_epoch=7,
+    )
 
     def shown(**more: Any) -> str:
-        told = STATUS | {"quorum": quorum | more}
+        told = STATUS | {"quorum": found | more}
         monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told))
         monkeypatch.setenv("COLUMNS", "150")
         return run("status")[1]
@@ -280,15 +262,13 @@ def test_three_that_were_formatted_without_new_quorum_say_what_to_type(
     migrating: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said to see that a majority runs, and all three ran; their log was shown as of 3.0-IV1."""
-    quorum = {
-        "leader_id": None,
-        "leader_epoch": 0,
-        "as_of": None,
-        "not_told_because": "no leader is known",
-        "voter_state": "unknown",
-        "voters": [voter(3000, ready=False, why_not="not a candidate: [why]"), voter(3001)],
-    }
-    shown = STATUS | {"leader_id": None, "quorum": quorum, "cluster_id": "abc"}
+    found = quorum(
+        voter(3000, ready=False, why_not="not a candidate: [why]"),
+        voter(3001),
+        leader=None,
+        voter_state="unknown",
+    )
+    shown = STATUS | {"leader_id": None, "quorum": found, "cluster_id": "abc"}
     shown |= {"active": False, "offsets": {"log_end": 0}}
     if not migrating:
         shown["migration"] = None
@@ -297,13 +277,14 @@ def test_three_that_were_formatted_without_new_quorum_say_what_to_type(
     out = run("status")[1]
     assert "voter 3000 is not ready: not a candidate: [why]" in out
     assert (
-        "next: if no controller of this quorum has ever led, stop each of them, kraft-bridge "
-        "format -c FILE -t abc --new-quorum --ignore-formatted, and start them; if this one's "
-        "disk was replaced or emptied, start the others, which hold the log\n"
+        "next: repair: no leader is known: if no controller of this quorum has ever led, stop each "
+        "of them, format it and start it; if this one's disk was replaced or emptied, start the "
+        "others, which hold the log\ntype: kraft-bridge format -c FILE -t abc --new-quorum "
+        "--ignore-formatted\n"
     ) in out
     said = " ".join(out.split())
     assert "metadata.version unknown: the metadata log is empty here" in said
-    assert ("phase unknown: the metadata log is empty here" in said) == migrating
+    assert said.startswith("PROBLEM: phase unknown: the metadata log is empty here")
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
     assert [one[-1] for one in cells if one[:1] == ["3001"]] == ["unknown"]
 
@@ -347,17 +328,7 @@ def test_status_of_nothing_is_one_sentence(url: str) -> None:
     assert err.count("\n") == 1
 
 
-REFUSAL = {
-    "broker": 2,
-    "error": "UNSUPPORTED_VERSION",
-    "text": "Unable to register",
-    "times": 4,
-    "at": "2026-01-01T00:00:01.000+00:00",
-    "peer": "10.0.0.2 as User:kafka",
-    "offered": "metadata.version 1 to 8",
-    "needed": "metadata.version 21 (3.9-IV0)",
-    "remedy": "Restart it with inter.broker.protocol.version=3.9-IV0.",
-}
+REFUSAL = refusal()
 
 
 def test_status_says_who_is_refused_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +339,7 @@ def test_status_says_who_is_refused_why_and_what_to_do(monkeypatch: pytest.Monke
     assert "Broker 2 is refused, 4 times, last 2026-01-01T00:00:01.000" in said
     for key in ("peer", "offered", "needed", "remedy", "error"):
         assert REFUSAL[key] in said
-    assert "next: do what is said of broker 2 above; kraft-bridge status" in said
+    assert "next: repair broker 2: it is refused (UNSUPPORTED_VERSION): Restart it with" in said
 
 
 def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,9 +349,9 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
         "controller_epoch": 4,
         "epoch_headroom": -2,
         "going_back": {"text": "Then stop the controller."},
-        "phase": "dual write",
     }
-    shown = STATUS | {"migration": STATUS["migration"] | more}
+    shown = STATUS | shown_in("dual write", waiting=[], poisoned=[], **more)
+    shown |= {"finalisation": ends("migrating"), "brokers": [broker(1, "kraft")]}
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
     said = " ".join(run("status")[1].split())
     assert (
@@ -390,21 +361,25 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
     assert "stores compared 2026-01-01T00:00:03.000+00:00" in said
     assert "going back now Then stop the controller." in said
     assert "3 counted for the bounds 10 and none (30% of the first)" in said
-    assert "next: kraft-bridge zk diff --zookeeper z:2181 --log-dir FOLDER" in said
+    assert (
+        "next: compare the two stores: before the end of the migration; until then nothing "
+        "presses, and every way back is open type: kraft-bridge zk diff --zookeeper z:2181 "
+        "--log-dir FOLDER"
+    ) in said
 
 
 @pytest.mark.parametrize("refused", [False, True])
-@pytest.mark.parametrize("phase", [*ORDER, *STUCK, "claiming", "new in a later version"])
+@pytest.mark.parametrize("older", [*ORDER, *STUCK, "claiming", "new in a later version"])
 def test_what_is_to_be_typed_next_asks_the_node_that_was_asked(
-    phase: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+    older: str, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It named no address, so the default was asked, where nobody listens."""
     more = {"refusals": [REFUSAL] if refused else []}
-    shown = STATUS | more | {"migration": STATUS["migration"] | {"phase": phase}}
+    shown = STATUS | more | shown_in(older) | {"finalisation": ends("migrating")}
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
 
     def typed(*options: str) -> list[str]:
-        (said,) = [one for one in run("status", *options)[1].splitlines() if one[:5] == "next:"]
+        said = run("status", *options)[1].partition("controller  node 3000")[0]
         return re.findall(r"kraft-bridge (?:status|finalise)(?: --url \S+)?", said)
 
     for given, url in (("http://h:29404", "http://h:29404"), ("http://me:pw@h:1", "http://h:1")):
@@ -413,9 +388,9 @@ def test_what_is_to_be_typed_next_asks_the_node_that_was_asked(
     assert len(typed("--url", "http://h:1")) == len(typed())
 
 
-@pytest.mark.parametrize("phase", [*ORDER, *STUCK, "claiming", "new in a later version"])
-def test_every_phase_has_a_next_step(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = STATUS | {"migration": STATUS["migration"] | {"phase": phase}}
+@pytest.mark.parametrize("older", [*ORDER, *STUCK, "claiming", "new in a later version"])
+def test_every_phase_has_a_next_step(older: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = STATUS | shown_in(older)
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
     code, out, _ = run("status")
     assert code == 0
@@ -449,11 +424,10 @@ def test_what_is_missing_at_the_end_is_no_list_while_brokers_are_in_zookeeper_mo
     text = "controller 3000 has the flag"
     missing = [{"why": "controller_with_flag", "subject": "3000", "text": text}]
     broker = {"why": "zookeeper_broker", "subject": "1", "text": "broker 1 is in ZooKeeper mode"}
-    found = {"state": "migrating", "missing": missing, "mark": None}
+    found = ends("migrating") | {"missing": missing}
 
     def said(**more: Any) -> str:
-        shown = STATUS | {"finalisation": found | more}
-        shown["migration"] = STATUS["migration"] | {"phase": "hybrid"}
+        shown = STATUS | {"finalisation": found | more} | shown_in("hybrid")
         monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
         return " ".join(run("status")[1].split())
 
@@ -469,6 +443,10 @@ def test_what_is_missing_at_the_end_is_no_list_while_brokers_are_in_zookeeper_mo
     [
         (["pre-migration", "copying", "hybrid"], "hybrid", 0),
         (["dual write"], "HYBRID", 0),
+        (["pre-migration", "copying", "hybrid"], "dual-write-begun", 0),
+        (["hybrid"], "all-brokers-in-kraft", 5),
+        (["hybrid", "dual write"], "all-brokers-in-kraft", 0),
+        (["finalising", "finalised"], "final", 0),
         (["pre-migration", "", "hybrid"], "hybrid", 0),
         (["pre-migration", "refused"], "hybrid", 1),
         (["hybrid", "deposed"], "dual-write", 1),
@@ -482,7 +460,7 @@ def test_a_script_waits_for_a_phase(
     phases: list[str], wanted: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An empty phase is a controller that does not answer; the last one stays."""
-    told = [phase and {"migration": STATUS["migration"] | {"phase": phase}} for phase in phases]
+    told = [older and shown_in(older) for older in phases]
     now = answering(told, monkeypatch)
     found, out, err = run("status", "--wait", wanted, "--timeout", 10, "--json")
     assert found == code, err
@@ -492,10 +470,9 @@ def test_a_script_waits_for_a_phase(
     assert (silent in err) == ("" in phases), "who is not there yet is waited for, and said to be"
 
 
-def fatal(why: str, phase: str = "pre-migration", *, is_fatal: bool = True) -> dict[str, Any]:
+def fatal(why: str, older: str = "pre-migration", *, is_fatal: bool = True) -> dict[str, Any]:
     """A migration that waits for one thing."""
-    waiting = [{"since": "now", "text": why, "why": why, "subject": "/x", "fatal": is_fatal}]
-    return {"migration": STATUS["migration"] | {"phase": phase, "waiting": waiting}}
+    return shown_in(older, waiting=[reason(why, fatal=is_fatal)])
 
 
 OTHER_CLUSTER = fatal("other_cluster")
@@ -531,7 +508,7 @@ def test_a_script_does_not_wait_for_what_only_an_operator_removes(
     now = answering(shown, monkeypatch)
     found, out, err = run("status", "--wait", "hybrid", "--timeout", 10, "--json")
     assert (found, now[0]) == (code, after_s), err
-    assert json.loads(out)["schema"] == "status/3"
+    assert json.loads(out)["schema"] == "status/4"
 
 
 def test_a_stale_broker_does_not_end_the_wait_for_the_restarts_that_repair_it(
@@ -543,7 +520,7 @@ def test_a_stale_broker_does_not_end_the_wait_for_the_restarts_that_repair_it(
 
 def test_what_cannot_be_waited_for_is_said() -> None:
     for line, why in (
-        (("--wait", "noon"), "--wait noon: one of not-migrating, pre-migration"),
+        (("--wait", "noon"), "--wait noon: one of copying, dual-write-begun"),
         (("--timeout", "5"), "--timeout needs --wait"),
         (("--wait", "hybrid", "--url", "x"), "is not an http address"),
     ):

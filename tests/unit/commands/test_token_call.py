@@ -32,7 +32,7 @@ from emulator.operations.rollback.situation import ControllerSeen, Situation
 from tests.unit.commands.test_wrong_inputs import call
 
 TOKEN = "a" * 64
-HELD = b"""{"schema": "status/3", "node_id": 1, "finalisation":
+HELD = b"""{"schema": "status/4", "node_id": 1, "finalisation":
 {"state": "held", "hold": true, "missing": []}}"""
 
 
@@ -122,10 +122,10 @@ def test_a_redirect_is_not_followed(folder: Path) -> None:
 
 OTHERS = (
     b'{"schema": "status/1", "node_id": 1, "finalisation": {"state": "held", "hold": true}}',
-    b'{"schema": "status/4", "finalisation": {"state": "finalised"}}',
-    b'{"schema": "status/3", "migration": 7, "finalisation": ["held"]}',
-    b'{"schema": "status/3"}',
-    b'{"schema": "status/3", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"schema": "status/5", "finalisation": {"state": "finalised"}}',
+    b'{"schema": "status/4", "migration": 7, "finalisation": ["held"]}',
+    b'{"schema": "status/4"}',
+    b'{"schema": "status/4", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     b'{"schema": 3, "state": "done"}',
     b'{"schema": "broker-status/2", "role": "broker", "state": "done"}',
 )
@@ -251,7 +251,7 @@ def of_one(path: Path, url: str) -> Properties:
 
 
 def told(
-    behind: str, schema: str = "status/3", node_id: int = 1, cluster: str = "c", more: str = ""
+    behind: str, schema: str = "status/4", node_id: int = 1, cluster: str = "c", more: str = ""
 ) -> str:
     lag = f'"migration": {{"lag": {{"records_without_no_ops": {behind}}}{more}}}'
     return f'"{schema}", "node_id": {node_id}, "cluster_id": "{cluster}", {lag}'
@@ -263,8 +263,8 @@ def told(
         (told("0"), True),
         (told("0.4"), False),
         (told('"x"'), False),
-        ('"status/3", "node_id": 1, "migration": {"lag": [1]}', False),
-        ('"status/3", "node_id": 1, "migration": "x"', False),
+        ('"status/4", "node_id": 1, "migration": {"lag": [1]}', False),
+        ('"status/4", "node_id": 1, "migration": "x"', False),
         (told("0", node_id=7), False),
         (told("0", "broker-status/2"), False),
         (told("-1"), False),

@@ -97,7 +97,7 @@ REFUSED = {
     ),
     "BROKER_ID_NOT_REGISTERED": (
         lambda: {"is_migrating_zk_broker": False},
-        "until the phase is hybrid",
+        "until the phase is dual write",
     ),
 }
 

@@ -114,15 +114,15 @@ def test_both_lives_together_type_every_command_of_the_page(dry):
 
 def test_each_command_is_typed_where_the_page_has_it(dry):
     found = played(dry, phases.OLDEST)
-    assert found["dual-write"] == [Form.PREFLIGHT, Form.WAIT_HYBRID, Form.STATUS]
+    assert found["dual-write"] == [Form.PREFLIGHT, Form.WAIT_DUAL_WRITE, Form.STATUS]
     assert found["rollback"] == [Form.PLAN_ROLLBACK, Form.ROLLBACK]
     assert found["copying"] == [Form.FORMAT, Form.CLEAR, Form.PLAN_ROLLBACK, Form.ROLLBACK]
     assert found["again"][:3] == [Form.FORMAT, Form.CLEAR, Form.PREFLIGHT]
-    assert found["finalise"] == [Form.MISSING, Form.WAIT_FINALISED]
+    assert found["finalise"] == [Form.MISSING, Form.WAIT_FINAL]
     assert found["upgrade"] == [Form.RAISE]
     assert found["4.3.0"] == [Form.RAISE_TO]
     held = played(dry, phases.NEWEST)["finalise"]
-    assert held == [Form.MISSING, Form.FINALISE, Form.WAIT_FINALISED]
+    assert held == [Form.MISSING, Form.FINALISE, Form.WAIT_FINAL]
 
 
 @pytest.mark.parametrize(

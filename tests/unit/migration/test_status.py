@@ -89,4 +89,4 @@ NONE, COPIED, BEFORE, FINAL = (
     ],
 )
 def test_the_phase(image: Image, state: State, authority: Authority, phase: str) -> None:
-    assert phase_of(image, state, authority) == phase
+    assert phase_of(image, state, authority).older == phase

@@ -19,6 +19,7 @@ from emulator.metadata.migration_state import FinalisationMark, MarkKind, Migrat
 from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.poison import Poisoned
+from emulator.migration.phases import OperatorPhase
 from emulator.migration.states import State
 from emulator.migration.status import Waiting, phase_of
 from emulator.migration.taking_over.preconditions import Reason, Why
@@ -38,12 +39,13 @@ TYPES = {
     "string": {str},
     "string or null": {str, type(None)},
     "bool": {bool},
+    "bool or null": {bool, type(None)},
 }
 
 
 def rows(heading: str) -> dict[str, tuple[str, ...]]:
     """The table under a heading: its first cell without quotes -> the other cells."""
-    part = PAGE.read_text().partition(f"{heading}\n")[2].partition("\n## ")[0]
+    part = re.split(r"\n##+ ", PAGE.read_text().partition(f"{heading}\n")[2])[0]
     cells = [re.split(r" *\| *", line.strip("| ")) for line in part.splitlines() if "|" in line]
     return {first.strip("`"): tuple(others) for first, *others in cells[2:]}
 
@@ -103,7 +105,7 @@ def test_the_page_lists_every_field_with_its_type(node: Node) -> None:
 
 
 def test_the_schema_is_the_one_described(node: Node) -> None:
-    assert introspection.STATUS_SCHEMA == "status/3"
+    assert introspection.STATUS_SCHEMA == "status/4"
     shown = introspection.status(node, 1_001_000)
     assert shown["schema"] == introspection.STATUS_SCHEMA
     read = msgspec.convert(shown, StatusRead)
@@ -134,10 +136,11 @@ def test_every_phase_is_explained() -> None:
         for state in MigrationState
     ]
     shown = {
-        authority: {phase_of(image, state, authority) for image in images for state in State}
+        authority: {phase_of(image, state, authority).older for image in images for state in State}
         for authority in Authority
     }
-    assert set(rows("## Phases")) == set().union(*shown.values())
+    assert set(rows("## Phases")) == {one.value for one in OperatorPhase}
+    assert set(rows("### The older words")) == set().union(*shown.values())
     assert shown[Authority.REFUSED] == {"refused"}
     assert shown[Authority.DEPOSED] == {"deposed"}
     assert not shown[Authority.UNPROVEN] & {"hybrid", "dual write"}

@@ -1,0 +1,431 @@
+"""What an operator does next, from what ``/status`` of a controller shows.
+
+The first step is the one that may be taken now; those behind it come later, and none that would be
+unsafe now is among them. Pure functions over the JSON document: ``kraft-bridge status`` and
+``finalise`` print what they return, and a program that takes the place of an operator calls the
+same functions.
+
+The order of what is looked at: voters that are down, who leads, what ZooKeeper refuses, brokers
+that are refused or gone; then what the phase asks for (``migration/phases.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from emulator.migration.phases import Ahead
+from emulator.migration.taking_over.preconditions import Why
+
+Document: TypeAlias = Mapping[str, Any]
+"""``/status`` of a controller, as docs/status.md describes it."""
+FLAG: Final = "zookeeper.metadata.migration.enable"
+URL: Final = " --url http://HOST:PORT"
+"""The option with which another node is asked."""
+
+
+class Action(Enum):
+    """Kinds of steps; the fields of :class:`NextStep` that each uses are in brackets."""
+
+    NOTHING = "nothing"
+    PREFLIGHT = "preflight"
+    FORMAT = "format"
+    ASK = "ask"
+    """Ask another controller for its status (node)."""
+    WAIT = "wait"
+    """Wait (wait_for); without a phase: look again after a while."""
+    START_CONTROLLER = "start_controller"
+    """It does not answer: see that it runs, and is reached (node)."""
+    RESTART_CONTROLLER = "restart_controller"
+    """Stop it by SIGTERM and start it (node, flag)."""
+    START_BROKER = "start_broker"
+    """It is registered and is not there: see that it runs, and is reached (node, mode)."""
+    RESTART_BROKER = "restart_broker"
+    """Stop and start it (node, mode)."""
+    REPAIR = "repair"
+    """Only an operator can: ``why`` says what is wrong and what to do (node: a broker, or None)."""
+    DIFF = "diff"
+    """Compare the two stores; whoever has done that says so (``compared``)."""
+    FINALISE = "finalise"
+    """End the hold, which makes the migration final."""
+    ROLLBACK = "rollback"
+    """Have the command go back, or say what is left."""
+
+
+class BrokerMode(Enum):
+    """The properties that a broker is started with."""
+
+    ZOOKEEPER = "ZooKeeper mode"
+    """As before the migration: without its keys."""
+    MIGRATION = "ZooKeeper mode with the migration on"
+    KRAFT = "KRaft mode"
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """One step.
+
+    ``why``: the reason, a sentence without a full stop. ``command``: what to type; empty: nothing
+    of this program. ``node``: the id of a controller or broker. ``flag``: with or without
+    ``zookeeper.metadata.migration.enable``. ``wait_for``: a value of ``status --wait``.
+    ``problem``: something is not as it should be. ``now``: it may be taken now.
+    """
+
+    action: Action
+    why: str = ""
+    command: str = ""
+    node: int | None = None
+    mode: BrokerMode | None = None
+    flag: bool | None = None
+    wait_for: str = ""
+    problem: bool = False
+    now: bool = True
+
+    @property
+    def what(self) -> str:
+        """The step in words, without its reason."""
+        return _WORDS[self.action](self)
+
+    @property
+    def text(self) -> str:
+        """The step and its reason, in one line."""
+        return ": ".join(part for part in (self.what, self.why) if part)
+
+
+def _restarted(step: NextStep) -> str:
+    how = "with" if step.flag else "without"
+    return f"restart controller {step.node} {how} {FLAG}{'=true' if step.flag else ''}, by SIGTERM"
+
+
+_WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
+    {
+        Action.NOTHING: lambda _one: "nothing",
+        Action.PREFLIGHT: lambda _one: "check the cluster before a migration",
+        Action.FORMAT: lambda _one: "format each controller, and start it",
+        Action.ASK: lambda one: f"ask controller {one.node}",
+        Action.WAIT: lambda one: f"wait for {one.wait_for}" if one.wait_for else "look again",
+        Action.START_CONTROLLER: lambda one: f"start controller {one.node}",
+        Action.RESTART_CONTROLLER: _restarted,
+        Action.START_BROKER: lambda one: (
+            f"start broker {one.node}" + ("" if one.mode is None else f" in {one.mode.value}")
+        ),
+        Action.RESTART_BROKER: lambda one: (
+            f"restart broker {one.node}" + ("" if one.mode is None else f" in {one.mode.value}")
+        ),
+        Action.REPAIR: lambda one: "repair" if one.node is None else f"repair broker {one.node}",
+        Action.DIFF: lambda _one: "compare the two stores",
+        Action.FINALISE: lambda _one: "end the hold, which makes the migration final",
+        Action.ROLLBACK: lambda _one: "go back to ZooKeeper mode",
+    }
+)
+
+
+def as_json(steps: Iterable[NextStep]) -> list[dict[str, Any]]:
+    """The member ``next`` of a verb's JSON."""
+    return [
+        {
+            "action": one.action.value,
+            "node": one.node,
+            "mode": None if one.mode is None else one.mode.name.lower(),
+            "flag": one.flag,
+            "wait_for": one.wait_for,
+            "what": one.what,
+            "command": one.command,
+            "why": one.why,
+            "now": one.now,
+        }
+        for one in steps
+    ]
+
+
+def lines(steps: Iterable[NextStep]) -> list[str]:
+    """What a verb prints: the step to take now, what to type, and what comes later."""
+    found: list[str] = []
+    later = [one for one in steps if not one.now]
+    for one in steps:
+        if one.now:
+            found.append(f"next: {one.text}")
+            found += [f"type: {one.command}"] if one.command else []
+    found += ["later:"] if later else []
+    for one in later:
+        found.append(f"  {one.text}")
+        found += [f"    type: {one.command}"] if one.command else []
+    return found
+
+
+def verdict(status: Document, steps: tuple[NextStep, ...]) -> str:
+    """The first line: whether anything is wrong, and the phase with Kafka's name of it."""
+    phase = status["phase"]
+    driver = f" [{phase['driver_state']}]" if phase["driver_state"] else ""
+    first = steps[0]
+    how = "PROBLEM" if first.problem else "WAIT" if first.action is Action.WAIT else "OK"
+    return f"{how}: {phase['text']}{driver}"
+
+
+def next_steps(
+    status: Document, *, asked: str = "", compared: bool = False
+) -> tuple[NextStep, ...]:
+    """The step to take now, first, and those that come later, in their order; never empty.
+
+    Args:
+        status: of a controller; of one that does not lead the step is to ask the one that does.
+        asked: the option with which it was asked, such as `` --url http://h:1``; empty: none.
+        compared: whether ``zk diff`` found no difference in this phase; the document cannot show
+            that.
+    """
+    looking = _Looking(status, asked, compared)
+    found = looking.steps()
+    first, *others = found
+    return (first, *(_later(one) for one in others))
+
+
+def _later(step: NextStep) -> NextStep:
+    return NextStep(
+        step.action, step.why, step.command, step.node, step.mode, step.flag, step.wait_for,
+        step.problem, now=False,
+    )  # fmt: skip
+
+
+Meeting: TypeAlias = tuple[Action, BrokerMode | None, bool | None]
+"""The action, the mode of a broker, and whether a controller has the flag."""
+_REPAIR: Final[Meeting] = (Action.REPAIR, None, None)
+BY_REASON: Final[Mapping[Why, Meeting]] = MappingProxyType(
+    {
+        Why.NO_SESSION: _REPAIR,
+        Why.METADATA_VERSION: _REPAIR,
+        Why.MIGRATION_STATE: _REPAIR,
+        Why.CONTROLLER_NOT_READY: (Action.RESTART_CONTROLLER, None, True),
+        Why.NO_BROKERS: _REPAIR,
+        Why.BROKER_NOT_REGISTERED: (Action.RESTART_BROKER, BrokerMode.MIGRATION, None),
+        Why.BROKER_NOT_MIGRATING: (Action.RESTART_BROKER, BrokerMode.MIGRATION, None),
+        Why.OFFLINE_REPLICAS: (Action.START_BROKER, BrokerMode.MIGRATION, None),
+        Why.MALFORMED_ZNODE: _REPAIR,
+        Why.NO_CONTROLLER_EPOCH: _REPAIR,
+        Why.MIGRATION_ZNODE: _REPAIR,
+        Why.OTHER_CLUSTER: _REPAIR,
+        Why.OTHER_LOG: _REPAIR,
+        Why.CONTROLLER_HELD: _REPAIR,
+        Why.ZOOKEEPER_MODE_TOOK_OVER: (Action.ROLLBACK, None, None),
+        Why.STALE_CONTROLLER_EPOCH: _REPAIR,
+        Why.UNREADABLE: _REPAIR,
+        Why.ENCODED: _REPAIR,
+        Why.NO_LISTENER: _REPAIR,
+        Why.BROKER_UNREACHABLE: (Action.START_BROKER, BrokerMode.MIGRATION, None),
+        Why.BROKER_SLOW: _REPAIR,
+    }
+)
+"""What is done about each reason to wait."""
+_BY_VALUE: Final = {why.value: meeting for why, meeting in BY_REASON.items()}
+_KNOWN: Final = {one.value: one for one in Ahead}
+PLAN_BACK: Final = "kraft-bridge rollback --config FILES"
+
+
+class _Looking:
+    """One look at one document; see :func:`next_steps`."""
+
+    def __init__(self, status: Document, asked: str, compared: bool) -> None:
+        self._status, self._asked, self._compared = status, asked, compared
+        self._migration: Document = status.get("migration") or {}
+        self._end: Document = status.get("finalisation") or {}
+        self._own = int(status["node_id"])
+        self._leader: int | None = status["leader_id"]
+        self._quorum: Document = status["quorum"]
+        self._ahead = _KNOWN.get(status["phase"]["ahead"])
+        self._look = f"kraft-bridge status{asked}"
+
+    def steps(self) -> list[NextStep]:
+        """At least one."""
+        if self._ahead is Ahead.NOTHING:
+            return [*self._down(), *self._without_leader(), NextStep(Action.NOTHING)][:1]
+        found = [*self._down(), *self._without_leader()][:1]
+        if found:
+            return found
+        if self._leader not in {self._own, None}:
+            why = "it leads, and it alone knows what the migration waits for"
+            return [NextStep(Action.ASK, why, f"kraft-bridge status{URL}", self._leader)]
+        return self._of_the_leader()
+
+    def _of_the_leader(self) -> list[NextStep]:
+        first = [*self._refused_by_zookeeper(), *self._refusals()][:1]
+        if first:
+            return first
+        match self._ahead:
+            case Ahead.PREFLIGHT:
+                where = self._zookeeper()
+                command = f"kraft-bridge preflight --zookeeper {where}"
+                return [NextStep(Action.PREFLIGHT, "nothing is migrated here", command)]
+            case Ahead.MEET:
+                return self._met() or [self._repair("see the log of this controller")]
+            case Ahead.WAIT:
+                return [self._wait("dual-write-begun", 600)]
+            case Ahead.SET_FLAG:
+                why = "the log waits for a migration, and this controller runs without the flag"
+                return [self._controller(self._own, flag=True, why=why, problem=True)]
+            case Ahead.SEE_ROLLBACK:
+                why = "the cluster was rolled back; the command says what is left"
+                return [NextStep(Action.ROLLBACK, why, PLAN_BACK, problem=True)]
+            case Ahead.RECOVER:
+                why = self._migration.get("deposed_because") or "see the log of this controller"
+                return [NextStep(Action.REPAIR, why, self._diff_command(), problem=True)]
+            case Ahead.START_BROKERS:
+                return self._met() or [self._repair("no broker is registered: start the brokers")]
+            case Ahead.ROLL_BROKERS:
+                return self._settle() or self._roll_brokers()
+            case Ahead.ROLL_CONTROLLERS:
+                return self._settle() or self._roll_controllers()
+            case Ahead.END_HOLD | Ahead.FINISH:
+                return self._finish()
+            case Ahead.NOTHING | None:
+                return [self._wait(why="this release does not know the phase")]
+
+    def _wait(self, phase: str = "", timeout_s: int = 600, why: str = "") -> NextStep:
+        command = f"{self._look} --wait {phase} --timeout {timeout_s}" if phase else self._look
+        return NextStep(Action.WAIT, why, command, wait_for=phase)
+
+    def _repair(self, why: str, broker: int | None = None) -> NextStep:
+        return NextStep(Action.REPAIR, why, self._look, broker, problem=True)
+
+    def _controller(self, node: int, *, flag: bool, why: str, problem: bool = False) -> NextStep:
+        return NextStep(Action.RESTART_CONTROLLER, why, "", node, flag=flag, problem=problem)
+
+    def _zookeeper(self) -> str:
+        return str((self._migration.get("zookeeper") or {}).get("server") or "HOST:PORT")
+
+    def _diff_command(self) -> str:
+        return f"kraft-bridge zk diff --zookeeper {self._zookeeper()} --log-dir FOLDER"
+
+    def _down(self) -> Iterator[NextStep]:
+        """Voters that do not answer: without a majority nothing goes on, and none is to spare."""
+        for voter in self._quorum["voters"]:
+            if not voter["answers"]:
+                why = f"it does not answer at {voter['endpoint']}: {voter['why_not']}"
+                command = "kraft-bridge controller -c FILE"
+                yield NextStep(Action.START_CONTROLLER, why, command, voter["id"], problem=True)
+
+    def _without_leader(self) -> Iterator[NextStep]:
+        """How to get a leader: a voter without its log grants no vote before it knows one."""
+        several = len(self._quorum["voters"]) > 1
+        if self._leader is not None or not (several or self._migration):
+            return
+        if self._quorum["voter_state"] != "unknown":
+            yield NextStep(
+                Action.REPAIR,
+                "no leader is known: see that a majority of the controllers runs and that they "
+                "reach each other; the status of each of the others says whether it was formatted "
+                "without --new-quorum: then it votes for nobody",
+                f"kraft-bridge status{URL}",
+                problem=True,
+            )
+            return
+        yield NextStep(
+            Action.REPAIR,
+            "no leader is known: if no controller of this quorum has ever led, stop each of them, "
+            "format it and start it; if this one's disk was replaced or emptied, start the others, "
+            "which hold the log",
+            f"kraft-bridge format -c FILE -t {self._status['cluster_id']} --new-quorum "
+            "--ignore-formatted",
+            problem=True,
+        )
+
+    def _refused_by_zookeeper(self) -> Iterator[NextStep]:
+        ends = self._ahead is Ahead.ROLL_CONTROLLERS
+        for one in self._migration.get("poisoned", ()):
+            if ends or not one["skipped"]:
+                yield self._repair(f"ZooKeeper refuses {one['znode']}: {one['remedy']}")
+
+    def _refusals(self) -> Iterator[NextStep]:
+        for one in self._status.get("refusals", ()):
+            why = f"it is refused ({one['error']}): {one['remedy'] or one['text']}"
+            yield self._repair(why, one["broker"])
+
+    def _met(self) -> list[NextStep]:
+        """What is done about the reasons to wait, those that waiting cannot remove first."""
+        found = sorted(self._migration.get("waiting", ()), key=lambda one: not one["fatal"])
+        return [self._meets(one) for one in found]
+
+    def _meets(self, reason: Document) -> NextStep:
+        action, mode, flag = _BY_VALUE.get(reason["why"], _REPAIR)
+        problem = bool(reason["fatal"]) or action in {Action.REPAIR, Action.START_BROKER}
+        subject = reason["subject"]
+        node = int(subject) if subject.isdecimal() else None
+        if node is None and action is not Action.ROLLBACK:
+            action, mode, flag = _REPAIR
+        command = PLAN_BACK if action is Action.ROLLBACK else self._look
+        return NextStep(action, reason["text"], command, node, mode, flag, problem=problem)
+
+    def _settle(self) -> list[NextStep]:
+        """What must be settled before anything is restarted in dual write."""
+        if found := self._met():
+            return found
+        for broker in self._status["brokers"]:
+            if broker["fenced"] or broker["in_controlled_shutdown"]:
+                mode = BrokerMode.MIGRATION if broker["kind"] == "zookeeper" else BrokerMode.KRAFT
+                why = (
+                    "it is fenced: bring it back before another one is restarted; if it is gone "
+                    f"for good: kafka-cluster.sh unregister --id {broker['id']}"
+                )
+                return [NextStep(Action.START_BROKER, why, "", broker["id"], mode, problem=True)]
+        for voter in self._quorum["voters"]:
+            if not voter["ready"]:
+                why = f"voter {voter['id']} is not ready: {voter['why_not']}"
+                return [self._wait(why=why)]
+        if self._migration["compared_at"] is None or self._migration["lag"]["records"] is None:
+            return [self._wait(why="the two stores are being compared")]
+        return []
+
+    def _roll_brokers(self) -> list[NextStep]:
+        for voter in self._quorum["voters"]:
+            if voter["migration_flag"] is False:
+                why = "brokers are in ZooKeeper mode, and it could not serve them if it led"
+                return [self._controller(voter["id"], flag=True, why=why, problem=True)]
+        brokers = self._status["brokers"]
+        left = [one["id"] for one in brokers if one["kind"] == "zookeeper"]
+        one_by_one = "one at a time; the next one only when every replica is in sync"
+        found = [
+            NextStep(Action.RESTART_BROKER, "" if at else one_by_one, "", each, BrokerMode.KRAFT)
+            for at, each in enumerate(left)
+        ]
+        if len(left) == len(brokers) and not self._compared:
+            why = "before the first broker is restarted in KRaft mode"
+            found.insert(0, NextStep(Action.DIFF, why, self._diff_command()))
+        return [*found, self._wait("all-brokers-in-kraft", 3600)]
+
+    def _roll_controllers(self) -> list[NextStep]:
+        if why := self._end.get("no_mark_because"):
+            return [self._wait(why=f"ZooKeeper is not known to have everything: {why}")]
+        found: list[NextStep] = []
+        if not self._compared:
+            why = "before the end of the migration; until then nothing presses, and every way back "
+            found.append(NextStep(Action.DIFF, f"{why}is open", self._diff_command()))
+        voters = [one["id"] for one in self._quorum["voters"] if one["migration_flag"] is not False]
+        voters.sort(key=lambda each: each == self._own)
+        for at, each in enumerate(voters):
+            why = "one by one, the leading one last; the last restart finalises, unless it is held"
+            found.append(self._controller(each, flag=False, why="" if at else why))
+        return [*found, self._wait("final")]
+
+    def _finish(self) -> list[NextStep]:
+        """At a leader without the flag."""
+        missing: dict[str, list[Document]] = {}
+        for one in self._end.get("missing", ()):
+            missing.setdefault(one["why"], []).append(one)
+        with_flag = missing.get("controller_with_flag", [])
+        # Both can come only while a controller with the flag leads.
+        needs_flag = [*missing.get("zookeeper_broker", ()), *missing.get("no_mark", ())]
+        if needs_flag and with_flag:
+            return [self._wait(why=self._end.get("waits_for") or with_flag[0]["text"])]
+        if needs_flag:
+            others = [one["id"] for one in self._quorum["voters"] if one["id"] != self._own]
+            node = next(iter(others), self._own)
+            why = f"{needs_flag[0]['text']}; a leader without the flag cannot get that"
+            return [self._controller(node, flag=True, why=why, problem=True)]
+        for one in [*missing.get("controller_unknown", ()), *with_flag]:
+            return [self._controller(int(one["subject"]), flag=False, why=one["text"])]
+        if self._ahead is Ahead.END_HOLD:
+            command = f"kraft-bridge finalise{self._asked} --log-dir FOLDER --yes"
+            why = "nothing else is missing; it cannot be undone"
+            return [NextStep(Action.FINALISE, why, command), self._wait("final")]
+        return [self._wait("final")]

@@ -1,0 +1,264 @@
+"""What an operator does next: the step of each state, and what is never a step in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.migration.phases import Ahead
+from emulator.migration.taking_over.preconditions import Why
+from emulator.operations.next_steps import (
+    BY_REASON,
+    Action,
+    BrokerMode,
+    NextStep,
+    as_json,
+    lines,
+    next_steps,
+    verdict,
+)
+from tests.kit.status_document import (
+    LAG,
+    broker,
+    document,
+    ends,
+    phase,
+    quorum,
+    reason,
+    refusal,
+    voter,
+)
+
+DOWN = voter(3002, answers=False, ready=False, why_not="it cannot be reached: Connection refused")
+THREE = [broker(1), broker(2), broker(3)]
+IN_KRAFT = [broker(1, "kraft"), broker(2, "kraft")]
+
+
+def told(found: dict[str, Any], **more: Any) -> NextStep:
+    """The step that may be taken now; the others are later ones."""
+    first, *later = next_steps(found, **more)
+    assert first.now
+    assert not any(one.now for one in later)
+    assert lines((first, *later))[0] == f"next: {first.text}"
+    return first
+
+
+def test_every_reason_to_wait_has_an_action() -> None:
+    assert set(BY_REASON) == set(Why)
+    for why in Why:
+        step = told(document("pre-migration", waiting=[reason(why.value, "2")]))
+        assert (step.action, step.mode, step.flag) == BY_REASON[why]
+        assert step.why == f"text of {why.value}"
+
+
+@pytest.mark.parametrize("ahead", Ahead)
+def test_everything_that_is_ahead_has_a_step(ahead: Ahead) -> None:
+    found = document("dual write", finalisation=ends("migrating"))
+    assert told(found | {"phase": found["phase"] | {"ahead": ahead.value}}).what
+
+
+@pytest.mark.parametrize("older", ["pre-migration", "copying", "hybrid", "dual write", "refused"])
+@pytest.mark.parametrize("leader", [3000, 3001, None])
+def test_a_voter_that_is_down_comes_before_everything_else(older: str, leader: int | None) -> None:
+    """It advised to restart brokers while one of three voters was down."""
+    found = document(
+        older,
+        THREE,
+        [reason("no_session", "z:1", fatal=True)],
+        refusals=[refusal()],
+        leader_id=leader,
+        quorum=quorum(voter(3000), voter(3001), DOWN, leader=leader),
+        finalisation=ends("migrating", "zookeeper_broker"),
+    )
+    (step,) = next_steps(found)
+    assert (step.action, step.node, step.problem) == (Action.START_CONTROLLER, 3002, True)
+    assert verdict(found, (step,)).startswith("PROBLEM: ")
+
+
+def test_a_follower_says_which_controller_to_ask() -> None:
+    step = told(document("hybrid", leader_id=3002, quorum=quorum(voter(3000), voter(3002))))
+    assert (step.action, step.node) == (Action.ASK, 3002)
+
+
+def test_without_a_leader_the_quorum_comes_first() -> None:
+    there = quorum(voter(3000), voter(3001), leader=None)
+    step = told(document("hybrid", leader_id=None, quorum=there))
+    assert (step.action, "majority" in step.why) == (Action.REPAIR, True)
+    step = told(
+        document("hybrid", leader_id=None, quorum=there | {"voter_state": "unknown"}),
+    )
+    assert "--new-quorum --ignore-formatted" in step.command
+
+
+@pytest.mark.parametrize(
+    ("older", "more", "action", "node", "mode"),
+    [
+        ("hybrid", {}, Action.DIFF, None, None),
+        ("hybrid", {"compared": True}, Action.RESTART_BROKER, 1, BrokerMode.KRAFT),
+        ("copying", {}, Action.WAIT, None, None),
+        ("pre-migration", {}, Action.WAIT, None, None),
+        ("not migrating", {}, Action.PREFLIGHT, None, None),
+        ("claiming", {}, Action.WAIT, None, None),
+        ("finalised", {}, Action.NOTHING, None, None),
+    ],
+)
+def test_the_step_of_a_phase(
+    older: str, more: Any, action: Action, node: int | None, mode: BrokerMode | None
+) -> None:
+    step = told(document(older, THREE if older == "hybrid" else ()), **more)
+    assert (step.action, step.node, step.mode) == (action, node, mode)
+
+
+def test_brokers_are_restarted_one_by_one() -> None:
+    found = document("hybrid", [broker(1, "kraft"), broker(2), broker(3)])
+    steps = next_steps(found)
+    assert [(one.action.value, one.node) for one in steps] == [
+        ("restart_broker", 2),
+        ("restart_broker", 3),
+        ("wait", None),
+    ]
+    assert (steps[-1].wait_for, steps[0].mode) == ("all-brokers-in-kraft", BrokerMode.KRAFT)
+
+
+UNSETTLED: list[tuple[dict[str, Any], Action, int | None]] = [
+    (document("hybrid", [broker(1, "kraft", fenced=True), broker(2)]), Action.START_BROKER, 1),
+    (
+        document("hybrid", [broker(1, "kraft"), broker(2, in_controlled_shutdown=True)]),
+        Action.START_BROKER,
+        2,
+    ),
+    (
+        document("hybrid", THREE, [reason("broker_unreachable", "3")]),
+        Action.START_BROKER,
+        3,
+    ),
+    (document("hybrid", THREE, [reason("no_session", "z:1")]), Action.REPAIR, None),
+    (document("hybrid", THREE, migration={"compared_at": None}), Action.WAIT, None),
+    (document("hybrid", THREE, migration={"lag": LAG | {"records": None}}), Action.WAIT, None),
+    (
+        document("hybrid", THREE, quorum=quorum(voter(3000), voter(3001, ready=False))),
+        Action.WAIT,
+        None,
+    ),
+    (
+        document("hybrid", THREE, quorum=quorum(voter(3000), voter(3001, migration_flag=False))),
+        Action.RESTART_CONTROLLER,
+        3001,
+    ),
+    (document("hybrid", THREE, refusals=[refusal()]), Action.REPAIR, 2),
+    (
+        document(
+            "hybrid",
+            THREE,
+            migration={"poisoned": [{"znode": "/x", "skipped": False, "remedy": "do it"}]},
+        ),
+        Action.REPAIR,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("found", "action", "node"), UNSETTLED)
+def test_no_broker_is_restarted_before_what_is_wrong_is_settled(
+    found: dict[str, Any], action: Action, node: int | None
+) -> None:
+    steps = next_steps(found, compared=True)
+    assert (steps[0].action, steps[0].node) == (action, node)
+    assert Action.RESTART_BROKER not in {one.action for one in steps}
+
+
+@pytest.mark.parametrize("brokers", [THREE, [broker(1, "kraft"), broker(2)]])
+@pytest.mark.parametrize("compared", [True, False])
+def test_no_controller_loses_its_flag_while_a_broker_is_in_zookeeper_mode(
+    brokers: list[dict[str, Any]], compared: bool
+) -> None:
+    missing = ends("migrating", "controller_with_flag", "zookeeper_broker", subjects=["3000", "1"])
+    steps = next_steps(document("hybrid", brokers, finalisation=missing), compared=compared)
+    assert Action.RESTART_CONTROLLER not in {one.action for one in steps}
+    assert not any("without" in one.text for one in steps)
+
+
+def test_controllers_lose_the_flag_the_leading_one_last() -> None:
+    there = quorum(voter(3000), voter(3001), voter(3002, migration_flag=False))
+    found = document("dual write", IN_KRAFT, quorum=there, finalisation=ends("migrating"))
+    steps = next_steps(found)
+    assert [(one.action, one.node, one.flag) for one in steps[:3]] == [
+        (Action.DIFF, None, None),
+        (Action.RESTART_CONTROLLER, 3001, False),
+        (Action.RESTART_CONTROLLER, 3000, False),
+    ]
+    assert steps[3].wait_for == "final"
+    assert told(found, compared=True).node == 3001
+    waits = found | {"finalisation": ends("migrating", no_mark_because="the lag is not 0")}
+    (step,) = next_steps(waits, compared=True)
+    assert (step.action, "the lag is not 0" in step.why) == (Action.WAIT, True)
+
+
+@pytest.mark.parametrize(
+    ("end", "action", "node", "flag"),
+    [
+        (ends("waiting"), Action.WAIT, None, None),
+        (ends("held", "held"), Action.FINALISE, None, None),
+        (
+            ends("waiting", "controller_with_flag", subjects=["3001"]),
+            Action.RESTART_CONTROLLER,
+            3001,
+            False,
+        ),
+        (
+            ends("waiting", "controller_unknown", subjects=["3001"]),
+            Action.RESTART_CONTROLLER,
+            3001,
+            False,
+        ),
+        (ends("waiting", "no_mark"), Action.RESTART_CONTROLLER, 3001, True),
+        (ends("waiting", "zookeeper_broker"), Action.RESTART_CONTROLLER, 3001, True),
+        (
+            ends("waiting", "zookeeper_broker", "controller_with_flag", subjects=["1", "3001"]),
+            Action.WAIT,
+            None,
+            None,
+        ),
+        (
+            ends("waiting", "no_mark", "controller_with_flag", subjects=["", "3001"]),
+            Action.WAIT,
+            None,
+            None,
+        ),
+    ],
+)
+def test_what_is_done_at_a_leader_without_the_flag(
+    end: dict[str, Any], action: Action, node: int | None, flag: bool | None
+) -> None:
+    """A broker in ZooKeeper mode, or a mark, needs a leader with the flag first."""
+    found = document(
+        "finalising", quorum=quorum(voter(3000), voter(3001)), migration=None, finalisation=end
+    )
+    ahead = Ahead.END_HOLD if end["state"] == "held" else Ahead.FINISH
+    found |= {"migration": None, "phase": phase("finalising") | {"ahead": ahead.value}}
+    step = told(found)
+    assert (step.action, step.node, step.flag) == (action, node, flag)
+
+
+@pytest.mark.parametrize("older", ["hybrid", "dual write", "pre-migration", "refused", "deposed"])
+def test_no_step_deletes_the_controller_epoch(older: str) -> None:
+    for why in Why:
+        found = document(older, waiting=[reason(why.value, "2")])
+        text = " ".join(one.text + one.command for one in next_steps(found))
+        assert "delete /controller" not in text
+
+
+def test_the_form_for_programs() -> None:
+    (first, *_) = as_json(next_steps(document("hybrid", THREE), compared=True))
+    assert first == {
+        "action": "restart_broker",
+        "node": 1,
+        "mode": "kraft",
+        "flag": None,
+        "wait_for": "",
+        "what": "restart broker 1 in KRaft mode",
+        "command": "",
+        "why": "one at a time; the next one only when every replica is in sync",
+        "now": True,
+    }
