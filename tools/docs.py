@@ -42,7 +42,7 @@ def table(*columns: str) -> str:
 
 
 def _metric(metric: Metric) -> str:
-    shown = "active controller" if metric.active_only else "every controller"
+    shown = "active" if metric.active_only else "every"
     names = ", ".join(f"`{name}`" for name in metric.compatible_names) or "-"
     labels = f" by {', '.join(metric.labels)}" if metric.labels else ""
     return row(*_exposed(metric), metric.meaning + labels, metric.unit, shown, names)
@@ -65,7 +65,10 @@ def metrics() -> Iterator[str]:
     """docs/metrics.md."""
     yield HEAD.format(source="emulator/trace/metrics.py")
     yield "# Metrics\n\n`/metrics` shows each under our name and, where Kafka has a bean for it, "
-    yield "under the name\nthat the JMX exporter gives that bean.\n\n"
+    yield "under the name\nthat the JMX exporter gives that bean. *Shown by*: the active "
+    yield "controller only, or every one.\nNext: [what to do when changes wait](blocking.md)."
+    yield "\n\n```\n"
+    yield "curl -s http://127.0.0.1:9404/metrics | grep kraft_bridge_zk_write_blocking\n```\n\n"
     yield table("name", "type", "meaning", "unit", "shown by", "also as")
     yield from map(_metric, METRICS)
     yield "\nNames and types are as exposed; a histogram has `_bucket`, `_count` and `_sum`. The\n"
@@ -89,9 +92,10 @@ def log_events() -> Iterator[str]:
     """docs/log-events.md."""
     yield HEAD.format(source="emulator/trace/log_events.py")
     yield "# Log lines\n\nEach line of `kraft-bridge controller` and `broker` has an `event_id`, "
-    yield "also as JSON (`--log-json`).\nLook for it: it stays when a text is said better. "
-    yield "`{word}` stands for one that differs\nfrom line to line; `unlisted` is what is not here."
-    yield "\n\n"
+    yield "also as JSON (`--log-json`).\nSearch this page for it: **at an error, and at a warning "
+    yield "that lasts, do what the last column says**.\nThe id stays when a text changes. "
+    yield "`{word}` is a word that differs from line to line; `unlisted` is\nwhat is not here. "
+    yield "Next: `kraft-bridge status`, which says what to type.\n\n"
     yield table("event_id", "level", "text", "meaning, and what to do")
     for one in LOG_EVENTS:
         texts = "<br>".join(f"`{text}`" for text in one.texts)
@@ -111,17 +115,16 @@ def _names() -> dict[int, str]:
 def apis() -> Iterator[str]:
     """docs/apis.md."""
     yield HEAD.format(source="emulator/controller/registry.py and emulator/broker/registry.py")
-    yield "# Requests the controller answers\n\nLowest and highest version per release, as "
-    yield "ApiVersions lists them on the controller\nlistener. What is not here is not advertised."
-    yield "\n\n"
+    yield "# Requests the controller answers\n\nLowest and highest version, as ApiVersions lists "
+    yield "them on the controller listener of\n"
+    yield f"`kraftbridge.release` {', '.join(METADATA_VERSION_MAX)}. What is not here is not "
+    yield "advertised. Next:\n[what is answered otherwise than by Kafka](divergence.md).\n\n"
     releases = list(METADATA_VERSION_MAX)
-    ranges = {release: advertised(release) for release in releases}
     names = _names()
-    yield table("key", "request", *releases)
+    yield table("key", "request", "versions")
+    ranges = {release: advertised(release) for release in releases}
     for key in sorted({key for found in ranges.values() for key in found}):
-        cells = [ranges[release].get(key) for release in releases]
-        shown = [f"{cell[0]}-{cell[1]}" if cell else "" for cell in cells]
-        yield row(key, names.get(key, "?"), *shown)
+        yield row(key, names.get(key, "?"), _versions([ranges[one].get(key) for one in releases]))
     yield f"\n`{FEATURE_NAME}` goes up to "
     yield ", ".join(f"{level} in {name}" for name, level in METADATA_VERSION_MAX.items()) + ".\n"
     yield from _broker_apis(releases, names)
@@ -132,11 +135,20 @@ def _broker_apis(releases: list[str], names: dict[int, str]) -> Iterator[str]:
     yield "mode, before it knows its controller's versions.\n`refused`: offered, and answered with "
     yield "INVALID_REQUEST, as no records are stored.\n\n"
     ranges = {release: offered(release, "kraft") for release in releases}
-    yield table("key", "request", "answered", *releases)
+    yield table("key", "request", "answered", "versions")
     for key in sorted({key for found in ranges.values() for key in found}):
-        cells = [ranges[release].get(key) for release in releases]
-        shown = [f"{cell[0]}-{cell[1]}" if cell else "" for cell in cells]
-        yield row(key, names.get(key, "?"), _how(key), *shown)
+        shown = _versions([ranges[one].get(key) for one in releases])
+        yield row(key, names.get(key, "?"), _how(key), shown)
+
+
+def _versions(cells: list[tuple[int, int] | None]) -> str:
+    """The range of each release, oldest first, and from which release on it holds."""
+    changes = []
+    for number, (release, cell) in enumerate(zip(METADATA_VERSION_MAX, cells, strict=True)):
+        if cell != (cells[number - 1] if number else None):
+            shown = f"{cell[0]}-{cell[1]}" if cell else "none"
+            changes.append(f"{shown} from {release}" if number else shown)
+    return ", ".join(changes)
 
 
 def _how(key: int) -> str:
@@ -171,11 +183,14 @@ def preflight() -> Iterator[str]:
     """docs/preflight.md."""
     yield HEAD.format(source="the rules in emulator/operations/preflight/")
     yield "# What `kraft-bridge preflight` looks at\n\n"
-    yield "The first line says where a migration stands already: not begun, under way, dual\n"
-    yield "write, finalised, rolled back, foreign, emptied. The findings follow. B: a blocker,\n"
-    yield "exit 1. W: a warning, exit 4 with `--strict`. I: information. A finding may be milder\n"
-    yield "or graver than the letter of its rule. A rule that could not look, or only at a part,\n"
-    yield "is listed as I04, with the reason."
+    yield "Run it before a migration. **With a blocker (B, exit code 1) do not begin**: the\n"
+    yield "finding says what to do. W is a warning (exit code 4 with `--strict`), I information.\n"
+    yield "It only reads. Next: the [runbook](runbook.md).\n\n```\n"
+    yield "kraft-bridge preflight --zookeeper HOSTS --config FILES\n```\n\n"
+    yield "The first line says which phase a migration has reached already: not begun, under\n"
+    yield "way, dual write, finalised, rolled back, foreign, emptied. A finding may be milder or\n"
+    yield "graver than the letter of its rule. A rule that could not look, or only at a part, is\n"
+    yield "listed as I04, with the reason."
     yield "\n\n| it reads | given by |\n|---|---|\n"
     for what, how in PREFLIGHT_READS:
         yield row(what, how)
