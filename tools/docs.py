@@ -204,8 +204,7 @@ def preflight() -> Iterator[str]:
     yield "\n# What goes wrong where it is not so\n"
     for rule in report.rules():
         if rule.incident:
-            title = f"{rule.title[:1].upper()}{rule.title[1:]}"
-            yield f"\n## {rule.code}\n\n{title}.\n\n{rule.incident}\n"
+            yield f"\n## {rule.code}\n\n{rule.incident}\n"
 
 
 PREFLIGHT_READS = (
