@@ -167,8 +167,9 @@ def migration() -> Iterator[str]:
         source="emulator/metadata/migration_state.py, emulator/migration/states.py and "
         "emulator/migration/dual_write/modes.py"
     )
-    yield "# States in the metadata log\n\nEvery node shows them; one record stands for each "
-    yield "change. An empty log begins in one of two.\n`POST_MIGRATION` is written by a leader "
+    yield "# States in the metadata log\n\nEvery node shows them; one record is written for each "
+    yield "change.\nNext: [`status`](status.md), which shows all three. "
+    yield "An empty log begins in one of two.\n`POST_MIGRATION` is written by a leader "
     yield "[without the flag](finalising.md); no record leads out of it.\n\n"
     yield f"```mermaid\n{migration_state.mermaid()}```\n\n"
     yield "# States of the migration driver\n\nThe table from which this is drawn is also the "
