@@ -115,7 +115,7 @@ compose: $(ENV) ## an image, a migration and an analysis in containers, by Docke
 requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test
 	$(PY) -m tools.requirements
 
-docs: $(ENV) ## write the tables and diagrams in the docs anew from the code
+docs: $(ENV) ## write the tables, diagrams and pictures in the docs anew from the code
 	$(PY) -m tools.docs
 
 jars: $(JARS) ## fetch the Kafka jars, by checksum
