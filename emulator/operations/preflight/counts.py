@@ -17,7 +17,7 @@ OPS_PER_MULTI: Final = 400
 READ_US: Final = 10
 """Per znode: 8,120 were read from a real ZooKeeper in 39 to 90 ms, on one machine with it."""
 WRITE_US: Final = 40
-"""Per znode in a large multi: 12,415 partitions a second, of two znodes each (benchmarks.md)."""
+"""Per znode in a large multi: 12,415 partitions a second were measured, of two znodes each."""
 RECORD_US: Final = 40
 """Per record of the copy: 26 to 36 were measured, to read, replay and encode one."""
 MIN_BATCH: Final = 200
