@@ -43,14 +43,15 @@ def is_password(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PasswordSettings:
-    """Secrets and parameters; encoded values contain theirs, so these are for writing.
+    """The secrets with which passwords are encoded, and how new ones are.
 
-    ``secret`` None: encoded values can be neither read nor written.
+    The other fields are for encoding alone: an encoded password holds those it was encoded with.
+    ``secret`` None: passwords can be neither encoded nor decoded.
     """
 
     secret: str | None = field(default=None, repr=False)
     old_secret: str | None = field(default=None, repr=False)
-    """Used when ``secret`` does not decode a password."""
+    """Tried if ``secret`` does not decode a password."""
     key_factory: str = "PBKDF2WithHmacSHA512"
     cipher: str = CIPHERS[0]
     key_bits: int = 128

@@ -41,8 +41,8 @@ class KnownQuorum:
         self.leader_id = NO_LEADER
         self.bootstrap = bootstrap
         self._voters = voters
-        self._leader_at: tuple[int, HostPort] | None = None
-        """A node that led, and its address in the answer."""
+        self._last_leader: tuple[int, HostPort] | None = None
+        """The id and the address of the last node that was named as the leader with an address."""
         self._rng = rng
         self._failed: HostPort | None = None
         """The node that was lost last: another one is asked first."""
@@ -52,8 +52,8 @@ class KnownQuorum:
         """Where the leader is reached; None while it is unknown, or its address is."""
         if self.leader_id == NO_LEADER:
             return None
-        if self._leader_at is not None and self._leader_at[0] == self.leader_id:
-            return self._leader_at[1]
+        if self._last_leader is not None and self._last_leader[0] == self.leader_id:
+            return self._last_leader[1]
         return self._voters.get(self.leader_id)
 
     def someone(self) -> HostPort:
@@ -78,12 +78,12 @@ class KnownQuorum:
             self.leader_id = leader.leader_id
         for node_id, address in endpoints:
             if node_id == self.leader_id and address.port:
-                self._leader_at = node_id, address
+                self._last_leader = node_id, address
 
     def answered(self, address: HostPort | None) -> None:
         """A node answered as the leader does: its address is the leader's, unless it is known."""
         if address is not None and self.leader_id != NO_LEADER and self.leader is None:
-            self._leader_at = self.leader_id, address
+            self._last_leader = self.leader_id, address
 
     def lost(self, address: HostPort | None) -> None:
         """A node does not answer, or does not lead: ask another one of the configured nodes."""

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from wire import messages as m
 
 RETRY_MS: Final = 50
-LONGEST: Final = 2**63 - 1
+PRODUCER_ID_MAX: Final = 2**63 - 1
 
 Then: TypeAlias = Callable[[Any | None, int], None]
 """Takes the answer, or None if there is none, and the time in ms."""
@@ -79,7 +79,7 @@ class ProducerIdSource:
         match answer:
             case m.AllocateProducerIdsResponse(
                 error_code=0, producer_id_start=start, producer_id_len=length
-            ) if start >= 0 and 0 < length <= LONGEST - start:
+            ) if start >= 0 and 0 < length <= PRODUCER_ID_MAX - start:
                 self._following = _IdBlock(start, start + length, start + length * 9 // 10)
             case _:
                 self._not_before_ms = now_ms + RETRY_MS

@@ -69,7 +69,8 @@ class BrokerEpochs:
 
 
 NO_EPOCH: Final = -1
-"""StopReplica before version 3 names no leader epoch."""
+"""Instead of a leader epoch, where there is none: in StopReplica before version 3, and of a replica
+that is not hosted here. Below any leader epoch, so any is newer."""
 LeaderState = m.LeaderAndIsrRequest.LeaderAndIsrPartitionState
 StopState = m.StopReplicaRequest.StopReplicaPartitionState
 
