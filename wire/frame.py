@@ -101,7 +101,7 @@ class FrameReader:
             if not 0 <= size <= self.max_bytes:
                 why = f"frame of {size} bytes, {self.max_bytes} are allowed"
                 if peer := _OTHERS.get(bytes(source[position : position + 4])):
-                    why += f": {peer}, no Kafka"
+                    why += f": {peer}, not Kafka"
                 raise DecodeError("Frame", -1, "", position, why)
             if len(source) - position - 4 < size:
                 break

@@ -23,7 +23,7 @@ def demo(
         float, typer.Option(min=1, max=100_000, help="Administrative changes per second.")
     ] = 10,
 ) -> None:
-    """Migrate a real cluster under load, check and measure it, write a report (needs Java 17+)."""
+    """Migrate a real cluster under load, check it, write a report (needs Java 17 to 22)."""
     check_name("--out", out)
     try:
         from bench.demo.needs import NotHereError, look

@@ -21,7 +21,9 @@ _MASTER: Final = re.compile(
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
 NodeFile = Annotated[Path | None, typer.Option("--config", "-c", help="A Kafka server.properties.")]
-BareFile = Annotated[Path | None, typer.Argument(help="The same, without -c.", show_default=False)]
+BareFile = Annotated[
+    Path | None, typer.Argument(help="A Kafka server.properties, as with -c.", show_default=False)
+]
 Override = Annotated[
     list[str] | None,
     typer.Option("-X", metavar="KEY=VALUE", help="Overrides the file; may be given several times."),
@@ -68,9 +70,13 @@ def checked_plan(*, dry_run: bool, yes: bool) -> None:
 
 def one_file(named: Path | None, config: Path | None) -> Path:
     """The file of a node: with or without ``-c``, as Kafka's own start takes it."""
-    if (named is None) == (config is None):
-        raise fail("one properties file is needed: -c FILE", ExitCode.WRONG)
-    return config or named or Path()
+    if named is not None and config is not None:
+        why = f"two properties files are given, {named} and -c {config}: a node has one"
+        raise fail(why, ExitCode.WRONG)
+    file = config or named
+    if file is None:
+        raise fail("a properties file is missing: -c FILE", ExitCode.WRONG)
+    return file
 
 
 def load_config(path: Path, overrides: list[str] | None) -> config_module.Config:

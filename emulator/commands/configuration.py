@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -16,6 +17,9 @@ BYTES_MAX: Final = 16 * 1024 * 1024
 """No properties file is longer; a device, such as /dev/zero, never ends."""
 REPEATED_MAX: Final = 10
 """So many keys that are there several times are named."""
+WARNING: Final = "warning: "
+_KEY: Final = re.compile(r"[\w.-]*\w")
+"""The key with which a sentence about it begins."""
 _SHELLS: Final = ("$", '"', "'")
 """What a shell takes out of a name, and no properties file does; ``~`` at the beginning."""
 _UTF8: Final = (
@@ -52,22 +56,34 @@ def read(
     Returns:
         The configuration, None if it cannot be used; and lines for stderr.
     """
+    try:
+        given = properties.parse("", overrides)
+    except ValueError as error:
+        return None, [f"kraft-bridge: -X: {error}"]
+
+    def sourced(line: str, mark: str = "") -> str:
+        key = _KEY.match(line)
+        return f"{'-X' if key is not None and key[0] in given else path}: {mark}{line}"
+
     before: list[str] = []
     try:
         text = text_of(path)
-        before = [*_repeated(properties.repeated(text))]
-        raw = properties.parse(text, overrides)
+        several = {
+            key: lines for key, lines in properties.repeated(text).items() if key not in given
+        }
+        before = [*_repeated(several)]
+        raw = properties.parse(text) | given
         before += _taken_literally(raw)
         config, warnings = load(inlined(raw))
     except ConfigError as error:
-        lines = (*before, *error.warnings, *error.problems)
-        return None, [f"{path}: {line}" for line in lines]
+        warned = [sourced(line, WARNING) for line in (*before, *error.warnings)]
+        return None, [*warned, *map(sourced, error.problems)]
     except OSError as error:
         return None, [f"kraft-bridge: {path}: {error.strerror or error}"]
     except ValueError as error:
-        return None, [f"kraft-bridge: {path}: {error}"]
+        return None, [f"kraft-bridge: {sourced(str(error))}"]
     warnings = (*(f"{key}: {_UTF8}" for key in properties.in_utf8(text)), *before, *warnings)
-    return config, [f"{path}: {warning}" for warning in warnings]
+    return config, [sourced(line, WARNING) for line in warnings]
 
 
 def _repeated(lines_of: Mapping[str, Sequence[int]]) -> Iterator[str]:

@@ -35,6 +35,9 @@ _ONLY: Final = {
     ExitCode.WARNED: {"preflight"},
     ExitCode.NOT_YET: {"status", "finalise"},
 }
+_BEFORE: Final = "interrupted by Ctrl-C before it runs; later Ctrl-C ends it in order, as SIGTERM"
+_SERVERS: Final = frozenset({"controller", "broker", "zk start"})
+"""Verbs that run until they are asked to end: then their code is that of their work."""
 _OFFLINE: Final = {"plan", "simulate", "bench compare", "log dump", "wire show", "wire check"}
 
 
@@ -49,6 +52,13 @@ def codes_of(verb: str) -> list[ExitCode]:
             and not (code is ExitCode.UNREACHABLE and verb in _OFFLINE)
         )
     ]
+
+
+def meaning_of(verb: str, code: ExitCode) -> str:
+    """What a code of a verb means."""
+    if code is ExitCode.INTERRUPTED and verb in _SERVERS:
+        return _BEFORE
+    return MEANINGS[code]
 
 
 EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
@@ -120,5 +130,5 @@ def epilog(verb: str = "") -> str:
         lines += [f"  kraft-bridge {one}" for one in examples]
         lines.append("")
     lines += ["\b", "Exit codes:"]
-    lines += [f"  {code.value:<4}{MEANINGS[code]}" for code in codes_of(verb)]
+    lines += [f"  {code.value:<4}{meaning_of(verb, code)}" for code in codes_of(verb)]
     return "\n".join(lines)

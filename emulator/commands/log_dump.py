@@ -32,11 +32,15 @@ def dump(
     """Print every record of a controller's metadata log, one JSON object a line."""
     try:
         _meta, raft = open_log(log_dir)
+        empty = True
         for record in dump_records(raft, with_secrets=with_secrets):
             text = msgspec.json.encode(stamped("log-record", record)).decode()
             typer.echo(printable_json(text))
+            empty = False
     except FolderUnreadableError as error:
         raise fail(str(error), 2) from error
+    if empty:
+        typer.echo(f"{log_dir}: the log has no record yet", err=True)
 
 
 def dump_records(raft: Raft, *, with_secrets: bool = False) -> Iterator[dict[str, Any]]:

@@ -163,8 +163,10 @@ class VerbGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read ``help VERB`` as ``VERB --help``, and ``version`` as ``--version``."""
         if args[:1] == ["help"]:
-            args = [*args[1:], "--help"]
-        elif args == ["version"] and ctx.parent is None:
+            args = args[1:] if args[1:] == ["version"] else [*args[1:], "--help"]
+        if args[:1] == ["version"] and ctx.parent is None:
+            if args[1:]:
+                ctx.fail(f"version takes no argument, and {' '.join(args[1:])} is given")
             args = ["--version"]
         return super().parse_args(ctx, args)
 
@@ -267,7 +269,7 @@ def _in_words(param: Any, value: Any, given: Any, message: str) -> str:
     """What is wrong with a number; any other message as it is, without the library's own words."""
     kind = param.type_descriptor.annotation
     if kind not in {int, float}:
-        return message.replace("Input should be", "must be")
+        return message.removeprefix("Value error, ").replace("Input should be", "must be")
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -96,8 +96,10 @@ def host_port(text: str) -> HostPort:
     HostPort(host='zk1', port=2181)
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not _digits(port) or int(port) > 65_535:
+    if not colon or not _digits(port):
         raise ValueError(f"{text!r} is not host:port")
+    if len(port.lstrip("0")) > 5 or int(port) > 65_535:
+        raise ValueError(f"{text!r}: a port is 0 to 65535")
     return HostPort(host.strip("[]"), int(port))
 
 

@@ -22,12 +22,11 @@ def of_controller(config: Config, cluster_id: str, file: Path | None) -> Log:
         file: its properties; None: they are from elsewhere.
     """
     folders = dict.fromkeys(filter(None, (config.log_dir, config.trace_dir)))
-    fields = {
+    fields: dict[str, object] = {
         "version": metadata.version("kraft-bridge"),
         "file": "" if file is None else str(file.absolute()),
         "folders": ",".join(str(Path(one).absolute()) for one in folders),
         "cluster_id": cluster_id,
-        "node_id": config.node_id,
         "listeners": _shown(config.listeners),
         "voters": ",".join(f"{number}@{at}" for number, at in config.voters.items()),
         "zookeeper": _zookeeper(config),

@@ -188,6 +188,9 @@ def make_folder(root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(root)) from None
+    except OSError as error:
+        why = f"this folder cannot be made: {error.strerror}"
+        raise type(error)(error.errno, why, error.filename or str(root)) from error
 
 
 def failure(error: OSError) -> str:

@@ -17,7 +17,7 @@ def start(
     ] = 2181,
     data: Annotated[Path, typer.Option(help="Where ZooKeeper keeps its data.")] = Path("zk-data"),
 ) -> None:
-    """Run an embedded real ZooKeeper 3.9.5 (needs Java 17+) until interrupted."""
+    """Run an embedded real ZooKeeper 3.9.5 (needs Java 17 to 22) until interrupted."""
     from emulator.servers.zookeeper import run_foreground
 
     check_name("--data", data)

@@ -259,7 +259,7 @@ def _to_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
         yield _B21(
             one.at(BETWEEN),
             f"{how}; {_brokers(lacking)} no listener of that name",
-            "the controller cannot send them their leaders and their metadata",
+            "the controller cannot connect to them: they get no leaders and no metadata",
             "name the listener between brokers, as on the brokers",
         )
     elif named := {x.inter_broker_listener for x in survey.brokers} - {listener}:

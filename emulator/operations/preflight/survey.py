@@ -217,7 +217,8 @@ def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> S
     """
     nodes = dump.get("nodes")
     if not isinstance(nodes, Mapping):
-        raise ValueError("no 'nodes': not a tree that kraft-bridge zk dump wrote")  # noqa: TRY004 - the file is wrong, not the call
+        why = "nodes is no object of paths" if "nodes" in dump else "nodes is missing"
+        raise ValueError(f"{why}: not a tree that kraft-bridge zk dump wrote")  # noqa: TRY004 - the file is wrong, not the call
     for path in nodes:
         if path != "/" and (not path.startswith("/") or "" in path[1:].split("/")):
             raise ValueError(f"{path!r} is no path of a znode: not as zk dump writes it")

@@ -19,7 +19,7 @@ from emulator.commands import parser
 from emulator.commands.preflight import sarif
 from emulator.io import printable
 from emulator.operations.preflight.engine import Finding, Severity
-from tests.unit.commands.running import run
+from tests.unit.commands.running import CLUSTER, run
 from wire.errors import DecodeError
 from wire.frame import FrameReader
 
@@ -142,9 +142,9 @@ def test_json_may_be_asked_for_where_it_is_all_there_is(line: str) -> None:
 @pytest.mark.parametrize("verb", ["controller", "broker"])
 def test_a_file_may_be_named_without_its_option(verb: str, tmp_path: Path) -> None:
     assert run(verb, tmp_path / "no") == run(verb, "-c", tmp_path / "no")
-    for line in ((), ("a", "-c", "b")):
+    for line, said in (((), "a properties file is missing"), (("a", "-c", "b"), "two properties")):
         code, _, complaint = run(verb, *line)
-        assert (code, "one properties file is needed: -c FILE" in complaint) == (2, True)
+        assert (code, said in complaint) == (2, True)
 
 
 def test_keys_that_stand_twice_comments_and_folders_taken_literally(
@@ -190,7 +190,7 @@ def test_a_file_of_another_user_is_said_to_be_his(
     ],
 )
 def test_who_speaks_another_protocol_is_named(begin: bytes, said: str) -> None:
-    with pytest.raises(DecodeError, match=f"{said} answers there, no Kafka"):
+    with pytest.raises(DecodeError, match=f"{said} answers there, not Kafka"):
         FrameReader().feed(begin)
 
 
@@ -263,3 +263,92 @@ def test_a_wrong_dump_is_refused_alike_by_both_verbs(tmp_path: Path) -> None:
     ]
     assert told[0].startswith("not a dump of a ZooKeeper tree: ")
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("controller --log-level loud", "'--log-level': 'loud' is not one of 'trace'"),
+        ("version more", "version takes no argument, and more is given"),
+        ("controller", "a properties file is missing: -c FILE"),
+        ("broker a -c b", "two properties files are given, a and -c b: a node has one"),
+        ("zk dump --zookeeper h:99999", "'h:99999': a port is 0 to 65535"),
+        ("elect-leaders --bootstrap-server h:065536", "'h:065536': a port is 0 to 65535"),
+        (f"zk dump --zookeeper h:{'9' * 5_000}", ": a port is 0 to 65535"),
+    ],
+)
+def test_a_wrong_line_is_answered_with_what_is_wrong(line: str, said: str) -> None:
+    code, _, complaint = run(*line.split())
+    assert (code, said in complaint, "Value error" in complaint) == (2, True, False), complaint
+
+
+def test_help_of_version_is_the_version() -> None:
+    assert run("help", "version") == run("version") == run("--version")
+
+
+def test_what_was_given_on_the_command_line_is_not_said_to_be_in_the_file(
+    properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given, said in (
+        ("node.id=x", "-X: node.id=x"),
+        ("nonsense", "kraft-bridge: -X: 'nonsense' is not key=value"),
+        ("log.dirs=here", "-X: warning: log.dirs: here is "),
+        ("kraftbridge.zookeeper.jaas.config=/no", "-X: kraftbridge.zookeeper.jaas.config: /no: "),
+    ):
+        code, _, complaint = run("controller", properties, "-X", given)
+        assert code in {1, 2}
+        assert said in complaint, complaint
+    with properties.open("a") as file:
+        file.write("node.id=1\n")
+    _, _, complaint = run("controller", properties, "-X", "node.id=x")
+    assert "stands twice" not in complaint, "neither counts"
+
+
+def test_warnings_among_errors_are_marked(properties: Path) -> None:
+    with properties.open("a") as file:
+        file.write("num.partitons=3\nprocess.roles=controler\n")
+    code, _, complaint = run("controller", properties)
+    assert code == 2
+    marked = [line.removeprefix(f"{properties}: ") for line in complaint.splitlines()]
+    (warned,) = [one for one in marked if "num.partitons" in one]
+    (wrong,) = [one for one in marked if "controler" in one]
+    assert (warned.startswith("warning: "), wrong.startswith("warning: ")) == (True, False)
+
+
+def test_a_dump_whose_nodes_are_no_object_is_not_said_to_have_none(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    for text, said in (('{"nodes": []}', "nodes is no object"), ("{}", "nodes is missing")):
+        file.write_text(text)
+        code, _, complaint = run("preflight", "--dump", file)
+        assert (code, said in complaint) == (2, True), complaint
+
+
+def test_a_log_without_records_is_said_to_have_none(properties: Path, tmp_path: Path) -> None:
+    assert run("format", "-c", properties, "-t", CLUSTER)[0] == 0
+    said = f"{tmp_path / 'data'}: the log has no record yet\n"
+    assert run("log", "dump", "--log-dir", tmp_path / "data") == (0, "", said)
+
+
+@pytest.mark.parametrize("verb", ["controller", "broker", "zk start"])
+def test_the_help_of_a_server_says_what_ctrl_c_does(verb: str) -> None:
+    _, out, _ = run(*verb.split(), "--help")
+    last = " ".join(out.partition("  130 ")[2].split())
+    assert last == "interrupted by Ctrl-C before it runs; later Ctrl-C ends it in order, as SIGTERM"
+
+
+@pytest.mark.parametrize("verb", ["demo", "zk start"])
+def test_the_help_names_the_releases_of_java(verb: str) -> None:
+    assert "Java 17 to 22" in " ".join(run(*verb.split(), "--help")[1].split())
+
+
+@pytest.mark.parametrize("verb", ["controller", "broker"])
+def test_the_help_of_a_file_stands_alone(verb: str) -> None:
+    assert "FILE  A Kafka server.properties, as with -c." in run(verb, "--help")[1]
+
+
+@pytest.mark.parametrize("folder", ["/proc/x", "/dev/null/x", "/sys/x/y"])
+def test_a_folder_that_cannot_be_made_is_said_to_be_one(properties: Path, folder: str) -> None:
+    code, _, complaint = run("format", "-c", properties, "-t", CLUSTER, "-X", f"log.dirs={folder}")
+    assert (code, complaint.count("this folder cannot be made: ")) == (1, 1), complaint
+    assert complaint.splitlines()[-1].startswith(f"kraft-bridge: {folder.rpartition('/y')[0]}")

@@ -17,7 +17,7 @@ import pytest
 from emulator import cli
 from emulator.commands import boundary
 from emulator.commands.elect_leaders import command as elect
-from emulator.commands.exits import EXAMPLES, MEANINGS, ExitCode, codes_of
+from emulator.commands.exits import EXAMPLES, MEANINGS, ExitCode, codes_of, meaning_of
 from emulator.config.listeners import HostPort
 from emulator.io import reach
 from emulator.raft import layout
@@ -37,7 +37,7 @@ def test_every_help_has_the_exit_codes_of_its_verb(verb: str) -> None:
     assert code == 0
     table = out.partition("Exit codes:\n")[2].splitlines()
     assert [line.split(maxsplit=1) for line in table] == [
-        [str(int(one)), MEANINGS[one]] for one in codes_of(verb)
+        [str(int(one)), meaning_of(verb, one)] for one in codes_of(verb)
     ]
     assert run(*verb.split(), "-h") == (code, out, "")
     told = re.findall(r"[Ee]xit(?: code)? (\d)", out.partition("Exit codes:")[0])
@@ -76,6 +76,13 @@ def test_the_page_has_the_same_table() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     code, out, _ = run("--version")
     assert (code, out.split()[:2]) == (0, ["kraft-bridge", metadata.version("kraft-bridge")])
+
+
+def test_the_page_for_contributors_says_where_its_commands_are() -> None:
+    page = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
+    first = re.search(r"`(\.venv/bin/)?(kraft-bridge|pytest|python) ", page)
+    assert first is not None
+    assert "`. .venv/bin/activate` once in a shell" in page[: first.start()]
 
 
 def test_a_usage_errors_code_never_means_a_finding() -> None:

@@ -45,7 +45,11 @@ def test_format_then_the_log_of_a_fresh_folder(properties: Path, tmp_path: Path)
         (("-t", CLUSTER, "-r", "3.9-IV0", "-X", "kraftbridge.release=3.4"), 2, "newer than"),
         (("-t", CLUSTER, "-r", "3.3", *MIGRATES), 2, "3.3-IV3 cannot migrate"),
         (("-t", CLUSTER, "-X", "process.roles=controler"), 2, "has process.roles=controller"),
-        (("-t", CLUSTER, "-X", "log.dirs=/dev/null/x"), 1, "bridge: /dev/null/x: Not a directory"),
+        (
+            ("-t", CLUSTER, "-X", "log.dirs=/dev/null/x"),
+            1,
+            "/x: this folder cannot be made: Not",
+        ),
         (("-t", CLUSTER, "-X", "node.id=1"), 2, "not in controller.quorum.voters"),
         (("-t", CLUSTER, "-X", "nonsense"), 2, "not key=value"),
     ],

@@ -208,7 +208,7 @@ def test_every_verb_reads_properties_as_kafka_does(tmp_path: Path) -> None:
         config, lines = configuration.read(file, (), load)
         assert (config, read["a.password"], read["b"]) == ("loaded", password, "ü")
         assert read_properties(file).values == read
-        warned = [f"{file}: a.password: written in UTF-8"] * (codec == "utf-8")
+        warned = [f"{file}: warning: a.password: written in UTF-8"] * (codec == "utf-8")
         assert [one.partition(",")[0] for one in lines] == warned, "the value is not shown"
     file.write_bytes(text.encode("utf-8-sig"))
     why = "line 1 begins with a byte order mark"

@@ -252,7 +252,8 @@ def test_an_address_that_nobody_answers_at(line: str, address: str, said: str) -
 
 @pytest.mark.parametrize("line", ADDRESSED)
 @pytest.mark.parametrize(
-    ("address", "said"), [("a:b", "host:port"), ("h:99999", "host:port"), (",", "kraft-bridge: ")]
+    ("address", "said"),
+    [("a:b", "host:port"), ("h:99999", "a port is 0 to 65535"), (",", "kraft-bridge: ")],
 )
 def test_an_address_that_is_none(line: str, address: str, said: str) -> None:
     judge(tuple(line.format(address).split()), WRONG, said)

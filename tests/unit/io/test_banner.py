@@ -33,7 +33,6 @@ def test_it_names_what_an_operator_compares() -> None:
         "file": f"{here}/server.properties",
         "folders": f"{here}/data,/trace",
         "cluster_id": "abc",
-        "node_id": 3000,
         "listeners": "CONTROLLER://127.0.0.1:19093",
         "voters": "3000@127.0.0.1:19093",
         "zookeeper": "zk1:2181,zk2:2182/kafka",

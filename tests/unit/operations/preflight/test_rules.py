@@ -397,6 +397,12 @@ def test_a_bad_tree_is_found(code: str, znode: str, bad: Survey) -> None:
     assert one.severity in {letter, Severity.INFO}
 
 
+def test_brokers_that_the_controller_cannot_call_are_said_to_get_nothing() -> None:
+    report = run(survey(controller={"inter.broker.listener.name": "INTERNAL"}))
+    said = [one.consequence for one in report.findings if one.code == "B21"]
+    assert "the controller cannot connect to them: they get no leaders and no metadata" in said
+
+
 def test_every_rule_has_a_bad_tree() -> None:
     judged = {code for code in RULES if not code.startswith("I")}
     assert judged == {code for code, _, _ in BAD} | {one.code for one in EVERY_CHANGE}
@@ -524,7 +530,7 @@ def test_counts_are_those_of_the_tree() -> None:
 
 
 def test_a_document_that_is_no_dump_is_refused() -> None:
-    with pytest.raises(ValueError, match="no 'nodes'"):
+    with pytest.raises(ValueError, match="nodes is missing"):
         of_dump({"tree": {}})
     with pytest.raises(ValueError, match="not as zk dump writes it"):
         of_dump({"nodes": {"/a": {"version": 0}}})
