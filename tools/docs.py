@@ -18,6 +18,7 @@ from emulator.migration import states
 from emulator.migration.dual_write import modes
 from emulator.node.introspection import STATUS_SCHEMA
 from emulator.operations.preflight import report
+from emulator.operations.preflight.engine import printed
 from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
@@ -188,10 +189,10 @@ def preflight() -> Iterator[str]:
     yield "finding says what to do. W is a warning (exit code 4 with `--strict`), I information.\n"
     yield "It only reads. Next: the [runbook](runbook.md).\n\n```\n"
     yield "kraft-bridge preflight --zookeeper HOSTS --config FILES\n```\n\n"
-    yield "The first line says which phase a migration has reached already: not begun, under\n"
-    yield "way, dual write, finalised, rolled back, foreign, emptied. A finding may be milder or\n"
-    yield "graver than the letter of its rule. A rule that could not look, or only at a part, is\n"
-    yield "listed as I04, with the reason."
+    yield "The first line is the verdict, the next one the step that may be taken now, then the\n"
+    yield "[phase](status.md#phases) of the migration. A finding may be milder or graver than the\n"
+    yield "letter of its rule. A rule that could not look, or only at a part, is listed as PF-I04,\n"
+    yield "with the reason. Without PF- the codes are those of earlier releases."
     yield "\n\n| it reads | given by |\n|---|---|\n"
     for what, how in PREFLIGHT_READS:
         yield row(what, how)
@@ -200,12 +201,17 @@ def preflight() -> Iterator[str]:
     for rule in report.rules():
         seen = " ".join((rule.check.__doc__ or "").split()).replace("``", "`")
         yield row(
-            f"[{rule.code}](#{rule.code.lower()})" if rule.incident else rule.code, rule.title, seen
+            f"[{printed(rule.code)}](#{printed(rule.code).lower()})"
+            if rule.incident
+            else printed(rule.code),
+            rule.title,
+            seen,
         )
     yield "\n# What goes wrong where it is not so\n"
     for rule in report.rules():
         if rule.incident:
-            yield f"\n## {rule.code}\n\n{rule.incident}\n"
+            old = f'<a id="{rule.code.lower()}"></a>'
+            yield f"\n{old}\n\n## {printed(rule.code)}\n\n{rule.incident}\n"
 
 
 PREFLIGHT_READS = (

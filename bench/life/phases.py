@@ -77,7 +77,7 @@ def dual_write(life: Life) -> None:
 def _judge_and_start(life: Life) -> None:
     """Let preflight judge what was planned, and start the controllers."""
     output = commands.preflight(life.stage)
-    life.check("preflight finds nothing that blocks", held=True, figures=output.splitlines()[-1])
+    life.check("preflight finds nothing that blocks", held=True, figures=output.splitlines()[0])
     life.stage.start_quorum()
 
 

@@ -15,10 +15,20 @@ from emulator.commands.asking import AnswerError, ask, page_of, unanswered, with
 from emulator.commands.common import Json, OnlyPlan, checked_plan, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
-from emulator.commands.status import POLL_S, UNREAD, AddressError, check_local, misread, status_of
-from emulator.commands.status_next import brokers_first, phase_of
+from emulator.commands.status import (
+    POLL_S,
+    UNREAD,
+    AddressError,
+    asking,
+    check_local,
+    misread,
+    status_of,
+)
+from emulator.commands.status_next import brokers_first
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.io.printable import printable, printable_json, sentence
+from emulator.operations.next_steps import Action, NextStep, lines, next_steps
+from emulator.operations.next_steps import as_json as steps_as_json
 
 FINAL_S: Final = 30.0
 """How long --yes waits for the final record after the hold is released."""
@@ -27,26 +37,20 @@ UNDONE: Final = (
     "not written any more, brokers in ZooKeeper mode are refused, and there is no way back to "
     "ZooKeeper mode but an offline one, which loses every change made since."
 )
-STEPS: Final = (
-    "Restart each controller without zookeeper.metadata.migration.enable, one by one, by SIGTERM: "
-    "the last restart finalises. kraftbridge.finalise.hold=true on each keeps it open until "
-    "kraft-bridge finalise --yes."
-)
-
-
-BROKERS_FIRST: Final = (
-    "Not now: restart each broker that is in ZooKeeper mode in KRaft mode first, one by one. Until "
-    "then leave the controllers as they are: they write both stores. Afterwards:"
-)
+BROKERS_FIRST: Final = "Until then leave the controllers as they are: they write both stores."
 
 
 class Judgement(NamedTuple):
     """The lines to be printed, and the exit code."""
 
     lines: list[str]
+    """The first is the verdict; what is to be done is printed behind it."""
     code: ExitCode
     held: bool = False
     """Whether a hold is all that is missing."""
+    steps: tuple[NextStep, ...] = ()
+    final: bool = False
+    """Whether the migration is final."""
 
 
 def finalise(
@@ -84,45 +88,72 @@ def finalise(
     except (OSError, ValueError) as error:
         raise fail(unanswered(url, error), ExitCode.UNREACHABLE) from error
     if as_json:
-        body = stamped("finalise", {"said": found.lines, "only_held": found.held})
+        body = stamped(
+            "finalise",
+            {"said": found.lines, "only_held": found.held, "next": steps_as_json(found.steps)},
+        )
         typer.echo(printable_json(msgspec.json.encode(body).decode()))
     else:
-        typer.echo("\n".join(map(printable, found.lines)))
+        first, *others = found.lines
+        typer.echo("\n".join(map(printable, [first, *lines(found.steps), *others])))
     raise typer.Exit(found.code)
 
 
-def judged(status: dict[str, Any]) -> Judgement:
-    """What ``/status`` of a controller means for finalising."""
-    found = status.get("finalisation")
+def judged(status: dict[str, Any], asked: str = "") -> Judgement:
+    """What ``/status`` of a controller means for finalising.
+
+    Args:
+        status: the document.
+        asked: the option with which it was asked; empty: none.
+    """
     if status.get("role") == "broker":
         return Judgement(["this is a broker; ask the controller that leads"], ExitCode.WRONG)
-    if found is None:
-        phase = phase_of(status)
-        return Judgement([f"phase: {phase}. There is nothing to finalise."], ExitCode.FOUND)
-    if found["state"] == "finalised":
-        return Judgement(["The migration is finalised, for good."], ExitCode.DONE)
-    if found["state"] == "follows":
+    found = status.get("finalisation")
+    if found is not None and found["state"] == "finalised":
+        return Judgement(
+            ["FINAL: the migration is finalised, for good."], ExitCode.DONE, final=True
+        )
+    if found is not None and found["state"] == "follows":
         leader = status.get("leader_id")
-        asked = "no leader is known" if leader is None else f"ask node {leader}, which leads"
-        return Judgement([f"node {status['node_id']} does not lead: {asked}"], ExitCode.UNREACHABLE)
+        where = "no leader is known" if leader is None else f"ask node {leader}, which leads"
+        text = f"node {status['node_id']} does not lead: {where}"
+        return Judgement([text], ExitCode.UNREACHABLE, steps=next_steps(status, asked=asked))
+    far = found is None or brokers_first(found)
+    steps = next_steps(status, asked=asked, compared=not far)
+    phase = status["phase"]["text"]
+    if found is None:
+        text = f"NOTHING TO FINALISE in this phase: {phase}"
+        return Judgement([text], ExitCode.FOUND, steps=steps)
     missing = [one for one in found["missing"] if one["why"] != "held"]
-    lines = [f"missing: {one['text']}" for one in missing]
+    if far:
+        whys = [one for one in missing if one["why"] == "zookeeper_broker"]
+        text = f"NOT YET: brokers are in ZooKeeper mode: {phase}"
+        told = [text, *(f"missing: {one['text']}" for one in whys), BROKERS_FIRST]
+        return Judgement(told, ExitCode.FOUND, steps=steps)
     if missing:
-        first = [BROKERS_FIRST] if brokers_first(found) else []
-        steps = [*first, STEPS] if found["state"] == "migrating" else []
-        return Judgement([*lines, *steps, UNDONE], ExitCode.FOUND)
+        # A controller is not named for a restart while something else has to come first.
+        waits = steps[0].problem or steps[0].action is Action.WAIT
+        shown = [one for one in missing if not (waits and one["why"] == "controller_with_flag")]
+        text = (
+            f"NOT YET: {len(missing)} {'thing is' if len(missing) == 1 else 'things are'} missing"
+        )
+        told = [f"{text}: {phase}", *(f"missing: {one['text']}" for one in shown), UNDONE]
+        return Judgement(told, ExitCode.FOUND, steps=steps)
     if found["hold"] and found["state"] != "held":
-        return Judgement(["It is not known yet what is missing: ask again."], ExitCode.FOUND)
+        return Judgement(
+            ["NOT YET: it is not known yet what is missing: ask again."], ExitCode.FOUND
+        )
     if found["hold"]:
-        text = "Only kraftbridge.finalise.hold keeps the migration open: --yes ends that."
-        return Judgement([text, UNDONE], ExitCode.DONE, held=True)
-    return Judgement(["Nothing is missing: the final record is being written."], ExitCode.DONE)
+        text = "READY: only kraftbridge.finalise.hold keeps the migration open: --yes ends that."
+        return Judgement([text, UNDONE], ExitCode.DONE, held=True, steps=steps)
+    text = "READY: nothing is missing: the final record is being written."
+    return Judgement([text], ExitCode.DONE, steps=steps)
 
 
 def _judged(url: str) -> Judgement:
     found = status_of(url)
     try:
-        return judged(found)
+        return judged(found, asking(url))
     except UNREAD as error:
         raise ValueError(misread(found)) from error
 
@@ -171,7 +202,8 @@ def _otherwise(url: str) -> Judgement:
     if found.code is ExitCode.DONE and not found.held:
         return _awaited(url)
     text = "The hold was not ended: what is missing has changed since it was looked at."
-    return Judgement([text, *found.lines], ExitCode.FOUND if found.held else found.code)
+    code = ExitCode.FOUND if found.held else found.code
+    return found._replace(lines=[text, *found.lines], code=code, held=False)
 
 
 def _awaited(url: str) -> Judgement:
@@ -179,8 +211,10 @@ def _awaited(url: str) -> Judgement:
     end = time.monotonic() + FINAL_S
     while True:
         found = _judged(url)
-        if found.code is ExitCode.DONE and "finalised" in found.lines[0]:
+        if found.final:
             return found
         if time.monotonic() >= end:
-            return Judgement([*found.lines, "It is not final yet."], ExitCode.NOT_YET)
+            return found._replace(
+                lines=[*found.lines, "It is not final yet."], code=ExitCode.NOT_YET, held=False
+            )
         time.sleep(min(POLL_S, 0.1))

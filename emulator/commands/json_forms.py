@@ -62,19 +62,32 @@ def _waits(path: str) -> str:
     return "\n".join(f"{path}.{name} {rest}" for name, rest in lines)
 
 
+_NEXT: Final = _members("""
+    next[].action   str   kind of step, as in status.md; the first step may be taken now
+    next[].node     int?  controller or broker
+    next[].mode     str?  of a broker: `zookeeper`, `migration` or `kraft`
+    next[].flag     bool? of a controller: with zookeeper.metadata.migration.enable or without
+    next[].wait_for str   a value of `status --wait`; may be empty
+    next[].what     str   the step in words
+    next[].command  str   what to type; may be empty
+    next[].why      str   the reason; may be empty
+    next[].now      bool  it may be taken now: true of the first alone
+""")
+
 _FORMS: Final = (
     JsonForm(
         "preflight",
-        1,
+        2,
         "preflight --json",
         _members("""
-            stage.name              str   where a migration stands, as in the first line of the text
+            stage.name              str   the phase of the migration, as in status.md
             stage.text              str   the same with what shows it
             stage.shown_by_a_log    bool  a `--controller-dir` shows it, not ZooKeeper alone
             counts.blocker          int   findings that stop the migration or lose data
             counts.warning          int   findings that need a decision
             counts.info             int   findings that are good to know
-            findings[].code         str   rule, such as B04
+            findings[].code         str   rule, such as PF-B04
+            findings[].was          str   the code of earlier releases, such as B04
             findings[].severity     str   `blocker`, `warning` or `info`
             findings[].znode        str   path of a znode, or a file with its key
             findings[].fact         str   what was found
@@ -82,8 +95,10 @@ _FORMS: Final = (
             findings[].remedy       str   what to do; may be empty
             findings[].reference    str   a KIP, an issue, or Kafka's own check; may be empty
             not_run[].code          str   rule that did not look, or not at all
+            not_run[].was           str   the code of earlier releases
             not_run[].why           str   why not
-        """),
+        """)
+        + _NEXT,
     ),
     JsonForm(
         "plan",
@@ -104,15 +119,16 @@ _FORMS: Final = (
     ),
     JsonForm(
         "rollback",
-        1,
+        2,
         "rollback --json",
         _members("""
-            phase.name             str    what going back begins from, as in rollback.md
+            phase.name             str    what going back begins from, as in status.md
             phase.text             str    one sentence about it
             counts.blocker         int    findings that keep the cluster from going back
             counts.warning         int    findings that need a decision
             counts.info            int    findings that are good to know
-            findings[].code        str    R01 to R10, as in rollback.md
+            findings[].code        str    RB-R01 to RB-R10, as in rollback.md
+            findings[].was         str    the code of earlier releases, R01 to R10
             findings[].severity    str    `blocker`, `warning` or `info`
             findings[].znode       str    path of a znode, or a file or folder
             findings[].fact        str    what was found
@@ -132,7 +148,8 @@ _FORMS: Final = (
             without_controller_ms  float? from the end of the last controller to the election
             ours_ms                float? of it, until `/controller` was free
             brokers_ms             float? of it, until the brokers had elected one
-        """),
+        """)
+        + _NEXT,
     ),
     JsonForm(
         "zk-dump",
@@ -194,7 +211,8 @@ version, unjudged
         _members("""
             said[]     str   what is missing or done, a sentence each
             only_held  bool  nothing but a hold is missing
-        """),
+        """)
+        + _NEXT,
     ),
     JsonForm(
         "log-record",

@@ -117,7 +117,9 @@ def cost(image: Image, found: Status, leader_epoch: int, *, leads: bool = True) 
     elif not found.lag_known:
         steps.append("It is not known what ZooKeeper lacks: wait until the stores are compared.")
     elif lost := found.lag_changed_records:
-        steps.append(f"{lost} changes are not in ZooKeeper and would be lost: wait for lag 0.")
+        # Under load some always are, and none is lost: the command waits for them.
+        are = "1 change is" if lost == 1 else f"{lost} changes are"
+        steps.append(f"{are} not in ZooKeeper yet; none would be lost: rollback waits for them.")
     if found.poisoned:
         steps.append(f"{len(found.poisoned)} znodes that ZooKeeper refuses would keep old content.")
     if kraft := _in_kraft_mode(image):

@@ -1,12 +1,12 @@
-"""What an operator does next, from what ``/status`` of a controller shows.
+"""What an operator does next: from ``/status`` of a controller, a plan to go back, a preflight.
 
-The first step is the one that may be taken now; those behind it come later, and none that would be
-unsafe now is among them. Pure functions over the JSON document: ``kraft-bridge status`` and
-``finalise`` print what they return, and a program that takes the place of an operator calls the
-same functions.
+:func:`next_steps` reads a status, :func:`of_rollback` what ``rollback`` found and did,
+:func:`of_preflight` the report of ``preflight``. The first step is the one that may be taken now;
+those behind it come later, and none that would be unsafe now is among them. All are pure: the verbs
+print what they return, and a program that takes the place of an operator calls the same functions.
 
-The order of what is looked at: voters that are down, who leads, what ZooKeeper refuses, brokers
-that are refused or gone; then what the phase asks for (``migration/phases.py``).
+The order of what is looked at in a status: voters that are down, who leads, what ZooKeeper refuses,
+brokers that are refused or gone; then what the phase asks for (``migration/phases.py``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ from typing import Any, Final, TypeAlias
 
 from emulator.migration.phases import Ahead
 from emulator.migration.taking_over.preconditions import Why
+from emulator.operations.preflight.engine import Finding, Severity, printed
+from emulator.operations.preflight.report import PreflightReport
+from emulator.operations.preflight.stage import MigrationStage
+from emulator.operations.rollback.course import Course, files_of
+from emulator.operations.rollback.phases import RollbackPhase, phase_of
+from emulator.operations.rollback.situation import Situation
 
 Document: TypeAlias = Mapping[str, Any]
 """``/status`` of a controller, as docs/status.md describes it."""
@@ -39,6 +45,8 @@ class Action(Enum):
     """Wait (wait_for); without a phase: look again after a while."""
     START_CONTROLLER = "start_controller"
     """It does not answer: see that it runs, and is reached (node)."""
+    STOP_CONTROLLER = "stop_controller"
+    """Stop it by SIGTERM (node)."""
     RESTART_CONTROLLER = "restart_controller"
     """Stop it by SIGTERM and start it (node, flag)."""
     START_BROKER = "start_broker"
@@ -108,6 +116,7 @@ _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
         Action.ASK: lambda one: f"ask controller {one.node}",
         Action.WAIT: lambda one: f"wait for {one.wait_for}" if one.wait_for else "look again",
         Action.START_CONTROLLER: lambda one: f"start controller {one.node}",
+        Action.STOP_CONTROLLER: lambda one: f"stop controller {one.node}, by SIGTERM",
         Action.RESTART_CONTROLLER: _restarted,
         Action.START_BROKER: lambda one: (
             f"start broker {one.node}" + ("" if one.mode is None else f" in {one.mode.value}")
@@ -429,3 +438,138 @@ class _Looking:
             why = "nothing else is missing; it cannot be undone"
             return [NextStep(Action.FINALISE, why, command), self._wait("final")]
         return [self._wait("final")]
+
+
+_ORDER: Final = ("R01", "R02", "R03", "R08", "R05", "R04", "R07", "R06")
+"""Blockers in the order in which something is done about them."""
+_RUN_AGAIN: Final = "it can be run again at any point"
+
+
+def of_rollback(course: Course) -> tuple[NextStep, ...]:
+    """The step to take now, first, and those that come later, on the way back to ZooKeeper mode.
+
+    Args:
+        course: what was planned, or what came of it.
+    """
+    files = "--config FILES" if course.seen is None else files_of(course.seen)
+    command = f"kraft-bridge rollback {files} --yes"
+    if course.refused:
+        found = _unblocked(course, f"kraft-bridge rollback {files}")
+    elif course.failed:
+        found = [NextStep(Action.ROLLBACK, f"{course.failed}; {_RUN_AGAIN}", command, problem=True)]
+    else:
+        found = _back(course, command)
+    first, *others = found
+    return (first, *(_later(one) for one in others))
+
+
+def _back(course: Course, command: str) -> list[NextStep]:
+    """Where nothing stands in the way."""
+    match course.phase if not course.did or course.seen is None else phase_of(course.seen):
+        case RollbackPhase.NOT_BEGUN:
+            return [NextStep(Action.NOTHING, "no migration was begun")]
+        case RollbackPhase.PRE_MIGRATION | RollbackPhase.COPYING:
+            return [NextStep(Action.ROLLBACK, f"nothing would be lost; {_RUN_AGAIN}", command)]
+        case RollbackPhase.DUAL_WRITE:
+            why = "none would be lost: it waits until ZooKeeper has every change"
+            return [NextStep(Action.ROLLBACK, f"{why}; {_RUN_AGAIN}", command)]
+        case RollbackPhase.RELEASED:
+            why = "no broker is the controller yet; it waits until one is"
+            return [NextStep(Action.ROLLBACK, why, command)]
+        case _:
+            return _after(course, command)
+
+
+def _after(course: Course, command: str) -> list[NextStep]:
+    """A broker is the controller again."""
+    seen = course.seen
+    if seen is None:
+        return [NextStep(Action.NOTHING)]
+    found = [
+        NextStep(Action.STOP_CONTROLLER, "the cluster is rolled back", node=one.node_id)
+        for one in seen.running
+        if one.node_id is not None
+    ]
+    if not seen.marked and seen.mine is not None:
+        why = "/kraft_bridge is not marked yet, so that a controller might claim again"
+        found.append(NextStep(Action.ROLLBACK, why, command))
+    why = "one at a time, without the keys of the migration; this can wait"
+    found += [
+        NextStep(Action.RESTART_BROKER, "" if at else why, "", each, BrokerMode.ZOOKEEPER)
+        for at, each in enumerate(sorted(seen.survey.live_brokers))
+    ]
+    return found or [NextStep(Action.NOTHING, "the cluster is in ZooKeeper mode")]
+
+
+def _unblocked(course: Course, command: str) -> list[NextStep]:
+    """What is done about the blockers, in order; then it is planned again."""
+    found: list[NextStep] = []
+    seen, leader = course.seen, None
+    if seen is not None and seen.leader is not None:
+        leader = seen.leader.status
+    restarts = {one.code for one in course.refused} & {"R04", "R05"}
+    for voter in ((leader or {}).get("quorum") or {}).get("voters", ()) if restarts else ():
+        if not voter["answers"]:
+            why = f"it does not answer at {voter['endpoint']}: {voter['why_not']}"
+            start = "kraft-bridge controller -c FILE"
+            found.append(NextStep(Action.START_CONTROLLER, why, start, voter["id"], problem=True))
+    refused = [one for one in course.refused if one.code in _ORDER]
+    for one in sorted(refused, key=lambda each: _ORDER.index(each.code)):
+        found += _about(one, seen)
+    again = NextStep(Action.ROLLBACK, "then plan the way back again", command)
+    final = course.phase is RollbackPhase.FINALISED
+    return found[:1] if final else [*found, again]
+
+
+def _about(one: Finding, seen: Situation | None) -> list[NextStep]:
+    """The steps about one blocker."""
+    why = f"{printed(one.code)}: {one.fact}"
+    if one.code == "R01":
+        return [NextStep(Action.NOTHING, f"{why}; {one.remedy}", problem=True)]
+    if one.code == "R05" and seen is not None and seen.without_flag is not None:
+        return [
+            NextStep(Action.RESTART_CONTROLLER, why, "", each.node_id, flag=True, problem=True)
+            for each in seen.running
+            if each.node_id is not None
+        ]
+    broker = one.znode.removeprefix("/brokers/ids/")
+    if one.code == "R04" and broker.isdecimal():
+        return [NextStep(Action.RESTART_BROKER, why, "", int(broker), BrokerMode.MIGRATION)]
+    return [NextStep(Action.REPAIR, f"{why}; {one.remedy}", problem=True)]
+
+
+def of_preflight(report: PreflightReport) -> tuple[NextStep, ...]:
+    """The step to take now, first: about the first blocker, else what the phase asks for."""
+    blockers = [one for one in report.findings if one.severity is Severity.BLOCKER]
+    if blockers:
+        first, *others = (
+            NextStep(
+                Action.REPAIR,
+                f"{printed(one.code)} {one.znode}: {one.remedy or one.fact}",
+                problem=True,
+            )
+            for one in blockers
+        )
+        # Those that need the same are one step.
+        texts = dict.fromkeys(one.why.partition(": ")[2] for one in others)
+        texts.pop(first.why.partition(": ")[2], None)
+        again = NextStep(Action.PREFLIGHT, "until no blocker is left", "kraft-bridge preflight")
+        more = f"{len(texts)} more kinds of blockers below"
+        later = [NextStep(Action.REPAIR, more, problem=True)] if texts else []
+        return (first, *(_later(one) for one in (*later, again)))
+    status = "kraft-bridge status"
+    begun = "dual-write-begun"
+    wait = NextStep(Action.WAIT, "", f"{status} --wait {begun} --timeout 600", wait_for=begun)
+    match report.standing.stage:
+        case MigrationStage.NOT_BEGUN:
+            why = "nothing that is looked at stands in the way"
+            return (NextStep(Action.FORMAT, why, "kraft-bridge format -c FILE --new-quorum"),)
+        case MigrationStage.PREPARED | MigrationStage.UNDER_WAY:
+            return (wait,)
+        case MigrationStage.DUAL_WRITE:
+            return (NextStep(Action.WAIT, "the controllers say what is next", status),)
+        case MigrationStage.FINALISED:
+            return (NextStep(Action.NOTHING, "the migration is final"),)
+        case _:
+            why = "see where the cluster stands"
+            return (NextStep(Action.ROLLBACK, why, PLAN_BACK, problem=True),)

@@ -150,6 +150,6 @@ def test_a_migration_of_kafkas_own_from_before_to_dual_write(
         copy = KraftController("3.9.2", tmp_path / "again", hosts, controller.cluster_id)
         copy.format()
         code, found = preflight("--zookeeper", hosts, *files, "--controller-dir", copy.data)
-        (fact,) = (one["fact"] for one in found["findings"] if one["code"] == "B02")
+        (fact,) = (one["fact"] for one in found["findings"] if one["code"] == "PF-B02")
         assert code == 1
         assert "ends before it, and has never migrated" in fact

@@ -54,9 +54,9 @@ def test_a_live_tree_is_looked_at_and_left_alone(zookeeper: ZooKeeper, filled: K
     found = json.loads(run.stdout)
     assert found["counts"]["blocker"] == 0
     facts = {one["code"]: one["fact"] for one in found["findings"]}
-    assert facts["I01"].startswith("151 znodes: 6 topics, 18 partitions, ")
-    assert facts["I02"].startswith("round trips: ")
-    assert "I02" not in {one["code"] for one in found["not_run"]}
+    assert facts["PF-I01"].startswith("151 znodes: 6 topics, 18 partitions, ")
+    assert facts["PF-I02"].startswith("round trips: ")
+    assert "PF-I02" not in {one["code"] for one in found["not_run"]}
     assert mzxids(filled) == before
 
 
@@ -65,7 +65,7 @@ def test_a_forgotten_chroot_is_named(zookeeper: ZooKeeper) -> None:
     run = CliRunner().invoke(app, ["preflight", "--zookeeper", zookeeper.hosts, "--json"])
     assert run.exit_code == 1
     found = {(one["code"], one["znode"]) for one in json.loads(run.stdout)["findings"]}
-    assert {("B04", "/cluster/id"), ("W10", CHROOT)} <= found
+    assert {("PF-B04", "/cluster/id"), ("PF-W10", CHROOT)} <= found
 
 
 @pytest.mark.filterwarnings("ignore:No chroot path exists")
@@ -92,7 +92,7 @@ def test_znodes_that_are_closed_are_named_and_the_rest_is_judged(
         nobody = CliRunner().invoke(app, given)
         told = json.loads(nobody.stdout)
         assert any(
-            one["code"] == "B07" and one["why"].startswith("/config/users may not be read")
+            one["code"] == "PF-B07" and one["why"].startswith("/config/users may not be read")
             for one in told["not_run"]
         )
         assert told["counts"]["blocker"] == 0, "nothing is known of the controllers' login"
@@ -106,7 +106,7 @@ def test_znodes_that_are_closed_are_named_and_the_rest_is_judged(
                 f"kraftbridge.zookeeper.digest=kafka:{password}\n"
             )
             found = json.loads(CliRunner().invoke(app, [*given, "-c", str(file)]).stdout)
-            places = [one["znode"] for one in found["findings"] if one["code"] == "B07"]
+            places = [one["znode"] for one in found["findings"] if one["code"] == "PF-B07"]
             assert places == (["/config/users"] if blocked else [])
     finally:
         filled.add_auth("digest", "kafka:secret")

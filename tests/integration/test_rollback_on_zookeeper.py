@@ -45,7 +45,7 @@ def test_killed_behind_zookeeper_it_is_named_and_stopped_in_order_nothing_is_los
     found = rollback(*where)
     assert found.code == 1, found.err
     assert found.found["phase"]["name"] == "dual write"
-    assert f"/brokers/topics/{late}" in found.named("R06")
+    assert f"/brokers/topics/{late}" in found.named("RB-R06")
     before = {path: stage.client.get(path)[1].version for path in ("/controller", "/kraft_bridge")}
     acted = rollback(*where, "--yes")
     assert (acted.code, acted.found["refused"], acted.found["did"]) == (1, True, [])
@@ -99,7 +99,7 @@ def test_once_finalised_it_lists_what_would_be_lost(stage: Stage) -> None:
     before = stage.tree()
     where = ("--zookeeper", stage.zookeeper.hosts, "-c", stage.bridge.config)
     found = rollback(*where, "--yes", "--accept-loss")
-    assert (found.code, found.found["phase"]["name"]) == (1, "finalised")
-    assert "/brokers/topics/only-in-the-log" in found.named("R06")
-    assert found.named("R01") == ["/migration"]
+    assert (found.code, found.found["phase"]["name"]) == (1, "final")
+    assert "/brokers/topics/only-in-the-log" in found.named("RB-R06")
+    assert found.named("RB-R01") == ["/migration"]
     assert stage.tree() == before

@@ -191,7 +191,7 @@ def test_the_client_s_principal_is_judged_by_the_controller(run: Secured):
 @pytest.mark.requirement("B01")
 def test_before_the_copy_going_back_leaves_the_cluster_its_controller(run: Secured):
     done, cleared = run.seen["back_before"], run.seen["cleared_before"]
-    assert (done.code, done.found["phase"]["name"]) == (0, "pre-migration"), done
+    assert (done.code, done.found["phase"]["name"]) == (0, "waiting"), done
     assert done.found["did"] == ["stopped controller 3000", "marked /kraft_bridge"]
     assert done.found["without_controller_ms"] is None
     assert run.seen["controller_kept"]
@@ -202,7 +202,7 @@ def test_before_the_copy_going_back_leaves_the_cluster_its_controller(run: Secur
 def test_with_a_broker_in_kraft_mode_it_is_refused_and_says_which_one_to_restart(run: Secured):
     refused = run.seen["rollback_refused"]
     assert (refused.code, refused.found["refused"], refused.found["did"]) == (1, True, [])
-    assert refused.named("R04") == ["/brokers/ids/1"]
+    assert refused.named("RB-R04") == ["/brokers/ids/1"]
     assert "restart each broker that is in KRaft mode (1)" in refused.found["steps"][0]["what"]
 
 

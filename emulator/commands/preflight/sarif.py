@@ -17,7 +17,16 @@ from rich.console import Console
 
 from emulator.commands.json_forms import stamped
 from emulator.io.printable import printable
-from emulator.operations.preflight.engine import Finding, Rule, Severity, several
+from emulator.operations.next_steps import as_json as steps_as_json
+from emulator.operations.next_steps import lines, of_preflight
+from emulator.operations.preflight.engine import (
+    Finding,
+    Rule,
+    Severity,
+    printed,
+    several,
+    with_code,
+)
 from emulator.operations.preflight.report import PreflightReport, rules
 
 # A report of ``kraft-bridge preflight`` as text or JSON.
@@ -35,8 +44,9 @@ def to_json(report: PreflightReport) -> bytes:
     found = {
         "stage": {"name": now.stage.value, "text": now.text, "shown_by_a_log": now.shown},
         "counts": {one.value: report.count(one) for one in Severity},
-        "findings": report.findings,
-        "not_run": report.not_run,
+        "findings": [with_code(one) for one in report.findings],
+        "not_run": [with_code(one) for one in report.not_run],
+        "next": steps_as_json(of_preflight(report)),
     }
     return msgspec.json.encode(stamped("preflight", found))
 
@@ -45,11 +55,13 @@ def show(report: PreflightReport, console: Console) -> None:
     """Print the verdict, where the migration stands, findings by kind, and what could not run."""
     now = report.standing
     _print(console, verdict(report))
+    for line in lines(of_preflight(report)):
+        _print(console, line)
     _print(console, f"migration: {now.stage.value}: {now.text}")
     for some in kinds(report.findings):
         one = some[0]
         console.print(
-            f"[{STYLES[one.severity]}]{one.code} {one.severity.value:8}[/] ",
+            f"[{STYLES[one.severity]}]{printed(one.code)} {one.severity.value:8}[/] ",
             end="",
             highlight=False,
         )
@@ -69,9 +81,9 @@ def show(report: PreflightReport, console: Console) -> None:
             ("see: ", one.reference),
         )
     if report.not_run:
-        console.print("[bold]I04 not looked at[/]", highlight=False)
+        console.print("[bold]PF-I04 not looked at[/]", highlight=False)
     for skipped in report.not_run:
-        _lines(console, (f"{skipped.code}: ", skipped.why))
+        _lines(console, (f"{printed(skipped.code)}: ", skipped.why))
 
 
 def verdict(report: PreflightReport) -> str:
@@ -141,7 +153,7 @@ def to_sarif(report: PreflightReport, files: Collection[str]) -> bytes:
                     {
                         "level": "note",
                         "message": {"text": f"not looked at: {one.why}"},
-                        "associatedRule": {"id": one.code},
+                        "associatedRule": {"id": printed(one.code)},
                     }
                     for one in report.not_run
                 ],
@@ -159,7 +171,8 @@ def to_sarif(report: PreflightReport, files: Collection[str]) -> bytes:
 def _rule(one: Rule) -> dict[str, Any]:
     seen = " ".join((one.check.__doc__ or "").split()).replace("``", "`")
     found: dict[str, Any] = {
-        "id": one.code,
+        "id": printed(one.code),
+        "deprecatedIds": [one.code],
         "shortDescription": {"text": one.title},
         "fullDescription": {"text": seen},
         "defaultConfiguration": {"level": LETTERS[one.code[0]]},
@@ -173,7 +186,7 @@ def _result(one: Finding, index: int, files: Collection[str]) -> dict[str, Any]:
     parts = (one.fact, f"Means: {one.consequence}", f"Do: {one.remedy}", f"See: {one.reference}")
     texts = [part for part in parts if part and not part.endswith(": ")]
     return {
-        "ruleId": one.code,
+        "ruleId": printed(one.code),
         "ruleIndex": index,
         "level": LEVELS[one.severity],
         "message": {"text": ". ".join([f"{one.znode}: {texts[0]}", *texts[1:]])},

@@ -9,10 +9,13 @@ from rich.console import Console
 
 from emulator.commands.json_forms import stamped
 from emulator.io.printable import printable
-from emulator.operations.preflight.engine import Finding, Severity
+from emulator.operations.next_steps import as_json as steps_as_json
+from emulator.operations.next_steps import lines, of_rollback
+from emulator.operations.preflight.engine import Finding, Severity, printed, with_code
 from emulator.operations.rollback.course import Course
-from emulator.operations.rollback.phases import MEANINGS
+from emulator.operations.rollback.phases import MEANINGS, RollbackPhase
 
+_BEFORE: Final = {RollbackPhase.PRE_MIGRATION, RollbackPhase.COPYING, RollbackPhase.DUAL_WRITE}
 STYLES: Final = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -23,8 +26,9 @@ def to_json(course: Course, *, acted: bool) -> str:
         "counts": {
             one.value: sum(each.severity is one for each in course.findings) for one in Severity
         },
-        "findings": course.findings,
+        "findings": [with_code(one) for one in course.findings],
         "steps": course.steps,
+        "next": steps_as_json(of_rollback(course)),
         "acted": acted,
         "refused": bool(course.refused),
         "did": course.did,
@@ -42,8 +46,11 @@ def _rounded(value: float | None) -> float | None:
 
 
 def show(course: Course, console: Console, *, acted: bool) -> None:
-    """Print the phase, the findings, what was done, and the steps that are left."""
-    _line(console, f"rollback from: {course.phase.value}: {MEANINGS[course.phase]}")
+    """Print the verdict and what to do now, the findings, what was done, and what comes later."""
+    _line(console, f"{_verdict(course, acted=acted)}{_from(course)}")
+    steps = of_rollback(course)
+    for line in lines(steps):
+        _line(console, line)
     for one in course.findings:
         _finding(console, one)
     for did in course.did:
@@ -60,7 +67,7 @@ def show(course: Course, console: Console, *, acted: bool) -> None:
         )
     left = [one for one in course.steps if not one.done]
     if left:
-        _line(console, "steps:")
+        _line(console, "the whole way, in this order:")
     for number, step in enumerate(left, 1):
         _line(console, f"  {number}. {step.actor.value}: {step.what}")
         if step.command:
@@ -69,15 +76,31 @@ def show(course: Course, console: Console, *, acted: bool) -> None:
     if course.failed:
         _line(console, f"failed: {course.failed}")
     elif course.refused:
-        codes = ", ".join(sorted({one.code for one in course.refused}))
+        codes = ", ".join(sorted({printed(one.code) for one in course.refused}))
         _line(console, f"refused because of {codes}: nothing was changed")
     elif not acted:
         _line(console, "nothing was changed; with --yes the steps of kraft-bridge are done")
 
 
+def _from(course: Course) -> str:
+    return f"rollback from: {course.phase.value}: {MEANINGS[course.phase]}"
+
+
+def _verdict(course: Course, *, acted: bool) -> str:
+    if course.failed:
+        return "FAILED: "
+    if course.refused:
+        return "NOT NOW: "
+    if acted and course.did:
+        return "DONE: "
+    return "READY: " if course.phase in _BEFORE else ""
+
+
 def _finding(console: Console, one: Finding) -> None:
     console.print(
-        f"[{STYLES[one.severity]}]{one.code} {one.severity.value:8}[/] ", end="", highlight=False
+        f"[{STYLES[one.severity]}]{printed(one.code)} {one.severity.value:8}[/] ",
+        end="",
+        highlight=False,
     )
     _line(console, one.znode)
     parts = (("", one.fact), ("means: ", one.consequence), ("do: ", one.remedy))

@@ -14,7 +14,7 @@ from emulator.operations.preflight.engine import Finding, NotRun, Outcome, findi
 from emulator.operations.preflight.node_file import number
 from emulator.operations.preflight.survey import REDACTED, DumpedZnode, Survey
 from emulator.operations.preflight.topics import topic_ids
-from emulator.znodes import migration
+from emulator.znodes import controller, migration
 
 FEATURE: Final = "/feature"
 _BESIDE: Final = ("/controller", FEATURE)
@@ -94,7 +94,8 @@ def readable(survey: Survey) -> Iterator[Outcome]:
             )
         elif one.code in _UNCOPIED and one.znode not in reported:
             missing = one.code == Why.NO_CONTROLLER_EPOCH.value
-            yield _unreadable(one.znode, one.reason, _NEVER_ELECTED if missing else _REPAIR)
+            ours = _REPAIR_EPOCH if one.znode == controller.EPOCH_PATH else _REPAIR
+            yield _unreadable(one.znode, one.reason, _NEVER_ELECTED if missing else ours)
 
 
 def _features(found: dict[str, Any]) -> Iterator[Outcome]:
@@ -146,6 +147,10 @@ def _odd(data: bytes | None) -> str:
 
 
 _REPAIR: Final = "repair or delete the znode; kraft-bridge plan --dump names every refusal"
+_REPAIR_EPOCH: Final = (
+    "write the last epoch that the brokers know, which is in the log of each; never delete it: the "
+    "next controller would begin with 1, and brokers refuse what is below the epoch they know"
+)
 _NEVER_ELECTED: Final = (
     "check the chroot of zookeeper.connect; if it is right, start the brokers in ZooKeeper mode: "
     "the first controller among them makes this znode"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from emulator.operations.preflight.survey import Survey
 
@@ -67,6 +67,15 @@ class Finding:
     reference: str = ""
 
 
+def printed(code: str) -> str:
+    """A code as it is printed: with what it is of, so that none looks like a requirement's id.
+
+    >>> printed("B17"), printed("R08")
+    ('PF-B17', 'RB-R08')
+    """
+    return f"{'RB' if code.startswith('R') else 'PF'}-{code}"
+
+
 @dataclass(frozen=True, slots=True)
 class NotRun:
     """A rule that could not run, or only in part, and why."""
@@ -76,6 +85,13 @@ class NotRun:
 
 
 Outcome: TypeAlias = Finding | NotRun
+
+
+def with_code(found: Outcome) -> dict[str, Any]:
+    """What a program reads: the code as it is printed, and ``was``, the one of earlier releases."""
+    return {**asdict(found), "code": printed(found.code), "was": found.code}
+
+
 Check: TypeAlias = Callable[[Survey], Iterator[Outcome]]
 
 

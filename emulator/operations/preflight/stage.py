@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Final
 
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.phases import OperatorPhase
 from emulator.operations.preflight.controller_folder import ControllerFolder
 from emulator.operations.preflight.engine import Outcome, Severity, finding, rule
 from emulator.operations.preflight.survey import Survey
@@ -29,17 +30,17 @@ SILENT_MS: Final = 10_000
 
 
 class MigrationStage(Enum):
-    """Where the migration of a cluster stands."""
+    """The phase of the migration as a tree shows it; the words are those of every verb."""
 
-    UNREADABLE = "unreadable"
-    NOT_BEGUN = "not begun"
-    PREPARED = "not begun, controllers wait"
-    UNDER_WAY = "under way"
-    DUAL_WRITE = "dual write"
-    FINALISED = "finalised"
-    ROLLED_BACK = "rolled back"
-    FOREIGN = "foreign"
-    EMPTIED = "emptied"
+    UNREADABLE = OperatorPhase.UNKNOWN.value
+    NOT_BEGUN = OperatorPhase.NOT_MIGRATING.value
+    PREPARED = OperatorPhase.WAITING.value
+    UNDER_WAY = OperatorPhase.COPYING.value
+    DUAL_WRITE = OperatorPhase.DUAL_WRITE.value
+    FINALISED = OperatorPhase.FINAL.value
+    ROLLED_BACK = OperatorPhase.ROLLED_BACK.value
+    FOREIGN = OperatorPhase.FOREIGN.value
+    EMPTIED = OperatorPhase.EMPTIED.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def _stage(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             "partitions that ZooKeeper does not know are deleted by the brokers, and leaders of "
             "old are elected. It can be done only offline, with all brokers and controllers "
             "stopped, and is not done by this command",
-            "stay in KRaft mode; what would be lost is listed by R06, or by kraft-bridge zk diff",
+            "stay in KRaft mode; RB-R06 lists what would be lost, as kraft-bridge zk diff does",
             "KIP-866, Finalizing the Migration",
             _BLOCKER,
         )
@@ -125,7 +125,7 @@ def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             f"broker {broker_id} is registered in KRaft mode",
             "without the controllers it can do nothing: its partitions have no leader there until "
             "it is restarted",
-            f"{'do what R05 says first; then ' if seen.without_flag else ''}"
+            f"{'do what RB-R05 says first; then ' if seen.without_flag else ''}"
             "restart it in ZooKeeper mode, with zookeeper.metadata.migration.enable=true, while "
             f"the controllers still run; if it is gone for good: kafka-cluster.sh unregister --id "
             f"{broker_id}"

@@ -126,7 +126,7 @@ def _release_steps(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackSt
         )
 
 
-def _files(seen: Situation) -> str:
+def files_of(seen: Situation) -> str:
     """How the controllers are named on a command line."""
     found = [quote(one.file) for one in seen.controllers if one.file]
     if len(found) < len(seen.controllers) or not found:
@@ -156,7 +156,7 @@ def _afterwards(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]
         f"before a second attempt only: delete {migration.PATH} and {own.PATH}",
         "a controller with the folder of the first attempt is then no longer refused for certain: "
         "format first",
-        f"kraft-bridge rollback {_files(seen)} --clear --yes",
+        f"kraft-bridge rollback {files_of(seen)} --clear --yes",
         done=phase is RollbackPhase.ROLLED_BACK
         and not {migration.PATH, own.PATH} & seen.survey.nodes.keys(),
     )
@@ -167,7 +167,7 @@ TRIES: Final = 10
 CLEARED: Final = "deleted /migration and /kraft_bridge"
 MEANWHILE: Final = "meanwhile, since the cluster was looked at: run this command again"
 START_AND_STOP: Final = (
-    "start the controllers, wait for lag 0, and run this command again: they write what is "
+    "start the controllers, and run this command again: it waits until they have written what is "
     "missing; or say --accept-loss"
 )
 
@@ -245,6 +245,8 @@ class Course:
     ours_ms: float | None = None
     theirs_ms: float | None = None
     failed: str = ""
+    seen: Situation | None = None
+    """What was looked at last."""
 
     @property
     def without_controller_ms(self) -> float | None:
@@ -260,7 +262,7 @@ def plan(world: RollbackWorld, wanted: Wanted) -> tuple[Situation, Course]:
     phase = phase_of(seen)
     findings = checks(seen, phase, stopped=wanted.stopped)
     refused = blocking(findings, accept_loss=wanted.accept_loss)
-    return seen, Course(phase, findings, steps(seen, phase), refused)
+    return seen, Course(phase, findings, steps(seen, phase), refused, seen=seen)
 
 
 def go(world: RollbackWorld, wanted: Wanted) -> Course:
@@ -282,7 +284,7 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
             case other:
                 raise AssertionError(f"{other} is refused")
         after = world.look()
-        course.steps = steps(after, phase_of(after))
+        course.steps, course.seen = steps(after, phase_of(after)), after
         lost = losses(after, phase_of(after))
         course.findings += [one for one in lost if one not in course.findings]
         if wanted.clear:

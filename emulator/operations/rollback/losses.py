@@ -51,8 +51,8 @@ def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
                 migration.PATH,
                 f"not compared with a log: {seen.not_compared or 'no folder was given'}",
                 "changes that were acknowledged may be missing in ZooKeeper",
-                f"{copying(seen)}; if the controllers can be started, start them, wait for lag 0 "
-                "and stop them: they write what is missing",
+                f"{copying(seen)}; if the controllers can be started, start them and run "
+                "this command again: it waits until they have written what is missing",
                 "KIP-866, Rollback to ZK",
                 Severity.BLOCKER,
             )
@@ -295,7 +295,8 @@ def _different(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             if unjudged
             else ""
             if final
-            else "start the controllers and wait for lag 0: they write what is missing; or "
+            else "start the controllers and run this command again: it waits until they have "
+            "written what is missing; or "
             "kraft-bridge zk reconcile --log-dir, with the newest log",
             "",
             Severity.WARNING if unjudged else Severity.BLOCKER,

@@ -8,22 +8,23 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.phases import OperatorPhase
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.rollback.situation import Situation
 from emulator.znodes import migration
 
 
 class RollbackPhase(Enum):
-    """What going back begins from."""
+    """What going back begins from; the words are those of every verb."""
 
-    NOT_BEGUN = "not begun"
-    PRE_MIGRATION = "pre-migration"
-    COPYING = "copying"
-    DUAL_WRITE = "dual write"
-    RELEASED = "released"
-    ROLLED_BACK = "rolled back"
-    FINALISED = "finalised"
-    UNKNOWN = "unknown"
+    NOT_BEGUN = OperatorPhase.NOT_MIGRATING.value
+    PRE_MIGRATION = OperatorPhase.WAITING.value
+    COPYING = OperatorPhase.COPYING.value
+    DUAL_WRITE = OperatorPhase.DUAL_WRITE.value
+    RELEASED = OperatorPhase.RELEASED.value
+    ROLLED_BACK = OperatorPhase.ROLLED_BACK.value
+    FINALISED = OperatorPhase.FINAL.value
+    UNKNOWN = OperatorPhase.UNKNOWN.value
 
 
 MEANINGS: Final[Mapping[RollbackPhase, str]] = MappingProxyType(

@@ -7,16 +7,22 @@ from typing import Any
 import pytest
 
 from emulator.commands.exits import ExitCode
-from emulator.commands.finalise import BROKERS_FIRST, STEPS, UNDONE, judged
+from emulator.commands.finalise import BROKERS_FIRST, UNDONE, judged
 from emulator.commands.status_next import phase_of
+from emulator.migration.phases import Ahead
+from emulator.operations.next_steps import Action
+from tests.kit.status_document import document, ends, phase, quorum, voter
 
 
 def status(state: str = "waiting", *whys: str, hold: bool = False, **more: Any) -> dict[str, Any]:
-    missing = [
-        {"why": why, "subject": "1", "text": f"text of {why}", "since": None} for why in whys
-    ]
-    found = {"state": state, "rule": "every-voter", "hold": hold, "missing": missing, "mark": None}
-    return {"node_id": 3000, "leader_id": 3000, "finalisation": found, "migration": None} | more
+    older = "finalising"
+    if state == "migrating":
+        older = "hybrid" if "zookeeper_broker" in whys else "dual write"
+    found = document(older, finalisation=ends(state, *whys, hold=hold))
+    if state != "migrating":
+        ahead = Ahead.END_HOLD if state == "held" else Ahead.FINISH
+        found |= {"migration": None, "phase": phase(older) | {"ahead": ahead.value}}
+    return found | more
 
 
 @pytest.mark.requirement("F11")
@@ -48,17 +54,32 @@ def test_the_exit_code_says_whether_more_than_a_hold_is_missing(
 
 
 def test_each_thing_that_is_missing_is_a_line() -> None:
-    lines = judged(status("waiting", "no_mark", "zookeeper_broker")).lines
-    assert lines[:2] == ["missing: text of no_mark", "missing: text of zookeeper_broker"]
+    found = judged(status("waiting", "no_mark", "zookeeper_broker"))
+    first, *lines = found.lines
+    assert first == "NOT YET: 2 things are missing: finalising"
+    assert lines == ["missing: text of no_mark", "missing: text of zookeeper_broker", UNDONE]
+    assert found.steps[0].flag is True, "neither can come while a leader without the flag leads"
 
 
 def test_controllers_are_restarted_after_the_brokers() -> None:
-    """While brokers were in ZooKeeper mode it ended with the restart of the controllers."""
-    early = judged(status("migrating", "controller_with_flag", "zookeeper_broker")).lines
-    assert early[2:] == [BROKERS_FIRST, STEPS, UNDONE]
-    assert judged(status("migrating", "controller_with_flag")).lines[1:] == [STEPS, UNDONE]
-    late = judged(status("waiting", "zookeeper_broker")).lines
-    assert late[1:] == [UNDONE]
+    """Its first line said to restart a controller, while brokers were in ZooKeeper mode."""
+    early = judged(status("migrating", "controller_with_flag", "zookeeper_broker"))
+    assert early.lines[0].startswith("NOT YET: brokers are in ZooKeeper mode: dual write (0 of 1 ")
+    assert early.lines[1:] == ["missing: text of zookeeper_broker", BROKERS_FIRST]
+    steps = [(one.action, one.now) for one in early.steps]
+    assert steps[:2] == [(Action.DIFF, True), (Action.RESTART_BROKER, False)]
+    assert Action.RESTART_CONTROLLER not in {one.action for one in early.steps}
+    late = judged(status("migrating", "controller_with_flag"))
+    assert late.lines[1:] == ["missing: text of controller_with_flag", UNDONE]
+    assert (late.steps[0].action, late.steps[0].flag) == (Action.RESTART_CONTROLLER, False)
+
+
+def test_no_controller_is_named_for_a_restart_while_another_one_is_down() -> None:
+    down = voter(3002, answers=False, ready=False, why_not="Connection refused")
+    there = quorum(voter(3000), voter(3001), down)
+    found = judged(status("migrating", "controller_with_flag", "no_mark", quorum=there))
+    assert (found.steps[0].action, found.steps[0].node) == (Action.START_CONTROLLER, 3002)
+    assert found.lines[1:] == ["missing: text of no_mark", UNDONE]
 
 
 def test_a_follower_names_who_is_to_be_asked() -> None:

@@ -71,12 +71,12 @@ def test_it_says_what_would_happen_and_does_it_when_told(held: World, tmp_path: 
         assert call("status", "--url", f"{url}/status")[0] == ExitCode.DONE
         code, out, _ = call("finalise", "--url", url)
         assert (code, state(held)) == (ExitCode.DONE, MigrationState.MIGRATION)
-        assert "Only kraftbridge.finalise.hold" in out
+        assert out.startswith("READY: only kraftbridge.finalise.hold")
         assert finalise.UNDONE in out
         code, out, _ = call("finalise", "--url", url, "--json")
         assert problems(FORMS["finalise"], json.loads(out)) == []
         code, out, err = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
-        assert (code, out) == (ExitCode.DONE, "The migration is finalised, for good.\n"), err
+        assert (code, out) == (ExitCode.DONE, "FINAL: the migration is finalised, for good.\n"), err
         assert state(held) is MigrationState.POST_MIGRATION
         again = call("finalise", "--url", f"{url}/status/", "--log-dir", str(tmp_path), "--yes")
         assert again[:2] == (code, out)
@@ -152,7 +152,7 @@ def test_whose_order_comes_second_is_told_what_stands(
     monkeypatch.setattr(finalise, "_release", late)
     with page(held, tmp_path) as url:
         found = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
-    assert found == (ExitCode.DONE, "The migration is finalised, for good.\n", "")
+    assert found == (ExitCode.DONE, "FINAL: the migration is finalised, for good.\n", "")
 
 
 def test_if_more_is_missing_by_then_that_is_said(

@@ -28,13 +28,13 @@ from wire.frame import RequestHeader, encode_request, encode_response
 from wire.record_serde import encode_record
 
 PINNED = {
-    "preflight/1": "68731800dc10c8b8",
+    "preflight/2": "2907c75baf5fd975",
     "plan/1": "f1db40be5e34220d",
-    "rollback/1": "bb9bcbb6a21788be",
+    "rollback/2": "3069854194046f8c",
     "zk-dump/1": "fb421238d7183c2d",
     "zk-diff/1": "dc08f3aa7a9eee7d",
     "zk-reconcile/1": "3d5214ac9b088e3f",
-    "finalise/1": "f1b67569481d0068",
+    "finalise/1": "5296ab0299e95829",
     "log-record/1": "540c70c363f74336",
     "load/1": "5958ee2ad31a0665",
     "fleet/1": "ef7dce4187a856a1",

@@ -19,8 +19,8 @@ def test_preflight_of_a_dump_says_what_it_found_by_exit_code(tmp_path: Path) -> 
     before = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
     code, out, _ = run("preflight", "--dump", before)
     assert code == 0
-    assert "W03 warning  /brokers/topics/moving" in out
-    assert "B11: no server.properties given" in out
+    assert "PF-W03 warning  /brokers/topics/moving" in out
+    assert "PF-B11: no server.properties given" in out
     assert run("preflight", "--dump", before, "--strict")[0] == 4
     rolled_back = data.extract(f"{folder}/tree-5-rolled-back.json", tmp_path)
     code, out, _ = run("preflight", "--dump", rolled_back, "--json")
@@ -28,10 +28,10 @@ def test_preflight_of_a_dump_says_what_it_found_by_exit_code(tmp_path: Path) -> 
     found = json.loads(out)
     assert found["counts"]["blocker"] == 1
     (blocker,) = (one for one in found["findings"] if one["severity"] == "blocker")
-    assert (blocker["code"], blocker["znode"]) == ("B02", "/migration")
+    assert (blocker["code"], blocker["znode"]) == ("PF-B02", "/migration")
     assert blocker["fact"]
     assert blocker["remedy"]
-    assert {one["code"] for one in found["not_run"]} >= {"B05", "I02"}
+    assert {one["code"] for one in found["not_run"]} >= {"PF-B05", "PF-I02"}
 
 
 def test_preflight_reads_properties_and_the_folder_they_name(
@@ -43,7 +43,7 @@ def test_preflight_reads_properties_and_the_folder_they_name(
     code, out, _ = run("preflight", "--dump", dump, "-c", properties, "--json")
     assert code == 1
     codes = {one["code"] for one in json.loads(out)["findings"]}
-    assert {"B04", "B12"} <= codes
+    assert {"PF-B04", "PF-B12"} <= codes
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_preflight_reads_properties_and_the_folder_they_name(
     [
         (lambda place: place.write_text(""), "", ""),
         (lambda place: place.write_text("version=0 \nbroker.id=1\n"), "", ""),
-        (lambda place: place.write_text("version=0\nbroker.id=1 \n"), "B18", "'1 ' in"),
-        (lambda place: place.write_text("version=2\n"), "B18", "has version 2"),
+        (lambda place: place.write_text("version=0\nbroker.id=1 \n"), "PF-B18", "'1 ' in"),
+        (lambda place: place.write_text("version=2\n"), "PF-B18", "has version 2"),
         (lambda place: place.write_bytes(b"version=0\n\0"), "", "it holds NUL bytes"),
         (lambda place: place.mkdir(), "", "Is a directory"),
     ],
@@ -69,9 +69,9 @@ def test_meta_properties_is_read_as_kafka_reads_it(
     file = tmp_path / "b.properties"
     file.write_text(f"broker.id=1\nlog.dirs={folder}\n")
     found = json.loads(run("preflight", "--dump", dump, "-c", file, "--json")[1])
-    facts = [one["fact"] for one in found["findings"] if one["code"] == "B18"]
+    facts = [one["fact"] for one in found["findings"] if one["code"] == "PF-B18"]
     assert bool(facts) == bool(code)
-    unlooked = [one["why"] for one in found["not_run"] if one["code"] == "B18"]
+    unlooked = [one["why"] for one in found["not_run"] if one["code"] == "PF-B18"]
     assert not told or any(told in one for one in (*facts, *unlooked))
 
 
@@ -124,7 +124,7 @@ def test_preflight_that_cannot_look_exits_with_3() -> None:
 def test_where_the_migration_stands_follows_the_verdict(tmp_path: Path) -> None:
     folder = "3.9.2-rollback-and-stale-migration-znode"
     stages = {
-        "0-before": "not begun: ",
+        "0-before": "not migrating: ",
         "1-dualwrite": "dual write: ",
         "5-rolled-back": "rolled back: ",
         "8-before-sync": "emptied: ",
@@ -132,7 +132,9 @@ def test_where_the_migration_stands_follows_the_verdict(tmp_path: Path) -> None:
     for step, stage in stages.items():
         dump = data.extract(f"{folder}/tree-{step}.json", tmp_path)
         code, out, _ = run("preflight", "--dump", dump)
-        verdict, standing = out.splitlines()[:2]
+        verdict, step_now, *more = out.splitlines()
+        standing = next(one for one in more if one.startswith("migration: "))
+        assert step_now.startswith("next: ")
         assert verdict.startswith("no blocker found: " if code == 0 else "BLOCKED: ")
         assert standing.startswith(f"migration: {stage}")
         assert code == (0 if step == "0-before" else 1)
@@ -151,18 +153,18 @@ def test_sarif_has_rules_results_and_their_places(tmp_path: Path) -> None:
     (ran,) = document["runs"]
     ids = [one["id"] for one in ran["tool"]["driver"]["rules"]]
     assert len(ids) == len(set(ids))
-    assert ran["properties"]["stage"] == "not begun"
+    assert ran["properties"]["stage"] == "not migrating"
     for one in ran["results"]:
         assert ids[one["ruleIndex"]] == one["ruleId"]
         assert one["level"] in {"error", "warning", "note"}
         assert one["message"]["text"]
-    place = next(one["locations"][0] for one in ran["results"] if one["ruleId"] == "B17")
+    place = next(one["locations"][0] for one in ran["results"] if one["ruleId"] == "PF-B17")
     uri = place["physicalLocation"]["artifactLocation"]["uri"]
     assert uri.endswith("/a%20b.properties")
-    znode = next(one["locations"][0] for one in ran["results"] if one["ruleId"] == "W03")
+    znode = next(one["locations"][0] for one in ran["results"] if one["ruleId"] == "PF-W03")
     assert znode["logicalLocations"][0]["fullyQualifiedName"] == "/brokers/topics/moving"
     skipped = ran["invocations"][0]["toolExecutionNotifications"]
-    assert "B15" in {one["associatedRule"]["id"] for one in skipped}
+    assert "PF-B15" in {one["associatedRule"]["id"] for one in skipped}
 
 
 def test_a_formatted_folder_of_another_level_is_a_blocker(tmp_path: Path, properties: Path) -> None:
@@ -179,7 +181,7 @@ def test_a_formatted_folder_of_another_level_is_a_blocker(tmp_path: Path, proper
     arguments = ("preflight", "--dump", dump, "-c", broker, "--controller-dir", made, "--json")
     code, out, _ = run(*arguments)
     assert code == 1
-    facts = [one["fact"] for one in json.loads(out)["findings"] if one["code"] == "B15"]
+    facts = [one["fact"] for one in json.loads(out)["findings"] if one["code"] == "PF-B15"]
     assert any(fact.startswith("metadata.version 14 (3.6-IV2)") for fact in facts)
     code, _, err = run("preflight", "--dump", dump, "--controller-dir", tmp_path / "none")
     assert code == 2
@@ -240,10 +242,10 @@ def test_the_shells_stars_give_more_files(tmp_path: Path) -> None:
     def named(*arguments: str | Path) -> set[tuple[str, str]]:
         _, out, _ = run("preflight", "--dump", dump, "--json", *arguments)
         found = ((one["code"], one["znode"]) for one in json.loads(out)["findings"])
-        return {(code, Path(where).name) for code, where in found if code in {"B11", "B17"}}
+        return {(code, Path(where).name) for code, where in found if code in {"PF-B11", "PF-B17"}}
 
     want = named("-c", now0, "-c", now1, "--target", kraft0, "--target", kraft1)
-    assert {where.partition(".")[0] for code, where in want if code == "B17"} == {
+    assert {where.partition(".")[0] for code, where in want if code == "PF-B17"} == {
         *("kraft-0", "kraft-1")
     }
     assert named("-c", now0, now1, "--target", kraft0, kraft1) == want

@@ -149,14 +149,14 @@ def test_a_minority_of_the_logs_is_not_enough_and_copies_of_the_others_are(
     with served(quorum) as (hosts, tree), a_broker(hosts):
         versions = {path: one.version for path, one in tree.nodes.items()}
         code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
-        (found,) = [one for one in json.loads(out)["findings"] if one["code"] == "R06"]
+        (found,) = [one for one in json.loads(out)["findings"] if one["code"] == "RB-R06"]
         assert (code, "1 of 3 controllers" in found["fact"]) == (1, True)
         for each in IDS[1:]:
             there = f"scp -rp 127.0.0.1:{tmp_path}/data-{each} controller-{each}"
             assert there in found["remedy"]
         assert "give -c of" not in found["remedy"], "each was given"
         code, out, _ = call("rollback", "--zookeeper", hosts, *more[:2], "--json")
-        (found,) = [one for one in json.loads(out)["findings"] if one["code"] == "R06"]
+        (found,) = [one for one in json.loads(out)["findings"] if one["code"] == "RB-R06"]
         absent = f"(of controllers {IDS[1]}, {IDS[2]} none is given)"
         said = f"or give -c of each controller {absent}, whose file names its folder; for folders"
         assert (code, said in found["remedy"]) == (1, True), found
@@ -189,7 +189,7 @@ def test_what_a_stopped_quorum_has_not_written_is_named_and_can_be_written_from_
         code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
         found = json.loads(out)
         assert (code, found["refused"], found["did"]) == (1, True, [])
-        assert [x["znode"] for x in found["findings"] if x["code"] == "R06"] == [TOPIC]
+        assert [x["znode"] for x in found["findings"] if x["code"] == "RB-R06"] == [TOPIC]
         newest = max((tmp_path / f"data-{each}" for each in IDS), key=_log_bytes)
         code, _, err = call(
             "zk", "reconcile", "--zookeeper", hosts, "--log-dir", str(newest), "--yes"
@@ -216,7 +216,7 @@ def test_what_was_lost_when_controller_was_deleted_by_hand_is_counted(
         code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
         found = json.loads(out)
         assert (code, found["phase"]["name"], found["did"]) == (1, "rolled back", [])
-        (told,) = [one for one in found["findings"] if one["code"] == "R06"]
+        (told,) = [one for one in found["findings"] if one["code"] == "RB-R06"]
         assert told["fact"].endswith("of the log")
         tree.get(migration.PATH).data = migration.encode(said)
         code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")

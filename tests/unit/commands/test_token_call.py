@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -29,11 +30,13 @@ from emulator.operations.preflight.survey import DumpedZnode, Survey
 from emulator.operations.rollback.losses import losses
 from emulator.operations.rollback.phases import RollbackPhase
 from emulator.operations.rollback.situation import ControllerSeen, Situation
+from tests.kit.status_document import document, ends
 from tests.unit.commands.test_wrong_inputs import call
 
 TOKEN = "a" * 64
-HELD = b"""{"schema": "status/4", "node_id": 1, "finalisation":
-{"state": "held", "hold": true, "missing": []}}"""
+HELD = json.dumps(
+    document("finalising", finalisation=ends("held", "held", hold=True)) | {"migration": None}
+).encode()
 
 
 @contextmanager

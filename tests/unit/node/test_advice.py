@@ -53,7 +53,7 @@ def _told(**more: Any) -> Any:
             _told(lag_changed_records=3),
             True,
             (
-                "3 changes are not in ZooKeeper and would be lost: wait for lag 0. "
+                "3 changes are not in ZooKeeper yet; none would be lost: rollback waits for them. "
                 f"Then {BACK}. At last {RESTART}."
             ),
         ),

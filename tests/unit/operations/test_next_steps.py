@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,8 +17,15 @@ from emulator.operations.next_steps import (
     as_json,
     lines,
     next_steps,
+    of_preflight,
+    of_rollback,
     verdict,
 )
+from emulator.operations.preflight import report
+from emulator.operations.preflight.engine import finding
+from emulator.operations.preflight.stage import MigrationStage
+from emulator.operations.preflight.survey import DumpedZnode
+from emulator.operations.rollback.course import Course, Wanted, go, plan
 from tests.kit.status_document import (
     LAG,
     broker,
@@ -28,6 +36,15 @@ from tests.kit.status_document import (
     reason,
     refusal,
     voter,
+)
+from tests.unit.operations.preflight.clean import plain
+from tests.unit.operations.rollback.model import (
+    BROKERS,
+    ModelCluster,
+    copying,
+    dual_write,
+    finalised,
+    pre_migration,
 )
 
 DOWN = voter(3002, answers=False, ready=False, why_not="it cannot be reached: Connection refused")
@@ -247,6 +264,102 @@ def test_no_step_deletes_the_controller_epoch(older: str) -> None:
         found = document(older, waiting=[reason(why.value, "2")])
         text = " ".join(one.text + one.command for one in next_steps(found))
         assert "delete /controller" not in text
+
+
+def planned(world: ModelCluster) -> Course:
+    """What a rollback finds."""
+    return plan(world, Wanted())[1]
+
+
+def actions(course: Course) -> list[tuple[Action, int | None]]:
+    """Each step and the node that it is about."""
+    first, *later = of_rollback(course)
+    assert first.now
+    assert not any(one.now for one in later)
+    return [(one.action, one.node) for one in (first, *later)]
+
+
+def test_a_cluster_that_can_go_back_does_so_and_no_change_is_said_to_be_lost() -> None:
+    for world in (pre_migration(), copying(), dual_write()):
+        (step,) = of_rollback(planned(world))
+        assert (step.action, step.problem) == (Action.ROLLBACK, False)
+        assert step.command.endswith("-c FILE_OF_EACH_CONTROLLER --yes")
+    behind = of_rollback(planned(dual_write(lag=5)))[0]
+    assert behind.why.startswith("none would be lost: it waits until ZooKeeper has every change")
+
+
+def test_brokers_in_kraft_mode_are_restarted_before_the_way_back() -> None:
+    course = planned(dual_write(kraft=(1, 2), alive=(0,)))
+    assert actions(course) == [
+        (Action.RESTART_BROKER, 1),
+        (Action.RESTART_BROKER, 2),
+        (Action.ROLLBACK, None),
+    ]
+    assert {one.mode for one in of_rollback(course)} == {BrokerMode.MIGRATION, None}
+    assert "--yes" not in of_rollback(course)[-1].command, "it is planned again first"
+
+
+def test_controllers_without_the_flag_come_before_the_brokers() -> None:
+    course = planned(dual_write(kraft=(1,), alive=(0, 2), flagless="waiting"))
+    (controller, broker, *_) = of_rollback(course)
+    assert (controller.action, controller.flag) == (Action.RESTART_CONTROLLER, True)
+    assert (broker.action, broker.now) == (Action.RESTART_BROKER, False)
+
+
+def test_a_voter_that_is_down_comes_before_brokers_on_the_way_back() -> None:
+    course = planned(dual_write(kraft=(1,), alive=(0, 2)))
+    assert course.seen is not None
+    leader = course.seen.leader
+    assert leader is not None
+    assert leader.status is not None
+    status = {**leader.status, "quorum": quorum(voter(3000), DOWN)}
+    course.seen = replace(course.seen, controllers=(replace(leader, status=status),))
+    assert actions(course)[:2] == [(Action.START_CONTROLLER, 3002), (Action.RESTART_BROKER, 1)]
+
+
+def test_where_there_is_no_way_back_there_is_no_step() -> None:
+    assert actions(planned(finalised())) == [(Action.NOTHING, None)]
+
+
+def test_afterwards_the_brokers_lose_the_keys_of_the_migration() -> None:
+    done = go(dual_write(), Wanted())
+    assert done.failed == ""
+    assert actions(done) == [(Action.RESTART_BROKER, each) for each in BROKERS]
+    assert {one.mode for one in of_rollback(done)} == {BrokerMode.ZOOKEEPER}
+
+
+def test_a_run_that_failed_is_run_again() -> None:
+    course = planned(dual_write())
+    course.failed = "the time is over"
+    (step,) = of_rollback(course)
+    assert (step.action, step.problem) == (Action.ROLLBACK, True)
+    assert step.why == "the time is over; it can be run again at any point"
+
+
+def test_a_preflight_begins_with_the_first_blocker_or_what_the_phase_asks_for() -> None:
+    clean = report.run(plain())
+    blocked = replace(clean, findings=(finding("B07", "/x", "no JSON", "", "repair it"),))
+    first, last = of_preflight(blocked)
+    assert (first.action, first.why) == (Action.REPAIR, "PF-B07 /x: repair it")
+    assert (last.action, last.now) == (Action.PREFLIGHT, False)
+    for stage in MigrationStage:
+        standing = replace(clean.standing, stage=stage)
+        (step,) = of_preflight(replace(clean, findings=(), standing=standing))
+        assert step.now
+        assert (step.action is Action.FORMAT) == (stage is MigrationStage.NOT_BEGUN)
+
+
+def test_nobody_is_told_to_delete_the_controller_epoch() -> None:
+    """Of each znode that cannot be read it said: repair or delete the znode."""
+    for data in (b"{", b"", None):
+        survey = plain()
+        nodes = {**survey.nodes, "/controller_epoch": DumpedZnode(data)}
+        found = report.run(replace(survey, nodes=nodes))
+        about = [one for one in found.findings if one.znode == "/controller_epoch"]
+        assert [one for one in about if one.code == "B07"]
+        for one in about:
+            assert "delete the znode" not in one.remedy
+            assert not one.remedy.startswith("delete")
 
 
 def test_the_form_for_programs() -> None:
