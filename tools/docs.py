@@ -191,7 +191,7 @@ def preflight() -> Iterator[str]:
     yield "kraft-bridge preflight --zookeeper HOSTS --config FILES\n```\n\n"
     yield "The first line is the verdict, the next one the step that may be taken now, then the\n"
     yield "[phase](status.md#phases) of the migration. A finding may be milder or graver than the\n"
-    yield "letter of its rule. A rule that could not look, or only at a part, is listed as PF-I04,\n"
+    yield "letter of its rule. A rule that could not look, or only at a part, is named as PF-I04,\n"
     yield "with the reason. Without PF- the codes are those of earlier releases."
     yield "\n\n| it reads | given by |\n|---|---|\n"
     for what, how in PREFLIGHT_READS:
