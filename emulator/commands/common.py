@@ -12,7 +12,7 @@ import typer
 from emulator.commands import configuration
 from emulator.commands.exits import ExitCode
 from emulator.config import load as config_module
-from emulator.io.printable import printable_lines
+from emulator.io.printable import printable, printable_lines
 
 T = TypeVar("T")
 _MASTER: Final = re.compile(
@@ -92,7 +92,7 @@ def configured(
     """Read a properties file; warnings go to stderr, problems end the command with code 2."""
     config, warnings = configuration.read(path, overrides or (), load)
     for line in warnings:
-        typer.echo(printable_lines(line), err=True)
+        typer.echo(printable(line), err=True)
     if config is None:
         raise typer.Exit(2)
     return config

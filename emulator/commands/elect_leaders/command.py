@@ -18,7 +18,7 @@ from emulator.commands.exits import ExitCode
 from emulator.config import properties
 from emulator.config.listeners import host_port
 from emulator.io.kafka_client import BROKER_S, Login, UnreachableError, login_of, no_broker_at
-from emulator.io.printable import printable_lines, sentence
+from emulator.io.printable import printable, sentence
 
 WARNING: Final = (
     "Warning: --zookeeper is deprecated and will be removed in a future version. "
@@ -191,7 +191,7 @@ def _by_brokers(
 
 
 def _failed(error: Exception) -> typer.Exit:
-    typer.echo(f"kraft-bridge: {printable_lines(str(error))}", err=True)
+    typer.echo(f"kraft-bridge: {printable(str(error))}", err=True)
     unreachable = isinstance(error, UnreachableError)
     return typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FOUND)
 
@@ -207,7 +207,7 @@ def _print_outcome(outcome: work.Outcome, name: str) -> None:
     for one, reason in sorted(outcome.failed):
         typer.echo(
             f"Error completing leader election ({name}) for partition {work.listed([one])}: "
-            f"{printable_lines(str(reason))}",
+            f"{printable(str(reason))}",
             err=True,
         )
     if outcome.failed:

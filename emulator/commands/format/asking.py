@@ -93,9 +93,9 @@ def zookeeper(hosts: str, security: ZooKeeperSecurity, patience_s: float) -> Zoo
         return _read(client, hosts, deadline)
     except NoAuthError:
         return ZooKeeperAnswer(hosts, why="this login may not read it (NoAuth)")
-    except KazooTimeoutError as error:
-        why = str(error) or f"no answer within {patience_s:g} s"
-        return ZooKeeperAnswer(hosts, why=zk_client.why(client) or why)
+    except KazooTimeoutError:
+        silent = f"no answer within {patience_s:g} s"
+        return ZooKeeperAnswer(hosts, why=zk_client.why(client) or silent)
     except KazooException as error:
         why = zk_client.why(client) or str(error) or type(error).__name__
         return ZooKeeperAnswer(hosts, why=why)

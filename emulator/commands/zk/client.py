@@ -234,12 +234,15 @@ class _Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
         """Connect; unlike kazoo's own, without a look at the chroot, which may never end.
 
         Raises:
-            KazooTimeoutError: not within so many seconds.
+            KazooTimeoutError: no answer within so many seconds.
+            WrongAnswerError: no right one.
         """
         if not self.start_async().wait(timeout):
             self.stop()
             self.close()
-            raise KazooTimeoutError(self._connection.wrong or "Connection time-out")
+            if self._connection.wrong is not None:
+                raise self._connection.wrong
+            raise KazooTimeoutError(f"no answer within {timeout:g} s")
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
@@ -247,8 +250,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no type
 
     def __init__(self, *more: Any, **named: Any) -> None:
         super().__init__(*more, **named)
-        self.wrong = ""
-        """What was wrong with the newest answer that was no ZooKeeper's."""
+        self.wrong: WrongAnswerError | None = None
+        """The newest answer that was no ZooKeeper's."""
 
     def stop(self, timeout: float | None = None) -> bool:
         """End, without the server if it does not answer, and even before it is connected."""
@@ -269,9 +272,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no type
         except KazooException:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a wrong answer makes of kazoo's parser
-            wrong = WrongAnswerError(error)
-            self.wrong = str(wrong)
-            self.client.answered_wrongly(wrong)
+            self.wrong = WrongAnswerError(error)
+            self.client.answered_wrongly(self.wrong)
             return None
 
     def _read(self, length: int, timeout: float) -> bytes:

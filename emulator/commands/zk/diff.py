@@ -12,7 +12,7 @@ from emulator.commands.common import Json, Override, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.zk.client import Ensemble, SecuredBy, ensemble
-from emulator.io.printable import printable_json, printable_lines
+from emulator.io.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from emulator.migration.tree_diff import Difference
@@ -50,7 +50,7 @@ def diff(
         typer.echo(printable_json(msgspec.json.encode(document).decode()))
     else:
         for difference in found:
-            typer.echo(printable_lines(to_text(difference)))
+            typer.echo(printable(to_text(difference)))
     raise typer.Exit(ExitCode.FOUND if found else ExitCode.DONE)
 
 

@@ -166,6 +166,7 @@ def test_what_is_answered() -> None:
         ("s", 0, 84, "Leader election not needed for topic partition."),
         ("u", 0, 80, "The preferred leader was not available."),
         ("u", 1, 9999, None),
+        ("u", 2, 80, "a\nb\x1b[2J"),
     )
     with serving(Broker(lambda _: told(*outcomes))) as broker:
         code, out, err = run("--bootstrap-server", broker.address)
@@ -179,7 +180,8 @@ def test_what_is_answered() -> None:
     assert err.splitlines() == [
         f"{failed} u-0: {why}",
         f"{failed} u-1: error 9999",
-        "2 replica(s) could not be elected",
+        rf"{failed} u-2: PREFERRED_LEADER_NOT_AVAILABLE: a\nb\x1b[2J",
+        "3 replica(s) could not be elected",
     ]
 
 

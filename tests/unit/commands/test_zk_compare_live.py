@@ -69,6 +69,13 @@ def test_what_an_empty_list_and_the_controllers_own_znodes_mean_is_said(
     assert complaint.endswith(f"{said}\n")
 
 
+def test_a_path_of_others_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Difference("/a\nb\x1b[2J", "extra", b"1", None)]
+    monkeypatch.setattr(compared, "compare", lambda *_of: (found, "note"))
+    _, out, _ = run("zk", "diff", "--zookeeper", "h:1", "--log-dir", "folder")
+    assert out.splitlines() == [r"extra      /a\nb\x1b[2J"]
+
+
 def test_of_a_cluster_that_never_rests_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     claims = [b"%d" % each for each in range(2 * compared.READINGS_MAX)]
     found = [[TORN] for _ in range(compared.READINGS_MAX)]
