@@ -142,11 +142,6 @@ def serves(
     return register
 
 
-def whole(response: Callable[..., Any]) -> Refuse:
-    """One error for the whole request, in a response that has no field for a text."""
-    return lambda _request, code, _text: response(error_code=code)
-
-
 def serves_refused(
     request: type, refused: Refuse, code: ErrorCode, text: str | None = None
 ) -> None:

@@ -6,9 +6,10 @@ Types shared by all handlers; they do not depend on a cluster, a clock or API ve
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ from wire.schema import api_name
 Record: TypeAlias = object
 """A metadata record of ``wire.records``."""
 
+ResponseT = TypeVar("ResponseT")
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 
@@ -80,6 +82,22 @@ class ApiError:
     def __post_init__(self) -> None:
         if self.message is not None:
             object.__setattr__(self, "message", shortened(self.message))
+
+
+def one_error(
+    response: Callable[..., ResponseT], **same: Any
+) -> Callable[[Any, ErrorCode, str | None], ResponseT]:
+    """How an API is refused whose response has one error for the whole request.
+
+    The text is in the response if that has a field for it; ``same`` are further fields of it.
+    """
+    texted = "error_message" in getattr(response, "__struct_fields__", ())
+
+    def refused(_request: Any, code: ErrorCode, text: str | None) -> ResponseT:
+        texts = {"error_message": text} if texted else {}
+        return response(error_code=code, **texts, **same)
+
+    return refused
 
 
 class Contact(msgspec.Struct, frozen=True, gc=False):

@@ -15,19 +15,14 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.controller.registry import supported_features
+from emulator.controller.result import one_error
 from emulator.net.greeting import API_VERSIONS, listed, software_is_named
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.releases import Ranges, forwardable
 
 _ZEROS_SINCE: Final = 4
-
-
-def refused(
-    _request: m.ApiVersionsRequest, code: ErrorCode, _text: str | None
-) -> m.ApiVersionsResponse:
-    """The response with one error and no API keys."""
-    return m.ApiVersionsResponse(error_code=code)
+refused = one_error(m.ApiVersionsResponse)
 
 
 @serves(m.ApiVersionsRequest, refused=refused)

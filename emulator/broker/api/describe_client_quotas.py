@@ -16,7 +16,7 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import reading
-from emulator.controller.result import ApiError
+from emulator.controller.result import ApiError, one_error
 from emulator.controller.tables.index import QuotaIndex
 from emulator.metadata.acls import Operation
 from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity, EntityPart, Quotas
@@ -37,11 +37,7 @@ class MatchType(IntEnum):
     """Any name, or the default."""
 
 
-def refused(
-    _request: m.DescribeClientQuotasRequest, code: ErrorCode, text: str | None
-) -> m.DescribeClientQuotasResponse:
-    """The response with the error and its text."""
-    return Response(error_code=code, error_message=text, entries=None)
+refused = one_error(Response, entries=None)
 
 
 @serves(m.DescribeClientQuotasRequest, refused=refused)

@@ -13,17 +13,12 @@ from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import reading
 from emulator.controller.api.describe_cluster import BROKERS, CONTROLLERS, MISMATCH, NOT_ASKED
+from emulator.controller.result import one_error
 from wire import messages as m
 from wire.errors import ErrorCode
 
 Response = m.DescribeClusterResponse
-
-
-def refused(
-    _request: m.DescribeClusterRequest, code: ErrorCode, text: str | None
-) -> m.DescribeClusterResponse:
-    """The response with the error and its text."""
-    return Response(error_code=code, error_message=text)
+refused = one_error(Response)
 
 
 @serves(m.DescribeClusterRequest, refused=refused)

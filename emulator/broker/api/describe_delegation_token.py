@@ -16,6 +16,7 @@ from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import BrokerReading, reading
 from emulator.broker.serving.token_requests import may_ask_for_tokens
 from emulator.controller.api.create_delegation_token import REQUESTER_SINCE
+from emulator.controller.result import one_error
 from emulator.controller.rules.delegation_tokens import may_renew, token_hmac
 from emulator.controller.tables.token_index import TokensByPrincipal
 from emulator.metadata.acls import Operation, ResourceType
@@ -26,11 +27,7 @@ from wire.errors import ErrorCode
 
 Request = m.DescribeDelegationTokenRequest
 Response = m.DescribeDelegationTokenResponse
-
-
-def refused(_request: Request, code: ErrorCode, _text: str | None) -> Response:
-    """The response with the error; it has no field for a text."""
-    return Response(error_code=code)
+refused = one_error(Response)
 
 
 @serves(m.DescribeDelegationTokenRequest, refused=refused)

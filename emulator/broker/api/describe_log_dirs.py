@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import reading
+from emulator.controller.result import one_error
 from emulator.metadata.acls import Operation
 from emulator.seam import RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m
@@ -22,13 +23,7 @@ from wire.errors import ErrorCode
 Response = m.DescribeLogDirsResponse
 Folder = m.DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = m.DescribeLogDirsResponse.DescribeLogDirsTopic
-
-
-def refused(
-    _request: m.DescribeLogDirsRequest, code: ErrorCode, _text: str | None
-) -> m.DescribeLogDirsResponse:
-    """The response with the error."""
-    return Response(error_code=code)
+refused = one_error(Response)
 
 
 @serves(m.DescribeLogDirsRequest, refused=refused)

@@ -17,6 +17,7 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import BrokerReading, reading
+from emulator.controller.result import one_error
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.seam import Slices
 from wire import messages as m
@@ -24,13 +25,7 @@ from wire.errors import ErrorCode
 
 Response = m.InitProducerIdResponse
 NONE: Final = -1
-
-
-def refused(
-    _request: m.InitProducerIdRequest, code: ErrorCode, _text: str | None
-) -> m.InitProducerIdResponse:
-    """The response with the error; it has no field for a text."""
-    return Response(error_code=code, producer_id=NONE, producer_epoch=NONE)
+refused = one_error(Response, producer_id=NONE, producer_epoch=NONE)
 
 
 @serves(m.InitProducerIdRequest, refused=refused)

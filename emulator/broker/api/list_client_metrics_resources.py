@@ -9,6 +9,7 @@ from __future__ import annotations
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked, serves
 from emulator.broker.serving.reading import reading
+from emulator.controller.result import one_error
 from emulator.metadata.acls import Operation
 from emulator.metadata.configs import CLIENT_METRICS
 from emulator.seam import Slices, listed
@@ -16,13 +17,7 @@ from wire import messages as m
 from wire.errors import ErrorCode
 
 Response = m.ListClientMetricsResourcesResponse
-
-
-def refused(
-    _request: m.ListClientMetricsResourcesRequest, code: ErrorCode, _text: str | None
-) -> m.ListClientMetricsResourcesResponse:
-    """The response with the error; it has no field for a text."""
-    return Response(error_code=code)
+refused = one_error(Response)
 
 
 @serves(m.ListClientMetricsResourcesRequest, refused=refused)

@@ -12,17 +12,13 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.registry import Asked, NoAnswer, Refuse, serves, serves_refused, whole
+from emulator.broker.registry import Asked, NoAnswer, Refuse, serves, serves_refused
+from emulator.controller.result import one_error
 from wire import messages as m
 from wire.errors import ErrorCode
 
 CODE: Final = ErrorCode.INVALID_REQUEST
 WHY: Final = "This broker stores no records: it emulates the metadata of a cluster only."
-
-
-def _texted(response: Callable[..., Any]) -> Refuse:
-    """One error with its text."""
-    return lambda _request, code, text: response(error_code=code, error_message=text)
 
 
 class _Made(Sequence[Any]):
@@ -267,14 +263,14 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
             _Committed.OffsetCommitResponsePartition,
         ),
         m.OffsetFetchRequest: _offset_fetch,
-        m.JoinGroupRequest: whole(m.JoinGroupResponse),
-        m.HeartbeatRequest: whole(m.HeartbeatResponse),
-        m.LeaveGroupRequest: whole(m.LeaveGroupResponse),
-        m.SyncGroupRequest: whole(m.SyncGroupResponse),
+        m.JoinGroupRequest: one_error(m.JoinGroupResponse),
+        m.HeartbeatRequest: one_error(m.HeartbeatResponse),
+        m.LeaveGroupRequest: one_error(m.LeaveGroupResponse),
+        m.SyncGroupRequest: one_error(m.SyncGroupResponse),
         m.DescribeGroupsRequest: _groups(
             "groups", _Described, _Described.DescribedGroup, "groups", "group_id"
         ),
-        m.ListGroupsRequest: whole(m.ListGroupsResponse),
+        m.ListGroupsRequest: one_error(m.ListGroupsResponse),
         m.DeleteRecordsRequest: _parts(
             _Truncated,
             _Truncated.DeleteRecordsTopicResult,
@@ -289,8 +285,8 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
             index="partition",
         ),
         m.AddPartitionsToTxnRequest: _add_partitions,
-        m.AddOffsetsToTxnRequest: whole(m.AddOffsetsToTxnResponse),
-        m.EndTxnRequest: whole(m.EndTxnResponse),
+        m.AddOffsetsToTxnRequest: one_error(m.AddOffsetsToTxnResponse),
+        m.EndTxnRequest: one_error(m.EndTxnResponse),
         m.WriteTxnMarkersRequest: _markers,
         m.TxnOffsetCommitRequest: _parts(
             _InTransaction,
@@ -301,7 +297,7 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
         m.DeleteGroupsRequest: _groups(
             "groups_names", _Deleted, _Deleted.DeletableGroupResult, "results", "group_id"
         ),
-        m.OffsetDeleteRequest: whole(m.OffsetDeleteResponse),
+        m.OffsetDeleteRequest: one_error(m.OffsetDeleteResponse),
         m.DescribeProducersRequest: _producers,
         m.DescribeTransactionsRequest: _groups(
             "transactional_ids",
@@ -310,8 +306,8 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
             "transaction_states",
             "transactional_id",
         ),
-        m.ListTransactionsRequest: whole(m.ListTransactionsResponse),
-        m.ConsumerGroupHeartbeatRequest: _texted(m.ConsumerGroupHeartbeatResponse),
+        m.ListTransactionsRequest: one_error(m.ListTransactionsResponse),
+        m.ConsumerGroupHeartbeatRequest: one_error(m.ConsumerGroupHeartbeatResponse),
         m.ConsumerGroupDescribeRequest: _groups(
             "group_ids", _Consumers, _Consumers.DescribedGroup, "groups", "group_id"
         ),

@@ -6,22 +6,11 @@ Kafka: KafkaApis.handleSaslHandshakeRequest (3.9).
 
 from __future__ import annotations
 
-from emulator.broker.cluster import KnownCluster
-from emulator.broker.registry import Asked, serves
+from emulator.broker.registry import serves_refused
+from emulator.controller.result import one_error
 from wire import messages as m
 from wire.errors import ErrorCode
 
-
-def refused(
-    _request: m.SaslHandshakeRequest, code: ErrorCode, _text: str | None
-) -> m.SaslHandshakeResponse:
-    """The response with the error; it has no field for a text."""
-    return m.SaslHandshakeResponse(error_code=code)
-
-
-@serves(m.SaslHandshakeRequest, refused=refused)
-def sasl_handshake(
-    _cluster: KnownCluster, request: m.SaslHandshakeRequest, _asked: Asked
-) -> m.SaslHandshakeResponse:
-    """Refuse."""
-    return refused(request, ErrorCode.ILLEGAL_SASL_STATE, None)
+serves_refused(
+    m.SaslHandshakeRequest, one_error(m.SaslHandshakeResponse), ErrorCode.ILLEGAL_SASL_STATE
+)

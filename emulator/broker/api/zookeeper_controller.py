@@ -9,26 +9,19 @@ KafkaController.{doControlledShutdown,processAllocateProducerIds}, Kafka 3.9.
 
 from __future__ import annotations
 
-from emulator.broker.registry import serves_refused, whole
+from emulator.broker.registry import serves_refused
+from emulator.controller.result import one_error
 from wire import messages as m
 from wire.errors import ErrorCode
 
-
-def refused_envelope(
-    _request: m.EnvelopeRequest, code: ErrorCode, _text: str | None
-) -> m.EnvelopeResponse:
-    """The response with one error; nothing is in the Envelope."""
-    return m.EnvelopeResponse(response_data=None, error_code=code)
-
-
 serves_refused(
     m.ControlledShutdownRequest,
-    whole(m.ControlledShutdownResponse),
+    one_error(m.ControlledShutdownResponse),
     ErrorCode.STALE_CONTROLLER_EPOCH,
 )
 for _request, _refused in (
-    (m.AlterPartitionRequest, whole(m.AlterPartitionResponse)),
-    (m.EnvelopeRequest, refused_envelope),
-    (m.AllocateProducerIdsRequest, whole(m.AllocateProducerIdsResponse)),
+    (m.AlterPartitionRequest, one_error(m.AlterPartitionResponse)),
+    (m.EnvelopeRequest, one_error(m.EnvelopeResponse, response_data=None)),
+    (m.AllocateProducerIdsRequest, one_error(m.AllocateProducerIdsResponse)),
 ):
     serves_refused(_request, _refused, ErrorCode.NOT_CONTROLLER)

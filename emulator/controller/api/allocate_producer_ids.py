@@ -13,7 +13,7 @@ from typing import Final
 from emulator.controller.context import Context
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
-from emulator.controller.result import Result
+from emulator.controller.result import Result, one_error
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m
@@ -24,12 +24,7 @@ Response = m.AllocateProducerIdsResponse
 BLOCK_SIZE: Final = 1_000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 
-
-def refused(
-    _request: m.AllocateProducerIdsRequest, code: ErrorCode, _message: str | None
-) -> Response:
-    """The response with the error; it has no field for a text."""
-    return Response(error_code=code)
+refused = one_error(Response)
 
 
 @handles(

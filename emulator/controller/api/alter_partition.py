@@ -15,7 +15,7 @@ from __future__ import annotations
 from emulator.controller.context import Context
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
-from emulator.controller.result import Record, Result
+from emulator.controller.result import Record, Result, one_error
 from emulator.controller.rules.broker_changes import partition_change
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
@@ -38,10 +38,7 @@ Answer = m.AlterPartitionResponse.PartitionData
 ANY_EPOCH = -1
 TOPIC_IDS_SINCE = 2
 
-
-def refused(_request: m.AlterPartitionRequest, code: ErrorCode, _message: str | None) -> Response:
-    """The response with one error for the whole request."""
-    return Response(error_code=code)
+refused = one_error(Response)
 
 
 @handles(

@@ -23,7 +23,7 @@ from emulator.controller.registry import (
     supported_features,
     tells_readiness,
 )
-from emulator.controller.result import Result
+from emulator.controller.result import Result, one_error
 from emulator.metadata.image import Image
 from emulator.net.greeting import listed, software_is_named
 from wire import messages as m
@@ -48,11 +48,7 @@ def unsupported(release: str) -> m.ApiVersionsResponse:
     )
 
 
-def refused(
-    _request: m.ApiVersionsRequest, code: ErrorCode, _message: str | None
-) -> m.ApiVersionsResponse:
-    """The response with one error and no API keys."""
-    return m.ApiVersionsResponse(error_code=code)
+refused = one_error(m.ApiVersionsResponse)
 
 
 @handles(m.ApiVersionsRequest, refused=refused, pre_migration=True, read=True)

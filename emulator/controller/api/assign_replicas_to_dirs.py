@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
-from emulator.controller.result import Record, Result
+from emulator.controller.result import Record, Result, one_error
 from emulator.controller.rules.broker_changes import partition_change
 from emulator.controller.rules.topics import is_online
 from emulator.controller.tables.partition_set import PartitionKey
@@ -26,11 +26,7 @@ from wire.errors import ErrorCode
 
 Request = m.AssignReplicasToDirsRequest
 Response = m.AssignReplicasToDirsResponse
-
-
-def refused(_request: Request, code: ErrorCode, _message: str | None) -> Response:
-    """The response with one error for the whole request."""
-    return Response(error_code=code)
+refused = one_error(Response)
 
 
 @handles(Request, refused=refused, needs=Operation.CLUSTER_ACTION)

@@ -12,7 +12,7 @@ from emulator.controller.context import Context
 from emulator.controller.queue.heartbeats import BrokerState, next_state
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
-from emulator.controller.result import Contact, Result
+from emulator.controller.result import Contact, Result, one_error
 from emulator.controller.rules import broker_changes
 from emulator.controller.rules.broker_changes import Moves
 from emulator.metadata.acls import Operation
@@ -24,11 +24,7 @@ from wire import messages as m
 from wire.errors import ErrorCode
 
 Response = m.BrokerHeartbeatResponse
-
-
-def refused(_request: m.BrokerHeartbeatRequest, code: ErrorCode, _message: str | None) -> Response:
-    """The response with the error; it has no field for a text."""
-    return Response(error_code=code)
+refused = one_error(Response)
 
 
 @handles(

@@ -17,7 +17,7 @@ from emulator.config.hosts import host_fault
 from emulator.controller.context import RESERVED_UUIDS, Context
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
-from emulator.controller.result import ApiError, Registering, Result
+from emulator.controller.result import ApiError, Registering, Result, one_error
 from emulator.controller.rules.broker_changes import migrating
 from emulator.controller.rules.refused_broker import attempt
 from emulator.metadata.acls import Operation
@@ -33,13 +33,8 @@ from wire.text import uuid_text
 Response = m.BrokerRegistrationResponse
 SHOWN_CHARS = 64
 """Maximum characters of a broker's text that are quoted in a refusal."""
-
-
-def refused(
-    _request: m.BrokerRegistrationRequest, code: ErrorCode, _message: str | None
-) -> Response:
-    """The response with the error, without a text; brokers log the code and try again."""
-    return Response(error_code=code)
+refused = one_error(Response)
+"""Without a text; brokers log the code and try again."""
 
 
 @handles(

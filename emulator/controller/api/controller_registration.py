@@ -13,7 +13,7 @@ from __future__ import annotations
 from emulator.controller.context import Context
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
-from emulator.controller.result import Result, shortened
+from emulator.controller.result import Result, one_error, shortened
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import SECURITY_PROTOCOLS
 from emulator.metadata.image import Image
@@ -24,11 +24,7 @@ from wire.errors import ErrorCode
 
 Request = m.ControllerRegistrationRequest
 Response = m.ControllerRegistrationResponse
-
-
-def refused(_request: Request, code: ErrorCode, message: str | None) -> Response:
-    """The response with the error and its text."""
-    return Response(error_code=code, error_message=message)
+refused = one_error(Response)
 
 
 @handles(

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from emulator.controller.context import ReadContext
 from emulator.controller.registry import handles
-from emulator.controller.result import Result
+from emulator.controller.result import Result, one_error
 from emulator.controller.tables.acl_index import AclFilter, AclIndex, Entry
 from emulator.metadata.acls import Operation, Resource
 from emulator.metadata.image import Image
@@ -23,11 +23,7 @@ from wire import messages as m
 from wire.errors import ErrorCode
 
 Response = m.DescribeAclsResponse
-
-
-def refused(_request: m.DescribeAclsRequest, code: ErrorCode, message: str | None) -> Response:
-    """The response with the error and its text."""
-    return Response(error_code=code, error_message=message)
+refused = one_error(Response)
 
 
 @handles(

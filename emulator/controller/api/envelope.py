@@ -13,20 +13,14 @@ from __future__ import annotations
 
 from emulator.controller.context import Call, Context
 from emulator.controller.registry import handles
-from emulator.controller.result import Result
+from emulator.controller.result import Result, one_error
 from emulator.controller.rules.forwarding import opening
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.seam import Slices
 from wire import messages as m
-from wire.errors import ErrorCode
 
-
-def refused(
-    _request: m.EnvelopeRequest, code: ErrorCode, _message: str | None
-) -> m.EnvelopeResponse:
-    """The response with the error, without data and text."""
-    return m.EnvelopeResponse(response_data=None, error_code=code)
+refused = one_error(m.EnvelopeResponse, response_data=None)
 
 
 @handles(

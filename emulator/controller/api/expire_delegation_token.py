@@ -13,7 +13,7 @@ import msgspec
 
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
-from emulator.controller.result import Result
+from emulator.controller.result import Result, one_error
 from emulator.controller.rules.delegation_tokens import TokenRefusal, expired, may_renew, token_of
 from emulator.metadata.delegation_tokens import record_of
 from emulator.metadata.image import Image
@@ -25,12 +25,7 @@ Request = m.ExpireDelegationTokenRequest
 Response = m.ExpireDelegationTokenResponse
 
 
-def refused(_request: Request, code: ErrorCode, _message: str | None) -> Response:
-    """The response with the error."""
-    return Response(error_code=code)
-
-
-@handles(Request, refused=refused)
+@handles(Request, refused=one_error(Response))
 def expire_delegation_token(image: Image, request: Request, ctx: Context) -> Result[Response]:
     """Remove a token if the period is negative, else set its expiry to now plus the period."""
     token = token_of(image, ctx, request.hmac)

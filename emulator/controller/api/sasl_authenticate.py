@@ -10,19 +10,13 @@ from typing import Final
 
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
-from emulator.controller.result import Result
+from emulator.controller.result import Result, one_error
 from emulator.metadata.image import Image
 from wire import messages as m
 from wire.errors import ErrorCode
 
 WHY: Final = "There is no SASL login on this connection, or it is done."
-
-
-def refused(
-    _request: m.SaslAuthenticateRequest, code: ErrorCode, text: str | None
-) -> m.SaslAuthenticateResponse:
-    """The response with the error and its text."""
-    return m.SaslAuthenticateResponse(error_code=code, error_message=text)
+refused = one_error(m.SaslAuthenticateResponse)
 
 
 @handles(m.SaslAuthenticateRequest, refused=refused, pre_migration=True, read=True)

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
-from emulator.controller.result import Result
+from emulator.controller.result import Result, one_error
 from emulator.metadata.image import Image
 from wire import messages as m
 from wire.errors import ErrorCode
 
-
-def refused(
-    _request: m.SaslHandshakeRequest, code: ErrorCode, _text: str | None
-) -> m.SaslHandshakeResponse:
-    """The response with the error; it has no field for a text."""
-    return m.SaslHandshakeResponse(error_code=code)
+refused = one_error(m.SaslHandshakeResponse)
 
 
 @handles(m.SaslHandshakeRequest, refused=refused, pre_migration=True, read=True)

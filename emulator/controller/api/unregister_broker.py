@@ -11,7 +11,7 @@ from __future__ import annotations
 from emulator.controller.context import Context
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
-from emulator.controller.result import Result
+from emulator.controller.result import Result, one_error
 from emulator.controller.rules import broker_changes
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
@@ -22,14 +22,9 @@ from wire.errors import ErrorCode
 Response = m.UnregisterBrokerResponse
 
 
-def refused(_request: m.UnregisterBrokerRequest, code: ErrorCode, message: str | None) -> Response:
-    """The response with the error and its text."""
-    return Response(error_code=code, error_message=message)
-
-
 @handles(
     m.UnregisterBrokerRequest,
-    refused=refused,
+    refused=one_error(Response),
     pre_migration=True,
     urgency=Urgency.URGENT,
     needs=Operation.ALTER,

@@ -18,7 +18,7 @@ from typing import Final
 
 from emulator.controller.context import Context
 from emulator.controller.registry import KRAFT_VERSION, handles, supported_features
-from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.result import ApiError, Record, Result, one_error
 from emulator.controller.rules.activation import own_registration
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Brokers
@@ -44,10 +44,7 @@ _DISABLED: Final[Range] = (0, 0)
 _UNBOUNDED: Final = 2**15 - 1
 _BEFORE_3_7: Final = frozenset({"3.4", "3.5", "3.6"})
 
-
-def refused(_request: m.UpdateFeaturesRequest, code: ErrorCode, message: str | None) -> Response:
-    """The response with one error, without results."""
-    return Response(error_code=code, error_message=message)
+refused = one_error(Response)
 
 
 @handles(m.UpdateFeaturesRequest, refused=refused, pre_migration=True, needs=Operation.ALTER)
