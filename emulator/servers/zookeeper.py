@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TextIO
 
 from emulator.servers.jars import JarsMissingError, pyspark_jars, zookeeper_jars
@@ -221,12 +220,7 @@ class ZooKeeper(ServerProcess):
             self.kill()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
 
