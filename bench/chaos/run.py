@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from bench.chaos.stage import CLUSTER, Controller, Options, Stage, restart
 from bench.demo.clients import Clients
 from bench.demo.controllers import IDS
 from bench.demo.seed import ask
+from bench.lines import print_line
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
 from emulator.servers.bridge import Bridge
@@ -90,7 +90,7 @@ def run(options: Options) -> int:
         line = {"at_s": round(time.monotonic() - begin, 2), "what": what, **values}
         log.write(json.dumps(line) + "\n")
         log.flush()
-        _print(json.dumps(line))
+        print_line(json.dumps(line))
 
     write_event("begin", {**asdict(options), "out": str(options.out)})
     shared = Shared()
@@ -111,14 +111,9 @@ def run(options: Options) -> int:
     if left:
         wrong.append(f"processes left behind: {left}")
     for line in wrong:
-        _print(f"WRONG: {line}")
-    _print(f"chaos {'FAILED' if wrong else 'OK'}: seed {options.seed}; {used}")
+        print_line(f"WRONG: {line}")
+    print_line(f"chaos {'FAILED' if wrong else 'OK'}: seed {options.seed}; {used}")
     return int(bool(wrong))
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def _story(stage: Stage, clients: Clients, write_event: WriteEvent) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from bench.compose import control, plan, spark
 from bench.compose.plan import BROKERS, CONTROLLERS, Wanted, broker_name, controller_name
+from bench.lines import print_line
 from bench.load import cluster_api as api
 from emulator.servers.waiting import wait_for
 
@@ -34,7 +35,7 @@ class StepError(RuntimeError):
 def ready() -> None:
     """Wait until every broker answers and every replica is in sync."""
     _in_sync()
-    _print_line(f"{len(BROKERS)} brokers answer, every replica is in sync")
+    print_line(f"{len(BROKERS)} brokers answer, every replica is in sync")
 
 
 def migrate() -> None:
@@ -124,7 +125,7 @@ def status() -> None:
     if (leader := _leader()) is not None:
         _run(_OURS, "status", "--url", plan.url(leader))
     elif all(control.wanted(controller_name(each)) is Wanted.STOPPED for each in CONTROLLERS):
-        _print_line("no controller leads: the cluster is in ZooKeeper mode")
+        print_line("no controller leads: the cluster is in ZooKeeper mode")
     else:
         raise StepError(f"no controller leads: '{_FILE} logs {controller_name(3000)}' says more")
 
@@ -181,13 +182,8 @@ def _alone(name: str) -> Iterator[None]:
         yield
 
 
-def _print_line(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def _run(*words: str) -> None:
-    _print_line("$ " + " ".join(words))
+    print_line("$ " + " ".join(words))
     code = subprocess.run(words, check=False).returncode
     if code != 0:
         raise StepError(f"{' '.join(words[:2])} ended with {code}")
@@ -199,7 +195,7 @@ def _is(number: int, wanted: Wanted) -> bool:
 
 def _restart(name: str, wanted: Wanted) -> None:
     if control.wanted(name) is not wanted:
-        _print_line(f"{name}: {control.wanted(name)} -> {wanted}")
+        print_line(f"{name}: {control.wanted(name)} -> {wanted}")
         control.want(name, wanted)
     _until(f"start of {name}", lambda: control.running(name) is wanted)
 

@@ -19,6 +19,7 @@ from typing import Final
 from bench.compose import stories
 from bench.compose.engine import Engine, EngineError, base_image, check_ports, find
 from bench.compose.stories import Command
+from bench.lines import print_line
 from emulator.servers.waiting import wait_for
 
 _COMMAND_S: Final = 600.0
@@ -47,7 +48,7 @@ def play(engine: Engine, commands: Sequence[Command], folder: Path) -> None:
     for one in commands:
         begun = time.monotonic()
         words = engine.words(one.text)
-        _print_line(f"$ {one.text}")
+        print_line(f"$ {one.text}")
         check_ports(engine, one.text)
         limit = _BUILD_S if one in stories.BUILD else _COMMAND_S
         try:
@@ -61,7 +62,7 @@ def play(engine: Engine, commands: Sequence[Command], folder: Path) -> None:
             _kept(folder / one.text.partition(" > ")[2], output)
         if one.healthy:
             _all_healthy(engine, one.text.split()[3])
-        _print_line(f"OK {time.monotonic() - begun:.1f} s")
+        print_line(f"OK {time.monotonic() - begun:.1f} s")
 
 
 def volumes(engine: Engine) -> frozenset[str]:
@@ -117,13 +118,8 @@ def main() -> int:
         except KeyboardInterrupt:
             sys.stderr.write("interrupted: what ran was taken down\n")
             return 130
-    _print_line("compose OK: both stories ran, and nothing is left but the image")
+    print_line("compose OK: both stories ran, and nothing is left but the image")
     return 0
-
-
-def _print_line(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def _kept(path: Path, text: str) -> None:
@@ -170,7 +166,7 @@ def _all_healthy(engine: Engine, file: str) -> None:
 
     for name in names:
         wait_for(f"health of {name}", lambda each=name: holds(each), _HEALTHY_S)  # type: ignore[misc]  # mypy infers no type for a default
-    _print_line(f"  {len(names)} health checks hold")
+    print_line(f"  {len(names)} health checks hold")
 
 
 if __name__ == "__main__":

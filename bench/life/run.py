@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from bench.life.stage import BROKERS, STATE, Stage
 from bench.life.standing import BrokerStanding, Mode, Standing
 from bench.life.table import PhaseRow, Restart, proofs, restarts, table
 from bench.life.waits import Waits
+from bench.lines import print_line
 from bench.load import cluster_api as api
 from bench.load.cluster_api import RefusedError
 from bench.matrix.login import LoginError
@@ -101,12 +101,6 @@ def _typed(options: Options) -> set[str]:
     """Names of the commands of the runbook that the lives typed, in all their runs."""
     found = [Standing.load(options.out / release / STATE) for release in options.releases]
     return {name for one in found if one is not None for name in one.typed}
-
-
-def print_line(line: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def _wanted(options: Options, release: str) -> list[Phase]:

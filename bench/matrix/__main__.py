@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from bench import record
+from bench.lines import print_progress
 from bench.matrix import table
 from bench.matrix.run import BUILDS_ON, RED, STEPS, Cell, Played, play, steps_of
 from emulator.servers.jars import BRIDGE_RELEASES, JarsMissingError
@@ -44,7 +45,7 @@ def main() -> int:
             for release in releases:
                 cells += _release(release, root, host, options.step, beside=options.beside)
     except (JarsMissingError, JavaNotFoundError, ProcessError) as error:
-        print_line(str(error))
+        print_progress(str(error))
         return 2
     if options.json:
         sys.stdout.write(json.dumps([dataclasses.asdict(cell) for cell in cells], indent=1) + "\n")
@@ -59,7 +60,12 @@ def _release(
 ) -> list[Cell]:
     """Cells of our controller, and of Kafka's own where ours are red or ``beside`` is set."""
     done = play(
-        release, table.OURS, root / f"{release}-ours", host=host, print_line=print_line, only=steps
+        release,
+        table.OURS,
+        root / f"{release}-ours",
+        host=host,
+        print_line=print_progress,
+        only=steps,
     )
     report(release, table.OURS, done)
     cells = done.cells
@@ -67,7 +73,7 @@ def _release(
     if beside or red:
         only = steps if beside else [*red, *(BUILDS_ON[step] for step in red & BUILDS_ON.keys())]
         folder = root / f"{release}-kafka"
-        theirs = play(release, table.KAFKA, folder, host=host, print_line=print_line, only=only)
+        theirs = play(release, table.KAFKA, folder, host=host, print_line=print_progress, only=only)
         report(release, table.KAFKA, theirs)
         cells = cells + theirs.cells
     return cells
@@ -75,15 +81,9 @@ def _release(
 
 def report(release: str, controller: str, done: Played) -> None:
     """Print how long a migration took, and which warnings and errors the brokers logged."""
-    print_line(f"{release} on {controller}: {done.seconds:.0f} s")
+    print_progress(f"{release} on {controller}: {done.seconds:.0f} s")
     for kind, count in done.complaints.most_common():
-        print_line(f"    {count:5} {kind}")
-
-
-def print_line(text: str) -> None:
-    """Print a line of progress."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+        print_progress(f"    {count:5} {kind}")
 
 
 def _footing(begun: float) -> str:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from bench.lines import print_line
 from emulator.servers.machine import description
 from emulator.servers.process import interrupt_on_terminate, kill_all
 
@@ -58,27 +59,22 @@ def main() -> int:
     interrupt_on_terminate()
     folder: Path = asked.out.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    _print_line(json.dumps({"machine": description()}))
+    print_line(json.dumps({"machine": description()}))
     rows: list[dict[str, Any]] = []
     try:
         for row in parts[asked.part].rows(asked, folder):
             rows.append(row)
-            _print_line(json.dumps(row))
+            print_line(json.dumps(row))
             (folder / "rows.json").write_text(json.dumps(rows, indent=1))
     except KeyboardInterrupt:
-        _print_line("interrupted; where rows are kept, the same command goes on")
+        print_line("interrupted; where rows are kept, the same command goes on")
         return 1
     finally:
         kill_all()
     text, holds = parts[asked.part].summary(rows)
     (folder / "table.md").write_text(f"{text}\n")
-    _print_line(f"\n{text}")
+    print_line(f"\n{text}")
     return 0 if holds else 1
-
-
-def _print_line(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import platform
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -83,12 +82,6 @@ def dry_run(planned: Sequence[Planned], store: Store, print_line: PrintLine) -> 
 def left_s(planned: Sequence[Planned], store: Store) -> float:
     """About how long the rows take that are not there, in seconds."""
     return sum(one.seconds for one in planned if store.taken(one) is None)
-
-
-def print_at_once(line: str) -> None:
-    """Print a line, also into a pipe."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 def run(

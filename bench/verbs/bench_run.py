@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.lines import print_line
 from emulator.commands.common import check_name, fail
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
@@ -166,12 +167,12 @@ def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience
     command = shlex.join(["kraft-bridge", *sys.argv[1:]])
     bad = False
     minutes = sum(runner.left_s(plan, store) for _, _, plan, store in plans) / 60
-    runner.print_at_once(f"about {minutes:.0f} min, if the machine is quiet")
+    print_line(f"about {minutes:.0f} min, if the machine is quiet")
     try:
         for scenario, names, plan, store in plans:
             typer.echo(f"\n== {scenario.name}: {scenario.about}")
             rows = runner.run(
-                plan, store, patience_s=patience, command=command, print_line=runner.print_at_once
+                plan, store, patience_s=patience, command=command, print_line=print_line
             )
             bad |= len(rows) < len(plan) or any(row.void for row in rows)
             table = text(rows, names)

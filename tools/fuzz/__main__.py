@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import record
+from bench.lines import print_line
 from emulator.servers.process import interrupt_on_terminate
 from tools.fuzz import judge
 from tools.fuzz.frames import Cell, drawn
@@ -77,13 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
         with Stage(folder) as stage:
-            fuzz = Fuzz(stage, state, _print_line, asked.warm, asked.lanes)
+            fuzz = Fuzz(stage, state, print_line, asked.warm, asked.lanes)
             if asked.again:
                 return _again(fuzz, asked.again, asked.hex)
             whole = fuzz.run(asked.frames, end_s)
-            _print_line(verdict(stage, state, asked.frames))
+            print_line(verdict(stage, state, asked.frames))
     except KeyboardInterrupt:
-        _print_line(f"interrupted after {state.frames} frames; the same command goes on there")
+        print_line(f"interrupted after {state.frames} frames; the same command goes on there")
         return 130
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -99,7 +100,7 @@ def _again(fuzz: Fuzz, text: str, data: str | None) -> int:
     cell = Cell(server, int(key), int(version))
     frame = drawn(fuzz.state.seed, cell, int(number), fuzz.stage.known)
     fuzz.one(frame if data is None else replace(frame, data=bytes.fromhex(data)))
-    _print_line("nothing is wrong" if not fuzz.state.wrong else "it is wrong again")
+    print_line("nothing is wrong" if not fuzz.state.wrong else "it is wrong again")
     return 1 if fuzz.state.wrong else 0
 
 
@@ -109,11 +110,6 @@ def leave_record(state: State) -> None:
     proof = record.Proof(f"{state.frames} frames of seed {state.seed}", (), "unit", outcome)
     enough = state.frames >= WHOLE and judge.least(state.done) >= LEAST
     record.leave([proof], complete=enough and bool(state.judged_frames))
-
-
-def _print_line(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import record
+from bench.lines import print_progress
 from bench.matrix.clients import java, run, table
 from bench.matrix.clients.clients import Client, PythonClient, environment
 from bench.matrix.clients.columns import COLUMNS, RELEASE, Column
@@ -55,7 +56,7 @@ def main() -> int:
                 for brokers, controller in wanted
             }
     except (JarsMissingError, JavaNotFoundError, ProcessError, TimeoutError) as error:
-        print_line(str(error))
+        print_progress(str(error))
         return 2
     judged = table.judge(table.rows(columns), KNOWN)
     sys.stdout.write(f"{table.markdown(judged)}\n{table.summary(judged)}\n")
@@ -93,7 +94,7 @@ def _old_python() -> list[Client]:
     """kafka-python 1.4.4, where Python still imports it: its copy of six is too old for 3.12."""
     name = "kafka-python-1.4.4"
     if sys.version_info >= (3, 12):
-        print_line(f"{name} is left out: Python 3.11 is the last one that imports it")
+        print_progress(f"{name} is left out: Python 3.11 is the last one that imports it")
         return []
     python = environment(name)
     if not python.exists():
@@ -111,16 +112,10 @@ def _column(
 ) -> list[Outcome]:
     begun = time.monotonic()
     with Column(brokers, controller, scratch / f"{brokers}-{controller}") as stage:
-        print_line(f"{stage.name}: started after {time.monotonic() - begun:.0f} s")
-        found = run.column(stage, clients, print_line)
-    print_line(f"{stage.name}: {time.monotonic() - begun:.0f} s")
+        print_progress(f"{stage.name}: started after {time.monotonic() - begun:.0f} s")
+        found = run.column(stage, clients, print_progress)
+    print_progress(f"{stage.name}: {time.monotonic() - begun:.0f} s")
     return found
-
-
-def print_line(text: str) -> None:
-    """Print a line of progress."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
 
 
 if __name__ == "__main__":
