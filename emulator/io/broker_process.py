@@ -24,6 +24,7 @@ from emulator.broker.kraft.folders import (
     identify,
 )
 from emulator.broker.kraft.shared_log import LogImages
+from emulator.broker.kraft.side import KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.zookeeper.folders import ZooKeeperFolders, identify_in_zookeeper_mode
 from emulator.config.broker import BrokerConfig
@@ -122,6 +123,8 @@ class BrokerProcess:
         connections_max: how many connections may be accepted.
         faults: strikes requests, for tests of clients; None: nothing does.
         watched: each event and effect is a log line.
+        ends_unregistered: it ends in order once an UnregisterBroker has removed it, and requests
+            that it has forwarded are answered. Kafka's brokers go on.
     """
 
     def __init__(
@@ -135,6 +138,7 @@ class BrokerProcess:
         connections_max: int,
         faults: FaultScript | None = None,
         watched: bool = False,
+        ends_unregistered: bool = False,
     ) -> None:
         self.config = config
         self.faults = faults
@@ -152,6 +156,8 @@ class BrokerProcess:
             faults,
         )
         self.node: BrokerNode = broker_node(config, folders.identity, images or LogImages(), around)
+        if ends_unregistered and isinstance(self.node.side, KRaftSide):
+            self.node.side.end_unregistered(lambda: not self.node.forwarding.outstanding)
         of_zookeeper = None if config.zookeeper is None else config.zookeeper.security.tls
         tls = profiles(of_zookeeper, config.tls)
         machine = Watched(self.node, log) if watched else self.node
@@ -166,6 +172,14 @@ class BrokerProcess:
         """Ask for an orderly stop; a second call stops at once."""
         assert self.shell is not None
         self.shell.request_shutdown()
+
+    def want_fence(self, wanted: bool) -> None:
+        """Have the controller fence this broker of KRaft mode, or not any more; for tests."""
+        side = self.node.side
+        assert isinstance(side, KRaftSide), "ZooKeeper knows no fenced brokers"
+        assert self.shell is not None
+        side.want_fence(wanted, self.clock.now_ms())
+        self.shell.wake()
 
     def status(self) -> dict[str, Any]:
         """The JSON object behind ``/status``."""

@@ -1,4 +1,4 @@
-"""A blocking client for one command: find the controller, send it one request, read the answer.
+"""A blocking client for one command: find the controller, send it a request, read the answer.
 
 Metadata responses name the node for administrative requests: the controller in ZooKeeper mode, else
 any broker, which forwards them (KIP-590). Source: KafkaAdminClient, Kafka 3.9.
@@ -32,6 +32,7 @@ from emulator.net.greeting import Greeting, NoCommonVersionError
 from emulator.net.login import Login, LoginError, login_of
 from emulator.seam import Closed, Connect, Connected, Effect, Event, Received, Send
 from wire import messages as m
+from wire.errors import ErrorCode, named
 
 __all__ = [
     "BROKER_S",
@@ -41,9 +42,11 @@ __all__ = [
     "Connection",
     "Login",
     "LoginError",
+    "RequestRefusedError",
     "TooOldError",
     "UnreachableError",
     "ask_controller",
+    "elect_first_replica",
     "login_of",
     "no_broker_at",
 ]
@@ -64,6 +67,10 @@ class UnreachableError(Exception):
 
 class TooOldError(Exception):
     """The broker supports no version that the request needs."""
+
+
+class RequestRefusedError(Exception):
+    """The answer to a request is an error; the text names both."""
 
 
 class Connection:
@@ -320,6 +327,41 @@ def ask_controller(
             why = f"{host}:{port}: {error}"
         time.sleep(PAUSE_S)
     raise UnreachableError("no broker to ask")
+
+
+def elect_first_replica(
+    connection: Connection, topic: str, partition: int, replicas: Sequence[int]
+) -> None:
+    """Put the replicas of a partition into an order, and have the first one elected.
+
+    Args:
+        connection: to the active controller.
+        topic: its name.
+        partition: its number.
+        replicas: those that it has, in the new order.
+
+    Raises:
+        RequestRefusedError: the controller refuses one of the two.
+        OSError, TooOldError: as :meth:`Connection.call`.
+    """
+    order, election = m.AlterPartitionReassignmentsRequest, m.ElectLeadersRequest
+    one = order.ReassignablePartition(partition_index=partition, replicas=replicas)
+    asked = order(topics=[order.ReassignableTopic(name=topic, partitions=[one])])
+    answer = connection.call(asked)
+    parts = [part for each in answer.responses for part in each.partitions]
+    _check("AlterPartitionReassignments", [answer, *parts])
+    chosen = election.TopicPartitions(topic=topic, partitions=[partition])
+    elected = connection.call(election(topic_partitions=[chosen]), lowest=1)
+    results = [part for each in elected.replica_election_results for part in each.partition_result]
+    already = [one for one in results if one.error_code == ErrorCode.ELECTION_NOT_NEEDED]
+    _check("ElectLeaders", [elected, *(one for one in results if one not in already)])
+
+
+def _check(api: str, answers: Sequence[Any]) -> None:
+    for one in answers:
+        if one.error_code:
+            text = getattr(one, "error_message", None) or named(one.error_code)
+            raise RequestRefusedError(f"{api}: {text}")
 
 
 def _controller(

@@ -7,7 +7,7 @@ import contextlib
 import os
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from emulator.io.tls import profiles
 from emulator.io.trace_recording import NodeTrace
 from emulator.io.watched import Watched
 from emulator.metadata.errors import ActivationRefusedError
+from emulator.metadata.topics import Partition
 from emulator.net.faults.script import FaultScript
 from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node
@@ -105,10 +106,23 @@ class NodeProcess:
     def settled(self) -> bool:
         """Whether the node is the active controller and has committed what it has appended.
 
-        Before that, answers to reads may lack what a new controller writes first.
+        Before that, answers to reads may lack what a new controller writes first. Of several
+        voters: or whether it follows the leader, and has all that was committed.
         """
         raft = self.node.raft
-        return self.node.active and raft.high_watermark == raft.log_end_offset
+        if self.node.active:
+            return raft.high_watermark == raft.log_end_offset
+        return not raft.is_leader and raft.leader_id >= 0 and raft.caught_up
+
+    def resign(self, first: Sequence[int] = ()) -> None:
+        """Give the leadership up, as a test asks for; without effect unless this node leads.
+
+        Args:
+            first: voters that become candidates at once; if empty, the one with the longest log.
+        """
+        assert self.shell is not None
+        self.node.role.resign(first)
+        self.shell.wake()
 
     def request_shutdown(self) -> None:
         """Ask for an orderly stop; a second call stops at once."""
@@ -119,6 +133,11 @@ class NodeProcess:
         """The JSON object behind ``/status``."""
         now_ms = self.clock.now_ms()
         return introspection.status(self.node, now_ms, self.trace.status, lines_lost())
+
+    def partition(self, topic: str, number: int) -> Partition | None:
+        """A partition as it is committed here; None: there is none."""
+        found = self.node.controller.stable.topic(topic)
+        return None if found is None else found.partitions.get(number)
 
     def _new_conn(self) -> int:
         assert self.shell is not None, "no connection is made before start"

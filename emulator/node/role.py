@@ -12,7 +12,7 @@ may commit it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -371,6 +371,8 @@ class NodeRole:
         self._apart, self._refused = Apartness(), Apartness()
         self._term_ms = 0
         """When this term began."""
+        self._successors: Sequence[int] | None = None
+        """Who is to lead instead, the first ones preferred; None: nobody has asked for that."""
 
     @property
     def active(self) -> bool:
@@ -425,6 +427,13 @@ class NodeRole:
             alone=self._alone,
         )
 
+    def resign(self, first: Sequence[int]) -> None:
+        """Give the leadership up in the next step, whatever this node is fit for; for tests.
+
+        ``first`` is as of :meth:`emulator.raft.machine.Raft.resign`.
+        """
+        self._successors = first
+
     def go_on(self) -> None:
         """Replay the next slice of a snapshot, in each step one.
 
@@ -448,6 +457,9 @@ class NodeRole:
                 must stop.
         """
         raft = self._raft
+        if self._successors is not None:
+            first, self._successors = self._successors, None
+            self._effects += raft.resign(now_ms, first)
         epoch = raft.leader_epoch if raft.is_leader else None
         if self._led_epoch is not None and epoch != self._led_epoch:
             self._end_term(now_ms)

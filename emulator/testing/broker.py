@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,12 +16,12 @@ from emulator.io.clock import Clock
 from emulator.io.formatting import FormatError, format_broker
 from emulator.net.faults.script import FaultScript
 from emulator.seam import Log
-from emulator.testing.controller import CONTROLLER_ID, CONTROLLER_LISTENER
+from emulator.testing.controller import CONTROLLER_LISTENER
 from emulator.testing.local_node import (
     HOST,
     ClusterError,
     LocalNode,
-    bound_socket,
+    SettingsError,
     checked_properties,
     warn,
 )
@@ -34,25 +35,27 @@ OWN_PROPERTIES: Final = frozenset(
 """Set by the cluster; a test cannot give them."""
 
 
-def start_broker(
+def broker_launcher(
     node_id: int,
     folder: Path,
     script: FaultScript,
     *,
-    controller_port: int,
+    port: int,
+    voters: str,
     cluster_id: str,
     release: str,
     fsync: bool,
     properties: Mapping[str, str],
-) -> LocalNode[BrokerProcess]:
-    """Format a folder, if it is not, and run a broker in it.
+) -> Callable[[socket.socket], LocalNode[BrokerProcess]]:
+    """Format a folder, if it is not; returns what runs a broker in it, on a socket.
 
     Args:
         node_id: of the broker.
         folder: for its files.
         script: faults that strike its requests.
-        controller_port: of the controller on this machine.
-        cluster_id: of the controller.
+        port: of the socket.
+        voters: the controllers, as ``controller.quorum.voters`` names them.
+        cluster_id: of the controllers.
         release: see :class:`emulator.testing.Cluster`, as for the others.
         fsync: whether its few files are made durable.
         properties: more properties.
@@ -61,16 +64,13 @@ def start_broker(
         ClusterError: a property is wrong, or the folder cannot be used.
     """
     given = checked_properties(properties, OWN_PROPERTIES)
-    name = f"broker {node_id}"
-    bound = bound_socket()
-    port = bound.getsockname()[1]
     try:
         config, warnings = load_broker(
             {
                 **given,
                 "process.roles": "broker",
                 "node.id": str(node_id),
-                "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{controller_port}",
+                "controller.quorum.voters": voters,
                 "controller.listener.names": CONTROLLER_LISTENER,
                 "listeners": f"{LISTENER}://{HOST}:{port}",
                 "log.dirs": str(folder),
@@ -79,18 +79,28 @@ def start_broker(
             HOST,
         )
         format_broker(config, cluster_id, ignore_formatted=True)
-    except (ConfigError, FormatError, OSError) as error:
-        bound.close()
+    except ConfigError as error:
+        raise SettingsError(str(error)) from error
+    except (FormatError, OSError) as error:
         raise ClusterError(str(error)) from error
-    except BaseException:
-        bound.close()
-        raise
     warn(warnings)
-    closing = ExitStack()
 
-    def build(log: Callable[[Log], None]) -> BrokerProcess:
-        folders = BrokerFolders(config, fsync=fsync)
-        closing.callback(folders.close)
-        return BrokerProcess(config, folders, Clock(), log, connections_max=INT_MAX, faults=script)
+    def launch(bound: socket.socket) -> LocalNode[BrokerProcess]:
+        closing = ExitStack()
 
-    return LocalNode(name, LISTENER, bound, build, closing.close)
+        def build(log: Callable[[Log], None]) -> BrokerProcess:
+            folders = BrokerFolders(config, fsync=fsync)
+            closing.callback(folders.close)
+            return BrokerProcess(
+                config,
+                folders,
+                Clock(),
+                log,
+                connections_max=INT_MAX,
+                faults=script,
+                ends_unregistered=True,
+            )
+
+        return LocalNode(f"broker {node_id}", LISTENER, bound, build, closing.close)
+
+    return launch

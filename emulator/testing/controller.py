@@ -1,17 +1,24 @@
-"""The controller of a cluster: its properties and its folder."""
+"""The controllers of a cluster: their properties and their folders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from emulator.config.java_text import INT_MAX
 from emulator.config.listeners import METRICS_PORT
-from emulator.config.load import ConfigError, load
+from emulator.config.load import Config, ConfigError, load
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
-from emulator.io.formatting import FormatError, format_folder, new_cluster_id
+from emulator.io.formatting import (
+    FormatError,
+    WrongFormatError,
+    check_same,
+    format_folder,
+    new_cluster_id,
+)
 from emulator.io.process import NodeProcess
 from emulator.net.faults.script import FaultScript
 from emulator.seam import Log
@@ -19,12 +26,13 @@ from emulator.testing.local_node import (
     HOST,
     ClusterError,
     LocalNode,
-    bound_socket,
+    SettingsError,
     checked_properties,
     warn,
 )
 
 CONTROLLER_ID: Final = 3000
+"""Of the first controller; the others follow."""
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 OWN_PROPERTIES: Final = frozenset(
     "process.roles node.id controller.quorum.voters controller.listener.names listeners "
@@ -33,32 +41,31 @@ OWN_PROPERTIES: Final = frozenset(
 """Set by the cluster; a test cannot give them."""
 
 
-def start_controller(
+def voters(ports: Mapping[int, int]) -> str:
+    """``controller.quorum.voters`` of controllers on this machine, by their ids."""
+    return ",".join(f"{node_id}@{HOST}:{port}" for node_id, port in ports.items())
+
+
+def configured_controller(
+    node_id: int,
+    ports: Mapping[int, int],
     folder: Path,
-    script: FaultScript,
-    *,
     release: str,
-    metadata_version: str | None,
-    fsync: bool,
     properties: Mapping[str, str],
-) -> LocalNode[NodeProcess]:
-    """Format a folder, if it is not, and run a controller in it.
+) -> Config:
+    """The configuration of one controller; what it warns of is logged.
 
     Args:
+        node_id: of the controller.
+        ports: of all controllers, by their ids.
         folder: for its files.
-        script: faults that strike its requests.
-        release: see :class:`emulator.testing.Cluster`, as for the others.
-        metadata_version: the first one.
-        fsync: whether its log is made durable.
+        release: see :class:`emulator.testing.Cluster`.
         properties: more properties.
 
     Raises:
-        ClusterError: a property is wrong, or the folder cannot be used.
+        SettingsError: a property is wrong.
     """
     given = checked_properties(properties, OWN_PROPERTIES)
-    name = f"controller {CONTROLLER_ID}"
-    bound = bound_socket()
-    port = bound.getsockname()[1]
     try:
         config, warnings = load(
             {
@@ -66,29 +73,72 @@ def start_controller(
                 METRICS_PORT: "-1",
                 **given,
                 "process.roles": "controller",
-                "node.id": str(CONTROLLER_ID),
-                "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{port}",
+                "node.id": str(node_id),
+                "controller.quorum.voters": voters(ports),
                 "controller.listener.names": CONTROLLER_LISTENER,
-                "listeners": f"{CONTROLLER_LISTENER}://{HOST}:{port}",
+                "listeners": f"{CONTROLLER_LISTENER}://{HOST}:{ports[node_id]}",
                 "log.dirs": str(folder),
                 "kraftbridge.release": release,
             }
         )
-        format_folder(config, new_cluster_id(), metadata_version, ignore_formatted=True)
-    except (ConfigError, FormatError, OSError) as error:
-        bound.close()
-        raise ClusterError(str(error)) from error
-    except BaseException:
-        bound.close()
-        raise
+    except ConfigError as error:
+        raise SettingsError(str(error)) from error
     warn(warnings)
+    return config
+
+
+def format_controllers(configs: Sequence[Config], metadata_version: str | None) -> str:
+    """Format the folders of all controllers, or go on with those of an earlier cluster.
+
+    Args:
+        configs: of all controllers.
+        metadata_version: the first one.
+
+    Returns:
+        The id of the cluster.
+
+    Raises:
+        ClusterError: the folders cannot be used, or are those of another number of controllers.
+    """
+    try:
+        found = [check_same(one, None, None) for one in configs]
+        ids = {one for one in found if one is not None}
+        if len(ids) > 1 or (ids and None in found):
+            raise ClusterError("the folder is that of a cluster with another number of controllers")
+        cluster_id = ids.pop() if ids else new_cluster_id()
+        for config in configs:
+            format_folder(
+                config,
+                cluster_id,
+                metadata_version,
+                ignore_formatted=True,
+                new_quorum=None in found,
+            )
+    except WrongFormatError as error:
+        raise SettingsError(str(error)) from error
+    except (FormatError, OSError) as error:
+        raise ClusterError(str(error)) from error
+    return cluster_id
+
+
+def launcher(
+    config: Config, script: FaultScript, *, fsync: bool
+) -> Callable[[socket.socket], LocalNode[NodeProcess]]:
+    """What runs a controller in its folder, on a socket.
+
+    Args:
+        config: of the controller.
+        script: faults that strike its requests.
+        fsync: whether its log is made durable.
+    """
+    name = f"controller {config.node_id}"
 
     def build(log: Callable[[Log], None]) -> NodeProcess:
-        disk = Disk(folder, fsync=fsync)
+        disk = Disk(Path(config.log_dir), fsync=fsync)
         try:
             return NodeProcess(config, disk, Clock(), log, connections_max=INT_MAX, faults=script)
         except BaseException:
             disk.close()
             raise
 
-    return LocalNode(name, CONTROLLER_LISTENER, bound, build)
+    return lambda bound: LocalNode(name, CONTROLLER_LISTENER, bound, build)

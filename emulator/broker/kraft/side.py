@@ -141,7 +141,7 @@ class KRaftSide:
                 heartbeat_reply_ms,
             ),
             reached=lambda: self.log.image.offset,
-            ready=lambda: self._published,
+            ready=lambda: self._published and not self._wants_fence,
         )
         self.hosting = Hosting(
             config.node_id,
@@ -154,6 +154,11 @@ class KRaftSide:
         """These take each change of the metadata, from the first publication on."""
         self.parts: Sequence[Part] = (self.observer, self.lifecycle, *self.hosting.parts)
         self._published = False
+        self._wants_fence = False
+        """Whether it is to be fenced though it could serve, as a test wants it."""
+        self._registered = False
+        """Whether the metadata have shown the registration of this life."""
+        self._idle: Callable[[], bool] | None = None
         self._taken_away: list[UsedCredential] = []
         self._directories = identity.log_dirs
 
@@ -215,10 +220,27 @@ class KRaftSide:
             if exit_code and self.observer.refusal:
                 why += f"; the metadata log is refused: {self.observer.refusal}"
             self.over = exit_code, why
+        if self._idle is not None and self._removed(image) and self._idle() and self.over is None:
+            self.over = (0, "unregistered: an UnregisterBroker has removed this broker")
         if self.observer.broken and self.over is None:
             self.over = (1, self.observer.broken)
         if self.observer.of_another_cluster and self.over is None and self.broker_epoch < 0:
             self.over = (1, f"{NOT_OURS}; cluster.id of this broker is {self.cluster.cluster_id}")
+
+    def want_fence(self, wanted: bool, now_ms: int) -> None:
+        """Have heartbeats ask to be fenced, or not any more, beginning at once."""
+        self._wants_fence = wanted
+        self.lifecycle.hurry(now_ms)
+
+    def end_unregistered(self, idle: Callable[[], bool]) -> None:
+        """End in order once the registration has been removed, and ``idle``."""
+        self._idle = idle
+
+    def _removed(self, image: Image) -> bool:
+        own = image.brokers.get(self._config.node_id)
+        if own is not None:
+            self._registered = own.epoch == self.broker_epoch
+        return self._registered and own is None
 
     def take_control_request(self, request: ControlRequest, _now_ms: int) -> ControlResponse:
         """Never called: the listeners of a broker in KRaft mode do not offer these requests."""

@@ -155,13 +155,13 @@ def test_the_error_of_a_test_is_not_hidden_by_the_end(tmp_path: Path) -> None:
 
 def test_a_node_that_broke_is_told_at_the_end() -> None:
     cluster = Cluster().__enter__()
-    cluster._started().call(lambda process: process.shell.fail(ValueError("broken on purpose")))
-    assert isinstance(cluster._started().thread.ended.exception(10), ValueError)
+    cluster._node(3000).call(lambda process: process.shell.fail(ValueError("broken on purpose")))
+    assert isinstance(cluster._node(3000).thread.ended.exception(10), ValueError)
     with pytest.raises(ClusterError, match="broken on purpose"):
         cluster.status()
     with pytest.raises(ClusterError, match="broken on purpose"):
         cluster.__exit__(None, None, None)
-    assert not cluster._started().thread._thread.is_alive()
+    assert not cluster._node(3000).thread._thread.is_alive()
 
 
 def test_brokers_register_and_answer() -> None:
