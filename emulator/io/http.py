@@ -1,9 +1,10 @@
-"""GET /metrics /livez /readyz /status, /faults and what operators ask: a minimal HTTP server.
+"""GET /metrics /livez /readyz /status, /faults, what operators and tests ask: a small HTTP server.
 
 A web framework would add nine dependencies for these routes. The connection is closed after an
 answer; a request whose head is above 8 KiB, or its body above 64 KiB, is refused. Few
 connections are open at a time, and none for long, as they take descriptors that the rest of the
 process needs. A page that cannot be made is an answer too: what only shows a node never ends it.
+An answer that is made elsewhere, as it takes long, is waited for without a limit.
 
 A page in a browser may let the name that it came from resolve to this machine, and then read what
 is answered ("DNS rebinding"). So the header Host must name this node: :class:`KnownHosts`.
@@ -12,10 +13,12 @@ is answered ("DNS rebinding"). So the header Host must name this node: :class:`K
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import re
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Final, NamedTuple, cast
 
 from emulator.config.listeners import ANY_ADDRESS
@@ -25,10 +28,11 @@ BODY_BYTES_MAX = 64 * 1024
 OPEN_MAX = 16
 """Connections at a time; one more takes the place of the oldest."""
 OPEN_S = 10.0
-"""How long one may take, from its begin to the end of its answer."""
+"""How long one may take, from its begin to the end of its request, and for its answer."""
 _REASONS = {
     200: "OK",
     400: "Bad Request",
+    401: "Unauthorized",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
@@ -38,11 +42,11 @@ _REASONS = {
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
-
-
+_UNREAD = frozenset({411, 413})
+"""Answers before the end of the request."""
 NOT_A_HOST: Final = (
-    b"the header Host names neither an address of this machine nor a name that is known here: use "
-    b"an IP address, localhost, the machine's name, or list the name in kraftbridge.metrics.hosts\n"
+    "the header Host names neither an address of this machine nor a name that is known here: use "
+    "an IP address, localhost, the machine's name, or list the name in kraftbridge.metrics.hosts"
 )
 
 
@@ -65,11 +69,19 @@ class HttpRequest(NamedTuple):
 
 Routes = Mapping[str, Callable[[], Page]]
 """Path -> its page, for GET and HEAD."""
-Actions = Mapping[str, Callable[[HttpRequest], Page]]
+Action = Callable[[HttpRequest], Page | Future[Page]]
+Actions = Mapping[str, Action]
 """Path -> the answer to any method. An exception of one is none of a page: it may have changed the
 node half."""
+Problem = Callable[[int, str], Page]
+"""The answer for a status that is an error, and a text."""
 Failed = Callable[[str, Exception], None]
 """Takes the path of a page that could not be made, and why."""
+
+
+def plain_problem(status: int, text: str) -> Page:
+    """An error as a line of text."""
+    return Page(status, "text/plain", f"{text}\n".encode())
 
 
 class KnownHosts:
@@ -125,6 +137,8 @@ class HttpConnection(asyncio.Protocol):
         others: all that are open, the oldest first.
         failed: see there.
         hosts: by which names it may be asked.
+        problem: what requests are answered that reach no page.
+        open_max: how many are open at a time, those aside that wait for an answer made elsewhere.
     """
 
     def __init__(
@@ -134,7 +148,12 @@ class HttpConnection(asyncio.Protocol):
         others: dict[HttpConnection, None],
         failed: Failed,
         hosts: KnownHosts,
+        *,
+        problem: Problem = plain_problem,
+        open_max: int | None = None,
     ) -> None:
+        self._open_max = OPEN_MAX if open_max is None else open_max
+        self._problem = problem
         self._hosts = hosts
         self._failed = failed
         self._routes = routes
@@ -142,18 +161,30 @@ class HttpConnection(asyncio.Protocol):
         self._others = others
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
+        self._limit: asyncio.TimerHandle | None = None
+        self._asked = False
+        """Whether the request is whole; what comes behind it is ignored."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the oldest of too many is given up."""
         self._transport = cast("asyncio.Transport", transport)
+        self._hurry()
+
+    def _hurry(self) -> None:
+        """From now on it is one of few, and not for long."""
         self._others[self] = None
-        asyncio.get_running_loop().call_later(OPEN_S, self.give_up)
-        if len(self._others) > OPEN_MAX:
+        self._limit = asyncio.get_running_loop().call_later(OPEN_S, self.give_up)
+        if len(self._others) > self._open_max:
             next(iter(self._others)).give_up()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Make place."""
+        self._no_hurry()
+
+    def _no_hurry(self) -> None:
         self._others.pop(self, None)
+        if self._limit is not None:
+            self._limit.cancel()
 
     def give_up(self) -> None:
         """End the connection, whatever is unsent."""
@@ -163,16 +194,31 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Collect up to the end of the request, then answer."""
+        if self._asked:
+            return
         self._buffer += data
         head, end, body = self._buffer.partition(b"\r\n\r\n")
         if len(head) > REQUEST_BYTES_MAX:
-            self._answer(Page(413, "text/plain", b"request too large\n"), head=False)
+            self._answer(self._problem(413, "request too large"), head=False)
         elif end:
             page = self._page(head.decode("latin-1"), body)
-            if page is not None:
+            if isinstance(page, Future):
+                self._asked = True
+                self._no_hurry()
+                loop = asyncio.get_running_loop()
+                page.add_done_callback(lambda done: _soon(loop, self._made, done))
+            elif page is not None:
                 self._answer(page, head=head.startswith(b"HEAD "))
 
-    def _page(self, head: str, body: bytes) -> Page | None:
+    def _made(self, page: Future[Page]) -> None:
+        """The answer was made elsewhere."""
+        if page.cancelled():
+            self.give_up()
+        elif self._transport is not None and not self._transport.is_closing():
+            self._hurry()
+            self._answer(page.result(), head=False)
+
+    def _page(self, head: str, body: bytes) -> Page | Future[Page] | None:
         """The answer; None if more of the body is to come."""
         first, *lines = head.split("\r\n")
         method, _, rest = first.partition(" ")
@@ -190,39 +236,35 @@ class HttpConnection(asyncio.Protocol):
             return self._act(action, method, dict(fields), body)
         if route is None:
             known = " ".join(sorted({*self._routes, *self._actions}))
-            return Page(404, "text/plain", f"there are: {known}\n".encode())
+            return self._problem(404, f"there are: {known}")
         if method not in {"GET", "HEAD"}:
-            return Page(405, "text/plain", b"only GET\n")
+            return self._problem(405, "only GET")
         try:
             return route()
         except Exception as error:  # noqa: BLE001 - whatever it is, only this answer fails
             self._failed(path, error)
-            return Page(500, "text/plain", b"this page cannot be made; the log says why\n")
+            return self._problem(500, "this page cannot be made; the log says why")
 
     def _not_known(self, hosts: list[str], nameless: bool) -> Page | None:
         """The refusal of a request with these headers Host; None if it is answered."""
         if len(hosts) != 1:
             known = nameless and not hosts
-            return None if known else Page(400, "text/plain", b"needs one header Host\n")
+            return None if known else self._problem(400, "needs one header Host")
         assert self._transport is not None, "data came over it"
         own = self._transport.get_extra_info("sockname")
         known = self._hosts.allows(hosts[0], own[0] if own else "")
-        return None if known else Page(403, "text/plain", NOT_A_HOST)
+        return None if known else self._problem(403, NOT_A_HOST)
 
     def _act(
-        self,
-        action: Callable[[HttpRequest], Page],
-        method: str,
-        headers: Mapping[str, str],
-        body: bytes,
-    ) -> Page | None:
+        self, action: Action, method: str, headers: Mapping[str, str], body: bytes
+    ) -> Page | Future[Page] | None:
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers:
-            return Page(411, "text/plain", b"only with Content-Length\n")
+            return self._problem(411, "only with Content-Length")
         if not (length.isascii() and length.isdigit()):
-            return Page(400, "text/plain", b"no number in Content-Length\n")
+            return self._problem(400, "no number in Content-Length")
         if len(length) > 9 or int(length) > BODY_BYTES_MAX or len(body) > BODY_BYTES_MAX:
-            return Page(413, "text/plain", b"request too large\n")
+            return self._problem(413, "request too large")
         if len(body) < int(length):
             return None
         return action(HttpRequest(method, headers, body[: int(length)], self._local()))
@@ -249,7 +291,21 @@ class HttpConnection(asyncio.Protocol):
             f"Content-Length: {len(page.body)}\r\nConnection: close\r\n\r\n"
         )
         self._transport.write(header.encode() + (b"" if head else page.body))
-        self._transport.close()
+        if page.status in _UNREAD:
+            # The peer goes on to send: closed at once, it would get a reset before the answer.
+            self._asked = True
+            self._buffer = b""
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+
+def _soon(
+    loop: asyncio.AbstractEventLoop, take: Callable[[Future[Page]], None], page: Future[Page]
+) -> None:
+    # A loop that has ended has closed the connection too.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(take, page)
 
 
 def _is_loopback(address: str) -> bool:
@@ -269,6 +325,8 @@ async def serve(
     failed: Failed = lambda _path, _error: None,
     *,
     names: Iterable[str] = (),
+    problem: Problem = plain_problem,
+    open_max: int | None = None,
 ) -> tuple[asyncio.Server, int]:
     """Listen; returns the server and the port it got.
 
@@ -279,6 +337,8 @@ async def serve(
         actions: path -> what answers every method.
         failed: see there.
         names: more names and addresses by which it may be asked (:class:`KnownHosts`).
+        problem: what requests are answered that reach no page.
+        open_max: how many connections are open at a time; None: ``OPEN_MAX``.
 
     Raises:
         OSError: the address cannot be bound.
@@ -287,7 +347,11 @@ async def serve(
     others: dict[HttpConnection, None] = {}
     hosts = KnownHosts((host, *names))
     server = await loop.create_server(
-        lambda: HttpConnection(routes, actions or {}, others, failed, hosts), host, port
+        lambda: HttpConnection(
+            routes, actions or {}, others, failed, hosts, problem=problem, open_max=open_max
+        ),
+        host,
+        port,
     )
     # Free ports of IPv4 and IPv6 differ: of what is bound everywhere the IPv4 address is named.
     bound = sorted(server.sockets, key=lambda one: one.family is not socket.AF_INET)

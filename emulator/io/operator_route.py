@@ -32,6 +32,36 @@ from emulator.seam import Log
 TOKEN_BYTES: Final = 32
 
 
+class BearerToken:
+    """A new secret; ``text`` is what requests carry behind ``Authorization: Bearer``."""
+
+    def __init__(self) -> None:
+        self.text = secrets.token_hex(TOKEN_BYTES)
+
+    def write(self, path: Path) -> None:
+        """Write it into a file that only this user may read; made anew.
+
+        Raises:
+            OSError: it cannot be written; the error names it, and nothing is left.
+        """
+        # A file that is there may be open, or readable for others.
+        path.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            with os.fdopen(os.open(path, flags, 0o600), "w") as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(self.text + "\n")
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise OSError(error.errno, error.strerror, str(path)) from error
+
+    def carried_by(self, asked: HttpRequest) -> bool:
+        """Whether a request has it."""
+        given = asked.headers.get("authorization", "").encode("latin-1")
+        return hmac.compare_digest(given, f"Bearer {self.text}".encode())
+
+
 class LocalToken:
     """Judges requests; :meth:`close` removes the file.
 
@@ -43,18 +73,9 @@ class LocalToken:
     """
 
     def __init__(self, path: Path) -> None:
-        self._token = secrets.token_hex(TOKEN_BYTES)
+        self._token = BearerToken()
         self.path = path
-        # A file that is there may be open, or readable for others.
-        path.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            with os.fdopen(os.open(path, flags, 0o600), "w") as file:
-                os.fchmod(file.fileno(), 0o600)
-                file.write(self._token + "\n")
-        except OSError as error:
-            self.close()
-            raise OSError(error.errno, error.strerror, str(path)) from error
+        self._token.write(path)
 
     def close(self) -> None:
         """Remove the file."""
@@ -65,8 +86,7 @@ class LocalToken:
         """The answer to a request from elsewhere, or without the token; None if it may be done."""
         if not asked.local:
             return Page(404, "text/plain", b"only from this machine\n")
-        given = asked.headers.get("authorization", "").encode("latin-1")
-        if hmac.compare_digest(given, f"Bearer {self._token}".encode()):
+        if self._token.carried_by(asked):
             return None
         why = f"needs the header Authorization: Bearer TOKEN; the token is in {self.path.name}\n"
         return Page(403, "text/plain", why.encode())
@@ -89,16 +109,14 @@ class OperatorRoute:
 
     def __init__(self, folder: Path, pages: http.Actions) -> None:
         self._token = LocalToken(folder / TOKEN_FILE)
-        self.actions: Mapping[str, Callable[[HttpRequest], Page]] = {
-            path: self._guarded(page) for path, page in pages.items()
-        }
+        self.actions: http.Actions = {path: self._guarded(page) for path, page in pages.items()}
         """The same pages, for those who have the token."""
 
     def close(self) -> None:
         """Remove the token."""
         self._token.close()
 
-    def _guarded(self, page: Callable[[HttpRequest], Page]) -> Callable[[HttpRequest], Page]:
+    def _guarded(self, page: http.Action) -> http.Action:
         return lambda asked: self._token.refusal(asked) or page(asked)
 
 

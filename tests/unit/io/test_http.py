@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+import threading
+from concurrent.futures import Future
 
 import pytest
 
@@ -14,6 +17,15 @@ ROUTES = {
     "/readyz": lambda: http.Page(503, "text/plain", b"no session\n"),
 }
 LOCAL = b"Host: localhost\r\n"
+
+
+async def seen(host: str, port: int) -> None:
+    """Another request is answered after the ends of earlier connections are seen."""
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(b"GET /nothing HTTP/1.1\r\n" + LOCAL + b"\r\n")
+    await reader.read()
+    writer.close()
+    await writer.wait_closed()
 
 
 def ask(
@@ -31,6 +43,7 @@ def ask(
         answer = await reader.read()
         writer.close()
         await writer.wait_closed()
+        await seen(to, port)
         server.close()
         await server.wait_closed()
         return answer
@@ -251,3 +264,69 @@ def test_what_writes_is_asked_by_a_known_name_too() -> None:
     ]
     assert [one.split(b" ")[1] for one in answers] == [b"403", b"200"]
     assert b"kraftbridge.metrics.hosts" in answers[0]
+
+
+def test_an_answer_made_elsewhere_is_waited_for_and_keeps_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "OPEN_S", 0.2)
+    made: Future[http.Page] = Future()
+    begun = asyncio.Event()
+
+    def answer(_asked: http.HttpRequest) -> Future[http.Page]:
+        begun.set()
+        return made
+
+    async def work() -> tuple[bytes, list[bytes]]:
+        server, port = await http.serve({}, "127.0.0.1", 0, {"/long": answer}, open_max=2)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /long HTTP/1.1\r\n" + LOCAL + b"\r\n")
+        await begun.wait()
+        writer.write(b"more that is no request")
+        # Others come and hang; each is given up, and this one is not.
+        others = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+        ends = [await other.read() for other, _ in others]
+        monkeypatch.undo()
+        threading.Thread(target=made.set_result, args=[http.Page(200, "a/b", b"late")]).start()
+        answered = await reader.read()
+        for one in [writer, *(other for _, other in others)]:
+            one.close()
+            await one.wait_closed()
+        await seen("127.0.0.1", port)
+        server.close()
+        await server.wait_closed()
+        return answered, ends
+
+    answered, ends = asyncio.run(work())
+    assert answered.startswith(b"HTTP/1.1 200 OK")
+    assert answered.endswith(b"late")
+    assert ends == [b""] * 4
+
+
+def test_who_sends_too_much_gets_the_answer_and_no_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = asyncio.Event()
+    monkeypatch.setattr(http.HttpConnection, "connection_lost", lambda *_: lost.set())
+    body = b"x" * 8_000_000
+    head = f"Content-Length: {len(body)}\r\n\r\n".encode()
+
+    def problem(status: int, text: str) -> http.Page:
+        return http.Page(status, "application/json", json.dumps(text).encode())
+
+    async def work() -> bytes:
+        page = http.Page(200, "text/plain", b"done")
+        serving = http.serve({}, "127.0.0.1", 0, {"/act": lambda _: page}, problem=problem)
+        server, port = await serving
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /act HTTP/1.1\r\n" + LOCAL + head + body)
+        await writer.drain()
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        await lost.wait()
+        server.close()
+        await server.wait_closed()
+        return answer
+
+    answer = asyncio.run(work())
+    assert answer.startswith(b"HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json")
+    assert answer.endswith(b'"request too large"')
