@@ -33,6 +33,7 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "analyze": "bench.verbs.analyze:analyze",
         "demo": "bench.verbs.demo:demo",
         "broker": "emulator.commands.broker:broker",
+        "cluster": "bench.verbs.cluster:cluster",
         "fleet": "bench.verbs.fleet:fleet",
         "simulate": "emulator.commands.simulate:simulate",
         "bench run": "bench.verbs.bench_run:run",

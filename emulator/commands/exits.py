@@ -99,6 +99,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "load": ("load --bootstrap-server b1:9092 --rate 25 --duration 60 --trace trace",),
         "analyze": ("analyze trace --out report", "analyze trace --out report --follow"),
         "demo": ("demo --out out",),
+        "cluster": ("cluster --brokers 3 --controllers 3",),
         "fleet": ("fleet --brokers 100 --controller 127.0.0.1:9093 --topics 10 --seconds 30",),
         "simulate": ("simulate --kind swarm --count 100 --jobs 2",),
         "bench run": ("bench run knee --quick --out out/bench",),

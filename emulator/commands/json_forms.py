@@ -247,6 +247,29 @@ version, unjudged
         """),
     ),
     JsonForm(
+        "cluster",
+        1,
+        "cluster",
+        _members("""
+            control            str   URL of the control, see docs/testing.md
+            token              str-  what each request to it carries
+            token_file         str-  the file that has it, with `--token-file`
+            cluster_id         str   22 characters
+            bootstrap          str   addresses of the brokers; empty: there are none
+            controllers        str   addresses of the controllers
+            active_controller  int?  id
+            nodes[].id         int   of a node
+            nodes[].role       str   `controller` or `broker`
+            nodes[].address    str   host and port
+            nodes[].state      str   `running`, `stopped` or `failed`
+            nodes[].why        str   why it does not run; empty if it does
+            nodes[].active     bool- of a controller: whether it leads
+            nodes[].fenced     bool?- of a broker; null: not registered, or not known
+            faults[]{}         any   the faults of its script, with their counts
+        """),
+        lines=True,
+    ),
+    JsonForm(
         "fleet",
         1,
         "fleet --json",

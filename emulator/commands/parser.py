@@ -29,7 +29,7 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Inspect": ("plan", "zk", "log"),
         "Measure": ("load", "analyze", "bench"),
-        "Test": ("broker", "fleet", "simulate"),
+        "Test": ("broker", "cluster", "fleet", "simulate"),
         "Low level": ("elect-leaders", "wire"),
     }
 )
@@ -61,7 +61,9 @@ EXPECTED: Final = MappingProxyType(
 )
 """Names of other tools, and names that one expects -> the verb that does it."""
 DURATION: Final = "DURATION"
-_FILES: Final = "--config --target --dump --path-to-json-file --admin.config --record --follow"
+_FILES: Final = (
+    "--config --target --dump --path-to-json-file --admin.config --record --follow --token-file"
+)
 _FOLDERS: Final = "--log-dir --controller-dir --broker-folder --out --data"
 _DURATIONS: Final = "--timeout --duration --give-up --every --until-idle --seconds --patience"
 METAVARS: Final[Mapping[str, str]] = MappingProxyType(
@@ -81,6 +83,7 @@ METAVARS: Final[Mapping[str, str]] = MappingProxyType(
         "--spark-master": "URL",
         "--trace": "FOLDER|URI",
         "--port": "PORT",
+        "--control": "PORT",
         "--cluster-id": "ID",
         "--run-id": "ID",
         "--client-id": "ID",

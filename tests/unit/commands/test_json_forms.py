@@ -37,6 +37,7 @@ PINNED = {
     "finalise/1": "5296ab0299e95829",
     "log-record/1": "540c70c363f74336",
     "load/1": "5958ee2ad31a0665",
+    "cluster/1": "8f21bdf60fb27195",
     "fleet/1": "ef7dce4187a856a1",
     "analyze/1": "54365b96d7be323b",
     "wire-table/1": "b2f9b95cc86b723c",
