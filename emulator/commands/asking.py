@@ -26,8 +26,8 @@ REFUSAL_BYTES_MAX: Final = 10_000
 SHOWN_MAX: Final = 100
 """Characters of a text of others in a message."""
 NO_NODE: Final = (
-    "is the controller running, and does its file set kraftbridge.metrics.port? Its log has the "
-    "url in the line 'metrics and status'"
+    "is the controller running? Its log has the url in the line 'metrics and status', and "
+    "kraft-bridge status -c FILE finds it by its file"
 )
 NOT_OURS: Final = "this is not the kraftbridge.metrics.port of a controller or broker"
 

@@ -27,7 +27,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.WRONG: "the command line, the configuration or an input file is wrong",
         ExitCode.UNREACHABLE: "what is asked cannot be reached or read, so nothing is known",
         ExitCode.WARNED: "with --strict: warnings, and nothing worse",
-        ExitCode.NOT_YET: "with status --wait, or finalise --yes: the time is over",
+        ExitCode.NOT_YET: "with status --wait or --exit-when, or finalise --yes: the time is over",
         ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
     }
 )
@@ -74,8 +74,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "broker": ("broker -c server.properties",),
         "status": (
             "status",
+            "status -c server.properties",
             "status --url http://10.0.0.5:9404 --json",
             "status --wait all-brokers-in-kraft --timeout 600",
+            "status -c server.properties --watch --exit-when all-brokers-in-kraft",
         ),
         "finalise": (
             "finalise",

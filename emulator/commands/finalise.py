@@ -19,12 +19,12 @@ from emulator.commands.status import (
     POLL_S,
     UNREAD,
     AddressError,
-    asking,
     check_local,
     misread,
     status_of,
 )
 from emulator.commands.status_next import brokers_first
+from emulator.commands.status_nodes import url_option
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.io.printable import printable, printable_json, sentence
 from emulator.operations.next_steps import Action, NextStep, lines, next_steps
@@ -153,7 +153,7 @@ def judged(status: dict[str, Any], asked: str = "") -> Judgement:
 def _judged(url: str) -> Judgement:
     found = status_of(url)
     try:
-        return judged(found, asking(url))
+        return judged(found, url_option(url))
     except UNREAD as error:
         raise ValueError(misread(found)) from error
 

@@ -5,26 +5,34 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-import shlex
 import time
 import urllib.parse
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
-from rich.console import Console
 
-from emulator.commands.asking import NOT_OURS, ask, page_of, plain, unanswered, without_login
+from emulator.commands.asking import NOT_OURS, ask, page_of, plain, without_login
 from emulator.commands.common import Json, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import BEFORE, STUCK, phase_of, reached, waited_for
-from emulator.commands.status_shown import show
+from emulator.commands.status_nodes import (
+    DEFAULT_URL,
+    AskedNodes,
+    NodeAnswer,
+    NodesError,
+    of_files,
+    of_urls,
+    url_option,
+)
+from emulator.commands.status_shown import console_of, show
 from emulator.io.printable import printable, printable_json
 from emulator.migration.phases import WAIT_FOR
 from emulator.operations.next_steps import as_json as steps_as_json
 from emulator.operations.next_steps import next_steps
 
-DEFAULT_URL: Final = "http://127.0.0.1:9404"
 POLL_S = 1.0
 """Between two looks of --wait."""
 SCHEMAS: Final = ("status/4", "broker-status/2")
@@ -33,14 +41,33 @@ Reasons: TypeAlias = frozenset[tuple[str, str]]
 """Each by kind and subject."""
 EPOCHS_GIVEN_UP: Final = 4
 """So many epochs pass, under a reason that a follower shows too, only where no voter can lead."""
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(help="More files for -c, as in -c *.properties.", show_default=False),
+]
+Configs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="server.properties of a controller; all of its quorum are asked. Several times.",
+    ),
+]
 UNREAD: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 """What reading an answer of another form ends with."""
 
 
 def status(
+    files: Files = None,
+    configs: Configs = None,
     url: Annotated[
-        str, typer.Option("--url", help="The node's kraftbridge.metrics.port, http://…")
-    ] = DEFAULT_URL,
+        list[str] | None,
+        typer.Option(
+            "--url",
+            help=f"Where a node serves metrics and status; default {DEFAULT_URL}. Several times: "
+            "all are asked.",
+        ),
+    ] = None,
     wait: Annotated[
         str | None,
         typer.Option(help=f"Wait for a phase or a later one: {', '.join(WAIT_FOR)}."),
@@ -49,78 +76,128 @@ def status(
         float | None, typer.Option(min=0, max=10_000_000, help="With --wait: seconds; else 60.")
     ] = None,
     *,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="A line each second, until Ctrl-C.")
+    ] = False,
+    exit_when: Annotated[
+        str | None, typer.Option(help="With --watch: end at a phase; takes what --wait takes.")
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="No colours, no lines around tables, nothing wrapped.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the phase of the migration, missing and refused brokers, the lag, and what to do next.
 
-    With --wait it ends with code 0 as soon as the phase is reached, with 1 if it cannot be reached
-    without an operator, and when the time is over with 5, or with 3 if nobody answers then.
+    Of several controllers (-c FILE, --url) the one that leads is shown, and each that does not
+    answer. With --wait it ends with code 0 as soon as the phase is reached, with 1 if it cannot be
+    reached without an operator, and when the time is over with 5, or with 3 if nobody answers then.
+    With --watch it goes on in all these cases, until the phase of --exit-when is there.
     """
-    if timeout is not None and math.isnan(timeout):
-        raise fail("--timeout must be a number", ExitCode.WRONG)
-    if wait is None and timeout is not None:
-        raise fail("--timeout needs --wait", ExitCode.WRONG)
-    wanted = _wanted(wait)
+    _check_line(wait, exit_when, timeout, watch=watch)
+    wanted = _wanted("--wait" if exit_when is None else "--exit-when", wait or exit_when)
+    asked = _asked([*(configs or ()), *(files or ())], url or [])
+    if watch:
+        raise typer.Exit(_watched(asked, wanted, timeout, plain=plain, as_json=as_json))
+    code = ExitCode.DONE
     try:
-        if wait is None:
-            body, code = fetch(url), ExitCode.DONE
+        if not wanted:
+            shown = asked.once()
         else:
             patience = 60.0 if timeout is None else timeout
-            body, code = _awaited(url, wait.lower(), wanted, patience)
-        text = printable_json(_with_next(body, url)) if as_json else _text(body, url)
-    except AddressError as error:
-        raise fail(f"--url {error}", ExitCode.WRONG) from error
+            shown, code = _awaited(asked, (wait or "").lower(), wanted, patience)
+        if as_json:
+            text = printable_json(_with_next(asked, shown))
+        else:
+            text = _text(asked, shown, plain=plain)
     except (OSError, ValueError) as error:
-        raise fail(unanswered(page_of(url, "status"), error), ExitCode.UNREACHABLE) from error
+        raise fail(asked.failed(error), ExitCode.UNREACHABLE) from error
     typer.echo(text, nl=False)
+    for one in asked.unreached if as_json else ():
+        typer.echo(printable(one), err=True)
     raise typer.Exit(code)
 
 
-def _wanted(wait: str | None) -> str:
-    """What ``--wait`` stands for; a name of earlier releases is taken, with a hint."""
-    if wait is None:
+def _check_line(
+    wait: str | None, exit_when: str | None, timeout: float | None, *, watch: bool
+) -> None:
+    """Exit with code 2 if options do not fit together."""
+    if timeout is not None and math.isnan(timeout):
+        raise fail("--timeout must be a number", ExitCode.WRONG)
+    if watch and wait is not None:
+        raise fail("--watch and --wait exclude each other: --watch --exit-when", ExitCode.WRONG)
+    if exit_when is not None and not watch:
+        raise fail("--exit-when needs --watch", ExitCode.WRONG)
+    if timeout is not None and wait is None and exit_when is None:
+        raise fail("--timeout needs --wait, or --exit-when", ExitCode.WRONG)
+
+
+def _wanted(option: str, name: str | None) -> str:
+    """What a phase on the command line stands for; of earlier releases it is taken, with a hint."""
+    if name is None:
         return ""
     try:
-        wanted, hint = waited_for(wait)
+        wanted, hint = waited_for(name)
     except ValueError as error:
-        raise fail(f"--wait {wait}: {error}", ExitCode.WRONG) from error
+        raise fail(f"{option} {name}: {error}", ExitCode.WRONG) from error
     if hint:
-        typer.echo(f"kraft-bridge: --wait {hint}", err=True)
+        typer.echo(f"kraft-bridge: {option} {hint}", err=True)
     return wanted
 
 
-def asking(url: str) -> str:
-    """The option with which what is typed next asks the same node; empty at the default.
+def _watched(
+    asked: AskedNodes, wanted: str, timeout: float | None, *, plain: bool, as_json: bool
+) -> ExitCode:
+    from emulator.commands.status_watch import StatusWatch
 
-    A login in the address is left out.
-    """
-    return "" if url == DEFAULT_URL else f" --url {shlex.quote(without_login(url))}"
+    until_s = None if timeout is None else time.monotonic() + timeout
+    at = (lambda phase: reached(phase, wanted)) if wanted else None
+    document = (lambda shown: _with_next(asked, shown)) if as_json else None
+    return StatusWatch(asked, misread, at, until_s, plain=plain, document=document).run()
 
 
-def _with_next(body: str, url: str) -> str:
+def _asked(files: list[Path], urls: list[str]) -> AskedNodes:
+    """The nodes that a line names; exits with code 2 if it names none."""
+    try:
+        targets = of_files(files) if files else []
+        for one in urls:
+            check_address(one)
+    except AddressError as error:
+        raise fail(f"--url {error}", ExitCode.WRONG) from error
+    except NodesError as error:
+        raise fail(str(error), ExitCode.WRONG) from error
+    return AskedNodes([*targets, *of_urls(urls or ([] if files else [DEFAULT_URL]))], fetch)
+
+
+def _with_next(asked: AskedNodes, shown: NodeAnswer) -> str:
     """The document with ``next``; one of another release as it is."""
-    found = msgspec.json.decode(body)
+    found = shown.found
+    leader = "" if shown.leads else asked.leader_url(shown)
     try:
         broker = found.get("role") == "broker"
-        steps = () if broker else next_steps(found, asked=asking(url))
+        option = url_option(shown.url)
+        steps = () if broker else next_steps(found, asked=option, leader_url=leader)
     except UNREAD:
-        return body
-    return msgspec.json.encode(found | {"next": steps_as_json(steps)}).decode()
+        return shown.body
+    return msgspec.json.encode({**found, "next": steps_as_json(steps)}).decode()
 
 
-def _text(body: str, url: str) -> str:
+def _text(asked: AskedNodes, shown: NodeAnswer, *, plain: bool) -> str:
     """What a person reads; what to type next asks the same node, without a login in its address.
 
     Raises:
         ValueError: it has another form.
     """
-    console = Console(markup=False, emoji=False)  # texts of others are no styles
+    console = console_of(plain=plain)
+    leader = "" if shown.leads else asked.leader_url(shown)
     try:
-        with console.capture() as shown:
-            show(body, console, asking(url))
+        with console.capture() as printed:
+            show(shown.body, console, url_option(shown.url), leader)
+            for one in asked.unreached:
+                console.print(printable(one), soft_wrap=True)
     except UNREAD as error:
-        raise ValueError(misread(msgspec.json.decode(body))) from error
-    return shown.get()
+        raise ValueError(misread(msgspec.json.decode(shown.body))) from error
+    return "".join(f"{line.rstrip()}\n" for line in printed.get().splitlines())
 
 
 def _phase(body: str) -> str:
@@ -131,11 +208,12 @@ def _phase(body: str) -> str:
         raise ValueError(misread(found)) from error
 
 
-def shown_phase(body: str) -> str:
+def shown_phase(found: Mapping[str, Any]) -> str:
     """The phase in the words of this release, as far as the node shows it."""
-    found = msgspec.json.decode(body)
     phase = found.get("phase")
-    return str(phase["text"]) if isinstance(phase, dict) and "text" in phase else phase_of(found)
+    return (
+        str(phase["text"]) if isinstance(phase, dict) and "text" in phase else phase_of(dict(found))
+    )
 
 
 class _Hopeless:
@@ -185,7 +263,9 @@ def misread(found: dict[str, Any]) -> str:
     )
 
 
-def _awaited(url: str, name: str, wanted: str, patience_s: float) -> tuple[str, ExitCode]:
+def _awaited(
+    asked: AskedNodes, name: str, wanted: str, patience_s: float
+) -> tuple[NodeAnswer, ExitCode]:
     """Ask once a second until the phase is there, or the time is over; the last answer and a code.
 
     ``name``: as it was typed; ``wanted``: what it stands for.
@@ -193,7 +273,6 @@ def _awaited(url: str, name: str, wanted: str, patience_s: float) -> tuple[str, 
     A controller that does not answer for a while, as it restarts, is asked again.
 
     Raises:
-        AddressError: not an http address.
         OSError, ValueError: at the end nothing answered, or not a controller.
     """
     end = time.monotonic() + patience_s
@@ -202,27 +281,24 @@ def _awaited(url: str, name: str, wanted: str, patience_s: float) -> tuple[str, 
     while True:
         left = end - time.monotonic()
         try:
-            body = fetch(url)
-            phase = _phase(body)
-        except AddressError:
-            raise
+            shown = asked.once()
+            phase = _phase(shown.body)
         except (OSError, ValueError) as error:
             if left <= 0:
                 raise
             if str(error) != printed:
                 printed = str(error)
                 again = f"asked again, for {left:.0f} s at most"
-                where = without_login(page_of(url, "status"))
-                typer.echo(printable(f"{where}: {printed}; {again}"), err=True)
+                typer.echo(printable(f"{asked.name}{printed}; {again}"), err=True)
         else:
             if reached(phase, wanted):
-                return body, ExitCode.DONE
-            if hopeless.seen(body, last=left <= 0) or phase in STUCK:
-                return body, ExitCode.FOUND
+                return shown, ExitCode.DONE
+            if hopeless.seen(shown.body, last=left <= 0) or phase in STUCK:
+                return shown, ExitCode.FOUND
             if left <= 0:
-                return body, ExitCode.NOT_YET
+                return shown, ExitCode.NOT_YET
             if phase != printed:
-                typer.echo(printable(f"{shown_phase(body)}; waiting for {name}"), err=True)
+                typer.echo(printable(f"{shown_phase(shown.found)}; waiting for {name}"), err=True)
                 printed = phase
         time.sleep(max(0.0, min(POLL_S, left)))
 

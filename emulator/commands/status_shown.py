@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
+from rich.text import Text
 
 from emulator.commands.status_next import brokers_first
 from emulator.io.printable import printable_in
@@ -19,23 +24,150 @@ LATER: Final = (
 """Instead of a list that would read as what is to be done first."""
 
 
-def show(text: str, console: Console, asked: str = "") -> None:
+VERDICTS: Final = {"PROBLEM": "bold red", "WAIT": "yellow", "OK": "green"}
+"""The first word -> its colour, which only repeats it."""
+NARROW: Final = 60
+"""Below so many columns a table would be a stack of syllables: each row is a list instead."""
+PLAIN_WIDTH: Final = 1_000_000
+"""Of a console that wraps nothing, and has no lines around tables."""
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
+_MINUTE_S: Final = 60
+_HOUR_S: Final = 3_600
+_DAY_S: Final = 86_400
+
+
+def colours(*, plain: bool) -> bool:
+    """Whether standard output takes colours: a terminal, and nobody has asked for none."""
+    asked_for_none = plain or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not asked_for_none
+
+
+def console_of(*, plain: bool) -> Console:
+    """A console for texts of others, which are no styles."""
+    return Console(
+        markup=False,
+        emoji=False,
+        highlight=False,
+        width=PLAIN_WIDTH if plain else None,
+        color_system="auto" if colours(plain=plain) else None,
+    )
+
+
+def with_ages(found: dict[str, Any]) -> dict[str, Any]:
+    """The document with how long ago instead of each time, by the clock of the node itself.
+
+    >>> with_ages({"shown_at": "2026-01-01T00:00:01.000+00:00", "x": ["2026-01-01T00:00:00+00:00"]})
+    {'shown_at': '0.0 s ago', 'x': ['1.0 s ago']}
+    """
+    shown_at = found.get("shown_at")
+    if not isinstance(shown_at, str) or not _TIME.fullmatch(shown_at):
+        return found
+    now = datetime.fromisoformat(shown_at)
+
+    def aged(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: aged(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [aged(one) for one in value]
+        if isinstance(value, str) and _TIME.fullmatch(value):
+            return ago((now - datetime.fromisoformat(value)).total_seconds())
+        return value
+
+    return {key: aged(value) for key, value in found.items()}
+
+
+def ago(seconds: float) -> str:
+    """How long ago; of the future, in how long.
+
+    >>> ago(0.24), ago(75), ago(600), ago(10_000), ago(300_000), ago(-30)
+    ('0.2 s ago', '75 s ago', '10 min ago', '2 h ago', '3 days ago', 'in 30 s')
+    """
+    size = abs(seconds)
+    for limit, unit, name in (
+        (10, 1, ""),
+        (2 * _MINUTE_S, 1, "s"),
+        (2 * _HOUR_S, _MINUTE_S, "min"),
+        (2 * _DAY_S, _HOUR_S, "h"),
+        (float("inf"), _DAY_S, "days"),
+    ):
+        if size < limit:
+            text = f"{int(size / unit)} {name}" if name else f"{size:.1f} s"
+            break
+    return f"{text} ago" if seconds >= 0 else f"in {text}"
+
+
+class _Rows:
+    """Rows of cells that are never cut: a znode's text may have to be typed.
+
+    A table; where the console is narrow, a list of its cells; where it is plain, without lines.
+
+    Args:
+        title: above them; empty: none.
+        columns: their names; none: two columns, of which the first names the second.
+    """
+
+    def __init__(self, title: str, *columns: str) -> None:
+        self._title = title
+        self._columns = columns
+        self._rows: list[list[Text]] = []
+
+    def add_row(self, *cells: str | Text) -> None:
+        """Add one row."""
+        self._rows.append([Text(one) if isinstance(one, str) else one for one in cells])
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render for the width there is."""
+        if options.max_width < NARROW:
+            yield from self._narrow()
+            return
+        framed = bool(self._title or self._columns) and console.width < PLAIN_WIDTH
+        table = Table(title=self._title or None, title_justify="left", title_style="bold")
+        table.show_header = bool(self._columns)
+        if not framed:
+            table.box, table.padding = None, (0, 2, 0, 0)
+        for name in self._columns or ("", ""):
+            table.add_column(name, overflow="fold")
+        for row in self._rows:
+            table.add_row(*row)
+        yield table
+
+    def _narrow(self) -> RenderResult:
+        if self._title:
+            yield Text(self._title, style="bold", overflow="fold")
+        for row in self._rows:
+            names = self._columns or (row[0].plain,)
+            cells = row if self._columns else row[1:]
+            for at, (name, cell) in enumerate(zip(names, cells, strict=True)):
+                line = Text("  " if at else "", overflow="fold")
+                yield line.append(f"{name}: ").append_text(cell)
+
+
+def _warning(text: str, *, on: bool = True) -> Text:
+    """A cell in another colour where something is not as it should be, as its words say too."""
+    return Text(text, style="yellow" if on else "")
+
+
+def show(text: str, console: Console, asked: str = "", leader_url: str = "") -> None:
     """Print the verdict and what to do now, then phase, missing brokers, lag, the way back.
 
     Args:
         text: the JSON of ``/status``.
         console: to print on.
         asked: the option with which it was asked, for what to type next.
+        leader_url: where the controller that leads answers, if this one does not.
     """
     found: dict[str, Any] = printable_in(msgspec.json.decode(text))
     if found.get("role") == "broker":
         console.print(_of_a_broker(found))
         return
-    steps = next_steps(found, asked=asked)
+    steps = next_steps(found, asked=asked, leader_url=leader_url)
     unread = _unread(found)
-    console.print(f"PROBLEM: phase {unread}" if unread else verdict(found, steps), soft_wrap=True)
+    first = f"PROBLEM: phase {unread}" if unread else verdict(found, steps)
+    style = VERDICTS.get(first.partition(":")[0], "")
+    console.print(Text(first, style=style, overflow="fold"), soft_wrap=True)
     for line in lines(steps):
         console.print(line, soft_wrap=True)
+    found = with_ages(found)
     migration = found["migration"]
     console.print(_facts(found, migration))
     if migration and migration["waiting"]:
@@ -58,24 +190,8 @@ def show(text: str, console: Console, asked: str = "") -> None:
         console.print(_brokers(found["brokers"]))
 
 
-def _table(title: str, *columns: str) -> Table:
-    """A table whose cells wrap and are never cut: a znode's text may have to be typed."""
-    table = Table(title=title, title_justify="left", show_header=bool(columns))
-    for name in columns or ("", ""):
-        table.add_column(name, overflow="fold")
-    return table
-
-
-def _list() -> Table:
-    """Names and texts, without lines; never cut."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column()
-    table.add_column(overflow="fold")
-    return table
-
-
-def _of_a_broker(found: dict[str, Any]) -> Table:
-    table = _list()
+def _of_a_broker(found: dict[str, Any]) -> _Rows:
+    table = _Rows("")
     mode = "KRaft" if found["mode"] == "kraft" else "ZooKeeper"
     waiting = found["forwarded_requests_waiting"]
     forwards = f"changes are forwarded to it, {waiting} wait" if found["forwarding"] else ""
@@ -90,11 +206,11 @@ def _of_a_broker(found: dict[str, Any]) -> Table:
     return table
 
 
-def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
-    table = _list()
+def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> _Rows:
+    table = _Rows("")
     version = found["metadata_version"]
     unread = _unread(found)
-    rows = [
+    rows: list[tuple[str, str | Text]] = [
         ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {_role(found)}"),
         (
             "metadata.version",
@@ -111,7 +227,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
         rows += [
             ("records copied", str(migration["records_copied"])),
             ("lag", _lag(lag)),
-            ("callers wait", _callers_wait(migration)),
+            ("callers wait", _warning(_callers_wait(migration), on=migration["blocked"])),
             ("last claim", _claim(migration)),
             ("stores compared", migration.get("compared_at") or "not yet"),
             ("roll back possible", back),
@@ -150,8 +266,8 @@ def _no_snapshot(failure: dict[str, Any]) -> str:
     """Why the log only grows, and when that may end."""
     times = "" if failure["times"] == 1 else f", {failure['times']} times"
     return (
-        f"could not be written{times}, last at {failure['at']}: {failure['why']}; the log grows, "
-        f"next try from {failure['again_at']} on"
+        f"could not be written{times}, last {failure['at']}: {failure['why']}; the log grows, "
+        f"next try {failure['again_at']}"
     )
 
 
@@ -235,16 +351,16 @@ def _callers_wait(migration: dict[str, Any]) -> str:
     )
 
 
-def _waiting(reasons: list[dict[str, Any]]) -> Table:
-    table = _table("Waiting for", "since", "what")
+def _waiting(reasons: list[dict[str, Any]]) -> _Rows:
+    table = _Rows("Waiting for", "since", "what")
     for reason in reasons:
         table.add_row(reason["since"], reason["text"])
     return table
 
 
-def _finalisation(found: dict[str, Any]) -> Table:
+def _finalisation(found: dict[str, Any]) -> _Rows:
     """Who or what is missing, and the mark."""
-    table = _table(f"Finalising: {found['state']}")
+    table = _Rows(f"Finalising: {found['state']}")
     for one in found["missing"]:
         table.add_row("missing", one["text"])
     if found.get("waits_for"):
@@ -253,8 +369,8 @@ def _finalisation(found: dict[str, Any]) -> Table:
         table.add_row("no mark", f"could not be left now because {found['no_mark_because']}")
     if (mark := found["mark"]) is not None:
         text = (
-            f"of node {mark['node_id']}: ZooKeeper has everything, as read from "
-            f"{mark['read_at']} on, /controller_epoch {mark['controller_epoch']}"
+            f"of node {mark['node_id']}: ZooKeeper has everything, as was read "
+            f"{mark['read_at']}, /controller_epoch {mark['controller_epoch']}"
         )
         table.add_row("mark", text)
     if found["state"] == "finalised":
@@ -262,9 +378,9 @@ def _finalisation(found: dict[str, Any]) -> Table:
     return table
 
 
-def _refusal(one: dict[str, Any]) -> Table:
+def _refusal(one: dict[str, Any]) -> _Rows:
     """A registration that was refused: who, why, what is needed, what to do."""
-    table = _table(f"Broker {one['broker']} is refused, {one['times']} times, last {one['at']}")
+    table = _Rows(f"Broker {one['broker']} is refused, {one['times']} times, last {one['at']}")
     for name, key in (("from", "peer"), ("offers", "offered"), ("needed", "needed")):
         table.add_row(name, one[key])
     table.add_row("error", f"{one['error']}: {one['text']}")
@@ -272,7 +388,7 @@ def _refusal(one: dict[str, Any]) -> Table:
     return table
 
 
-def _quorum(quorum: dict[str, Any]) -> Table:
+def _quorum(quorum: dict[str, Any]) -> _Rows:
     """The voters, and how far they are, as the leader's status has it."""
     leader, epoch = quorum["leader_id"], quorum["leader_epoch"]
     if leader is None:
@@ -283,7 +399,7 @@ def _quorum(quorum: dict[str, Any]) -> Table:
     else:
         title = f"Quorum: {leader} leads epoch {epoch}, as of {quorum['as_of']}"
     names = ("id", "endpoint", "lag", "last fetch", "caught up", "release", "ready")
-    table = _table(title, *names)
+    table = _Rows(title, *names)
     for voter in quorum["voters"]:
         table.add_row(
             str(voter["id"]),
@@ -292,14 +408,15 @@ def _quorum(quorum: dict[str, Any]) -> Table:
             "leads" if voter["id"] == leader else voter["last_fetch"] or "never",
             voter["last_caught_up"] or "never",
             voter["release"] or voter["metadata_versions"] or "unknown",
-            "no" if not voter["ready"] else "yes" if leader is not None else "unknown",
+            _warning("no") if not voter["ready"] else "yes" if leader is not None else "unknown",
         )
     return table
 
 
-def _brokers(brokers: list[dict[str, Any]]) -> Table:
-    table = _table("Brokers", "id", "mode", "state", "endpoints")
+def _brokers(brokers: list[dict[str, Any]]) -> _Rows:
+    table = _Rows("Brokers", "id", "mode", "state", "endpoints")
     for broker in brokers:
         state = "fenced" if broker["fenced"] else "active"
-        table.add_row(str(broker["id"]), broker["kind"], state, " ".join(broker["endpoints"]))
+        shown = _warning(state, on=broker["fenced"])
+        table.add_row(str(broker["id"]), broker["kind"], shown, " ".join(broker["endpoints"]))
     return table

@@ -38,6 +38,11 @@ class HostPort:
         return f"{host}:{self.port}"
 
 
+USUAL: Final = HostPort("127.0.0.1", 9404)
+"""Where metrics and status of a controller are if its configuration has no port for them; if that
+one is taken, at a free port of the same host."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     """One entry of ``listeners``: where a named listener binds, and its security protocol."""

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from emulator.config.listeners import METRICS_PORT, HostPort, Listener, url_of
+from emulator.config.listeners import METRICS_PORT, USUAL, HostPort, Listener, url_of
 from emulator.config.load import Config
-from emulator.io.serving import USUAL
 from emulator.seam import Log
 
 

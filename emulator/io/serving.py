@@ -30,7 +30,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
-from emulator.config.listeners import METRICS_PORT, HostPort, Listener, url_of
+from emulator.config.listeners import METRICS_PORT, USUAL, HostPort, Listener, url_of
 from emulator.io import http, log_output
 from emulator.io.disk import FolderLockedError
 from emulator.io.operator_route import FaultsRoute, OperatorRoute
@@ -42,8 +42,6 @@ from emulator.seam import Halt, Log
 
 GC_THRESHOLD: Final = 50_000
 """Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
-USUAL: Final = HostPort("127.0.0.1", 9404)
-"""Where metrics and status are if the configuration has no port; if it is taken, at a free port."""
 BIND_AGAIN_S: Final = 5.0
 """After it an address of metrics and status that could not be bound is tried again."""
 SWITCH_S: Final = 0.0005

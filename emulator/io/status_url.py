@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from emulator.io.disk import PART
 from emulator.seam import Log
 
 STATUS_URL: Final = "status.url"
@@ -33,7 +32,7 @@ class StatusUrl:
 
     def __init__(self, folder: Path, log: Callable[[Log], None]) -> None:
         self._path = folder / STATUS_URL
-        self._part = folder / (STATUS_URL + PART)
+        self._part = folder / (STATUS_URL + ".part")  # removed at a start (emulator/io/disk.py)
         self._log = log
         self.close()
 

@@ -133,6 +133,16 @@ class MigrationDriver:
         state = self._controller.tip.migration_state
         return authority(state, self._guards_passed, self.write_behind.mode)
 
+    @property
+    def copy_progress(self) -> tuple[int, int] | None:
+        """Topics that the copy under way has appended, and how many it copies.
+
+        None: there is no copy, or its tree is not read yet.
+        """
+        if not isinstance(self._task, CopyTask) or self._task.topics is None:
+            return None
+        return min(len(self._controller.tip.topics), self._task.topics), self._task.topics
+
     def row(self, waiting: Iterable[Waiting], image: Image | None = None) -> PhaseRow:
         """The phase that is shown; at a follower the log alone shows the state of the cluster.
 

@@ -223,6 +223,7 @@ def status(
     end = finalisation(node)
     return {
         "schema": STATUS_SCHEMA,
+        "shown_at": advice.iso(now_ms),
         "node_id": node.config.node_id,
         "cluster_id": node.cluster_id,
         "release": node.config.release,
@@ -323,6 +324,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             )
         ],
         "records_copied": found.records_copied,
+        "copy": _copy(driver.copy_progress),
         "lag": {
             "records": found.lag_records if found.lag_known else None,
             "records_without_no_ops": found.lag_changed_records if found.lag_known else None,
@@ -367,6 +369,11 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "requests_too_slow": node.zk.limit.in_time.halved_count,
         },
     }
+
+
+def _copy(progress: tuple[int, int] | None) -> dict[str, int] | None:
+    """How far the copy is; None: none is under way."""
+    return None if progress is None else {"topics_copied": progress[0], "topics": progress[1]}
 
 
 def _text(node: Node, reason: Reason) -> str:

@@ -29,8 +29,8 @@ from emulator.operations.rollback.situation import Situation
 Document: TypeAlias = Mapping[str, Any]
 """``/status`` of a controller, as docs/status.md describes it."""
 FLAG: Final = "zookeeper.metadata.migration.enable"
-URL: Final = " --url http://HOST:PORT"
-"""The option with which another node is asked."""
+FILE: Final = " -c FILE"
+"""The option with which another node is asked whose address is not known."""
 
 
 class Action(Enum):
@@ -175,7 +175,7 @@ def verdict(status: Document, steps: tuple[NextStep, ...]) -> str:
 
 
 def next_steps(
-    status: Document, *, asked: str = "", compared: bool = False
+    status: Document, *, asked: str = "", compared: bool = False, leader_url: str = ""
 ) -> tuple[NextStep, ...]:
     """The step to take now, first, and those that come later, in their order; never empty.
 
@@ -184,8 +184,9 @@ def next_steps(
         asked: the option with which it was asked, such as `` --url http://h:1``; empty: none.
         compared: whether ``zk diff`` found no difference in this phase; the document cannot show
             that.
+        leader_url: where the controller that leads shows its status; empty: it is not known.
     """
-    looking = _Looking(status, asked, compared)
+    looking = _Looking(status, asked, compared, leader_url)
     found = looking.steps()
     first, *others = found
     return (first, *(_later(one) for one in others))
@@ -235,7 +236,8 @@ PLAN_BACK: Final = "kraft-bridge rollback --config FILES"
 class _Looking:
     """One look at one document; see :func:`next_steps`."""
 
-    def __init__(self, status: Document, asked: str, compared: bool) -> None:
+    def __init__(self, status: Document, asked: str, compared: bool, leader_url: str) -> None:
+        self._at_leader = f" --url {leader_url}" if leader_url else FILE
         self._status, self._asked, self._compared = status, asked, compared
         self._migration: Document = status.get("migration") or {}
         self._end: Document = status.get("finalisation") or {}
@@ -254,7 +256,9 @@ class _Looking:
             return found
         if self._leader not in {self._own, None}:
             why = "it leads, and it alone knows what the migration waits for"
-            return [NextStep(Action.ASK, why, f"kraft-bridge status{URL}", self._leader)]
+            return [
+                NextStep(Action.ASK, why, f"kraft-bridge status{self._at_leader}", self._leader)
+            ]
         return self._of_the_leader()
 
     def _of_the_leader(self) -> list[NextStep]:
@@ -325,7 +329,7 @@ class _Looking:
                 "no leader is known: see that a majority of the controllers runs and that they "
                 "reach each other; the status of each of the others says whether it was formatted "
                 "without --new-quorum: then it votes for nobody",
-                f"kraft-bridge status{URL}",
+                f"kraft-bridge status{FILE}",
                 problem=True,
             )
             return

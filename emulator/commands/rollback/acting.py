@@ -15,7 +15,7 @@ from emulator.commands.rollback.looking import (
     Looker,
     alive,
     controller_status,
-    status_url,
+    url_of_status,
 )
 from emulator.commands.rollback.znodes import RollbackZnodes
 from emulator.commands.status import OtherReleaseError
@@ -128,7 +128,7 @@ class LiveRollback:
         why, cluster = "no controller says that it leads", seen.survey.json("/cluster/id").get("id")
         for one in sorted(seen.controllers, key=lambda one: not one.leads):
             file = self._files.get(one.node_id)
-            url = None if file is None else status_url(file, one.address)
+            url = None if file is None else url_of_status(file, one.address)
             try:
                 found = {} if url is None else controller_status(url)
             except OtherReleaseError as error:

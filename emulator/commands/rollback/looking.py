@@ -17,10 +17,11 @@ from emulator.commands import folders
 from emulator.commands.configuration import text_of
 from emulator.commands.preflight import inputs
 from emulator.commands.status import SCHEMAS, OtherReleaseError, misread, status_of
+from emulator.commands.status_nodes import log_dir
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
-from emulator.config.listeners import HostPort
+from emulator.config.listeners import METRICS_PORT, HostPort
 from emulator.config.properties import parse
-from emulator.io import folder_holder
+from emulator.io import folder_holder, status_url
 from emulator.io.printable import sentence
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -154,7 +155,6 @@ def elsewhere(address: HostPort | None) -> str:
     return "no file names an address" if address is None else f"{address} is not of this machine"
 
 
-METRICS_PORT: Final = "kraftbridge.metrics.port"
 _SILENT: Final = frozenset({Reached.NONE, Reached.NO_ADDRESS})
 UNREADABLE: Final = (zk_dump.UnreadableError, inputs.PreflightError)
 """What a look raises."""
@@ -269,7 +269,7 @@ class Looker:
         for one in self._given.properties:
             if not one.is_controller:
                 continue
-            folder = _log_dir(one)
+            folder = log_dir(one)
             # A file of another machine may name a folder that is another node's here.
             meta = one.metas.get(folder, {})
             if folder and meta and meta.get("node.id") == str(one.node_id):
@@ -312,7 +312,7 @@ class Looker:
             own=own,
             copied=str(folder or "") if copied else "",
             file="" if file is None else file.name,
-            log_dir="" if file is None else _log_dir(file),
+            log_dir="" if file is None else log_dir(file),
             why=why,
             unread=unread,
         )
@@ -390,12 +390,6 @@ def _meta(folder: Path) -> dict[str, str]:
         raise inputs.PreflightError(f"{path}: {error}") from error
 
 
-def _log_dir(file: Properties) -> str:
-    """The folder with the metadata log, as a controller's properties name it; empty: none."""
-    folder = file.get("metadata.log.dir") or next(iter(file.names("log.dirs")), "")
-    return folder or file.get("log.dir")
-
-
 def _outer(path: Path) -> Path:
     return path.parent if path.name == layout.FOLDER else path
 
@@ -405,7 +399,7 @@ def _status(file: Properties, address: HostPort | None) -> tuple[dict[str, Any] 
 
     Of another release it is not read either: then the second says so.
     """
-    url = status_url(file, address)
+    url = url_of_status(file, address)
     if url is None:
         return None, ""
     try:
@@ -459,12 +453,18 @@ def controller_status(url: str) -> dict[str, Any]:
     return found
 
 
-def status_url(file: Properties, address: HostPort | None) -> str | None:
-    """Where a controller shows its status; None if its file does not say."""
+def url_of_status(file: Properties, address: HostPort | None) -> str | None:
+    """Where a controller shows its status; None if neither its file nor its folder says."""
     port = file.get(METRICS_PORT)
     where = address or next(iter(file.controller_addresses), None)
     if where is None or not port.isdigit() or port == "0":
-        return None
+        folder = log_dir(file)
+        if file.metas.get(folder, {}).get("node.id") != str(file.node_id):
+            return None
+        try:
+            return status_url.read(Path(folder))
+        except (OSError, ValueError):
+            return None
     return f"http://{HostPort(where.host or '127.0.0.1', int(port))}"
 
 

@@ -72,6 +72,8 @@ class CopyTask(Task):
         self._asked = False
         self._complete = False
         self.records = 0
+        self.topics: int | None = None
+        """How many are to be copied; None before the tree is read and checked."""
 
     @property
     def busy(self) -> bool:
@@ -155,6 +157,7 @@ class CopyTask(Task):
             image = self._controller.stable
             if opening := importer.begin(image.metadata_version):
                 self._controller.append(opening, now_ms)
+            self.topics = len(importer.migrated_topics(self._reading.tree))
             self._pages = importer.pages(
                 self._reading.tree,
                 image,

@@ -230,8 +230,7 @@ def _lag(seen: Situation) -> Iterator[Finding]:
             "what ZooKeeper lacks is known only when they have ended and their logs are read"
             if seen.checked_at_the_end
             else "it is not known what ZooKeeper lacks",
-            "see kraft-bridge status of each controller, which needs kraftbridge.metrics.port; "
-            "wait until one leads",
+            "see kraft-bridge status -c FILE, with that of a controller; wait until one leads",
             "",
             Severity.WARNING if seen.checked_at_the_end else Severity.BLOCKER,
         )

@@ -20,7 +20,7 @@ from emulator.commands.json_forms import FORMS
 from emulator.commands.preflight.inputs import read_properties
 from emulator.commands.rollback import show
 from emulator.commands.rollback.acting import LiveRollback
-from emulator.commands.rollback.looking import Given, Looker
+from emulator.commands.rollback.looking import Given, Looker, url_of_status
 from emulator.config.listeners import HostPort
 from emulator.io.folder_holder import Ending, FolderHolder, holder
 from emulator.operations.preflight.survey import Survey
@@ -235,3 +235,20 @@ def test_where_a_controller_listens_its_own_file_says_not_a_brokers(tmp_path: Pa
     for order in (files, files[::-1]):
         (found,) = Looker(Given("h:1", order), Any).controllers()  # type: ignore[arg-type]
         assert (found.address, found.runs) == (HostPort("127.0.0.1", 1), False)
+
+
+def test_a_controller_is_asked_where_its_file_or_its_own_folder_says(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    meta, file = folder / "meta.properties", tmp_path / "server.properties"
+    meta.write_text("version=1\nnode.id=3000\n")
+    text = f"process.roles=controller\nnode.id=3000\nlog.dirs={folder}\n"
+    file.write_text(text)
+    at = HostPort("::1", 9093)
+    assert url_of_status(read_properties(file), at) is None
+    (folder / "status.url").write_text("http://127.0.0.1:40000\n")
+    assert url_of_status(read_properties(file), at) == "http://127.0.0.1:40000"
+    meta.write_text("version=1\nnode.id=3001\n")
+    assert url_of_status(read_properties(file), at) is None, "the folder is another node's"
+    file.write_text(text + "kraftbridge.metrics.port=29404\n")
+    assert url_of_status(read_properties(file), at) == "http://[::1]:29404"

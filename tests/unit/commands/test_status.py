@@ -193,7 +193,7 @@ def test_a_controller_that_is_not_active_says_whom_to_ask(
 MAJORITY = (
     "repair: no leader is known: see that a majority of the controllers runs and that they reach "
     "each other; the status of each of the others says whether it was formatted without "
-    "--new-quorum: then it votes for nobody\ntype: kraft-bridge status --url http://HOST:PORT"
+    "--new-quorum: then it votes for nobody\ntype: kraft-bridge status -c FILE"
 )
 
 
@@ -211,7 +211,7 @@ MAJORITY = (
             3002,
             (
                 "ask controller 3002: it leads, and it alone knows what the migration waits for\n"
-                "type: kraft-bridge status --url http://HOST:PORT"
+                "type: kraft-bridge status -c FILE"
             ),
         ),
         (None, MAJORITY),

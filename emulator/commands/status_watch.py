@@ -1,0 +1,219 @@
+"""``kraft-bridge status --watch``: one line a second, until it is interrupted or a phase is there.
+
+A line is made for a person and for a pipe alike: one line of text, written at once; a colour only
+on a terminal, and never alone. Whoever leads is shown: when another controller takes over, the next
+line is of that one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import typer
+
+from emulator.commands.exits import ExitCode
+from emulator.commands.status_next import STUCK, phase_of
+from emulator.commands.status_nodes import NodeAnswer
+from emulator.commands.status_shown import colours
+from emulator.io.printable import printable, printable_in, printable_json
+
+EVERY_S: Final = 1.0
+"""From the begin of one look to that of the next."""
+WINDOW_S: Final = 10.0
+"""The time over which the rate is taken that the ETA goes by."""
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+
+
+class WatchSource(Protocol):
+    """What is asked, again and again."""
+
+    def leading(self) -> NodeAnswer:
+        """The answer of the controller that leads, else of any; raises OSError or ValueError."""
+
+    def failed(self, error: Exception) -> str:
+        """Why nobody has answered."""
+
+
+class Eta:
+    """When something that becomes less will be gone, by its rate over the last seconds."""
+
+    def __init__(self) -> None:
+        self._kind = ""
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def text(self, kind: str, left: int | None, now_s: float) -> str:
+        """The time left, as text.
+
+        Args:
+            kind: of what; the rate of another kind says nothing.
+            left: how many are left now; None: not known.
+            now_s: the time.
+        """
+        if kind != self._kind or left is None:
+            self._kind, self._seen = kind, deque()
+        if left is None:
+            return "unknown"
+        self._seen.append((now_s, left))
+        while now_s - self._seen[0][0] > WINDOW_S:
+            self._seen.popleft()
+        first_s, first = self._seen[0]
+        if left == 0:
+            return "0 s"
+        if left >= first:
+            return "unknown"
+        return lasting((now_s - first_s) * left / (first - left))
+
+
+def lasting(seconds: float) -> str:
+    """A time as gh-ost shows it.
+
+    >>> lasting(4.2), lasting(75), lasting(7_300)
+    ('4 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+
+
+class WatchLine:
+    """Makes the lines; remembers what the ETA goes by. ``styled``: with colours."""
+
+    def __init__(self, *, styled: bool) -> None:
+        self._styled = styled
+        self._eta = Eta()
+
+    def of(self, found: dict[str, Any], clock: str, now_s: float) -> str:
+        """One line of a controller's status.
+
+        Args:
+            found: the document, in texts that a terminal may be given.
+            clock: the time of day.
+            now_s: the time that the rate is taken by.
+        """
+        if found.get("role") == "broker":
+            return f"{clock} broker {found['node_id']} {found['state']}"
+        phase = found["phase"]["name"]
+        stuck = phase_of(found) in STUCK
+        parts = [f"{clock} {self._mark(phase, 'red') if stuck else phase}"]
+        migration = found.get("migration")
+        if migration is not None:
+            parts += self._of_migration(found, migration, now_s)
+        leader = found.get("leader_id")
+        own = found["node_id"]
+        if leader == own or "leader_id" not in found:
+            parts.append(f"leader {own}")
+        elif leader is None:
+            parts.append(self._mark(f"no leader is known to {own}", "red"))
+        else:
+            parts.append(f"leader {leader}, as {own} knows")
+        return "; ".join(parts)
+
+    def _of_migration(
+        self, found: Mapping[str, Any], migration: Mapping[str, Any], now_s: float
+    ) -> list[str]:
+        brokers = found["brokers"]
+        kraft = sum(one["kind"] == "kraft" for one in brokers)
+        lag, copy = migration["lag"], migration.get("copy")
+        parts = [f"KRaft brokers {kraft}/{len(brokers)}"]
+        if copy is not None:
+            done, all_of_them = copy["topics_copied"], copy["topics"]
+            parts.insert(0, f"copied {done}/{all_of_them} topics{_share(done, all_of_them)}")
+            eta = self._eta.text("copy", max(0, all_of_them - done), now_s)
+        elif lag["records"] is None:
+            parts.append("lag unknown")
+            eta = self._eta.text("lag", None, now_s)
+        else:
+            counted, bound = lag["counted_records"], lag["bound_records"]
+            bounded = f"/{bound}{_share(counted, bound)}" if bound else ""
+            parts.append(f"lag {counted}{bounded} {lag['ms'] / 1000:.1f} s")
+            eta = self._eta.text("lag", counted, now_s)
+        return [*parts, self._blocked(migration), f"ETA {eta}"]
+
+    def _blocked(self, migration: Mapping[str, Any]) -> str:
+        if not migration["blocked"]:
+            return "blocked no"
+        hard = ", deletions too" if migration.get("hard_blocked") else ""
+        waiting = migration.get("blocked_operations", 0)
+        return self._mark(f"BLOCKED, {waiting} wait{hard}", "yellow")
+
+    def _mark(self, text: str, colour: str) -> str:
+        return typer.style(text, fg=colour, bold=True) if self._styled else text
+
+
+def _share(part: int, whole: int) -> str:
+    return f" ({part / whole:.0%})" if whole else ""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWatch:
+    """Lines, one a second, until a phase is there or the time is over.
+
+    Who does not answer, as while another controller begins to lead, is a line too. ``reached``:
+    whether a phase is the one to end at; None: there is none. ``until_s``: when to end in any case,
+    by ``time.monotonic``; None: never. ``misread``: why a document cannot be read. ``document``:
+    makes a line of JSON of an answer; None: lines are for a person.
+    """
+
+    source: WatchSource
+    misread: Callable[[dict[str, Any]], str]
+    reached: Callable[[str], bool] | None = None
+    until_s: float | None = None
+    plain: bool = False
+    document: Callable[[NodeAnswer], str] | None = None
+
+    def run(self) -> ExitCode:
+        """Print the lines; NOT_YET if the phase is not there at the end, or nobody answers then.
+
+        If nobody reads any more, the end is a quiet one.
+        """
+        line = WatchLine(styled=colours(plain=self.plain))
+        code = ExitCode.DONE if self.reached is None else ExitCode.NOT_YET
+        try:
+            while True:
+                began = time.monotonic()
+                last = self._printed(line)
+                if last is ExitCode.DONE:
+                    return last
+                left = float("inf") if self.until_s is None else self.until_s - time.monotonic()
+                if left <= 0:
+                    return last
+                time.sleep(max(0.0, min(began + EVERY_S - time.monotonic(), left)))
+        except BrokenPipeError:
+            # What is left in the buffer must not fail at the end of the program.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)
+            return code
+
+    def _printed(self, line: WatchLine) -> ExitCode:
+        """Look and print; what would be the exit code if this was the last look."""
+        clock = time.strftime("%H:%M:%S")
+        try:
+            shown = self.source.leading()
+            found = dict(shown.found)
+        except (OSError, ValueError) as error:
+            return self._no_answer(clock, self.source.failed(error))
+        try:
+            text = line.of(printable_in(found), clock, time.monotonic())
+            there = self.reached is not None and self.reached(phase_of(found))
+        except (KeyError, TypeError, AttributeError, ValueError):
+            return self._no_answer(clock, self.misread(found))
+        if self.document is not None:
+            text = printable_json(self.document(shown))
+        typer.echo(text)
+        return ExitCode.DONE if there else ExitCode.NOT_YET
+
+    def _no_answer(self, clock: str, why: str) -> ExitCode:
+        text = printable("; ".join(why.splitlines()))
+        typer.echo(f"{clock} no answer: {text}", err=self.document is not None)
+        return ExitCode.UNREACHABLE
