@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from emulator.metadata.delta import Delta, Touched, touch, touch_topic
+from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.idle import ChangeCount, IdleOffsets
 from emulator.metadata.image import EMPTY, Image
@@ -136,12 +136,7 @@ class History:
                 # The image so far is made now, or the last slice would make it of all records.
                 replayer.make()
                 yield
-            topic = replayer.of_topic(record, offset, epoch)
-            if topic is not None:
-                touch_topic(segments[-1].touched, topic, record)
-            elif (before := replayer.in_run(record, offset, epoch)) is not None:
-                touch(segments[-1].touched, before, record)
-            elif isinstance(record, r.AbortTransactionRecord):
+            if isinstance(record, r.AbortTransactionRecord):
                 # Keep the offset of this record, not the earlier one: offsets only grow.
                 begun = self._opened(begin, offset, record)
                 replayer = Replayer(replace(begun, offset=offset, epoch=epoch))
@@ -162,9 +157,7 @@ class History:
                 if isinstance(record, r.EndTransactionRecord):
                     self._opened(begin, offset, record)
                     begin = None
-                before = replayer.image
-                replayer.other(record, offset, epoch)
-                touch(segments[-1].touched, before, record)
+                replayer.take(record, offset, epoch, segments[-1].touched)
         segments[-1].image, segments[-1].begin = replayer.image, begin
         _judge_mark(segments, epoch)
         idle = all(isinstance(record, r.NoOpRecord) for record in records)

@@ -23,6 +23,7 @@ from emulator.metadata import (
 )
 from emulator.metadata.acls import Acl, Resource
 from emulator.metadata.configs import TOPIC
+from emulator.metadata.delta import Touched, touch, touch_topic
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -365,6 +366,22 @@ class Replayer:
             ReplayError: as :func:`replay`.
         """
         self._image = replay(self.image, record, offset, epoch)
+
+    def take(self, record: object, offset: int, epoch: int, touched: Touched) -> None:
+        """Replay a record of any kind, and collect what it names.
+
+        Raises:
+            ReplayError: as :func:`replay`.
+        """
+        topic = self.of_topic(record, offset, epoch)
+        if topic is not None:
+            touch_topic(touched, topic, record)
+            return
+        before = self.in_run(record, offset, epoch)
+        if before is None:
+            before = self.image
+            self.other(record, offset, epoch)
+        touch(touched, before, record)
 
 
 def _of_topics(image: Image, record: object) -> Image:

@@ -17,6 +17,7 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
 from emulator.raft.layout import TOPIC, TOPIC_ID
+from emulator.seam import RECORDS_PER_SLICE, Pace, Slices
 from wire import messages as m
 from wire.batch import BatchHeader, batch_header
 from wire.errors import DecodeError, ErrorCode
@@ -74,6 +75,8 @@ class FollowedMetadata:
         self._committed = -1
         """The high watermark of the last answer; an earlier answer may have had a higher one."""
         self._pending: list[_Pending] = []
+        self._applying: Slices[None] | None = None
+        """What is committed and not applied yet."""
         self._download: _Download | None = None
         self._deltas: list[Delta] = []
         self._replaced = False
@@ -89,6 +92,11 @@ class FollowedMetadata:
         return 0 <= self._committed <= self._applied_end
 
     @property
+    def behind(self) -> bool:
+        """Whether more is committed than is applied: :meth:`go_on` does the next slice."""
+        return self._applying is not None
+
+    @property
     def progress(self) -> tuple[int, int, int]:
         """More than before after an answer that brought something: the end, commits, a snapshot."""
         downloaded = 0 if self._download is None else len(self._download.data)
@@ -101,7 +109,8 @@ class FollowedMetadata:
         return replaced, deltas
 
     def forget_unfinished(self) -> None:
-        """Drop batches that are not committed, and a snapshot that is not complete."""
+        """Drop batches that are not applied, and a snapshot that is not complete."""
+        self._applying = None
         self._keep([])
         self._download = None
 
@@ -157,11 +166,14 @@ class FollowedMetadata:
     def fetched(self, partition: m.FetchResponse.PartitionData) -> None:
         """Take records, or learn that the log begins with a snapshot, or differs from ours.
 
+        Of what is committed, a slice is applied; not to be called while more is left.
+
         Raises:
             DecodeError: the records cannot be read, or do not follow ours.
             ReplayError: a committed record does not fit, or the leader's log differs from ours
                 where it was committed.
         """
+        assert self._applying is None, "asked for more before this is applied"
         snapshot, diverging = partition.snapshot_id, partition.diverging_epoch
         if snapshot.end_offset >= 0:
             self.outrun = True
@@ -173,10 +185,24 @@ class FollowedMetadata:
             self._committed = partition.high_watermark
             end_offset, _ = self._end
             self.high_watermark = max(self.high_watermark, min(self._committed, end_offset))
-            self._commit()
-            self.outrun = self.outrun and not self.current
-            if self.pending_bytes > PENDING_BYTES_MAX:
-                raise _nonsense(f"over {PENDING_BYTES_MAX} bytes that are not committed")
+            self._applying = self._commit()
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Apply the next slice of what is committed, if there is one.
+
+        Raises:
+            DecodeError, ReplayError: as :meth:`fetched`.
+        """
+        if self._applying is None:
+            return
+        applying, self._applying = self._applying, None
+        if next(applying, self) is not self:
+            self._applying = applying
+            return
+        self.outrun = self.outrun and not self.current
+        if self.pending_bytes > PENDING_BYTES_MAX:
+            raise _nonsense(f"over {PENDING_BYTES_MAX} bytes that are not committed")
 
     def downloaded(self, piece: m.FetchSnapshotResponse.PartitionSnapshot) -> None:
         """Take the next piece of a snapshot; a complete one is applied.
@@ -222,14 +248,17 @@ class FollowedMetadata:
             self.pending_bytes += len(batch.data)
             expected = header.last_offset + 1
 
-    def _commit(self) -> None:
-        done = self._skipped()
-        for batch in self._pending[done:]:
+    def _commit(self) -> Slices[None]:
+        self._keep(self._pending[self._skipped() :])
+        done, pace = 0, Pace(RECORDS_PER_SLICE)
+        for batch in self._pending:
             if batch.header.last_offset >= self.high_watermark:
                 break
-            self._state = self._states.after(self._state, batch.header, batch.data)
+            self._state = yield from self._states.after(self._state, batch.header, batch.data)
             self._deltas += self._state.deltas
             done += 1
+            if pace.over(batch.header.last_offset - batch.header.base_offset + 1):
+                yield
         self._keep(self._pending[done:])
 
     def _skipped(self) -> int:

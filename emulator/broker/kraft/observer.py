@@ -93,6 +93,8 @@ class LogObserver(Part):
     @property
     @override
     def deadline_ms(self) -> int | None:
+        if self.log.behind:
+            return 0
         deadlines = [self._due_ms]
         if self._channel is not None:
             deadlines.append(self._channel.deadline_ms)
@@ -111,6 +113,10 @@ class LogObserver(Part):
     def tick(self, now_ms: int) -> None:
         if self._channel is not None:
             self._turns(self._channel.tick(now_ms), now_ms)
+        if self.log.behind:
+            self._apply(now_ms)
+        if self.log.behind:
+            return  # what comes next is asked for when this is applied
         if self._due_ms is None or self._due_ms > now_ms or self.broken:
             return
         leader = self.quorum.leader
@@ -230,15 +236,27 @@ class LogObserver(Part):
                     return self._refused(code)
                 case _:
                     raise AssertionError(f"no request has this answer: {message!r}")
-        except (DecodeError, RecoveryError) as error:
-            self._log_once("warning", "a controller sent an invalid response", str(error))
-            self.log.forget_unfinished()
-            return REFUSED_MS
-        except ReplayError as error:
-            self.broken = f"the metadata log cannot be applied: {error}"
+        except (DecodeError, RecoveryError, ReplayError) as error:
+            return self._unfit(error)
         # A leader waits before it answers that there is nothing new.
         early = now_ms - self._asked_ms < FETCH_WAIT_MS // 2
         return BACKOFF_MS if early and self.log.progress <= had else 0
+
+    def _apply(self, now_ms: int) -> None:
+        """The next slice of an answer that holds much."""
+        try:
+            self.log.go_on()
+        except (DecodeError, RecoveryError, ReplayError) as error:
+            self._due_ms = now_ms + self._unfit(error)
+
+    def _unfit(self, error: Exception) -> int:
+        """An answer that is none, or the end; returns the pause."""
+        if isinstance(error, ReplayError):
+            self.broken = f"the metadata log cannot be applied: {error}"
+            return BACKOFF_MS
+        self._log_once("warning", "a controller sent an invalid response", str(error))
+        self.log.forget_unfinished()
+        return REFUSED_MS
 
     def _learn_leader(
         self,

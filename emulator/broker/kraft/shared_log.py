@@ -17,12 +17,13 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from emulator.metadata.delta import Delta, Touched, touch
+from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import EMPTY, Image
-from emulator.metadata.replay import replay
+from emulator.metadata.replay import Replayer
 from emulator.metadata.snapshot import from_records
 from emulator.raft.snapshots import values_of
+from emulator.seam import RECORDS_PER_SLICE, Pace, Slices
 from wire import records as r
 from wire.batch import CONTROL, Batch, BatchHeader, decode_batches
 from wire.record_serde import decode_record
@@ -57,8 +58,8 @@ START: Final = LogState(EMPTY, EMPTY)
 class LogStates(Protocol):
     """What a follower makes of the log: whole images, or offsets alone (``log_offsets``)."""
 
-    def after(self, state: LogState, header: BatchHeader, data: bytes) -> LogState:
-        """The state after one more batch, which follows ``state``."""
+    def after(self, state: LogState, header: BatchHeader, data: bytes) -> Slices[LogState]:
+        """The state after one more batch, which follows ``state``, made in slices."""
 
     def known(self, header: BatchHeader) -> LogState | None:
         """The state after a batch, if it is at hand."""
@@ -73,11 +74,13 @@ class LogImages:
     def __init__(self) -> None:
         self._known: WeakValueDictionary[StateKey, LogState] = WeakValueDictionary()
         self._recent: deque[LogState] = deque(maxlen=RECENT_MAX)
+        self._making: dict[StateKey, Slices[LogState]] = {}
+        """Of a long batch: whoever reads it does the next slice, for all who do."""
         self.decoded_total = 0
         """Batches and snapshots that were decoded; the others were found decoded."""
 
-    def after(self, state: LogState, header: BatchHeader, data: bytes) -> LogState:
-        """The state after one more batch, which follows ``state``.
+    def after(self, state: LogState, header: BatchHeader, data: bytes) -> Slices[LogState]:
+        """The state after one more batch, which follows ``state``, made in slices.
 
         Args:
             state: what was applied so far.
@@ -88,10 +91,16 @@ class LogImages:
             ReplayError: a record does not fit.
             DecodeError: the batch cannot be read.
         """
-        known = self.known(header)
-        if known is None:
-            (batch,) = decode_batches(data)
-            known = self._made(_key(header), _applied(state, batch))
+        key = _key(header)
+        while (known := self._known.get(key)) is None:
+            slices = self._making.pop(key, None) or _applied(state, data)
+            try:
+                next(slices)
+            except StopIteration as end:
+                made: LogState = end.value
+                return self._made(key, made)
+            self._making[key] = slices
+            yield
         return known
 
     def known(self, header: BatchHeader) -> LogState | None:
@@ -125,11 +134,12 @@ def _key(header: BatchHeader) -> StateKey:
     return header.last_offset, header.leader_epoch, header.crc
 
 
-def _applied(state: LogState, batch: Batch) -> LogState:
+def _applied(state: LogState, data: bytes) -> Slices[LogState]:
+    (batch,) = decode_batches(data)
     if batch.attributes & CONTROL:
         return _moved(state, batch)
     values = (value for _key, value in batch.records)
-    return _replayed(state, (decode_record(value)[0] for value in values), batch)
+    return (yield from _replayed(state, (decode_record(value)[0] for value in values), batch))
 
 
 def _moved(state: LogState, batch: Batch) -> LogState:
@@ -141,34 +151,41 @@ def _moved(state: LogState, batch: Batch) -> LogState:
     return LogState(tip, tip, deltas=(delta,))
 
 
-def _replayed(state: LogState, records: Iterable[object], batch: Batch) -> LogState:
+def _replayed(state: LogState, records: Iterable[object], batch: Batch) -> Slices[LogState]:
     epoch = batch.leader_epoch
-    stable, tip, begin = state.stable, state.tip, state.begin
+    stable, begin, replayer = state.stable, state.begin, Replayer(state.tip)
     touched, first = Touched(), batch.base_offset
     if begin is not None:
         touched.merge(state.touched or Touched())
         first = state.first_offset
     deltas: list[Delta] = []
+    pace = Pace(RECORDS_PER_SLICE)
     for offset, record in enumerate(records, batch.base_offset):
+        if pace.over():
+            # The image so far is made now, or the last slice would make it of all records.
+            replayer.make()
+            yield
         if isinstance(record, r.BeginTransactionRecord):
             if begin is not None:
                 raise ReplayError(f"offset {offset}: a transaction is open already")
+            begin = replayer.image
             if offset > first:
-                deltas.append(Delta(stable, tip, touched, first, tip.offset))
-                stable = tip
-            begin, touched, first = tip, Touched(), offset
-            tip = replay(tip, record, offset, epoch)
+                deltas.append(Delta(stable, begin, touched, first, begin.offset))
+                stable = begin
+            touched, first = Touched(), offset
+            replayer.other(record, offset, epoch)
         elif isinstance(record, r.AbortTransactionRecord):
             if begin is None:
                 raise ReplayError(f"offset {offset}: there is no open transaction")
-            tip, begin, touched = replace(begin, offset=offset, epoch=epoch), None, Touched()
+            replayer = Replayer(replace(begin, offset=offset, epoch=epoch))
+            begin, touched = None, Touched()
         else:
             if isinstance(record, r.EndTransactionRecord):
                 if begin is None:
                     raise ReplayError(f"offset {offset}: there is no open transaction")
                 begin = None
-            before, tip = tip, replay(tip, record, offset, epoch)
-            touch(touched, before, record)
+            replayer.take(record, offset, epoch, touched)
+    tip = replayer.image
     if begin is not None:
         return LogState(stable, tip, begin, touched, first, tuple(deltas))
     deltas.append(Delta(stable, tip, touched, first, tip.offset))

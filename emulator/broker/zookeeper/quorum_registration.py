@@ -28,7 +28,7 @@ from emulator.config.broker import BrokerConfig
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from emulator.raft import snapshots
-from emulator.seam import Effect, Event, earliest
+from emulator.seam import Effect, Event, Slices, earliest
 from wire.batch import BatchHeader, batch_crc_holds
 from wire.errors import DecodeError
 
@@ -48,7 +48,7 @@ CHECKED_MAX: Final = 256
 class LogOffsets:
     """``LogStates`` whose images are empty but for offset and epoch."""
 
-    def after(self, state: LogState, header: BatchHeader, data: bytes) -> LogState:
+    def after(self, state: LogState, header: BatchHeader, data: bytes) -> Slices[LogState]:
         """The state after one more batch.
 
         Args:
@@ -64,6 +64,7 @@ class LogOffsets:
         if not holds(data):
             why = f"the bytes do not have CRC-32C {header.crc:#010x}, as the header says"
             raise DecodeError("RecordBatch", header.magic, f"offset {header.base_offset}", 0, why)
+        yield from ()
         return _at(header.last_offset, header.leader_epoch)
 
     def known(self, header: BatchHeader) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from emulator.broker.kraft.followed import FollowedMetadata, FollowerIdentity
 from emulator.broker.kraft.shared_log import LogImages
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import EMPTY
+from emulator.metadata.pmap import PMap
 from emulator.raft.layout import SnapshotId
 from emulator.raft.snapshots import render
+from emulator.seam import RECORDS_PER_SLICE
 from tests.unit.broker.joined_brokers import Stage
 from wire import messages as m
 from wire import records as r
@@ -203,6 +207,75 @@ def test_a_snapshot_that_is_gone_is_given_up() -> None:
     assert reader.asks == (0, 0)
 
 
+# ---------------------------------------------------------------- long batches
+def topics(count: int, first: int = 0) -> list[object]:
+    """As one CreateTopics makes them: each with a config and a partition."""
+    records: list[object] = []
+    for number in range(first, first + count):
+        name, topic_id = f"t{number}", (number + 1).to_bytes(16, "big")
+        config = r.ConfigRecord(resource_type=2, resource_name=name, name="a", value="b")
+        alone = r.PartitionRecord(
+            partition_id=0, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1, leader_epoch=0
+        )
+        records += [r.TopicRecord(name=name, topic_id=topic_id), config, alone]
+    return records
+
+
+def test_a_long_batch_is_applied_in_slices_and_shown_whole() -> None:
+    reader = Reader()
+    long, after = topics(RECORDS_PER_SLICE), topic("after", 255)
+    reader.fetched(batch(0, *long) + batch(len(long), after), len(long) + 1)
+    slices = 1
+    while reader.log.behind:
+        assert len(reader.names) in {0, RECORDS_PER_SLICE}, "none or all of the long one"
+        assert not reader.log.current
+        reader.log.go_on()
+        slices += 1
+    assert slices == 5
+    assert len(reader.names) == RECORDS_PER_SLICE + 1
+    assert reader.log.current
+    _, deltas = reader.log.take_deltas()
+    assert [one.last_offset for one in deltas] == [len(long) - 1, len(long)]
+    assert len(deltas[0].touched.created_topics) == RECORDS_PER_SLICE
+
+
+def test_many_short_batches_are_applied_in_slices_too() -> None:
+    reader, count = Reader(), 3 * RECORDS_PER_SLICE
+    log = b"".join(batch(n, r.NoOpRecord()) for n in range(count))
+    reader.fetched(log, count)
+    assert reader.log.image.offset == RECORDS_PER_SLICE - 1
+    reader.log.forget_unfinished()
+    assert not reader.log.behind
+    assert reader.asks == (RECORDS_PER_SLICE, 1), "it goes on where it is"
+
+
+def test_a_run_of_records_makes_one_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one for each of them, as each copies parts of two maps."""
+    reader, built = Reader(), list[object]()
+    runs = [r.TopicRecord(name=f"t{n}", topic_id=(n + 1).to_bytes(16, "big")) for n in range(400)]
+    made: Any = PMap._built
+    monkeypatch.setattr(PMap, "_built", lambda _, *args: (built.append(args), made(*args))[1])
+    reader.fetched(batch(0, *runs), len(runs))
+    assert len(reader.names) == len(runs)
+    assert len(built) == 2, "topics and their ids"
+
+
+def test_brokers_of_a_process_do_the_slices_of_a_batch_together() -> None:
+    images, long = LogImages(), topics(RECORDS_PER_SLICE)
+    readers = [Reader(images) for _ in range(3)]
+    for reader in readers:
+        reader.fetched(batch(0, *long), len(long))
+    slices = len(readers)
+    for reader in readers:
+        while reader.log.behind:
+            reader.log.go_on()
+            slices += 1
+    assert images.decoded_total == 1
+    assert slices == 9, "each alone takes five"
+    first, *others = [reader.log.image for reader in readers]
+    assert all(image is first for image in others)
+
+
 # ---------------------------------------------------------------- shared
 def test_equal_batches_are_decoded_once_and_give_one_image() -> None:
     images = LogImages()
@@ -246,3 +319,25 @@ def test_brokers_of_a_process_hold_one_image_each_batch_decoded_once() -> None:
     first, *others = stage.images_of(*brokers)
     assert all(image is first for image in others)
     assert stage.images.decoded_total <= first.offset + 1
+
+
+def test_brokers_ask_for_more_when_a_long_batch_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, many, asked = Stage(), 3 * RECORDS_PER_SLICE, list[bool]()
+    brokers: Any = stage.running(1, 2)
+    controller: Any = stage.controller.machine.controller  # type: ignore[attr-defined]
+    kind, request = r.ConfigRecord, FollowedMetadata.request
+
+    def noted(log: FollowedMetadata, epoch: int) -> Any:
+        asked.append(log.behind)
+        return request(log, epoch)
+
+    monkeypatch.setattr(FollowedMetadata, "request", noted)
+    long = [kind(resource_type=2, resource_name=f"t{n}", name="a", value="b") for n in range(many)]
+    for _ in range(3):
+        controller.append(long, stage.joined.now_ms)
+        stage.joined.wait(1_000)
+    first, other = stage.images_of(*brokers)
+    assert first is other
+    assert len(first.configs) == many
+    assert asked
+    assert not any(asked)
