@@ -80,8 +80,12 @@ class FrameReader:
         """Bytes of the incomplete frame, its length included."""
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes, most: int = sys.maxsize) -> list[bytes]:
         """Take received bytes, split anywhere; return the complete frames, without lengths.
+
+        Args:
+            data: what was received.
+            most: to find one more is enough, as the connection is closed then.
 
         Raises:
             DecodeError: a length is negative or above ``max_bytes``.
@@ -96,7 +100,7 @@ class FrameReader:
             source = held
         frames: list[bytes] = []
         position = 0
-        while len(source) - position >= 4:
+        while len(source) - position >= 4 and len(frames) <= most:
             size = int.from_bytes(source[position : position + 4], "big", signed=True)
             if not 0 <= size <= self.max_bytes:
                 why = f"frame of {size} bytes, {self.max_bytes} are allowed"

@@ -9,7 +9,7 @@ Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -64,6 +64,8 @@ class Inbound:
     peer_address: bytes
     reader: FrameReader
     slots: deque[Ticket] = field(default_factory=deque)
+    unsplit: deque[tuple[bytes, int]] = field(default_factory=deque)
+    """Bytes in which no requests were looked for yet, and when they came (ns)."""
     frames: deque[tuple[bytes, int]] = field(default_factory=deque)
     """Requests not taken yet, and when they came (ns)."""
     reading: tuple[bytes, int, Slices[object]] | None = None
@@ -81,6 +83,32 @@ class Inbound:
         if self.reading is not None:
             return True
         return self.login is None and bool(self.frames) and len(self.frames[0][0]) >= SLICED_BYTES
+
+    @property
+    def rest(self) -> bool:
+        """Whether something is to be taken."""
+        return bool(self.frames or self.reading or self.unsplit)
+
+    def keep(self, data: bytes, now_ns: int, most: int) -> None:
+        """Keep bytes that came as they are, to look for requests in them later.
+
+        Raises:
+            DecodeError: over ``most`` bytes are held.
+        """
+        self.unsplit.append((data, now_ns))
+        self.hold(len(data), most)
+
+    def split(self, most: int) -> int:
+        """Look for requests in the oldest of those bytes, to be taken later; how many there are.
+
+        Raises:
+            DecodeError: as :meth:`fed`, or of the frames.
+        """
+        data, came_ns = self.unsplit.popleft()
+        self.held_bytes -= len(data)
+        frames = self.reader.feed(data, QUEUED_MAX)
+        self.fed(frames, came_ns, most)
+        return len(frames)
 
     def fed(self, frames: list[bytes], now_ns: int, most: int) -> None:
         """Keep requests that came, to be taken later.
@@ -118,6 +146,60 @@ class Inbound:
             self.reading = None
             return frame, came_ns, end.value
         return None
+
+
+# The connections with requests to be taken.
+
+
+class Behind:
+    """In the order of their turns; those whose next request is a long one have an order besides.
+
+    So that nobody looks at all of them in each step: there may be thousands.
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[bool, OrderedDict[int, int]] = {False: OrderedDict(), True: OrderedDict()}
+        """By whether it is long: connection -> the number of its turn."""
+        self._last = 0
+
+    def __bool__(self) -> bool:
+        return any(self._turns.values())
+
+    @property
+    def last(self) -> int:
+        """The number of the newest turn; a step takes none that comes after it begins."""
+        return self._last
+
+    def put(self, conn: int, *, long: bool) -> None:
+        """Its turn comes after those of all others, unless it has one; ``long``: its request."""
+        turn = self._turns[not long].pop(conn, 0)
+        if conn not in self._turns[long]:
+            self._last += not turn
+            self._turns[long][conn] = turn or self._last
+
+    def remove(self, conn: int) -> None:
+        """It has no turn any more."""
+        for turns in self._turns.values():
+            turns.pop(conn, None)
+
+    def take(self, last: int, *, long: bool) -> tuple[int, bool] | None:
+        """Remove who is next, up to the turn of that number, and whether its request is long.
+
+        Args:
+            last: see there.
+            long: whether it may be.
+        """
+        kinds = (False, True) if long else (False,)
+        first = [
+            (next(iter(self._turns[kind].items())), kind) for kind in kinds if self._turns[kind]
+        ]
+        if not first:
+            return None
+        (conn, turn), kind = min(first, key=lambda one: one[0][1])
+        if turn > last:
+            return None
+        del self._turns[kind][conn]
+        return conn, kind
 
 
 # Reads the bodies of requests that a listener offers; long ones in slices.
@@ -176,6 +258,8 @@ UNANSWERED_MAX: Final = 1_000
 """Maximum unanswered requests of one connection; brokers have one in flight, clients a few."""
 TAKEN_MAX: Final = 16
 """Maximum requests that are taken from a connection at once."""
+FRAMES_PER_COST: Final = 3
+"""Requests that are found in what came, for what one byte of a request costs."""
 URGENT_BYTES: Final = 1_024
 """A request of more bytes is not urgent, whatever it asks for."""
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -207,7 +291,7 @@ class Connections:
         self._population = population or Population(ConnectionSettings())
         self.logins = logins
         self._open: dict[int, Inbound] = {}
-        self._behind: dict[int, None] = {}
+        self._behind = Behind()
         self._paused: set[int] = set()
         self._next_request_id = 0
         self.bodies = RequestBodies(advertised)
@@ -266,39 +350,39 @@ class Connections:
     @property
     def deadline_ms(self) -> int | None:
         """When the next connection has been idle for too long; 0 while requests are to be taken."""
-        if self._behind and not self._behind.keys() <= self._paused:
+        if self._behind:
             return 0
         idle_ms = self._population.deadline_ms
         if self.logins is None or (login_ms := self.logins.deadline_ms) is None:
             return idle_ms
         return login_ms if idle_ms is None else min(idle_ms, login_ms)
 
-    @property
-    def behind(self) -> list[int]:
-        """Connections with requests to be taken, of long ones one in turn: see :meth:`received`."""
-        found, long = list[int](), False
-        for conn in self._behind:
-            if conn in self._paused or (long and self._open[conn].long_is_next):
-                continue
-            found.append(conn)
-            long |= self._open[conn].long_is_next
-        return found
-
     def turns(self) -> Iterator[int]:
-        """The same, until the step is over."""
-        for conn in self.behind:
-            if not self.budget.takes():
-                break
+        """Connections with requests to be taken, until the step is over; of long ones one in turn.
+
+        Call :meth:`received` for each.
+        """
+        last, long = self._behind.last, True
+        while self.budget.takes() and (found := self._behind.take(last, long=long)) is not None:
+            conn, is_long = found
+            long = long and not is_long
             yield conn
 
     def pause(self, conn: int) -> None:
         """Take no more requests of a connection: one of them takes long, and those wait anyway."""
         if conn in self._open:
             self._paused.add(conn)
+            self._behind.remove(conn)
 
     def resume(self, conn: int) -> None:
         """Take its requests again."""
         self._paused.discard(conn)
+        if conn in self._open and self._open[conn].rest:
+            self._put(conn)
+
+    def _put(self, conn: int) -> None:
+        if conn not in self._paused:
+            self._behind.put(conn, long=self._open[conn].long_is_next)
 
     def tick(self, now_ms: int) -> list[int]:
         """Close connections that were idle for too long, or logged in with what is gone."""
@@ -312,13 +396,14 @@ class Connections:
             self.closed(conn)
         if self.logins is not None:
             # The next ``received`` answers them.
-            self._behind.update(dict.fromkeys(self.logins.due(now_ms)))
+            for conn in self.logins.due(now_ms):
+                self._put(conn)
         return found
 
     def closed(self, conn: int) -> None:
         """A peer disconnected; its pending responses are dropped."""
         self._open.pop(conn, None)
-        self._behind.pop(conn, None)
+        self._behind.remove(conn)
         self._paused.discard(conn)
         self._population.leave(conn)
         if self.logins is not None:
@@ -327,7 +412,7 @@ class Connections:
     def received(self, conn: int, data: bytes, now_ms: int) -> tuple[list[Request], list[Effect]]:
         """Take bytes; returns the next whole requests; ``Close`` after an invalid frame.
 
-        Without bytes a slice of a long request is read, in a step of one of :attr:`behind`.
+        Without bytes it is one of :meth:`turns`, and a slice of a long request is read.
         """
         inbound = self._open[conn]
         if inbound.login is not None:
@@ -336,14 +421,10 @@ class Connections:
         try:
             if data:
                 self._population.active(conn, now_ms)
-                frames = inbound.reader.feed(data)
-                free = not (inbound.frames or inbound.reading or conn in self._paused)
-                short = len(frames) == 1 and len(frames[0]) < SLICED_BYTES
-                fits = short and free and inbound.session is None
-                if fits and (self.budget.takes() or self._passes(inbound, frames[0])):
-                    inbound.hold(len(frames[0]), self._held_bytes_max)
-                    return [self._request(conn, inbound, frames[0], self._stamp())], []
-                inbound.fed(frames, self._stamp(), self._held_bytes_max)
+                if (alone := self._alone(conn, inbound, data)) is not None:
+                    inbound.hold(len(alone), self._held_bytes_max)
+                    return [self._request(conn, inbound, alone, self._stamp())], []
+            self._split(inbound)
             most = 0 if conn in self._paused else TAKEN_MAX
             while inbound.frames and len(requests) < most and self.budget.takes():
                 if inbound.reading or (inbound.long_is_next and (data or requests)):
@@ -362,12 +443,35 @@ class Connections:
                     requests.append(self._request(conn, inbound, *read))
         except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
             return requests, self._refuse(conn, error)
-        rest = bool(inbound.frames or inbound.reading)
-        if requests or not (data and rest):
-            self._behind.pop(conn, None)  # its next turn comes after those of all others
-        if rest:
-            self._behind.setdefault(conn)
+        if requests or not (data and inbound.rest):
+            self._behind.remove(conn)  # its next turn comes after those of all others
+        if inbound.rest:
+            self._put(conn)
         return requests, []
+
+    def _alone(self, conn: int, inbound: Inbound, data: bytes) -> bytes | None:
+        """The request that is all that came, if it may be taken at once; else it is kept.
+
+        Raises:
+            DecodeError: what came is invalid, or too much.
+        """
+        takes = self.budget.takes()
+        if inbound.unsplit or (len(data) > URGENT_BYTES and not takes):
+            inbound.keep(data, self._stamp(), self._held_bytes_max)
+            return None
+        frames = inbound.reader.feed(data, QUEUED_MAX)
+        free = not (inbound.frames or inbound.reading or conn in self._paused)
+        short = len(frames) == 1 and len(frames[0]) < SLICED_BYTES
+        fits = short and free and inbound.session is None
+        if fits and (takes or self._passes(inbound, frames[0])):
+            return frames[0]
+        self.budget.left -= len(frames) // FRAMES_PER_COST
+        inbound.fed(frames, self._stamp(), self._held_bytes_max)
+        return None
+
+    def _split(self, inbound: Inbound) -> None:
+        while inbound.unsplit and self.budget.takes():
+            self.budget.left -= inbound.split(self._held_bytes_max) // FRAMES_PER_COST
 
     def _passes(self, inbound: Inbound, frame: bytes) -> bool:
         """Whether it is taken though others are not: it is urgent, and its client has no other."""
@@ -461,12 +565,12 @@ class Connections:
         effects: list[Effect] = []
         takes = self.budget.takes()
         if takes:
-            self._behind.pop(conn, None)
+            self._behind.remove(conn)
         try:
             if data and not login.over:
                 self._population.active(conn, now_ms)
-                frames = inbound.reader.feed(data)
-                inbound.fed(frames, self._stamp(), self._held_bytes_max)
+                inbound.keep(data, self._stamp(), self._held_bytes_max)
+            self._split(inbound)
             for _ in range(min(TAKEN_MAX, len(inbound.frames)) if takes else 0):
                 if not login.over:
                     effects += self._login_turn(conn, inbound, login, requests, now_ms)
@@ -480,8 +584,8 @@ class Connections:
                 effects += self.reply(failed.ticket, failed.payload, now_ms)
             effects += [failed.line(inbound.listener, inbound.peer_address), Close(conn)]
             self.closed(conn)
-        elif inbound.frames:
-            self._behind.setdefault(conn)
+        elif inbound.frames or inbound.unsplit:
+            self._put(conn)
         return requests, effects
 
     def _login_turn(
@@ -522,6 +626,7 @@ class Connections:
             payload = encoded(ticket.header, turn.answer, newest)
         if turn.failure:
             inbound.frames.clear()
+            inbound.unsplit.clear()
             failed = FailedLogin(turn.failure, login.mechanism, ticket, payload)
             self.logins.fail(conn, failed, now_ms)
             return []

@@ -8,7 +8,7 @@ answers behind it, as they have an order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from emulator.config.sasl import SaslSettings
@@ -82,10 +82,15 @@ class FaultyConnections(Connections):
         times = [super().deadline_ms, *(one.due_ms for one in self._troubled.values())]
         return earliest(times)
 
-    @property
-    def behind(self) -> list[int]:
+    def turns(self) -> Iterator[int]:
         """Also connections with something late that is due."""
-        return list(dict.fromkeys((*super().behind, *self._ripe)))
+        ripe = {**self._ripe}
+        for conn in super().turns():
+            ripe.pop(conn, None)
+            yield conn
+        for conn in ripe:
+            if conn in self._ripe and self.budget.takes():
+                yield conn
 
     def tick(self, now_ms: int) -> list[int]:
         """Also find what is due; the next :meth:`received` takes it."""

@@ -18,8 +18,15 @@ from tests.unit.cost.cluster import CountedServer, Lines, OurBroker, OurControll
 from tests.unit.cost.contents import Filler
 from tests.unit.cost.test_no_request_costs_more_than_its_size import STEP_LINES, of, ranges
 from wire import messages as m
-from wire.frame import SLICED_BYTES, FrameReader, RequestHeader, decode_response, framed
-from wire.schema import layout, lookup
+from wire.frame import (
+    SLICED_BYTES,
+    FrameReader,
+    RequestHeader,
+    decode_response,
+    encode_request,
+    framed,
+)
+from wire.schema import layout, lookup, replace
 
 pytestmark = pytest.mark.xdist_group("cost")
 
@@ -249,6 +256,29 @@ def test_on_a_broker(key: int) -> None:
     crowd.go_on()
     assert sorted(crowd.answered) == conns
     crowd.is_short()
+
+
+@pytest.mark.parametrize("server", [OurController, OurBroker])
+def test_many_short_requests_of_many_at_once(server: type[OurController | OurBroker]) -> None:
+    """They are not even looked for in what came when the step is over; their order stays."""
+    crowd = Crowd(server(COUNT))
+    head = RequestHeader(api_key=18, api_version=0, correlation_id=0, client_id=None)
+    frames = [
+        framed(encode_request(replace(head, correlation_id=n), m.ApiVersionsRequest()))
+        for n in range(4_000)
+    ]
+    crowd.server.ask(frames[0][4:], counted=False)
+    conns = crowd.open(50)
+    data = b"".join(frames)
+    crowd.step([Received(conn, data) for conn in conns])
+    for _ in range(40):
+        crowd.step([])
+    crowd.is_short()
+    numbers: dict[int, list[int]] = {}
+    for conn, answer in crowd.sent:
+        numbers.setdefault(conn, []).append(int.from_bytes(answer[:4], "big"))
+    assert sorted(numbers) == conns, "each had its turn"
+    assert all(some == [*range(len(some))] for some in numbers.values())
 
 
 def test_a_broker_forwards_what_a_connection_sends_in_its_order(

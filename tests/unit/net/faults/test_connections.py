@@ -60,7 +60,7 @@ class Peer:
     def run(self, at: int) -> None:
         """Let time pass as a node does: what is due, while anything is."""
         for _ in range(100):
-            for conn in self.connections.behind:
+            for conn in self.connections.turns():
                 self._take(self.connections.received(conn, b"", at))
             deadline = self.connections.deadline_ms
             if deadline is None or deadline > at:
