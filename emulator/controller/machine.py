@@ -299,8 +299,8 @@ class Controller:
         """Answer NOT_CONTROLLER to all callers, and append nothing that nobody asks for."""
         self.active = False
         self.leader_id = leader_id
-        for call in self._writes.drain(now_ms):
-            self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
+        calls = self._writes.drain(now_ms)
+        self.answers.refuse_all(calls, ErrorCode.NOT_CONTROLLER, self._who_leads())
 
     def resume(self, now_ms: int) -> None:
         """Serve callers; brokers' sessions and periodic work start anew."""
@@ -389,12 +389,7 @@ class Controller:
     @property
     def busy(self) -> bool:
         """Whether :meth:`go_on` has something to do at once: a long call, or calls behind it."""
-        return self._turns.busy or bool(self.answers.long)
-
-    @property
-    def busy_conns(self) -> set[int]:
-        """Connections whose calls are under way or wait for a long one."""
-        return self._turns.conns | self.answers.long.conns
+        return self._turns.busy or self.answers.under_way
 
     def go_on(self, now_ms: int) -> None:
         """Do a slice of a long answer, and of a long call; then take those that waited for it."""

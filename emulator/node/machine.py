@@ -332,7 +332,6 @@ class Node:
         self._unfinished = False
         self._left: set[int] = set()
         """Connections that are closed, and whose calls may still wait."""
-        self._paused: set[int] = set()
         """Connections whose next requests are not taken, as one of them takes long."""
         self._tracing = bool(config.trace_dir)
         self._seen_end = self.raft.log_end_offset
@@ -473,13 +472,11 @@ class Node:
 
     def _pause(self) -> None:
         """Whoever has a long request under way cannot get others in before it: they come later."""
-        if not self._paused and not self.controller.busy:
-            return
-        paused, self._paused = self._paused, self.controller.busy_conns
-        for conn in sorted(paused - self._paused):
-            self.connections.resume(conn)
-        for conn in sorted(self._paused - paused):
-            self.connections.pause(conn)
+        for conn, busy in self.controller.answers.busy_conns.take_changed().items():
+            if busy:
+                self.connections.pause(conn)
+            else:
+                self.connections.resume(conn)
 
     def _request(self, request: Request, now_ms: int) -> None:
         call = Call(

@@ -11,7 +11,7 @@ Source: RequestHandlerHelper.handleError, Kafka 3.9.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -43,27 +43,60 @@ from wire.frame import RequestHeader
 # appends (``writes.py``) or without one.
 
 
-class LongAnswers:
-    """The calls that are under way, each with what is left to do for it."""
+class BusyConns:
+    """Connections whose calls are under way or wait for a long one, counted as calls come and go.
+
+    So that no step looks at all of them: there may be thousands.
+    """
 
     def __init__(self) -> None:
+        self._calls: dict[int, int] = {}
+        self._moves: list[tuple[Ticket, int]] = []
+
+    def begins(self, call: Call) -> None:
+        """A call is under way, or waits."""
+        self._moves.append((call.ticket, 1))
+
+    def ends(self, call: Call) -> None:
+        """It is not, any more."""
+        self._moves.append((call.ticket, -1))
+
+    def take_changed(self) -> dict[int, bool]:
+        """Connections that may have changed since the last call, and whether they are busy now."""
+        moves, self._moves = self._moves, []
+        for ticket, more in moves:
+            self._calls[ticket.conn] = self._calls.get(ticket.conn, 0) + more
+        changed = {ticket.conn: bool(self._calls[ticket.conn]) for ticket, _ in moves}
+        for conn, busy in changed.items():
+            if not busy:
+                del self._calls[conn]
+        return changed
+
+
+class LongAnswers:
+    """The calls that are under way, each with what is left to do for it.
+
+    Args:
+        busy: knows their connections.
+    """
+
+    def __init__(self, busy: BusyConns) -> None:
+        self._busy = busy
         self._under_way: deque[tuple[Call, Slices[None]]] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._under_way)
 
-    @property
-    def conns(self) -> set[int]:
-        """The connections of these calls."""
-        return {call.ticket.conn for call, _ in self._under_way}
-
     def put(self, call: Call, slices: Slices[None]) -> None:
         """Take a call whose first slice is done."""
+        self._busy.begins(call)
         self._under_way.append((call, slices))
 
     def next(self) -> tuple[Call, Slices[None]]:
         """Remove the one whose turn it is; it is put back if there is more to do."""
-        return self._under_way.popleft()
+        call, slices = self._under_way.popleft()
+        self._busy.ends(call)
+        return call, slices
 
     def drop(self, gone: Callable[[Ticket], bool]) -> list[Call]:
         """Remove the calls of these tickets; returns them."""
@@ -71,6 +104,7 @@ class LongAnswers:
         for _ in range(len(self._under_way)):
             call, slices = self._under_way.popleft()
             if gone(call.ticket):
+                self._busy.ends(call)
                 dropped.append(call)
             else:
                 self._under_way.append((call, slices))
@@ -123,7 +157,15 @@ class Answers:
         self._ready: list[EncodedReply] = []
         self._forwarded: list[Call] = []
         self._at_raft: dict[Ticket, Call] = {}
-        self.long = LongAnswers()
+        self.busy_conns = BusyConns()
+        self.long = LongAnswers(self.busy_conns)
+        self._refused: deque[tuple[Iterator[Call], ErrorCode, str]] = deque()
+        """Calls that are refused together and were not looked at yet."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether :meth:`go_on` has something to do."""
+        return bool(self.long or self._refused)
 
     @property
     def ready(self) -> bool:
@@ -175,6 +217,19 @@ class Answers:
         with self.to(call):
             self.begin(call, self._refusing(call, code, text))
 
+    def refuse_all(self, calls: Iterator[Call], code: ErrorCode, text: str) -> None:
+        """The same, of many calls: those that have to wait are taken when there is time."""
+        self._refused.append((calls, code, text))
+        self._refuse_on()
+
+    def _refuse_on(self) -> None:
+        while self._refused and not self.budget.over:
+            calls, code, text = self._refused[0]
+            if (call := next(calls, None)) is None:
+                self._refused.popleft()
+            else:
+                self.refuse(call, code, text)
+
     def _refusing(self, call: Call, code: ErrorCode, text: str | None) -> Slices[None]:
         refusal = yield from refusing(call.header.api_key, call.message, code, text)
         yield from self.giving(call, refusal)
@@ -198,6 +253,7 @@ class Answers:
 
     def go_on(self) -> None:
         """Do the next slice of one of the long answers; before it, those that need no other one."""
+        self._refuse_on()
         more = False
         while self.long and not more:
             call, slices = self.long.next()

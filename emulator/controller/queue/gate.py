@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from emulator.controller.context import Call
@@ -66,6 +66,8 @@ class Gate:
         """Calls that passed the second bound since it was reached, by broker."""
         self._blocked: list[Blocked] = []
         self._total_ms = 0
+        self._begun_ms = 0
+        """Sum of when those that still wait began to."""
         self._union_ms = 0
         self._union_begin_ms = 0
 
@@ -126,6 +128,7 @@ class Gate:
         """Add a call at the end of the queue of its urgency."""
         if not len(self):
             self._union_begin_ms = now_ms
+        self._begun_ms += now_ms
         waiter = _Waiter(call, urgency, deadline_ms, now_ms, self._cause(urgency))
         self._lines[urgency][waiter] = None
         if deadline_ms is not None:
@@ -181,9 +184,21 @@ class Gate:
         """Remove calls whose connection is closed; returns them."""
         return self._give_up([one for one in self._waiting if gone(one.call)], now_ms)
 
-    def drain(self, now_ms: int) -> list[Call]:
-        """Remove and return every waiting call."""
-        return self._give_up(self._waiting, now_ms)
+    def drain(self, now_ms: int) -> Iterator[Call]:
+        """Remove and return every waiting call; each is told of when it is looked at."""
+        waiting = self._waiting
+        if waiting:
+            self._total_ms, self._union_ms = self.total_ms(now_ms), self.union_ms(now_ms)
+        self._begun_ms = 0
+        for line in self._lines.values():
+            line.clear()
+        self._deadlines.clear()
+        return self._left(waiting, now_ms)
+
+    def _left(self, waiting: Iterable[_Waiter], now_ms: int) -> Iterator[Call]:
+        for waiter in waiting:
+            self._note(waiter, now_ms, admitted=False)
+            yield waiter.call
 
     def take_blocked(self) -> list[Blocked]:
         """Operations that ended their wait since the last call."""
@@ -196,7 +211,7 @@ class Gate:
 
     def total_ms(self, now_ms: int) -> int:
         """Sum of the waits of all operations, those still waiting included."""
-        return self._total_ms + sum(now_ms - waiter.begin_ms for waiter in self._waiting)
+        return self._total_ms + len(self) * now_ms - self._begun_ms
 
     def _give_up(self, gone: list[_Waiter], now_ms: int) -> list[Call]:
         for waiter in gone:
@@ -207,8 +222,12 @@ class Gate:
     def _finish(self, waiter: _Waiter, now_ms: int, *, admitted: bool) -> None:
         waiter.over = True
         self._total_ms += now_ms - waiter.begin_ms
+        self._begun_ms -= waiter.begin_ms
         if not len(self):
             self._union_ms += now_ms - self._union_begin_ms
+        self._note(waiter, now_ms, admitted=admitted)
+
+    def _note(self, waiter: _Waiter, now_ms: int, *, admitted: bool) -> None:
         call = waiter.call
         self._blocked.append(
             Blocked(

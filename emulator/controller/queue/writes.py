@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from emulator.controller.context import Call
@@ -48,6 +49,7 @@ class Turns:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
+        self._conns = answers.busy_conns
         self._current: tuple[Call | None, Slices[None]] | None = None
         self._held: deque[Call] = deque()
         self._next: Call | None = None
@@ -63,14 +65,6 @@ class Turns:
         """Whether a call is not finished, or calls wait."""
         return self._current is not None or bool(self._held)
 
-    @property
-    def conns(self) -> set[int]:
-        """The connections of the call that is under way and of those that wait."""
-        conns = {call.ticket.conn for call in self._held}
-        if self._current is not None and self._current[0] is not None:
-            conns.add(self._current[0].ticket.conn)
-        return conns
-
     def waits(self, call: Call) -> bool:
         """Whether a call has to wait for others."""
         return self._current is not None or (bool(self._held) and not self.called(call))
@@ -81,6 +75,7 @@ class Turns:
 
     def hold(self, call: Call) -> None:
         """Let a call wait for its turn; :meth:`waiting` returns it."""
+        self._conns.begins(call)
         self._held.append(call)
 
     def begin(self, call: Call | None, slices: Slices[None]) -> None:
@@ -98,6 +93,8 @@ class Turns:
         if (budget.over and not self.under_way) or budget.goes_on(slices):
             assert not self.under_way, "one call after the other"
             self._current = call, slices
+            if call is not None:
+                self._conns.begins(call)
 
     def go_on(self) -> None:
         """Do the next slice of the call that is under way, if there is one."""
@@ -112,6 +109,8 @@ class Turns:
         with self._answers.to(call):
             if budget.goes_on(slices):
                 self._current = current
+        if self._current is not current:
+            self._conns.ends(call)
 
     def finish(self) -> None:
         """Do all its slices: something has to be appended now."""
@@ -124,6 +123,7 @@ class Turns:
             if self.under_way or not self._held:
                 break
             self._next = self._held.popleft()
+            self._conns.ends(self._next)
             yield self._next
         self._next = None
 
@@ -137,7 +137,11 @@ class Turns:
         dropped: list[Call] = []
         for _ in range(len(self._held)):
             call = self._held.popleft()
-            (dropped if gone(call.ticket) else self._held).append(call)
+            if gone(call.ticket):
+                self._conns.ends(call)
+                dropped.append(call)
+            else:
+                self._held.append(call)
         last = self._current[0] if current and self._current is not None else None
         if last is not None and gone(last.ticket):
             dropped += self._end()
@@ -145,10 +149,11 @@ class Turns:
 
     def drain(self) -> list[Call]:
         """Remove and return all calls; the one under way appends nothing more."""
-        calls = self._end()
-        calls += self._held
+        calls, held = self._end(), [*self._held]
         self._held.clear()
-        return calls
+        for call in held:
+            self._conns.ends(call)
+        return calls + held
 
     def _end(self) -> list[Call]:
         current, self._current = self._current, None
@@ -156,7 +161,10 @@ class Turns:
             return []
         call, slices = current
         slices.close()
-        return [] if call is None else [call]
+        if call is None:
+            return []
+        self._conns.ends(call)
+        return [call]
 
 
 class Writes:
@@ -244,9 +252,9 @@ class Writes:
             calls += self.turns.drop(gone, current=untouched)
         return calls
 
-    def drain(self, now_ms: int) -> list[Call]:
+    def drain(self, now_ms: int) -> Iterator[Call]:
         """Remove and return every call that is not answered, and append nothing more of it."""
-        return [*self.purgatory.drain(), *self.gate.drain(now_ms), *self.turns.drain()]
+        return chain(self.purgatory.drain(), self.gate.drain(now_ms), self.turns.drain())
 
     def admit(self, records: Sequence[Record], now_ms: int, *, atomic: bool) -> int:
         """Append what no caller asked for and what counts for the bounds.

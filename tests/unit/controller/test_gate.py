@@ -11,6 +11,7 @@ from emulator.controller.queue.urgency import Urgency
 from emulator.seam import OtherLimits
 from emulator.trace.rows import BlockCause
 from tests.unit.controller.world import World, call, create
+from tests.unit.cost.cluster import Lines
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -32,6 +33,19 @@ def test_held_calls_wait_in_order_and_go_in_order() -> None:
     world.controller.hold(now_ms=world.now_ms)
     world.commit()
     assert [one.topics[0].name for one in world.answers()] == ["a", "b", "c"]
+
+
+def test_the_sum_of_all_waits_is_not_added_up_again() -> None:
+    gate = Gate()
+    gate.hold(0, 0)
+    for number in range(300):
+        gate.wait(call(create(f"t{number}")), Urgency.ORDINARY, None, number)
+    total, lines = Lines().of(lambda: gate.total_ms(1_000))
+    assert total == sum(1_000 - number for number in range(300))
+    assert lines < 20
+    gate.hold(None, None)
+    assert gate.next(500) is not None
+    assert gate.total_ms(1_000) == total - 500
 
 
 def test_reads_heartbeats_and_registrations_go_on() -> None:
@@ -155,7 +169,8 @@ def test_union_is_never_more_than_the_time_and_total_never_less_than_the_union(
             gate.expired(now)
         assert 0 <= gate.union_ms(now) <= now
         assert gate.union_ms(now) <= gate.total_ms(now)
-    gate.drain(now)
+    waited = len(gate)
+    assert len(list(gate.drain(now))) == waited
     spans = [one.end_ms - one.begin_ms for one in gate.take_blocked()]
     assert gate.total_ms(now) == sum(spans)
     assert len(gate) == 0

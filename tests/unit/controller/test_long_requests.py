@@ -201,12 +201,13 @@ def test_what_may_append_waits_in_order_and_what_changes_nothing_passes(world: W
     offer = begin(world, m.ApiVersionsRequest(), conn=5)
     passed = world.controller.take_replies()
     assert [reply.ticket for reply in passed] == [beat, offer]
-    assert world.controller.busy_conns == {1, 2, 3}
+    busy = world.controller.answers.busy_conns
+    assert busy.take_changed() == dict.fromkeys((1, 2, 3), True)
     go_on(world)
     assert order(world) == [long, first, second]
     kinds = [type(record) for record, _ in world.records_since(0)[-3:]]
     assert kinds == [r.ProducerIdsRecord, r.TopicRecord, r.PartitionRecord]
-    assert world.controller.busy_conns == set()
+    assert busy.take_changed() == dict.fromkeys((1, 2, 3), False)
 
 
 def test_a_heartbeat_that_changes_something_waits(world: World) -> None:
@@ -443,11 +444,13 @@ def test_a_broker_leaves_its_partitions_in_slices(
 
 
 def test_another_leader_while_a_broker_leaves_its_partitions(world: World) -> None:
-    world.ask(create("wide", MANY, 2))
+    world.ask(create("wide", MANY, 2), ticket=Peer(1))
+    busy = world.controller.answers.busy_conns
+    assert busy.take_changed() == {1: False}
     lapsed(world)
     end, tip = world.log.log_end_offset, world.tip
     assert world.controller.busy
-    assert world.controller.busy_conns == set()
+    assert busy.take_changed() == {}, "nobody asked for it"
     world.controller.resign(world.now_ms, 7)
     assert not world.controller.busy
     assert (world.log.log_end_offset, world.tip) == (end, tip)

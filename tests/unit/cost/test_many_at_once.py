@@ -217,6 +217,26 @@ def test_many_that_waited_for_a_leader_that_is_none_any_more(crowd: Crowd) -> No
     crowd.is_short()
 
 
+def test_many_that_wait_for_zookeeper_when_the_leader_changes(crowd: Crowd) -> None:
+    """They are not even looked at in the step in which it does."""
+    node: Any = crowd.server.machine
+    node.controller.hold(room=0, now_ms=crowd.server.now_ms)
+    crowd.counted = False
+    conns = crowd.ask([REQUESTS["a topic"](number) for number in range(1_000)])
+    crowd.go_on()
+    assert len(node.controller.gate) == len(conns)
+    crowd.counted = True
+    node.connections.budget.renew()
+    node.connections.budget.left = 1
+    _, lines = Lines().of(lambda: node.controller.suspend(crowd.server.now_ms, 7))
+    assert lines < 2 * len(conns)
+    assert len(node.controller.gate) == 0
+    crowd.go_on()
+    assert sorted(crowd.answered) == conns
+    assert crowd.codes() == {41}
+    crowd.is_short()
+
+
 @pytest.mark.parametrize("gone", [False, True])
 def test_many_that_wait_for_zookeeper(crowd: Crowd, gone: bool) -> None:
     """All of them are let in at once, or have hung up."""

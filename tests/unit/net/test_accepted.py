@@ -10,11 +10,12 @@ import pytest
 from emulator.net.accepted import QUEUED_MAX, TAKEN_MAX, UNANSWERED_MAX, Connections
 from emulator.net.reply import Request
 from emulator.seam import Accepted, Close, Effect, Log, Send, Ticket
+from tests.unit.cost.cluster import Lines
 from wire import messages as m
 from wire.frame import RequestHeader, decode_response, encode_request, encode_response, framed
 
 ADVERTISED = {18: (0, 4), 63: (0, 1), 58: (0, 0)}
-HEARTBEAT, API_VERSIONS, NOW = 63, 18, 5
+HEARTBEAT, API_VERSIONS, DESCRIBE_CONFIGS, NOW = 63, 18, 32, 5
 
 
 @pytest.fixture
@@ -115,6 +116,32 @@ def test_what_has_no_place_in_a_step_comes_in_the_next_one_in_order(
             found += connections.received(conn, b"", NOW)[0]
     assert [one.ticket.conn for one in found] == [1, 2, 3, 3, 4, 4, 2, 2]
     assert [one.ticket.header.api_key for one in found] == [18] * 7 + [63]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_no_step_looks_at_all_that_wait(paused: bool) -> None:
+    """Nor at those that are paused, or whose long requests have to wait for another one."""
+    many = range(2, 2_000)
+    long = m.DescribeConfigsRequest(
+        resources=[m.DescribeConfigsRequest.DescribeConfigsResource(resource_name="x" * 20_000)]
+    )
+    data = frame(DESCRIBE_CONFIGS, 4, 1, long)
+    connections = Connections({DESCRIBE_CONFIGS: (4, 4)}, 100_000, stamp=lambda: 0)
+    connections.budget.renew()
+    for conn in many:
+        connections.accepted(Accepted(conn, "CONTROLLER", b"\x7f\x00\x00\x01"), NOW)
+        connections.received(conn, data, NOW)
+        if paused:
+            connections.pause(conn)
+    connections.budget.renew()
+
+    def step() -> list[int]:
+        assert (connections.deadline_ms == 0) is not paused
+        return [conn for conn in connections.turns() if connections.received(conn, b"", NOW)]
+
+    taken, lines = Lines().of(step)
+    assert taken == ([] if paused else [many[0]])
+    assert lines < len(many)
 
 
 def test_one_that_is_closed_is_not_paused(connections: Connections) -> None:

@@ -188,7 +188,7 @@ def test_a_client_that_hangs_up_in_between() -> None:
     assert peers.image.topic("wide") is None
     assert peers.written != before
     assert peers.node.counters.waiting == 0
-    assert not peers.node._paused
+    assert not peers.node.connections._paused
     peers.still_sound()
 
 
