@@ -28,9 +28,11 @@ __all__ = [
     "decode_request",
     "decode_response",
     "decoding_body",
+    "decoding_response",
     "encode_head",
     "encode_request",
     "encode_response",
+    "encoding_request",
     "encoding_response",
     "framed",
     "request_header_version",
@@ -321,6 +323,12 @@ def encode_request(header: RequestHeader, message: object) -> bytes:
     return encode_head(header) + codec.encode(message, header.api_version)
 
 
+def encoding_request(header: RequestHeader, message: object) -> Generator[None, None, bytes]:
+    """As :func:`encode_request`, in slices: a generator that returns the bytes."""
+    body = yield from codec.encoding(message, header.api_version)
+    return encode_head(header) + body
+
+
 def encode_head(header: RequestHeader) -> bytes:
     """Write the header of a request, in the version that its API and version have.
 
@@ -388,6 +396,15 @@ def decode_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, 
             raise
         message = codec.decode(cls, 0, body)
     return header.correlation_id, message
+
+
+def decoding_response(api_key: int, api_version: int, frame: bytes) -> Generator[None, None, Any]:
+    """The message of :func:`decode_response`; of a long frame in slices: a generator."""
+    if len(frame) < SLICED_BYTES or api_key == _API_VERSIONS:
+        return decode_response(api_key, api_version, frame)[1]
+    _, body = split_response(api_key, api_version, frame)
+    cls = _body("response", api_key, api_version)
+    return (yield from codec.decoding(cls, api_version, body, sys.maxsize))
 
 
 def split_response(api_key: int, api_version: int, frame: bytes) -> tuple[ResponseHeader, bytes]:

@@ -29,6 +29,7 @@ from emulator.broker.registry import (
     entries_max,
     offered,
     refused,
+    refusing,
     served,
 )
 from emulator.broker.serving.forwarding import Forwarded, Forwardee, Forwarding, TopicCreation
@@ -49,6 +50,7 @@ from emulator.net.greeting import SOFTWARE_SINCE, software_is_named
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, encoded, encoding
 from emulator.seam import (
+    CALL_COST,
     ENCODED_PER_COST,
     Accepted,
     Close,
@@ -62,10 +64,11 @@ from emulator.seam import (
     Slices,
     Ticket,
     earliest,
+    whole,
 )
 from wire import messages as m
-from wire.errors import UNEXPECTED, ErrorCode
-from wire.frame import SLICED_BYTES, RequestHeader, encode_request
+from wire.errors import UNEXPECTED, DecodeError, ErrorCode
+from wire.frame import SLICED_BYTES, RequestHeader, decoding_response, encoding_request
 from wire.releases import forwardable
 
 # Answers of a broker that take longer than a slice: in each step a slice of one, in turn.
@@ -145,8 +148,11 @@ class UnderWay:
 
 
 def _later(work: Callable[[], Work]) -> Slices[list[Effect]]:
-    made = work()
-    return (yield from made) if isinstance(made, Generator) else made
+    return (yield from _slices_of(work()))
+
+
+def _slices_of(work: Work) -> Slices[list[Effect]]:
+    return (yield from work) if isinstance(work, Generator) else work
 
 
 # What a broker answers that cannot forward: in ZooKeeper mode, without migration.
@@ -249,6 +255,8 @@ class ClientSoftware:
 
 
 TIMED_OUT: Final = "The controller did not answer in time."
+OUTCOMES_AT_LEAST: Final = 16
+"""Of what was forwarded: so many are answered though the step is over; who asks on gets no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +329,7 @@ class BrokerNode:
         self._producer_ids = ProducerIdSource(
             config.node_id, lambda: side.broker_epoch, self.forwarding.ask
         )
-        self._outcomes: list[tuple[Request, Forwarded, PassOn | None]] = []
+        self._outcomes: deque[tuple[Request, Forwarded, PassOn | None]] = deque()
         self._under_way = UnderWay(self.connections)
         self._now_ms = 0
         self._stopping = self._halted = False
@@ -430,15 +438,15 @@ class BrokerNode:
     def _made(self, request: Request, slices: Slices[Any]) -> Slices[list[Effect]]:
         answer = yield from slices
         work = self._answered(request, answer, self._now_ms, long=True)
-        return (yield from work) if isinstance(work, Generator) else work
+        return (yield from _slices_of(work))
 
     def _answered(self, request: Request, answer: Any, now_ms: int, *, long: bool = False) -> Work:
         header, message = request.ticket.header, request.message
         match answer:
             case PassOn():
-                own = answer.message is message
-                data = request.frame if own else encode_request(header, answer.message)
-                return self._to_controller(request, data, answer, now_ms)
+                if answer.message is not message:
+                    return self._part_to_controller(request, answer)
+                return self._to_controller(request, request.frame, answer, now_ms)
             case NoAnswer():
                 return self._close(request.ticket.conn)
             case Answer(shared=True, response=response):
@@ -497,6 +505,11 @@ class BrokerNode:
         )
         return []
 
+    def _part_to_controller(self, request: Request, passed_on: PassOn) -> Slices[list[Effect]]:
+        data = yield from encoding_request(request.ticket.header, passed_on.message)
+        work = self._to_controller(request, data, passed_on, self._now_ms)
+        return (yield from _slices_of(work))
+
     def _create(self, request: Request, answer: Answer, now_ms: int) -> None:
         if not answer.create:
             return
@@ -509,8 +522,12 @@ class BrokerNode:
     # ---------------------------------------------------------------- answers
     def _answers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        outcomes, self._outcomes = self._outcomes, []
-        for one in outcomes:
+        budget = self.connections.budget
+        for done in range(len(self._outcomes)):
+            if budget.over and done >= OUTCOMES_AT_LEAST:
+                break
+            budget.left -= CALL_COST
+            one = self._outcomes.popleft()
             effects += self._guarded(one[0], partial(self._answer, *one, now_ms))
         effects += [failure_line(one) for one in self.failures.take()]
         return effects
@@ -524,9 +541,30 @@ class BrokerNode:
             return self._refuse(request, outcome.error, text)
         if outcome.payload is None:
             return self._close(ticket.conn)
+        if outcome.message is None:
+            return self._long_answer(request, outcome.payload, passed_on)
         if passed_on is not None:
-            return self._reply(request, passed_on.join(outcome.message))
+            return self._joined(request, passed_on, outcome.message)
         return self._send(ticket, outcome.payload, now_ms)
+
+    def _long_answer(
+        self, request: Request, payload: bytes, passed_on: PassOn | None
+    ) -> Slices[list[Effect]]:
+        header = request.ticket.header
+        work: Work
+        try:
+            message = yield from decoding_response(header.api_key, header.api_version, payload)
+        except DecodeError:
+            work = self._refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
+        else:
+            if passed_on is None:
+                return self._send(request.ticket, payload, self._now_ms)
+            work = self._joined(request, passed_on, message)
+        return (yield from _slices_of(work))
+
+    def _joined(self, request: Request, passed_on: PassOn, message: Any) -> Slices[list[Effect]]:
+        work = self._reply(request, (yield from passed_on.join(message)))
+        return (yield from _slices_of(work))
 
     def _guarded(self, request: Request, work: Callable[[], Work]) -> list[Effect]:
         """Do the work; what fails is this caller's answer: no request ends the broker."""
@@ -544,8 +582,14 @@ class BrokerNode:
             return self._send(request.ticket, None, self._now_ms)
 
     def _refuse(self, request: Request, code: ErrorCode, text: str | None) -> Work:
-        key = request.ticket.header.api_key
-        return self._reply(request, refused(key, request.message, code, text))
+        slices = refusing(request.ticket.header.api_key, request.message, code, text)
+        if request.ticket.bytes >= SLICED_BYTES:
+            return self._refusing(request, slices)
+        return self._reply(request, whole(slices))
+
+    def _refusing(self, request: Request, refusal: Slices[Any]) -> Slices[list[Effect]]:
+        work = self._reply(request, (yield from refusal))
+        return (yield from _slices_of(work))
 
     def _reply(self, request: Request, message: Any, *, long: bool = False) -> Work:
         """Answer it; ``long``: the answer may be long, though the request is not."""

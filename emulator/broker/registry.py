@@ -17,6 +17,8 @@ from emulator.broker.serving.in_parts import DIVIDED_ENTRIES_MAX, ENTRIES_MAX, D
 from emulator.broker.serving.producer_ids import ProducerIdSource
 from emulator.config.broker import BrokerConfig
 from emulator.controller import registry as controllers
+from emulator.seam import Slices
+from emulator.seam import whole as all_of
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader
@@ -78,7 +80,8 @@ class Answer:
     shared: bool = False
 
 
-def _as_it_is(answer: Any) -> Any:
+def _as_it_is(answer: Any) -> Slices[Any]:
+    yield from ()
     return answer
 
 
@@ -86,11 +89,12 @@ def _as_it_is(answer: Any) -> Any:
 class PassOn:
     """Forward ``message`` under the client's header; ``join`` makes the client's response.
 
-    The client's own message is forwarded as the bytes that came.
+    The client's own message is forwarded as the bytes that came. ``join`` works in slices, if it
+    does more than to return what it is given.
     """
 
     message: Any
-    join: Callable[[Any], Any] = field(default=_as_it_is)
+    join: Callable[[Any], Slices[Any]] = field(default=_as_it_is)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +198,15 @@ def refused(key: int, request: Any, code: ErrorCode, text: str | None) -> Any:
         code: not NONE.
         text: for the caller; not every API has a field for it.
     """
+    return all_of(refusing(key, request, code, text))
+
+
+def refusing(key: int, request: Any, code: ErrorCode, text: str | None) -> Slices[Any]:
+    """As :func:`refused`, in slices."""
     one = served().get(key)
     if one is not None:
         return one.refused(request, code, text)
     voters = _VOTERS.get(type(request))
     if voters is not None:
         return voters(error_code=code, error_message=text)
-    return controllers.refused(key, request, code, text)
+    return (yield from controllers.refusing(key, request, code, text))

@@ -21,7 +21,7 @@ from emulator.controller.tables.broker_config_defs import validate_broker_config
 from emulator.controller.tables.config_defs import ConfigRefusedError
 from emulator.controller.tables.server_configs import server_configs
 from emulator.metadata.configs import BROKER
-from emulator.seam import Pace, Slices
+from emulator.seam import Pace, Slices, listed
 from wire.errors import UNEXPECTED, ErrorCode
 
 Local = dict[int, ApiError]
@@ -84,26 +84,25 @@ def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -
     """
     local = yield from _preprocessed(request.resources, caller, check)
 
-    def join(answer: Any) -> Any:
-        errors = _joined(request.resources, local, answer.responses)
-        return response(
-            throttle_time_ms=answer.throttle_time_ms,
-            responses=[
-                response.AlterConfigsResourceResponse(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                )
-                for one, error in zip(request.resources, errors, strict=True)
-            ],
+    def told(one: Any, error: ApiError) -> Any:
+        return response.AlterConfigsResourceResponse(
+            error_code=error.code,
+            error_message=error.message,
+            resource_type=one.resource_type,
+            resource_name=one.resource_name,
         )
+
+    def join(answer: Any) -> Slices[Any]:
+        errors = yield from _joined(request.resources, local, answer.responses)
+        pairs = zip(request.resources, errors, strict=True)
+        responses = yield from listed(lambda pair: told(*pair), pairs)
+        return response(throttle_time_ms=answer.throttle_time_ms, responses=responses)
 
     rest = [one for at, one in enumerate(request.resources) if at not in local]
     if rest and not local:
         return PassOn(request, join)
     if not rest:
-        return join(response())
+        return (yield from join(response()))
     return PassOn(type(request)(resources=rest, validate_only=request.validate_only), join)
 
 
@@ -126,7 +125,9 @@ def _preprocessed(resources: Sequence[Any], caller: BrokerReading, check: Check)
     return local
 
 
-def _joined(resources: Sequence[Any], local: Local, answers: Sequence[Any]) -> list[ApiError]:
+def _joined(
+    resources: Sequence[Any], local: Local, answers: Sequence[Any]
+) -> Slices[list[ApiError]]:
     """One result for each resource of the client's request.
 
     Args:
@@ -134,10 +135,12 @@ def _joined(resources: Sequence[Any], local: Local, answers: Sequence[Any]) -> l
         local: the errors that this broker found.
         answers: the answers of the controller for the others.
     """
-    answered = {
-        (one.resource_type, one.resource_name): ApiError(_code(one.error_code), one.error_message)
-        for one in answers
-    }
+
+    def found(one: Any) -> tuple[tuple[int, str], ApiError]:
+        error = ApiError(_code(one.error_code), one.error_message)
+        return (one.resource_type, one.resource_name), error
+
+    answered = dict((yield from listed(found, answers)))
     lost = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
     return [
         local[at] if at in local else answered.get((one.resource_type, one.resource_name), lost)

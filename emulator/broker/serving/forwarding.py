@@ -35,7 +35,7 @@ from emulator.trace.distribution import Rate
 from wire import messages as m
 from wire.codec import encode
 from wire.errors import DecodeError, ErrorCode
-from wire.frame import RequestHeader, decode_response, encode_request
+from wire.frame import SLICED_BYTES, RequestHeader, decode_response, encode_request
 from wire.releases import Ranges
 
 _PRINCIPAL_VERSION: Final = 0
@@ -60,7 +60,8 @@ class Forwarded:
     """The outcome for a client. One of ``payload`` and ``error`` is given; else close.
 
     ``payload``: header and body of the answer as the controller made it. ``message``: the same,
-    decoded. ``error``: for the whole request, to be put in the form of its API.
+    decoded; None: it is long, and not decoded yet. ``error``: for the whole request, to be put in
+    the form of its API.
     """
 
     payload: bytes | None = None
@@ -223,6 +224,8 @@ class Forwarding(Part):
             return failed
         # It is that of the header we sent, unless the controller is wrong.
         payload = header.correlation_id.to_bytes(4, "big", signed=True) + data[4:]
+        if len(payload) >= SLICED_BYTES:
+            return Forwarded(payload)
         try:
             _, message = decode_response(header.api_key, header.api_version, payload)
         except DecodeError:

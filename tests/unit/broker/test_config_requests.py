@@ -9,6 +9,7 @@ import pytest
 from emulator.broker.registry import PassOn
 from emulator.controller.tables.config_changes import BROKER_LOGGER
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
+from emulator.seam import whole
 from tests.unit.broker.asking import ACLS, ask
 from tests.unit.broker.joined_brokers import Stage
 from tests.unit.controller.world import broker, image_of
@@ -164,7 +165,9 @@ def test_a_resource_given_twice_is_wrong_both_times():
     answer = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
         error_code=0, error_message=None, resource_type=TOPIC, resource_name="u"
     )
-    joined = told.join(m.IncrementalAlterConfigsResponse(throttle_time_ms=7, responses=[answer]))
+    joined = whole(
+        told.join(m.IncrementalAlterConfigsResponse(throttle_time_ms=7, responses=[answer]))
+    )
     assert joined.throttle_time_ms == 7
     wrong = ErrorCode.INVALID_REQUEST
     assert codes(joined) == [(TOPIC, "t", wrong), (TOPIC, "u", 0), (TOPIC, "t", wrong)]
@@ -179,7 +182,7 @@ def test_the_older_api_joins_both_parts_too(version: int):
     )
     assert isinstance(told, PassOn)
     assert [one.resource_name for one in told.message.resources] == ["t"]
-    joined = told.join(m.AlterConfigsResponse())
+    joined = whole(told.join(m.AlterConfigsResponse()))
     wrong = ErrorCode.INVALID_REQUEST
     unknown = ErrorCode.UNKNOWN_SERVER_ERROR
     assert codes(joined) == [(BROKER, "2", wrong), (TOPIC, "t", unknown), (TOPIC, "u", wrong)]
@@ -190,7 +193,7 @@ def test_an_error_number_without_a_name_does_not_break_the_answer():
     answer = m.AlterConfigsResponse.AlterConfigsResourceResponse(
         error_code=31_999, resource_type=TOPIC, resource_name="t"
     )
-    joined = told.join(m.AlterConfigsResponse(responses=[answer]))
+    joined = whole(told.join(m.AlterConfigsResponse(responses=[answer])))
     assert codes(joined) == [(TOPIC, "t", ErrorCode.UNKNOWN_SERVER_ERROR)]
 
 
@@ -216,7 +219,7 @@ def test_a_request_that_is_the_controllers_alone_is_not_encoded_again() -> None:
         kind.AlterConfigsResourceResponse(resource_type=TOPIC, resource_name=name)
         for name in ("a", "b", "c")
     ]
-    answer = told.join(kind(responses=by_controller))
+    answer = whole(told.join(kind(responses=by_controller)))
     assert [one.resource_name for one in answer.responses] == ["b", "a", "c"], "the client's order"
 
 

@@ -11,7 +11,7 @@ from emulator.broker import registry
 from emulator.broker.api import describe_configs, find_coordinator, metadata
 from emulator.broker.machine import BrokerNode
 from emulator.broker.registry import entries_max, served
-from emulator.broker.serving import in_parts
+from emulator.broker.serving import forwarding, in_parts
 from emulator.broker.serving.in_parts import CHARACTERS_MAX, DIVIDED_ENTRIES_MAX, ENTRIES_MAX, runs
 from emulator.metadata.configs import BROKER, TOPIC
 from tests.kit.joined import Asker
@@ -20,7 +20,13 @@ from tests.unit.broker.joined_brokers import Stage
 from tests.unit.broker.zookeeper_stage import ZooKeeperStage
 from wire import messages as m
 from wire.errors import ErrorCode
-from wire.frame import RequestHeader, decode_response, encode_request, framed
+from wire.frame import (
+    SLICED_BYTES,
+    RequestHeader,
+    decode_response,
+    encode_request,
+    framed,
+)
 from wire.schema import spec
 
 Named = m.MetadataRequest.MetadataRequestTopic
@@ -118,6 +124,34 @@ def test_others_are_answered_in_between() -> None:
     assert (len(quick.frames), len(slow.frames)) == (1, 0)
     stage.joined.until(lambda: bool(slow.frames))
     assert len(slow.frames) == 2, "answers have an order"
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_a_long_answer_of_the_controller_is_read_and_joined_in_slices(
+    local: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with what the broker itself has refused: an answer for each, in their order."""
+    stage, many, read = with_topics(), 2_000, list[int]()
+    kind = m.IncrementalAlterConfigsRequest
+    config = kind.AlterableConfig(name="retention.ms", config_operation=0, value="1")
+    names = ["a", *(f"t{number}" for number in range(many)), *["b"] * 2 * local]
+    asked = kind(
+        resources=[
+            kind.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[config])
+            for name in names
+        ]
+    )
+
+    def decoded(key: int, version: int, frame: bytes) -> Any:
+        read.append(len(frame))
+        return decode_response(key, version, frame)
+
+    monkeypatch.setattr(forwarding, "decode_response", decoded)
+    answer = stage.client(1).ask(asked, 1)
+    assert [one.resource_name for one in answer.responses] == names
+    wrong = [42] * 2 * local
+    assert [one.error_code for one in answer.responses] == [0, *[3] * many, *wrong]
+    assert max(read, default=0) < SLICED_BYTES
 
 
 @pytest.mark.parametrize("more", [0, 3, 300, 2_000])

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from emulator.broker.serving.forwarding import Forwarded
 from emulator.seam import Accepted, Closed, Effect, Event, Received, Send
 from tests.unit.controller.world import create
 from tests.unit.cost.cluster import CountedServer, Lines, OurBroker, OurController
 from tests.unit.cost.contents import Filler
 from tests.unit.cost.test_no_request_costs_more_than_its_size import STEP_LINES, of, ranges
 from wire import messages as m
+from wire.errors import ErrorCode
 from wire.frame import (
     SLICED_BYTES,
     FrameReader,
@@ -299,6 +301,31 @@ def test_many_short_requests_of_many_at_once(server: type[OurController | OurBro
         numbers.setdefault(conn, []).append(int.from_bytes(answer[:4], "big"))
     assert sorted(numbers) == conns, "each had its turn"
     assert all(some == [*range(len(some))] for some in numbers.values())
+
+
+def test_many_that_a_broker_forwarded_and_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their time is over at once; each gets an error for all that it has asked."""
+    crowd, waiting = Crowd(OurBroker(COUNT)), list[Any]()
+    machine, request = crowd.server.machine, REQUESTS["many topics"]
+
+    def kept(*args: Any) -> None:
+        waiting.append(args[-1])
+
+    monkeypatch.setattr(machine.forwarding, "forward", kept)
+    crowd.counted = False
+    conns = crowd.ask([request(number) for number in range(2 * MANY)])
+    crowd.go_on()
+    assert len(waiting) == len(conns)
+    late = Forwarded(error=ErrorCode.REQUEST_TIMED_OUT)
+    waiting.pop(0)(late)
+    crowd.go_on()  # the first of its kind compiles its codec
+    crowd.counted = True
+    for done in waiting:
+        done(late)
+    crowd.go_on()
+    assert crowd.answered == conns
+    assert crowd.codes() == {7}
+    crowd.is_short()
 
 
 def test_a_broker_forwards_what_a_connection_sends_in_its_order(
