@@ -310,6 +310,7 @@ class BrokerNode:
         self.connections.bodies.entries_max = entries_max(self.advertised)
         if around.shared is not None:
             self.connections.bodies.decoder = around.shared.decode
+            self.connections.bodies.slicer = around.shared.decoding
         self.forwarding = Forwarding(
             ControllerChannel(
                 side.controller,

@@ -16,7 +16,6 @@ from typing import Final
 
 from emulator.config.limits import ConnectionSettings
 from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication, LoginSession
-from emulator.net.control import broker_epoch_at
 from emulator.net.logins import FailedLogin, Logins
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, NOBODY, PeerPrincipal, Request, encoded
@@ -209,8 +208,8 @@ class RequestBodies:
     """See the module's docstring.
 
     ``entries_max``: API key -> most entries of all arrays in one request, set by the owner; without
-    one, any number. ``decoder``: reads bodies as :func:`decode_body` does, which is used without
-    one; what it reads of control requests is not read in slices.
+    one, any number. ``decoder`` and ``slicer``: read bodies as :func:`decode_body` and
+    :func:`decoding_body` do, which are used without them.
 
     Args:
         advertised: API key -> lowest and highest version.
@@ -219,7 +218,8 @@ class RequestBodies:
     def __init__(self, advertised: Mapping[int, tuple[int, int]]) -> None:
         self._advertised = advertised
         self.entries_max: Mapping[int, int] = {}
-        self.decoder: Callable[..., object] | None = None
+        self.decoder: Callable[..., object] = decode_body
+        self.slicer: Callable[..., Slices[object]] = decoding_body
 
     def read(self, header: RequestHeader, body: bytes) -> object:
         """The message; a default ApiVersionsRequest of a version that is not known.
@@ -229,8 +229,8 @@ class RequestBodies:
         """
         key = header.api_key
         if self._offers(header):
-            decode = self.decoder or decode_body
-            return decode(header, body, trailing=True, entries_max=self.entries_max.get(key))
+            most = self.entries_max.get(key)
+            return self.decoder(header, body, trailing=True, entries_max=most)
         if key == API_VERSIONS:
             return m.ApiVersionsRequest()
         why = "this listener does not offer this API and version"
@@ -241,11 +241,10 @@ class RequestBodies:
         if len(frame) < SLICED_BYTES:
             return None
         header, body = split_request(frame)
-        key = header.api_key
-        shared = self.decoder and broker_epoch_at(key, header.api_version) is not None
-        if shared or not self._offers(header):
+        if not self._offers(header):
             return None
-        return decoding_body(header, body, trailing=True, entries_max=self.entries_max.get(key))
+        most = self.entries_max.get(header.api_key)
+        return self.slicer(header, body, trailing=True, entries_max=most)
 
     def _offers(self, header: RequestHeader) -> bool:
         low, high = self._advertised.get(header.api_key, (0, -1))

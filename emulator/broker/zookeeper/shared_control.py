@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from emulator.net.control import EPOCH_BYTES, ControlRequest, broker_epoch_at, names_the_same
-from wire.frame import RequestHeader, decode_body
+from emulator.seam import Slices, whole
+from wire.frame import RequestHeader, decoding_body
 from wire.schema import replace
 
 BYTES_MAX: Final = 8 * 1024 * 1024
@@ -48,6 +50,8 @@ class SharedControl:
         self.kept_bytes = 0
         self._bytes_max = bytes_max
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._decoding: dict[_Key, Slices[Any]] = {}
+        """Of long bodies: whoever waits for one does the next slice."""
         self._by_topics: dict[int, _Kept] = {}
         """By the identity of the list of topics, which every copy of a request has."""
 
@@ -64,21 +68,38 @@ class SharedControl:
         Raises:
             DecodeError: the API or version is unknown, or the bytes are not one.
         """
+        return whole(self.decoding(header, body, trailing=trailing, entries_max=entries_max))
+
+    def decoding(
+        self,
+        header: RequestHeader,
+        body: bytes,
+        *,
+        trailing: bool = False,
+        entries_max: int | None = None,
+    ) -> Slices[Any]:
+        """The same, of a long body in slices; brokers that get the same one do them together."""
         at = broker_epoch_at(header.api_key, header.api_version)
+        reading = partial(decoding_body, trailing=trailing, entries_max=entries_max)
         if at is None or len(body) < at + EPOCH_BYTES or not trailing:
-            return decode_body(header, body, trailing=trailing, entries_max=entries_max)
+            return (yield from reading(header, body))
         end = at + EPOCH_BYTES
         key = (header.api_key, header.api_version, body[:at], body[end:], entries_max)
-        known = self._kept.get(key)
-        if known is not None:
-            self._kept.move_to_end(key)
-            epoch = int.from_bytes(body[at:end], "big", signed=True)
-            return replace(known.message, broker_epoch=epoch)
-        message = decode_body(header, body, trailing=trailing, entries_max=entries_max)
-        count = self.decoded_total.get(header.api_key, 0)
-        self.decoded_total[header.api_key] = count + 1
-        self._keep(key, _Kept(message, len(body)))
-        return message
+        epoch = int.from_bytes(body[at:end], "big", signed=True)
+        while (known := self._kept.get(key)) is None:
+            slices = self._decoding.pop(key, None) or reading(header, body)
+            try:
+                next(slices)
+            except StopIteration as done:
+                message = replace(done.value, broker_epoch=epoch)
+                count = self.decoded_total.get(header.api_key, 0)
+                self.decoded_total[header.api_key] = count + 1
+                self._keep(key, _Kept(message, len(body)))
+                return message
+            self._decoding[key] = slices
+            yield
+        self._kept.move_to_end(key)
+        return replace(known.message, broker_epoch=epoch)
 
     def made_of(self, request: ControlRequest, make: Callable[[Any], V]) -> V:
         """What ``make`` makes of a request, made once for all brokers that get the same.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, get_args
 
 import pytest
@@ -25,7 +26,7 @@ from tests.unit.broker.control import T, U, lead, live, stop, update
 from wire import codec
 from wire import messages as m
 from wire.errors import DecodeError, ErrorCode
-from wire.frame import RequestHeader
+from wire.frame import RequestHeader, decoding_body
 from wire.schema import ZERO_UUID, replace, spec
 
 EPOCHS = {0: 70, 1: 80, 2: 90}
@@ -212,6 +213,31 @@ def test_a_listener_with_a_lower_limit_of_entries_does_not_get_anothers_request(
     shared.decode(header, body, trailing=True, entries_max=1_000)
     with pytest.raises(DecodeError, match="over 2 entries"):
         shared.decode(header, body, trailing=True, entries_max=2)
+
+
+def test_a_long_body_is_read_in_slices_by_all_who_get_it() -> None:
+    shared = SharedControl()
+    topics = [(f"t{n}", n.to_bytes(16, "big"), {0: 1}) for n in range(1, 6_001)]
+    requests = [update(*topics, broker_epoch=epoch, **KRAFT) for epoch in EPOCHS.values()]
+    header, most = _header(requests[0], 8), sys.maxsize
+    bodies = [codec.encode(one, 8) for one in requests]
+    readings = {
+        number: shared.decoding(header, body, trailing=True, entries_max=most)
+        for number, body in enumerate(bodies)
+    }
+    found, slices = dict[int, Any](), 0
+    while len(found) < len(readings):
+        for number in readings.keys() - found.keys():
+            slices += 1
+            try:
+                next(readings[number])
+            except StopIteration as end:
+                found[number] = end.value
+    assert [found[number] for number in range(3)] == requests
+    assert found[0].topic_states is found[1].topic_states is found[2].topic_states
+    assert shared.decoded_total == {6: 1}
+    alone = sum(1 for _ in decoding_body(header, bodies[0], entries_max=most))
+    assert 3 < alone < slices <= alone + 2 * len(readings)
 
 
 def test_what_is_kept_is_bounded_and_what_went_is_decoded_anew() -> None:

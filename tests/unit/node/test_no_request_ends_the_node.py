@@ -16,7 +16,6 @@ from emulator.config import load as config
 from emulator.controller import registry
 from emulator.controller.registry import ENTRIES_MAX, advertised
 from emulator.metadata.image import Image
-from emulator.net import accepted
 from emulator.node import introspection
 from emulator.node.machine import Node
 from emulator.node.recovery import load_history
@@ -350,7 +349,7 @@ def test_what_raises_while_a_frame_is_read_closes_that_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     peers = Peers()
-    monkeypatch.setattr(accepted, "decode_body", lambda *_: {}[1])
+    monkeypatch.setattr(peers.node.connections.bodies, "decoder", lambda *_, **__: {}[1])
     assert peers.frame(encode_request(header(19, 7), create("t"))) is None
     monkeypatch.undo()
     peers.still_sound()
