@@ -67,7 +67,7 @@ laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 values: $(ENV) $(JARS) ## VALUES (100000) texts of each kind, read by us and by Kafka's own classes
 	VALUES=$(or $(VALUES),100000) $(PY) -m pytest --timeout 7200 tests/conformance/test_values_are_kafkas.py
 
-cost: $(ENV) ## what a request costs by its size: 100,000 entities, more contents and versions than in `make test`, and CPU times (not green yet)
+cost: $(ENV) ## what a request costs by its size: 100,000 entities, more contents and versions than in `make test`, and CPU times
 	COST=1 $(PYTEST) --timeout 7200 tests/unit/cost
 
 sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, of three, and that migrate again; exit 1 names the seed

@@ -26,6 +26,7 @@ _ENCODERS: dict[tuple[type, int], Callable[[Any], bytes]] = {}
 _SLICED_DECODERS: dict[tuple[type, int], Callable[[bytes, int], Generator[None, None, Any]]] = {}
 _SLICED_ENCODERS: dict[tuple[type, int], Callable[[Any], Generator[None, None, bytes]]] = {}
 _AFTER_DECODE: dict[type, Callable[[Any, int], Any]] = {}
+_AFTER_SLICES: dict[type, Callable[[Any, int], Generator[None, None, Any]]] = {}
 _BEFORE_ENCODE: dict[type, Callable[[Any, int], Any]] = {}
 
 _DECODE_FAILURES: Final = (
@@ -51,11 +52,15 @@ def normalised(
     *,
     after_decode: Callable[[T, int], T],
     before_encode: Callable[[T, int], T],
+    in_slices: Callable[[T, int], Generator[None, None, T]] | None = None,
 ) -> None:
     """Register the conversion of a message of any version to one shape, and back.
 
-    Neither function may change the object it is given.
+    Neither function may change the object it is given. ``in_slices``: as ``after_decode``, for a
+    long message; without one that is used.
     """
+    if in_slices is not None:
+        _AFTER_SLICES[cls] = in_slices
     _AFTER_DECODE[cls] = after_decode
     _BEFORE_ENCODE[cls] = before_encode
 
@@ -167,6 +172,10 @@ def decoding(cls: type[T], version: int, data: bytes, entries_max: int) -> Gener
         raise _too_many(cls, version, entries_max) from None
     except _DECODE_FAILURES as failure:
         raise diagnose.decode_failure(layout(cls, version), data, failure) from None
+    slices = _AFTER_SLICES.get(cls)
+    if slices is not None:
+        message = yield from slices(message, version)
+        return message
     normalise = _AFTER_DECODE.get(cls)
     return message if normalise is None else normalise(message, version)
 

@@ -25,7 +25,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Topic
 from emulator.metadata.znodes import ZnodeKey, ZnodeSize
-from emulator.seam import RECORDS_PER_SLICE, Pace, Slices, Ticket
+from emulator.seam import RECORDS_PER_SLICE, Pace, Slices, Ticket, listed
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader
 
@@ -232,7 +232,7 @@ class MovingTopics:
             if self._seen is seen:  # else somebody else's look has ended meanwhile
                 self._seen = topics
                 self._ids = self._ids.difference(gone).union(moving)
-        return [topics[topic_id] for topic_id in sorted(self._ids)]
+        return (yield from listed(topics.__getitem__, sorted(self._ids), RECORDS_PER_SLICE))
 
 
 EMPTY: Mapping[str, str] = MappingProxyType({})

@@ -6,7 +6,7 @@ AlterPartitionResponse, Kafka 3.4-3.9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Final
 
 from wire.codec import normalised
@@ -25,6 +25,8 @@ from wire.schema import (
 )
 
 _EPOCHS_FROM: Final = 3
+PARTITIONS_PER_SLICE: Final = 500
+"""Of a long request, which are converted at once, with their brokers."""
 
 
 @message(key=56, versions="0-3", flexible="0+")
@@ -79,12 +81,25 @@ class AlterPartitionResponse:
 
 def _to_epochs(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
     """Handlers see ``new_isr_with_epochs`` alone; epoch -1 means that the broker sent none."""
-    if version < _EPOCHS_FROM:
-        state = AlterPartitionRequest.BrokerState
-        for topic in request.topics:
-            for partition in topic.partitions:
-                partition.new_isr_with_epochs = [state(broker_id=i) for i in partition.new_isr]
-                partition.new_isr = ()
+    for _ in _to_epochs_in_slices(request, version):
+        pass
+    return request
+
+
+def _to_epochs_in_slices(
+    request: AlterPartitionRequest, version: int
+) -> Generator[None, None, AlterPartitionRequest]:
+    if version >= _EPOCHS_FROM:
+        return request
+    state, left = AlterPartitionRequest.BrokerState, PARTITIONS_PER_SLICE
+    for topic in request.topics:
+        for partition in topic.partitions:
+            partition.new_isr_with_epochs = [state(broker_id=i) for i in partition.new_isr]
+            left -= 1 + len(partition.new_isr)
+            partition.new_isr = ()
+            if left <= 0:
+                left = PARTITIONS_PER_SLICE
+                yield
     return request
 
 
@@ -105,4 +120,9 @@ def _with_ids(
     return replace(partition, new_isr=ids or partition.new_isr, new_isr_with_epochs=[])
 
 
-normalised(AlterPartitionRequest, after_decode=_to_epochs, before_encode=_to_ids)
+normalised(
+    AlterPartitionRequest,
+    after_decode=_to_epochs,
+    before_encode=_to_ids,
+    in_slices=_to_epochs_in_slices,
+)

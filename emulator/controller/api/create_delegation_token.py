@@ -66,7 +66,7 @@ def create_delegation_token(
     code = feature_error(image, settings)
     renewers = tuple((yield from listed(_principal, request.renewers)))
     if code is ErrorCode.NONE:
-        code = _principals_error(request, owner, requester, *renewers)
+        code = yield from _principals_error(request, owner, requester, *renewers)
     if settings.secret is None or code is not ErrorCode.NONE:
         return Result(_response(code, owner, ctx))
     lifetime_ms = settings.max_lifetime_ms
@@ -98,13 +98,12 @@ def _principal(renewer: Request.CreatableRenewers) -> str:
     return f"{renewer.principal_type}:{renewer.principal_name}"
 
 
-def _principals_error(request: Request, *principals: str) -> ErrorCode:
+def _principals_error(request: Request, *principals: str) -> Slices[ErrorCode]:
     untyped = request.owner_principal_name and not request.owner_principal_type
-    if untyped or any(one.principal_type != USER for one in request.renewers):
+    if untyped or not {one.principal_type for one in request.renewers} <= {USER}:
         return ErrorCode.INVALID_PRINCIPAL_TYPE
-    if any(len(one.encode()) > PRINCIPAL_BYTES_MAX for one in principals):
-        return ErrorCode.INVALID_REQUEST
-    return ErrorCode.NONE
+    sizes = yield from listed(lambda one: len(one.encode()), principals)
+    return ErrorCode.INVALID_REQUEST if max(sizes) > PRINCIPAL_BYTES_MAX else ErrorCode.NONE
 
 
 def _response(

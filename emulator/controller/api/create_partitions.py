@@ -15,6 +15,7 @@ New partitions have the replication factor of partition 0.
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 
 from emulator.controller.context import Context
 from emulator.controller.queue.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
@@ -55,14 +56,9 @@ def create_partitions(
     added = yield from listed(lambda topic: _added(image, topic), request.topics)
     if sum(added) > BATCH_RECORDS_MAX:
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
-    times = Counter(topic.name for topic in request.topics)
-    answers = [
-        Answer(
-            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
-        )
-        for name, count in times.items()
-        if count > 1
-    ]
+    times = Counter(map(attrgetter("name"), request.topics))
+    many = [name for name, count in times.items() if count > 1]
+    answers = yield from listed(_named_twice, many)
     records: list[Record] = []
     room = Room(image, ctx)
     entries = 0
@@ -88,6 +84,11 @@ def create_partitions(
     response = Response(results=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)
     kept = () if request.validate_only else tuple(records)
     return Result(response, kept, spent=ctx.mutation_quota.spent)
+
+
+def _named_twice(name: str) -> Answer:
+    text = "Duplicate topic name."
+    return Answer(name=name, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
 
 
 def _added(image: Image, wanted: Wanted) -> int:
