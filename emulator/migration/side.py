@@ -90,7 +90,7 @@ class LastLook:
             )
         ours = chain is not None and chain.term.kraft_epoch == leader_epoch
         if not ours or not behind.idle or behind.confirmations.read_ms is None:
-            return "ZooKeeper does not have everything yet: wait until the lag is 0"
+            return BEHIND
         if image.migration_state is not MigrationState.MIGRATION:
             return "the metadata log is not in a migration"
         return ""
@@ -120,6 +120,8 @@ class LastLook:
         return read_ms is not None and read_ms >= self._since_ms
 
 
+BEHIND: Final = "ZooKeeper does not have everything yet: wait until the lag is 0"
+"""The one hindrance that an orderly stop removes, as it writes what is left."""
 FINALISED: Final = "ZooKeeper is not used any more, for good"
 _OUT_OF_CHARGE: Final = {
     Mode.STOPPED: "ZooKeeper was not compared with the log since the start",

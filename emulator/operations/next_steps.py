@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from emulator.migration.phases import Ahead
+from emulator.migration.side import BEHIND
 from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.preflight.engine import Finding, Severity, printed
 from emulator.operations.preflight.report import PreflightReport
@@ -407,7 +408,8 @@ class _Looking:
         return [*found, self._wait("all-brokers-in-kraft", 3600)]
 
     def _roll_controllers(self) -> list[NextStep]:
-        if why := self._end.get("no_mark_because"):
+        why = self._end.get("no_mark_because")
+        if why and why != BEHIND:
             return [self._wait(why=f"ZooKeeper is not known to have everything: {why}")]
         found: list[NextStep] = []
         if not self._compared:
@@ -428,8 +430,11 @@ class _Looking:
         with_flag = missing.get("controller_with_flag", [])
         # Both can come only while a controller with the flag leads.
         needs_flag = [*missing.get("zookeeper_broker", ()), *missing.get("no_mark", ())]
-        if needs_flag and with_flag:
-            return [self._wait(why=self._end.get("waits_for") or with_flag[0]["text"])]
+        # While it refuses, registrations in the log are old: what a voter answers counts.
+        flagged = [one["id"] for one in self._quorum["voters"] if one["migration_flag"]]
+        if needs_flag and flagged:
+            leads = f"controller {flagged[0]} has {FLAG}=true and will lead"
+            return [self._wait(why=self._end.get("waits_for") or leads)]
         if needs_flag:
             others = [one["id"] for one in self._quorum["voters"] if one["id"] != self._own]
             node = next(iter(others), self._own)
@@ -508,15 +513,12 @@ def _after(course: Course, command: str) -> list[NextStep]:
 def _unblocked(course: Course, command: str) -> list[NextStep]:
     """What is done about the blockers, in order; then it is planned again."""
     found: list[NextStep] = []
-    seen, leader = course.seen, None
-    if seen is not None and seen.leader is not None:
-        leader = seen.leader.status
+    seen = course.seen
+    leader = None if seen is None else seen.leader
     restarts = {one.code for one in course.refused} & {"R04", "R05"}
-    for voter in ((leader or {}).get("quorum") or {}).get("voters", ()) if restarts else ():
-        if not voter["answers"]:
-            why = f"it does not answer at {voter['endpoint']}: {voter['why_not']}"
-            start = "kraft-bridge controller -c FILE"
-            found.append(NextStep(Action.START_CONTROLLER, why, start, voter["id"], problem=True))
+    for voter, why in leader.voters_down if leader is not None and restarts else ():
+        start = "kraft-bridge controller -c FILE"
+        found.append(NextStep(Action.START_CONTROLLER, why, start, voter, problem=True))
     refused = [one for one in course.refused if one.code in _ORDER]
     for one in sorted(refused, key=lambda each: _ORDER.index(each.code)):
         found += _about(one, seen)

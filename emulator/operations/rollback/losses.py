@@ -238,7 +238,8 @@ def _lag(seen: Situation) -> Iterator[Finding]:
     lag = migration_status.get("lag") or {}
     behind = lag.get("records_without_no_ops")
     if behind is None:
-        phase, why = migration_status.get("phase"), migration_status.get("deposed_because")
+        phase = "unknown" if leader is None else leader.phase
+        why = migration_status.get("deposed_because")
         yield finding(
             "R05",
             migration.PATH,

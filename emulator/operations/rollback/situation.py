@@ -89,6 +89,23 @@ class ControllerSeen:
         return found if isinstance(found, Mapping) else {}
 
     @property
+    def phase(self) -> str:
+        """The phase in its ``/status``, in the words of every verb."""
+        found = None if self.status is None else self.status.get("phase")
+        return str(found.get("text")) if isinstance(found, Mapping) else "unknown"
+
+    @property
+    def voters_down(self) -> tuple[tuple[int, str], ...]:
+        """The voters that do not answer it, by its ``/status``, and why."""
+        quorum = None if self.status is None else self.status.get("quorum")
+        voters = quorum.get("voters", ()) if isinstance(quorum, Mapping) else ()
+        return tuple(
+            (one["id"], f"it does not answer at {one['endpoint']}: {one['why_not']}")
+            for one in voters
+            if not one.get("answers", True)
+        )
+
+    @property
     def without_flag(self) -> bool:
         """Whether it leads without ``zookeeper.metadata.migration.enable``, and has not ended it.
 

@@ -20,6 +20,7 @@ def status(state: str = "waiting", *whys: str, hold: bool = False, **more: Any) 
         older = "hybrid" if "zookeeper_broker" in whys else "dual write"
     found = document(older, finalisation=ends(state, *whys, hold=hold))
     if state != "migrating":
+        found["quorum"] = quorum(voter(3000, migration_flag=False))
         ahead = Ahead.END_HOLD if state == "held" else Ahead.FINISH
         found |= {"migration": None, "phase": phase(older) | {"ahead": ahead.value}}
     return found | more
