@@ -16,7 +16,14 @@ from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority
 from emulator.migration.driver import MigrationDriver
-from emulator.migration.phases import Finalisation, PhaseFacts, modes_of, row_of, text_of
+from emulator.migration.phases import (
+    Finalisation,
+    PhaseFacts,
+    PhaseRow,
+    modes_of,
+    row_of,
+    text_of,
+)
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.node import advice, readiness
@@ -262,31 +269,33 @@ def status(
 def _phase(node: Node, end: Mapping[str, Any] | None) -> dict[str, Any]:
     """The phase as an operator sees it; ``end``: the part about finalising."""
     image = node.controller.stable
-    if node.driver is not None and node.zk is not None:
-        row = node.driver.row((*_no_session(node.zk), *node.driver.waits.reasons))
-        driver_state = node.driver.state.value
-    else:
-        granted = not node.raft.is_leader
-        row = row_of(
-            PhaseFacts(
-                MigrationState(image.migration_state),
-                Authority.GRANTED if granted else node.migration.authority,
-                None,
-                brokers=modes_of(image),
-                finalisation=_how_far(node, end),
-            )
-        )
-        driver_state = None
+    row = _row(node, end)
     total = len(image.brokers)
     kraft = sum(not one.is_migrating_zk_broker for one in image.brokers.values())
     return {
         "name": row.phase.value,
         "text": text_of(row.phase, kraft, total),
         "ahead": row.ahead.value,
-        "driver_state": driver_state,
+        "driver_state": None if node.driver is None else node.driver.state.value,
         "kraft_brokers": kraft,
         "brokers": total,
     }
+
+
+def _row(node: Node, end: Mapping[str, Any] | None) -> PhaseRow:
+    """The row of this node in the table of phases."""
+    if node.driver is not None and node.zk is not None:
+        return node.driver.row((*_no_session(node.zk), *node.driver.waits.reasons))
+    image = node.controller.stable
+    return row_of(
+        PhaseFacts(
+            MigrationState(image.migration_state),
+            node.migration.authority if node.raft.is_leader else Authority.GRANTED,
+            None,
+            brokers=modes_of(image),
+            finalisation=_how_far(node, end),
+        )
+    )
 
 
 def _how_far(node: Node, end: Mapping[str, Any] | None) -> Finalisation:
@@ -407,6 +416,7 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
     values: dict[Metric, Any] = {
         metric.ACTIVE_CONTROLLER_COUNT: int(node.active),
         metric.ZK_MIGRATION_STATE: int(image.migration_state),
+        metric.PHASE: one_label({_row(node, finalisation(node)).phase.value: 1}),
         metric.METADATA_TYPE: _metadata_type(node, image.migration_state),
         metric.FEATURES: {
             (name, str(level)): 1 for name, level in sorted(image.finalised_features.items())

@@ -54,6 +54,11 @@ ZK_MIGRATION_STATE = Metric(
     active_only=True,
     bean=_bean("ZkMigrationState"),
 )
+PHASE = Metric(
+    "kraft_bridge_phase",
+    "1 for the phase of the migration, as `kraft-bridge status` calls it.",
+    labels=("phase",),
+)
 FEATURES = Metric(
     "kraft_bridge_features",
     "1 for each finalised feature, with its level; metadata.version is always among them.",

@@ -9,7 +9,7 @@ from emulator.node import introspection
 from emulator.trace import metrics
 from emulator.trace.exposition import exposition
 from tests.unit.controller.world import create
-from tests.unit.node.test_machine import World
+from tests.unit.node.test_machine import World, dual_writing
 from tests.unit.node.test_no_request_ends_the_node import Peers, sent_anyhow
 from tests.unit.node.test_tracing import plain, ticket
 from wire import messages as m
@@ -144,3 +144,10 @@ def test_partitions_without_a_leader_and_with_another_than_the_preferred_one_are
     assert found[f"{prefix}_offlinepartitionscount"] == 1
     # A partition without a leader is not led by its preferred replica either, as in Kafka.
     assert found[f"{prefix}_preferredreplicaimbalancecount"] == 3
+
+
+def test_the_phase_is_the_word_that_status_shows() -> None:
+    world = dual_writing()
+    shown = introspection.status(world.node, world.now_ms)["phase"]["name"]
+    assert introspection.metrics(world.node, world.now_ms)[metrics.PHASE] == {(shown,): 1}
+    assert shown == "dual write"
