@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -146,8 +148,9 @@ def test_partitions_without_a_leader_and_with_another_than_the_preferred_one_are
     assert found[f"{prefix}_preferredreplicaimbalancecount"] == 3
 
 
-def test_the_phase_is_the_word_that_status_shows() -> None:
-    world = dual_writing()
+@pytest.mark.parametrize(("make", "word"), [(World, "waiting"), (dual_writing, "dual write")])
+def test_the_phase_is_the_word_that_status_shows(make: Callable[[], World], word: str) -> None:
+    world = make()
     shown = introspection.status(world.node, world.now_ms)["phase"]["name"]
-    assert introspection.metrics(world.node, world.now_ms)[metrics.PHASE] == {(shown,): 1}
-    assert shown == "dual write"
+    assert introspection.metrics(world.node, world.now_ms)[metrics.PHASE] == {(word,): 1}
+    assert shown == word
