@@ -113,7 +113,7 @@ _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
     {
         Action.NOTHING: lambda _one: "nothing",
         Action.PREFLIGHT: lambda _one: "check the cluster before a migration",
-        Action.FORMAT: lambda _one: "format each controller, and start it",
+        Action.FORMAT: lambda _one: "format each controller that is not, and start it",
         Action.ASK: lambda one: f"ask controller {one.node}",
         Action.WAIT: lambda one: f"wait for {one.wait_for}" if one.wait_for else "look again",
         Action.START_CONTROLLER: lambda one: f"start controller {one.node}",

@@ -48,8 +48,7 @@ def _rounded(value: float | None) -> float | None:
 def show(course: Course, console: Console, *, acted: bool) -> None:
     """Print the verdict and what to do now, the findings, what was done, and what comes later."""
     _line(console, f"{_verdict(course, acted=acted)}{_from(course)}")
-    steps = of_rollback(course)
-    for line in lines(steps):
+    for line in lines(of_rollback(course)[:1]):
         _line(console, line)
     for one in course.findings:
         _finding(console, one)
@@ -67,7 +66,7 @@ def show(course: Course, console: Console, *, acted: bool) -> None:
         )
     left = [one for one in course.steps if not one.done]
     if left:
-        _line(console, "the whole way, in this order:")
+        _line(console, "later, in this order:" if course.refused else "in this order:")
     for number, step in enumerate(left, 1):
         _line(console, f"  {number}. {step.actor.value}: {step.what}")
         if step.command:
