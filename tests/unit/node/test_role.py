@@ -65,3 +65,28 @@ def test_who_does_not_answer_is_not_waited_for_before_a_log_begins() -> None:
     assert not one._asked(6, 10_000 + ASKS_MS)
     flags.complete = True
     assert one._asked(6, 10_001 + ASKS_MS)
+
+
+def test_the_wanted_successors_are_named_in_the_next_step() -> None:
+    resigned: list[tuple[int, list[int]]] = []
+
+    class ResignedError(Exception):
+        """Nothing after it is looked at here."""
+
+    def resign(now_ms: int, first: list[int]) -> None:
+        resigned.append((now_ms, first))
+        raise ResignedError
+
+    machines: Any = SimpleNamespace(
+        config=SimpleNamespace(voters={1: None, 2: None, 3: None}, release="3.9"),
+        rewritten=0,
+        inquiry=None,
+        tip=SimpleNamespace(features={}),
+        resign=resign,
+    )
+    one = NodeRole(machines, machines, machines, machines, machines, machines)
+    one.resign([3])
+    assert resigned == []
+    with pytest.raises(ResignedError):
+        one.follow(10_000)
+    assert resigned == [(10_000, [3])]

@@ -110,9 +110,10 @@ def test_leaders_move_and_brokers_are_fenced_and_all_brokers_know_it_at_once() -
 
 def test_a_broker_that_is_unregistered_ends_in_order_after_its_answer() -> None:
     before = left_open()
-    with Cluster(brokers=2, fsync=False) as cluster:
+    late = Fault(api="UnregisterBroker", delay_ms=300, executed=True)
+    with Cluster(brokers=2, fsync=False, controller_faults=late) as cluster:
         for _ in range(3):
-            # The answer comes by the broker that ends.
+            # The answer comes by the broker that ends, later than it knows of its end.
             answer = cluster.request(m.UnregisterBrokerRequest(broker_id=1), 1)
             assert answer.error_code == 0
             wait_for("end of the broker", lambda: node(cluster, 1)["state"] == "stopped")
@@ -151,9 +152,10 @@ def test_calls_in_a_wrong_order_say_what_is_wrong() -> None:
                 call(0)
         with pytest.raises(ClusterError, match="broker 0 ended"):
             cluster.status(0)
-    for call in (cluster.stop, cluster.start):
-        with pytest.raises(ClusterError):
-            call(0)
+    with pytest.raises(ClusterError, match="broker 0 is not running"):
+        cluster.stop(0)
+    with pytest.raises(ClusterError, match="the cluster is being stopped"):
+        cluster.start(0)
     with pytest.raises(ClusterError, match="controllers=0"):
         Cluster(controllers=0)
     with pytest.raises(ClusterError, match="not running"):
@@ -183,6 +185,17 @@ def test_without_a_majority_nothing_waits_for_one() -> None:
         cluster.stop(3001)
         # Its end does not wait either.
     assert time.monotonic() - begun_s < START_S
+
+
+@pytest.mark.parametrize("crash", [True, False])
+def test_an_end_waits_for_no_shutdown_that_nobody_grants(crash: bool) -> None:
+    session = {"broker.session.timeout.ms": "600000"}
+    with Cluster(brokers=2, controllers=3, fsync=False, properties=session) as cluster:
+        if crash:
+            cluster.stop(0, at_once=True)
+        else:
+            cluster.stop(3000)
+            cluster.stop(3001)
 
 
 def test_a_broker_that_crashed_stays_registered_until_its_session_ends() -> None:
