@@ -251,7 +251,7 @@ version, unjudged
         1,
         "cluster",
         _members("""
-            control            str   URL of the control, see docs/testing.md
+            control            str   URL of the [control](testing.md#other-languages)
             token              str-  what each request to it carries
             token_file         str-  the file that has it, with `--token-file`
             cluster_id         str   22 characters
