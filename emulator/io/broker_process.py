@@ -173,6 +173,11 @@ class BrokerProcess:
         assert self.shell is not None
         self.shell.request_shutdown()
 
+    @property
+    def metadata_offset(self) -> int:
+        """Offset of the last record of the metadata log that its answers know."""
+        return self.node.side.cluster.image.offset
+
     def want_fence(self, wanted: bool) -> None:
         """Have the controller fence this broker of KRaft mode, or not any more; for tests."""
         side = self.node.side

@@ -134,6 +134,21 @@ class NodeProcess:
         now_ms = self.clock.now_ms()
         return introspection.status(self.node, now_ms, self.trace.status, lines_lost())
 
+    @property
+    def led_epoch(self) -> int | None:
+        """The epoch in which it is the active controller; None: it is not."""
+        return self.node.raft.leader_epoch if self.node.active else None
+
+    @property
+    def stable_offset(self) -> int:
+        """Offset of the last committed record that brokers may know."""
+        return self.node.controller.stable.offset
+
+    @property
+    def fenced(self) -> dict[int, bool]:
+        """Registered broker -> whether it is fenced, as it is committed here."""
+        return {one.id: one.fenced for one in self.node.controller.stable.brokers.values()}
+
     def partition(self, topic: str, number: int) -> Partition | None:
         """A partition as it is committed here; None: there is none."""
         found = self.node.controller.stable.topic(topic)

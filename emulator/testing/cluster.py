@@ -37,6 +37,7 @@ from emulator.testing.local_node import (
     HeldPort,
     LocalNode,
     NodePlace,
+    NodeT,
     SettingsError,
 )
 from emulator.testing.scripts import ClusterScripts, FaultSource
@@ -537,9 +538,9 @@ class Cluster:
         """Id and epoch of the active controller; the newer one while an older has not resigned."""
         self._check_started()
         found = [
-            (status["leader_epoch"], place.node_id)
+            (epoch, place.node_id)
             for place in self._controllers.values()
-            if (status := self._status_of(place)) is not None and status["active"]
+            if (epoch := _asked(place, lambda process: process.led_epoch)) is not None
         ]
         epoch, node_id = max(found, default=(-1, -1))
         return None if node_id < 0 else (node_id, epoch)
@@ -585,23 +586,15 @@ class Cluster:
         active = self._active()
         if active is None:
             return
-        status = self._status_of(self._controllers[active[0]])
-        offset = -1 if status is None else status["offsets"]["stable"]
+        offset = _asked(self._controllers[active[0]], lambda process: process.stable_offset) or 0
         for broker in self._brokers.values():
-            while (known := self._known(broker)) is not None and known < offset:
+            while broker.running and broker.node.ready:
+                known = _asked(broker, lambda process: process.metadata_offset)
+                if known is None or known >= offset:
+                    break
                 if time.monotonic() > until_s or self._ending:
                     return
                 time.sleep(LOOK_S)
-
-    @staticmethod
-    def _known(broker: NodePlace[BrokerProcess]) -> int | None:
-        """How far a broker has read the metadata; None: it does not run, or serves nobody yet."""
-        if not (broker.running and broker.node.ready):
-            return None
-        try:
-            return int(broker.node.call(lambda process: process.status()["metadata_offset"]))
-        except ClusterError:
-            return None
 
     @property
     def _has_majority(self) -> bool:
@@ -622,14 +615,7 @@ class Cluster:
 
     def _fenced(self, controller_id: int) -> dict[int, bool]:
         """Registered broker -> whether it is fenced."""
-        status = self._status_of(self._controllers[controller_id]) or {"brokers": []}
-        return {one["id"]: one["fenced"] for one in status["brokers"]}
-
-    def _status_of(self, place: NodePlace[NodeProcess]) -> dict[str, Any] | None:
-        try:
-            return place.node.call(lambda process: process.status())
-        except ClusterError:
-            return None
+        return _asked(self._controllers[controller_id], lambda process: process.fenced) or {}
 
     def _any_controller(self) -> int:
         active = self.active_controller
@@ -773,6 +759,14 @@ class Cluster:
             if self._failed:
                 raise self._failed[0]
             self.check_faults()
+
+
+def _asked(place: NodePlace[NodeT], look: Callable[[NodeT], T]) -> T | None:
+    """What a node says of itself; None: it is not running."""
+    try:
+        return place.node.call(look)
+    except ClusterError:
+        return None
 
 
 def _state(place: AnyPlace) -> str:

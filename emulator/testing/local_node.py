@@ -271,7 +271,8 @@ class LocalNode(Generic[NodeT]):
         """
 
         def run() -> T:
-            assert self._node is not None, "its thread has built it"
+            if self._node is None:
+                raise NodeEndedError("the node has not started yet")
             return work(self._node)
 
         try:
