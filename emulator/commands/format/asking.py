@@ -34,7 +34,7 @@ from emulator.znodes import brokers, cluster
 from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import number_of
 from wire import messages as m
-from wire.errors import ErrorCode
+from wire.errors import named
 
 BROKER: Final = 4
 """The resource type of a broker's configs."""
@@ -216,8 +216,8 @@ def _endpoint(number: str, data: bytes, listener: str) -> Endpoint:
     for one in registered:
         if one.name.upper() == listener:
             return one
-    named = f"only {', '.join(one.name for one in registered)}" if registered else "and no other"
-    raise ValueError(f"it has no listener {listener} (inter.broker.listener.name), {named}")
+    others = f"only {', '.join(one.name for one in registered)}" if registered else "and no other"
+    raise ValueError(f"it has no listener {listener} (inter.broker.listener.name), {others}")
 
 
 def _described(number: str, at: Endpoint, config: Config, patience_s: float) -> str:
@@ -229,9 +229,12 @@ def _described(number: str, at: Endpoint, config: Config, patience_s: float) -> 
     asked = kind(resources=[resource])
     login, tls = Login.of(access.login), config.tls.get(access.tls)
     with closing(Connection(at.host, at.port, patience_s, login, tls=tls)) as connection:
-        (result,) = connection.call(asked).results
+        results = connection.call(asked).results
+    if len(results) != 1:
+        raise ValueError(f"it was asked for one resource, and answers for {len(results)}")
+    result = results[0]
     if result.error_code:
-        raise ValueError(result.error_message or ErrorCode(result.error_code).name)
+        raise ValueError(result.error_message or named(result.error_code))
     for one in result.configs:
         if one.name == IBP and one.value:
             return shown(one.value)

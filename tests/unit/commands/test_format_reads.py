@@ -401,6 +401,55 @@ def test_an_id_of_others_adds_no_lines(there: Migrating, tmp_path: Path) -> None
         assert r"a\nb\x1b[2J" in err
 
 
+Result = m.DescribeConfigsResponse.DescribeConfigsResult
+
+
+@pytest.mark.parametrize(
+    ("results", "why"),
+    [
+        ([], "it was asked for one resource, and answers for 0"),
+        ([Result(), Result()], "it was asked for one resource, and answers for 2"),
+        ([Result(error_code=12_345)], "error 12345"),
+        ([Result()], f"it does not say its {IBP}"),
+    ],
+)
+def test_a_broker_that_answers_wrongly_is_named(
+    there: Migrating, results: list[Any], why: str
+) -> None:
+    with broker(lambda _: m.DescribeConfigsResponse(results=results)) as port:
+        there.registered(port)
+        code, _, err = there.format()
+    assert (code, err.count(f"broker 1: {why}\n")) == (3, 1), err
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server answers there, not Kafka"),
+        (b"\x7f\xff\xff\xff", "frame of 2147483647 bytes"),
+        (b"\xff\xff\xff\xff", "frame of -1 bytes"),
+        (framed(b""), "the server there is not a Kafka broker"),
+        (framed(bytes(range(40))), "the server there is not a Kafka broker"),
+    ],
+)
+def test_what_is_no_broker_is_named(there: Migrating, answer: bytes, why: str) -> None:
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1_000)
+            self.request.sendall(answer)
+            self.request.recv(1)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        there.registered(server.server_address[1])
+        code, _, err = there.format()
+        server.shutdown()
+        thread.join()
+    assert (code, why in err, "Traceback" in err) == (3, True, False), err
+
+
 def test_any_error_of_asking_a_broker_is_a_reason(
     there: Migrating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
