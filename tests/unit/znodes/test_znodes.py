@@ -365,3 +365,21 @@ def test_same(path: str, one: bytes | None, other: bytes | None, expected: bool)
 
 def test_an_empty_image_stands_for_an_unused_producer_block() -> None:
     assert znodes(EMPTY, controller_epoch=1) == {"/latest_producer_id_block": None}
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999, 2**31])
+@pytest.mark.parametrize("version", [1, 2, 5])
+def test_a_brokers_port_is_one(version: int, port: int) -> None:
+    path = f"{brokers.ROOT}/1"
+    document = {
+        "version": version,
+        "host": "h",
+        "port": port,
+        "endpoints": [f"PLAINTEXT://h:{port}"],
+    }
+    with pytest.raises(ZnodeError, match=r"[Pp]ort"):
+        brokers.parse(path, json.dumps(document).encode())
+    for fit in (0, 65_535):
+        text = json.dumps(document).replace(str(port), str(fit))
+        (endpoint,) = brokers.parse(path, text.encode()).endpoints
+        assert endpoint.port == fit
