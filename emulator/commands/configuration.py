@@ -62,8 +62,7 @@ def read(
         return None, [f"kraft-bridge: -X: {error}"]
 
     def sourced(line: str, mark: str = "") -> str:
-        key = _KEY.match(line)
-        return f"{'-X' if key is not None and key[0] in given else path}: {mark}{line}"
+        return f"{source_of(line, path, given)}: {mark}{line}"
 
     before: list[str] = []
     try:
@@ -84,6 +83,18 @@ def read(
         return None, [f"kraft-bridge: {sourced(str(error))}"]
     warnings = (*(f"{key}: {_UTF8}" for key in properties.in_utf8(text)), *before, *warnings)
     return config, [sourced(line, WARNING) for line in warnings]
+
+
+def source_of(line: str, path: Path | None, given: Iterable[str]) -> str:
+    """The file, or ``-X`` if the key with which a sentence begins was given there.
+
+    >>> source_of("node.id=x: no number", Path("f"), ["node.id"])
+    '-X'
+    >>> source_of("node.id=x: no number", Path("f"), ["log.dirs"])
+    'f'
+    """
+    key = _KEY.match(line)
+    return str(path) if path is not None and (key is None or key[0] not in given) else "-X"
 
 
 def _repeated(lines_of: Mapping[str, Sequence[int]]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KeeperState
 
 from emulator.commands.common import fail
-from emulator.commands.configuration import text_of
+from emulator.commands.configuration import source_of, text_of
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.tls import TlsSettings
@@ -52,11 +52,15 @@ def ensemble(
 ) -> tuple[str, ZooKeeperSecurity]:
     """The connect string and the login."""
     try:
+        given = properties.parse("", overrides or ())
+    except ValueError as error:
+        raise fail(f"-X: {error}", 2) from error
+    try:
         configured, security = settings(config, overrides or ())
     except OSError as error:
         raise fail(sentence(error), 2) from error
     except ValueError as error:
-        raise fail(f"{config or '-X'}: {error}", 2) from error
+        raise fail(f"{source_of(str(error), config, given)}: {error}", 2) from error
     hosts = zookeeper or configured
     if not hosts:
         raise fail("give --zookeeper host:port, or --config with zookeeper.connect", 2)

@@ -17,7 +17,7 @@ from typing import Final
 import typer
 
 from emulator.commands.common import fail
-from emulator.commands.configuration import text_of
+from emulator.commands.configuration import source_of, text_of
 from emulator.commands.exits import ExitCode
 from emulator.commands.folders import FolderUnreadableError, committed_image, open_log
 from emulator.commands.zk import compare
@@ -93,21 +93,27 @@ def settings(
 ) -> tuple[PasswordSettings, tuple[HostPort, ...]]:
     """How passwords are encoded in ZooKeeper, and where controllers listen, by the properties.
 
+    Args:
+        config: the file.
+        overrides: that were read already.
+
     Raises:
         typer.Exit: the properties cannot be used.
     """
+    given = properties.parse("", overrides)
     try:
-        raw = properties.parse("" if config is None else text_of(config), overrides)
+        raw = properties.parse("" if config is None else text_of(config)) | given
     except OSError as error:
         raise fail(sentence(error), ExitCode.WRONG) from error
     except ValueError as error:
-        raise fail(f"{config or '-X'}: {error}", ExitCode.WRONG) from error
+        raise fail(f"{config}: {error}", ExitCode.WRONG) from error
     reader = PropertyReader(raw)
     found = PasswordSettings.read(reader)
     none: dict[int, HostPort] = {}
     named = reader.take("controller.quorum.voters", voters_of, none)
     if reader.problems:
-        raise fail(f"{config or '-X'}: {'; '.join(reader.problems)}", ExitCode.WRONG)
+        source = source_of(reader.problems[0], config, given)
+        raise fail(f"{source}: {'; '.join(reader.problems)}", ExitCode.WRONG)
     return found, tuple(named.values())
 
 

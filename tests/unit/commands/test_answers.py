@@ -305,6 +305,28 @@ def test_what_was_given_on_the_command_line_is_not_said_to_be_in_the_file(
     assert "stands twice" not in complaint, "neither counts"
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nonsense", "-X: 'nonsense' is not key=value"),
+        ("zookeeper.set.acl=maybe", "-X: zookeeper.set.acl=maybe: "),
+        ("password.encoder.key.length=1", "-X: password.encoder.key.length=1: "),
+    ],
+)
+def test_no_verb_says_that_a_wrong_override_is_in_the_file(
+    properties: Path, given: str, said: str
+) -> None:
+    """``zk dump`` reads no passwords."""
+    with properties.open("a") as file:
+        file.write("zookeeper.connect=127.0.0.1:1\n")
+    where = ("--log-dir", properties.parent / "no", "--dry-run")
+    lines: list[tuple[object, ...]] = [("zk", "reconcile", *where)]
+    lines += [("zk", "dump")] if "password" not in given else []
+    for line in lines:
+        code, _, complaint = run(*line, "-c", properties, "-X", given)
+        assert (code, f"kraft-bridge: {said}" in complaint) == (2, True), complaint
+
+
 def test_warnings_among_errors_are_marked(properties: Path) -> None:
     with properties.open("a") as file:
         file.write("num.partitons=3\nprocess.roles=controler\n")
