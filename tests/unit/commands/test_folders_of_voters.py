@@ -9,6 +9,7 @@ import pytest
 
 from emulator.commands.folders import committed_image, open_log
 from emulator.io.operator_route import TOKEN_FILE
+from emulator.io.status_url import STATUS_URL
 from emulator.metadata.image import Image
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import (
@@ -43,13 +44,16 @@ def test_its_log_is_read_as_that_of_a_voter_among_others(folder: Path) -> None:
     assert open_log(folder)[1].log_end_offset == raft.log_end_offset
 
 
-def test_a_token_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is for the controller's user alone, and others read the log."""
-    token, read = folder / TOKEN_FILE, Path.read_bytes
-    token.write_text("a")
+@pytest.mark.parametrize("name", [TOKEN_FILE, STATUS_URL])
+def test_what_is_for_the_controllers_user_alone_is_not_read(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others read the log; and it may go at any moment, when the controller ends."""
+    own, read = folder / name, Path.read_bytes
+    own.write_text("a")
 
     def refused(path: Path) -> bytes:
-        if path == token:
+        if path == own:
             raise PermissionError(13, "Permission denied", str(path))
         return read(path)
 
