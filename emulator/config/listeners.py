@@ -149,6 +149,28 @@ def protocol_map(text: str) -> dict[str, str]:
     return result
 
 
+def implied_protocols(controllers: Sequence[str], listeners: str) -> dict[str, str]:
+    """What Kafka takes in KRaft mode for ``listener.security.protocol.map`` if a file has none.
+
+    Controller listeners are PLAINTEXT, unless a listener is of another protocol.
+
+    Args:
+        controllers: ``controller.listener.names``.
+        listeners: the text of ``listeners``.
+
+    Source: KafkaConfig.effectiveListenerSecurityProtocolMap, Kafka 3.9.
+
+    >>> implied_protocols(["CONTROLLER"], "CONTROLLER://:9093")
+    {'CONTROLLER': 'PLAINTEXT'}
+    >>> implied_protocols(["CONTROLLER"], "CONTROLLER://:9093,SSL://:9092")
+    {}
+    """
+    named = (one.partition("://")[0].upper() for one in name_list(listeners))
+    if {*controllers, *named} & (set(SECURITY_PROTOCOLS) - {"PLAINTEXT"}):
+        return {}
+    return dict.fromkeys(controllers, "PLAINTEXT")
+
+
 def listeners_of(text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
     """Parse ``listeners``; a name that is not in ``protocols`` is its own security protocol.
 

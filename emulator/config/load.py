@@ -24,6 +24,7 @@ from emulator.config.listeners import (
     HostPort,
     Listener,
     advertised_of,
+    implied_protocols,
     listeners_of,
     metrics_hosts,
     metrics_port,
@@ -282,8 +283,9 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     r = PropertyReader(raw)
     node_id = r.need("node.id", integer(0), -1)
     _check_roles(r)
-    protocols = r.take("listener.security.protocol.map", protocol_map, dict[str, str]())
     names = r.need("controller.listener.names", name_list, tuple[str, ...]())
+    implied = implied_protocols(names, raw.get("listeners", ""))
+    protocols = r.take("listener.security.protocol.map", protocol_map, implied)
     listeners = r.need(
         "listeners", lambda text: listeners_of(text, protocols), tuple[Listener, ...]()
     )

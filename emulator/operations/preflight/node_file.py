@@ -18,6 +18,7 @@ from emulator.config.listeners import (
     HostPort,
     Listener,
     host_port,
+    implied_protocols,
     listeners_of,
     voters_of,
 )
@@ -177,23 +178,15 @@ class Properties:
 
     @property
     def protocols(self) -> Mapping[str, str]:
-        """Security protocol of each listener, as Kafka maps them: by the map, or by the name.
-
-        Kafka in KRaft mode takes PLAINTEXT for a controller listener that no map names, but only
-        if there is no map at all and no listener is of another protocol (KafkaConfig,
-        effectiveListenerSecurityProtocolMap).
-        """
+        """Security protocol of each listener, as Kafka maps them: by the map, or by the name."""
         written = self.written_protocols
         if PROTOCOL_MAP in self.values:
             # Kafka's names of listeners are in upper case, whatever the file says (ListenerName).
             return {**written, **{name.upper(): protocol for name, protocol in written.items()}}
-        controllers = self.names(NAMES)
-        named = (one.partition("://")[0].upper() for one in self.names("listeners"))
-        used = {*controllers, *named}
         known = {name: name for name in SECURITY_PROTOCOLS}
-        if self.is_zookeeper_broker or used & (set(SECURITY_PROTOCOLS) - {"PLAINTEXT"}):
+        if self.is_zookeeper_broker:
             return known
-        return {**dict.fromkeys(controllers, "PLAINTEXT"), **known}
+        return {**implied_protocols(self.names(NAMES), self.get("listeners")), **known}
 
     def mechanisms(self, *listeners: str) -> list[str]:
         """SASL mechanisms that it accepts on listeners."""

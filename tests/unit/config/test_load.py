@@ -27,6 +27,18 @@ def test_migration_is_off_unless_asked_for() -> None:
     assert warnings == ()
 
 
+def test_a_controllers_listener_without_a_map_is_plaintext_as_in_kafka() -> None:
+    """Source: KafkaConfig.effectiveListenerSecurityProtocolMap."""
+    bare = {key: text for key, text in GOOD.items() if key != "listener.security.protocol.map"}
+    found, _ = config.load(bare)
+    assert [one.security_protocol for one in found.listeners] == ["PLAINTEXT"]
+    more = {"listeners": "CONTROLLER://127.0.0.1:9093,SASL_SSL://127.0.0.1:9094"}
+    with pytest.raises(config.ConfigError, match="listener CONTROLLER: CONTROLLER is no security"):
+        config.load(bare | more)
+    with pytest.raises(config.ConfigError, match="listener CONTROLLER: CONTROLLER is no security"):
+        config.load(bare | {"listener.security.protocol.map": "OTHER:PLAINTEXT"})
+
+
 @pytest.mark.requirement("C09")
 def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
     on = {"zookeeper.metadata.migration.enable": "true", "zookeeper.connect": "a:1,b:2/c/d"}
