@@ -284,8 +284,9 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     node_id = r.need("node.id", integer(0), -1)
     _check_roles(r)
     names = r.need("controller.listener.names", name_list, tuple[str, ...]())
-    implied = implied_protocols(names, raw.get("listeners", ""))
-    protocols = r.take("listener.security.protocol.map", protocol_map, implied)
+    protocols = r.take("listener.security.protocol.map", protocol_map, dict[str, str]())
+    if "listener.security.protocol.map" not in raw:
+        protocols = implied_protocols(names, raw.get("listeners", ""))
     listeners = r.need(
         "listeners", lambda text: listeners_of(text, protocols), tuple[Listener, ...]()
     )
