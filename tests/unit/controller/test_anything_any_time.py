@@ -1,8 +1,8 @@
 """Whatever is asked, by whomever, and whatever happens meanwhile: each caller is answered once.
 
-Like ``test_anything``, on a controller that has a bit of everything: users with and without rights,
-quotas, tokens, moving partitions; behind Envelopes, while ZooKeeper lags, through changes of the
-leader, at any metadata.version.
+On a controller that has a bit of everything: users with and without rights, quotas, tokens, moving
+partitions; behind Envelopes, while ZooKeeper lags, through changes of the leader, at any
+metadata.version.
 """
 
 from __future__ import annotations
@@ -23,45 +23,80 @@ from emulator.controller.tables.index import TipIndex
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import replay
 from tests.kit.laws import examples
-from tests.unit.controller.test_anything import NUMBERS, STRINGS, Plausible
+from tests.laws.wire_values import Maker
 from tests.unit.controller.test_index import contents
-from tests.unit.controller.world import World, create
+from tests.unit.controller.world import CLUSTER, World, create, registration, uuid
 from wire import messages as m
 from wire import records as r
 from wire.codec import decode, encode
 from wire.frame import RequestHeader, encode_request, encode_response
 from wire.releases import forwardable
-from wire.schema import Field, layout, spec
+from wire.schema import Field, Layout, layout, spec
 
-MORE_STRINGS = (
-    *STRINGS,
+STRINGS = (
+    *("", "t", "u", "a.b", "a_b", "0", "1", "9", "3000", CLUSTER, "INTERNAL"),
+    *("metadata.version", "kraft.version", "retention.ms", "cleanup.policy", "log.cleaner.threads"),
+    *("compact", "-1", "5", "delete", "true", "unclean.leader.election.enable"),
     *("user", "client-id", "ip", "User", "User:a", "User:*", "*", "10.0.0.1", "127.0.0.1", "a"),
     *("kafka-cluster", "controller_mutation_rate", "producer_byte_rate", "request_percentage"),
     *("connection_creation_rate", "broken", "x/y", ""),
 )
+NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 8, 21, 101, 2**31 - 1)
 PRINCIPALS = ("User:ANONYMOUS", "User:ANONYMOUS", "User:a", "User:b")
 RELEASE = {1: "3.9", 4: "3.4", 8: "3.4", 10: "3.5", 11: "3.5", 14: "3.6", 18: "3.7", 20: "3.8"}
 SASL_PLAINTEXT = 2
 
 
-class Wishes(Plausible):
-    """Values that mean something in the image as it is now."""
+class Plausible(Maker):
+    """Values that mean something to a controller, now and then ones that do not."""
 
     def __init__(self, rng: random.Random, world: World, hmacs: list[bytes]) -> None:
-        super().__init__(rng, world)
+        super().__init__(rng, small=True, unknown=0.0)
+        self.uuids = [
+            bytes(16),
+            *(uuid(number) for number in (0, 1, 2, 5000, 5001)),
+            *world.tip.topics,
+        ]
+        self.brokers = [*world.tip.brokers.values()]
         self.hmacs = [b"", bytes(64), *hmacs]
 
+    def message(self, form: Layout, depth: int = 0) -> Any:
+        made = super().message(form, depth)
+        if depth == 0 and self.rng.random() < 0.8:
+            self.mend(made)
+        return made
+
+    def mend(self, request: Any) -> None:
+        """Let a broker know who and where it is, or most requests would end there."""
+        if isinstance(request, m.BrokerRegistrationRequest):
+            good = registration(request.broker_id % 4)
+            for name in ("cluster_id", "features", "listeners"):
+                setattr(request, name, getattr(good, name))
+            request.broker_id = good.broker_id
+            request.log_dirs = good.log_dirs
+        elif hasattr(request, "broker_epoch") and self.brokers:
+            broker = self.rng.choice(self.brokers)
+            request.broker_id, request.broker_epoch = broker.id, broker.epoch
+            if isinstance(request, m.BrokerHeartbeatRequest):
+                request.current_metadata_offset = broker.epoch + self.rng.randint(-1, 30)
+
     def single(self, entry: Field, depth: int) -> Any:
-        if entry.group is None and self.rng.random() < 0.9:
-            if entry.kind == "string":
-                return self.rng.choice(MORE_STRINGS)
-            if entry.kind == "bytes":
+        if entry.group is not None or self.rng.random() < 0.1:
+            return super().single(entry, depth)
+        match entry.kind:
+            case "string":
+                return self.rng.choice(STRINGS)
+            case "uuid":
+                return self.rng.choice(self.uuids)
+            case "bytes":
                 return self.rng.choice(self.hmacs)
-            if entry.kind == "float64":
+            case "float64":
                 return self.rng.choice((-1.0, 0.0, 0.5, 1.0, 1000.0, float("inf"), float("nan")))
-            if entry.kind == "int32":
+            case "int8" | "int16":
+                return self.rng.choice((-1, 0, 1, 2, 3, 4, 21))
+            case "int32":
                 return self.rng.choice((*NUMBERS, 4096, 8192))
-            if entry.kind == "int64":
+            case "int64":
                 return self.rng.choice((*NUMBERS, 10_000, 2**63 - 1, -(2**63)))
         return super().single(entry, depth)
 
@@ -261,7 +296,7 @@ class Walk:
         key = self.rng.choice([key for key in keys if key != spec(m.EnvelopeRequest).key])
         version = self.rng.randint(*advertised(self.world.config.release)[key])
         form = layout(handlers()[key].request, version)
-        body = Wishes(self.rng, self.world, self.hmacs).message(form)
+        body = Plausible(self.rng, self.world, self.hmacs).message(form)
         if self.rng.random() < 0.8:
             body = sensible(self.rng, self.world.tip, body, version)
         ticket = len(self.asked)
