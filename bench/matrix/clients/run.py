@@ -11,7 +11,8 @@ from bench.matrix.clients.clients import Client
 from bench.matrix.clients.columns import Column
 from bench.matrix.readers.outcome import Outcome, plain
 
-_READS: Final = re.compile(r"^(describe|list|find|api_versions)|--(describe|list|verify)| describe")
+READS: Final = re.compile(r"^(describe|list|find|api_versions)|--(describe|list|verify)| describe")
+"""Calls that change nothing."""
 _PORT: Final = re.compile(r"('127\.0\.0\.1', )\d+")
 
 
@@ -29,7 +30,7 @@ def column(
                 if changed:
                     stage.settle()
                 found.append(Outcome(client.name, call, _same(client.ask(call), stage)))
-                changed = _READS.search(call) is None
+                changed = READS.search(call) is None
         finally:
             client.end()
         print_line(f"{stage.name}: {client.name} {time.monotonic() - begun:.1f} s")

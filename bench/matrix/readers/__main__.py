@@ -1,5 +1,6 @@
 """``python -m bench.matrix.readers``: tools and libraries on both controllers, one table.
 
+The calls of the libraries are those of ``bench.matrix.clients``.
 Both columns are of this run, on Kafka 3.9.2 brokers in dual write. Answers that differ are printed
 in full. Exit code 1 if one differs that is not a known defect of Kafka.
 """
@@ -7,6 +8,7 @@ in full. Exit code 1 if one differs that is not a known defect of Kafka.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import time
@@ -16,9 +18,10 @@ from typing import Final
 
 from bench import record
 from bench.matrix import controllers
-from bench.matrix.readers import libraries
-from bench.matrix.readers.outcome import Outcome
-from bench.matrix.readers.tools import Script
+from bench.matrix.clients.clients import Client, PythonClient
+from bench.matrix.clients.run import READS
+from bench.matrix.readers.outcome import Outcome, plain
+from bench.matrix.readers.tools import Script, settle
 from bench.matrix.stage import Stage
 from bench.matrix.steps import lifecycle
 from emulator.servers.jars import JarsMissingError
@@ -34,6 +37,10 @@ KNOWN: Final = {
     ): "Kafka's controller writes no notification of a token: brokers in ZooKeeper mode never hear",
 }
 """Where Kafka's own answer is a defect of it: (tool, asked) -> which."""
+LIBRARIES: Final = {"confluent-kafka": "confluent_calls", "aiokafka": "aiokafka_calls"}
+"""Name -> module of its calls in `bench.matrix.clients.python`."""
+_OF_GROUPS: Final = re.compile("group|coordinator")
+"""Calls that no controller answers; they create a topic, whose replicas chance places."""
 
 
 def main() -> int:
@@ -68,7 +75,26 @@ def column(begin: controllers.Begin, folder: Path, host: ToolHost) -> list[Outco
     with Stage(RELEASE, begin, folder, secured=True, host=host) as stage:
         lifecycle.register(stage)
         lifecycle.copy(stage)
-        return [*Script(stage, folder / "files").run(), *libraries.run(stage)]
+        found = Script(stage, folder / "files").run()
+        for name, module in LIBRARIES.items():
+            found += answers(stage, PythonClient(name, module))
+        return found
+
+
+def answers(stage: Stage, client: Client) -> list[Outcome]:
+    """Every call of a client, in order, through a broker."""
+    try:
+        found = []
+        for call in client.begin(stage.cluster.brokers[0].bootstrap):
+            if _OF_GROUPS.search(call):
+                continue
+            if READS.search(call):
+                settle(stage)
+            text = client.ask(call).replace(str(stage.folder), "<folder>")
+            found.append(Outcome(client.name, call, plain(text)))
+        return found
+    finally:
+        client.end()
 
 
 def table(mine: Sequence[Outcome], theirs: Sequence[Outcome]) -> str:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from bench.matrix.clients import table
 from bench.matrix.clients.clients import PythonClient
@@ -135,3 +136,9 @@ def test_a_client_that_does_not_start_is_named() -> None:
 
 def test_every_reason_is_a_sentence() -> None:
     assert all(len(one.why.split()) > 3 for one in KNOWN)
+
+
+def test_an_error_of_a_partition_is_shown() -> None:
+    """Both columns had NotImplementedError, whatever the controller answered."""
+    error = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert "UNKNOWN_TOPIC_OR_PART" in shown({TopicPartition("t", 0): error})

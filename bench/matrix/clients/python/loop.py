@@ -61,14 +61,15 @@ def shown(value: Any) -> str:
     """
     if isinstance(value, dict) and value:
         return "\n".join(
-            f"{_key(key)}: {_value(key, one)}" for key, one in _items(value) if one is not None
+            f"{key}: {_value(key, one)}" for key, one in _items(value) if one is not None
         )
     return _value("", value)
 
 
-def _items(value: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
-    kept = [(key, one) for key, one in value.items() if key not in _DROPPED]
-    return sorted(kept, key=lambda pair: _key(pair[0]))
+def _items(value: Mapping[Any, Any]) -> list[tuple[str, Any]]:
+    # By name: confluent-kafka raises where a partition is compared with a text.
+    named = [(_key(key), one) for key, one in value.items()]
+    return sorted((pair for pair in named if pair[0] not in _DROPPED), key=lambda pair: pair[0])
 
 
 def _key(key: Any) -> str:
@@ -83,7 +84,7 @@ def _value(key: Any, value: Any) -> str:
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, dict):
-        inner = ", ".join(f"{_key(name)}: {_value(name, one)}" for name, one in _items(value))
+        inner = ", ".join(f"{name}: {_value(name, one)}" for name, one in _items(value))
         return f"{{{inner}}}"
     if isinstance(value, type):
         return value.__name__
