@@ -1,6 +1,5 @@
 """Faults planted in the product: each is noticed, under the name of the promise it breaks."""
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -10,17 +9,13 @@ from emulator.broker.controller_channel import ControllerChannel
 from emulator.broker.zookeeper import znode
 from emulator.controller import registry
 from emulator.controller.machine import Controller
-from emulator.controller.queue.writes import Writes
-from emulator.metadata.history import History
-from emulator.migration import plan
 from emulator.migration.dual_write.lag import Lag
-from emulator.migration.propagation import requests as propagation
 from emulator.migration.taking_over import claim
 from emulator.node import role
 from emulator.seam import Log
 from emulator.simulation.models.disk import SimulatedDisk
 from emulator.simulation.scenarios.scenario import Scenario
-from emulator.zookeeper.ops import Multi
+from tests.simulation import plants
 
 BUSY = Scenario(
     faults=("controller-crash", "lost-replies", "controller-crash-in-step"),
@@ -47,24 +42,12 @@ def test_a_disk_that_lies_about_syncs(simulate, monkeypatch):
 
 
 def test_a_unit_that_forgets_its_last_operation(simulate, monkeypatch):
-    changes = plan.changes
-
-    def short(*args, **kwargs):
-        for piece in changes(*args, **kwargs):
-            yield piece[:-1]
-
-    monkeypatch.setattr(plan, "changes", short)
+    plants.last_operation_forgotten(monkeypatch)
     assert broken(simulate) == "tree-is-image"
 
 
 def test_a_claim_that_leaves_the_epoch(simulate, monkeypatch):
-    real = claim.multi
-
-    def tame(found, *args):
-        ops = real(found, *args).ops
-        return Multi(tuple(op for op in ops if op.path != "/controller_epoch"))
-
-    monkeypatch.setattr(claim, "multi", tame)
+    plants.epoch_left(monkeypatch)
     assert broken(simulate, Scenario(faults=("controller-crash",) * 3))
 
 
@@ -76,10 +59,7 @@ def test_a_rollback_that_is_not_recognised(simulate, monkeypatch):
 
 
 def test_a_full_list_one_short(simulate, monkeypatch):
-    real = propagation.all_partitions
-    monkeypatch.setattr(
-        propagation, "all_partitions", lambda image: itertools.islice(real(image), 1, None)
-    )
+    plants.full_list_one_short(monkeypatch)
     assert broken(simulate) in {"full-lists-all", "brokers-agree"}
 
 
@@ -100,9 +80,7 @@ def test_a_gauge_that_reads_zero(simulate, monkeypatch):
 
 
 def test_a_write_before_the_commit(simulate, monkeypatch):
-    """What is appended counts as committed at once: ZooKeeper and observers get it too early."""
-    real = History.advance
-    monkeypatch.setattr(History, "advance", lambda self, _: real(self, self.tip.offset + 1))
+    plants.committed_at_once(monkeypatch)
     assert broken(simulate)
 
 
@@ -120,24 +98,8 @@ def test_a_log_line_that_no_table_has(simulate, monkeypatch, speaker):
 
 
 def test_an_answer_before_the_sync(simulate, monkeypatch):
-    monkeypatch.setattr(
-        Writes,
-        "_performed",
-        _answering_at_once(Writes._performed),
-    )
+    plants.answered_at_once(monkeypatch)
     assert broken(simulate, seeds=40) == "answered-is-committed"
-
-
-def _answering_at_once(real):
-    def performed(self, *args):
-        add = self.purgatory.add
-        self.purgatory.add = lambda until, offset, reply, deadline: self._answers.give(reply)
-        try:
-            yield from real(self, *args)
-        finally:
-            self.purgatory.add = add
-
-    return performed
 
 
 def test_a_broker_that_tells_its_clients_who_is_not_the_controller(simulate, monkeypatch):

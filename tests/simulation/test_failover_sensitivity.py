@@ -1,25 +1,19 @@
 """Faults planted in three controllers that migrate: each is noticed, by the promise it breaks."""
 
-import itertools
 from dataclasses import replace
 
 import pytest
 
 from emulator.controller.api import broker_registration
-from emulator.controller.queue.writes import Writes
 from emulator.controller.rules.finalisation import HELD
-from emulator.metadata.history import History
-from emulator.migration import plan
-from emulator.migration.propagation import requests as propagation
-from emulator.migration.taking_over import claim
 from emulator.node import finalising
 from emulator.node.finalising import Finalising
 from emulator.raft.election import Progress, QuorumElection
 from emulator.simulation.checkers.finalised import FinalIsFinal
 from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.violation import Violated
-from emulator.zookeeper.ops import Multi
 from tests.kit.shares import rest_slow
+from tests.simulation import plants
 
 STILL = Scenario(controllers=3, topics=3, changes=20, change_every_ms=100)
 FAILS_OVER = replace(
@@ -50,53 +44,28 @@ def test_nothing_planted_nothing_noticed(simulate, scenario):
 
 
 def test_a_znode_ahead_of_what_is_committed(simulate, monkeypatch):
-    real = History.advance
-    monkeypatch.setattr(History, "advance", lambda self, _: real(self, self.tip.offset + 1))
+    plants.committed_at_once(monkeypatch)
     slow = replace(STILL, sync_us=(50_000, 300_000))
     assert found(simulate, slow) == "zookeeper-shows-committed"
 
 
 def test_a_claim_that_leaves_the_epoch_to_the_leader_before(simulate, monkeypatch):
-    real = claim.multi
-
-    def tame(*args):
-        return Multi(tuple(op for op in real(*args).ops if op.path != "/controller_epoch"))
-
-    monkeypatch.setattr(claim, "multi", tame)
+    plants.epoch_left(monkeypatch)
     assert found(simulate, FAILS_OVER) == "one-writer"
 
 
 def test_a_leader_that_does_not_compare_what_the_one_before_has_written(simulate, monkeypatch):
-    changes = plan.changes
-
-    def short(*args, **kwargs):
-        for piece in changes(*args, **kwargs):
-            yield piece[:-1]
-
-    monkeypatch.setattr(plan, "changes", short)
+    plants.last_operation_forgotten(monkeypatch)
     assert found(simulate, FAILS_OVER) == "tree-is-image"
 
 
 def test_a_full_list_one_short(simulate, monkeypatch):
-    real = propagation.all_partitions
-    monkeypatch.setattr(
-        propagation, "all_partitions", lambda image: itertools.islice(real(image), 1, None)
-    )
+    plants.full_list_one_short(monkeypatch)
     assert found(simulate, FAILS_OVER) == "full-lists-all"
 
 
 def test_an_answer_before_a_majority_has_the_change(simulate, monkeypatch):
-    real = Writes._performed
-
-    def performed(self, *args):
-        add = self.purgatory.add
-        self.purgatory.add = lambda until, offset, reply, deadline: self._answers.give(reply)
-        try:
-            yield from real(self, *args)
-        finally:
-            self.purgatory.add = add
-
-    monkeypatch.setattr(Writes, "_performed", performed)
+    plants.answered_at_once(monkeypatch)
     assert found(simulate, FAILS_OVER, 6) == "answered-is-committed"
 
 
