@@ -22,7 +22,7 @@ from bench.load import cluster_api as api
 from emulator.cli import app
 from emulator.servers.tool_host import Printed, ToolHost
 from emulator.servers.waiting import wait_for
-from wire import messages as m
+from tests.kit import requests
 
 if TYPE_CHECKING:
     from tests.integration.migrated import Story
@@ -62,35 +62,19 @@ def replicas(story: Story, topic: str) -> dict[int, tuple[int, ...]]:
 
 def elect(broker: str, topic: str, *indexes: int, kind: int = 0) -> Any:
     """ElectLeaders over a raw connection."""
-    wanted = m.ElectLeadersRequest.TopicPartitions(topic=topic, partitions=indexes)
-    request = m.ElectLeadersRequest(
-        election_type=kind, topic_partitions=[wanted], timeout_ms=_TIMEOUT_MS
-    )
+    request = requests.elect(topic, *indexes, kind=kind, timeout_ms=_TIMEOUT_MS)
     return asyncio.run(api.call(broker, request))
 
 
 def reassign(broker: str, topic: str, target: Sequence[int], *indexes: int) -> Any:
     """AlterPartitionReassignments over a raw connection."""
-    kinds = m.AlterPartitionReassignmentsRequest
-    parts = [kinds.ReassignablePartition(partition_index=i, replicas=target) for i in indexes]
-    request = kinds(
-        topics=[kinds.ReassignableTopic(name=topic, partitions=parts)], timeout_ms=_TIMEOUT_MS
-    )
+    request = requests.reassign(topic, target, *indexes, timeout_ms=_TIMEOUT_MS)
     return asyncio.run(api.call(broker, request))
 
 
 def _create(controller: str, name: str, *assigned: Sequence[int]) -> None:
-    kinds = m.CreateTopicsRequest
-    topic = kinds.CreatableTopic(
-        name=name,
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=[
-            kinds.CreatableReplicaAssignment(partition_index=index, broker_ids=one)
-            for index, one in enumerate(assigned)
-        ],
-    )
-    asyncio.run(api.create_topics(controller, [topic]))
+    topics = requests.create_topics(name, assigned=assigned).topics
+    asyncio.run(api.create_topics(controller, topics))
 
 
 def in_zookeeper_mode(story: Story, folder: Path) -> None:

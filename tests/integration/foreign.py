@@ -25,6 +25,7 @@ from emulator.servers.kafka import CONTROLLER_ID, KafkaBroker
 from emulator.servers.seeded import connected
 from emulator.servers.waiting import wait_for
 from tests.integration.taps import Tap
+from tests.kit.requests import create_topics
 from wire import messages as m
 
 NEWEST: Final = "3.9.2"
@@ -234,14 +235,8 @@ def _strangers(run: Foreign, _folder: Path, stack: ExitStack) -> None:
     for broker in made:
         broker.wait_started()
     one = run.cluster.brokers[0].bootstrap
-    kinds = m.CreateTopicsRequest
-    forced = kinds.CreatableTopic(
-        name="forced",
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=[kinds.CreatableReplicaAssignment(partition_index=0, broker_ids=(0, STRANGER))],
-    )
-    answer = asyncio.run(api.call(one, kinds(topics=[forced], timeout_ms=20_000)))
+    forced = create_topics("forced", assigned=[(0, STRANGER)], timeout_ms=20_000)
+    answer = asyncio.run(api.call(one, forced))
     run.seen["assigned to a stranger"] = answer.topics[0].error_code
     asyncio.run(api.create_topics(one, [api.topic("spread", 12, 3, {})]))
     wait_for(

@@ -28,7 +28,7 @@ from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.node_stage import BROKERS, Loop, new_topic
 from tests.integration.staged_brokers import StagedBrokers
 from tests.integration.zookeeper_frames import MULTI, Op, decode
-from wire import messages as m
+from tests.kit.requests import delete_topics, quota
 from wire.errors import ErrorCode
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
@@ -212,8 +212,7 @@ class MigratingControllers:
 
     def delete(self, name: str, *among: int) -> None:
         """Have a topic deleted by whoever leads."""
-        kind = m.DeleteTopicsRequest
-        request = kind(topics=[kind.DeleteTopicState(name=name)], timeout_ms=20_000)
+        request = delete_topics(name, timeout_ms=20_000)
         done = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
         def deleted() -> bool:
@@ -226,10 +225,7 @@ class MigratingControllers:
 
     def limit(self, kind_of: str, name: str, rate: float | None, *among: int) -> None:
         """Have a quota of a ``user`` or ``client-id`` set by whoever leads; None: removed."""
-        kind = m.AlterClientQuotasRequest
-        entity = [kind.EntityData(entity_type=kind_of, entity_name=name)]
-        ops = [kind.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)]
-        request = kind(entries=[kind.EntryData(entity=entity, ops=ops)], validate_only=False)
+        request = quota(rate, name, kind=kind_of)
 
         def done() -> bool:
             return any(

@@ -16,6 +16,7 @@ from emulator.servers.bridge import Bridge
 from emulator.servers.kafka import KraftController
 from emulator.servers.ports import HOST, free_ports
 from emulator.servers.waiting import PATIENCE_S, wait_for
+from tests.kit.requests import quota
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -78,15 +79,10 @@ class MixedQuorum:
 
         It may lead the log some milliseconds before it is active as a controller.
         """
-        kind = m.AlterClientQuotasRequest
         with contextlib.closing(Connection(HOST, self.ports[leader], 30)) as connection:
             for _ in range(count):
                 self.changes += 1
-                user = kind.EntityData(entity_type="user", entity_name=f"user-{self.changes}")
-                rate = kind.OpData(key="producer_byte_rate", value=1e6, remove=False)
-                request = kind(
-                    entries=[kind.EntryData(entity=[user], ops=[rate])], validate_only=False
-                )
+                request = quota(1e6, f"user-{self.changes}")
                 wait_for("an active controller", functools.partial(_changed, connection, request))
 
     # what they hold

@@ -33,6 +33,7 @@ from emulator.servers.zk_dump import contents, dump
 from emulator.servers.zookeeper import ZooKeeper
 from tests.integration.staged_brokers import StagedBrokers
 from tests.integration.zookeeper_frames import Op, decode
+from tests.kit.requests import create_topics
 from wire import messages as m
 
 T = TypeVar("T")
@@ -107,15 +108,7 @@ class Answered:
 
 def new_topic(name: str, partitions: int = 1, timeout_ms: int = 20_000) -> m.CreateTopicsRequest:
     """``1 + partitions`` records; replicas on all three brokers."""
-    kinds = m.CreateTopicsRequest
-    assignments = [
-        kinds.CreatableReplicaAssignment(partition_index=index, broker_ids=BROKERS)
-        for index in range(partitions)
-    ]
-    topic = kinds.CreatableTopic(
-        name=name, num_partitions=-1, replication_factor=-1, assignments=assignments
-    )
-    return kinds(topics=[topic], timeout_ms=timeout_ms)
+    return create_topics(name, assigned=[BROKERS] * partitions, timeout_ms=timeout_ms)
 
 
 class Stage:

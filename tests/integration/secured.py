@@ -37,6 +37,7 @@ from emulator.servers.zk_dump import contents, dump
 from tests.integration.sasl_users import ACLS, CONFIGS, ELECTIONS, TOKENS, TOPICS, Users, confluent
 from tests.integration.taken_back import rollback
 from tests.integration.taps import Tap
+from tests.kit.requests import create_topics
 from wire import messages as m
 from wire.codec import encode
 from wire.frame import RequestHeader, decode_response, encode_request
@@ -265,10 +266,7 @@ def _configs(run: Secured) -> None:
     config = kinds.AlterableConfig(name="retention.ms", value="654321")
     resource = kinds.AlterConfigsResource(resource_type=2, resource_name="free", configs=[config])
     seen["legacy"] = run.ask(kinds(resources=[resource]), broker=1, version=0)
-    wanted = m.CreateTopicsRequest.CreatableTopic(
-        name="by-an-old-client", num_partitions=1, replication_factor=2
-    )
-    old = m.CreateTopicsRequest(topics=[wanted], timeout_ms=20_000)
+    old = create_topics("by-an-old-client", factor=2, timeout_ms=20_000)
     seen["old_client"] = run.ask(old, broker=1, version=0)
 
     def described(broker: int) -> dict[str, str]:
@@ -357,12 +355,9 @@ def enveloped(run: Secured, sender: str, who: str) -> tuple[int, int | None]:
 
     The sender's address stands for its name, as everyone is ANONYMOUS on a PLAINTEXT listener.
     """
-    topic = m.CreateTopicsRequest.CreatableTopic(
-        name=f"pay-smuggled-by-{who}", num_partitions=1, replication_factor=1
-    )
     inner = encode_request(
         RequestHeader(api_key=19, api_version=7, correlation_id=5, client_id="x"),
-        m.CreateTopicsRequest(topics=[topic], timeout_ms=10_000),
+        create_topics(f"pay-smuggled-by-{who}", timeout_ms=10_000),
     )
     principal = m.DefaultPrincipalData(type="User", name=who)
     request = m.EnvelopeRequest(

@@ -18,6 +18,7 @@ from tests.integration.broker_stage import (
     plain,
     unlike,
 )
+from tests.kit.requests import alter_config, metadata, upsert_scram
 from wire import messages as m
 from wire.releases import broker_ranges
 from wire.schema import spec
@@ -140,16 +141,9 @@ def prepare(stage: Beside) -> None:
         )
     ]
     assert all(one.error_code == 0 for one in ask(quota(entries=entries), 1).entries)
-    scram = m.AlterUserScramCredentialsRequest
     for name, mechanism in (("alice", 1), ("alice", 2), ("bob", 2)):
-        upsertion = scram.ScramCredentialUpsertion(
-            name=name, mechanism=mechanism, iterations=4_096, salt=b"s", salted_password=b"p"
-        )
-        assert ask(scram(upsertions=[upsertion]), 0).results[0].error_code == 0
-    config = m.IncrementalAlterConfigsRequest
-    value = config.AlterableConfig(name="background.threads", config_operation=0, value="3")
-    resource = config.AlterConfigsResource(resource_type=4, resource_name="", configs=[value])
-    answer = ask(config(resources=[resource]), 1)
+        assert ask(upsert_scram(name, mechanism=mechanism), 0).results[0].error_code == 0
+    answer = ask(alter_config(4, "background.threads", "3", ""), 1)
     assert answer.responses[0].error_code == 0
 
 
@@ -159,12 +153,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
         made = Beside(tmp_path_factory.mktemp("beside"), stack)
         prepare(made)
         yield made
-
-
-def metadata(*names: str | None, **fields: Any) -> m.MetadataRequest:
-    kind = m.MetadataRequest.MetadataRequestTopic
-    topics = [kind(name=one) for one in names] or None
-    return m.MetadataRequest(topics=topics, allow_auto_topic_creation=False, **fields)
 
 
 def configs(*resources: tuple[int, str], **fields: Any) -> m.DescribeConfigsRequest:

@@ -27,6 +27,7 @@ from emulator.raft.snapshots import values_of
 from emulator.servers.ports import HOST, free_port
 from emulator.servers.process import ServerProcess
 from emulator.trace.metrics import TRACE_MISSING_S
+from tests.kit.requests import quota
 from wire import messages as m
 from wire import records as r
 from wire.record_serde import decode_record
@@ -122,11 +123,7 @@ class Controller(ServerProcess):
         try:
             for number in range(count):
                 user = f"{name}-{number:06}".ljust(200, "x")
-                entry = KINDS.EntryData(
-                    entity=[KINDS.EntityData(entity_type="user", entity_name=user)],
-                    ops=[KINDS.OpData(key="producer_byte_rate", value=1e6, remove=False)],
-                )
-                answer = connection.call(KINDS(entries=[entry], validate_only=False))
+                answer = connection.call(quota(1e6, user))
                 assert answer.entries[0].error_code == 0, answer
                 answered.append(user)
         except OSError:

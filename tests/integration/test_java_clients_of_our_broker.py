@@ -12,7 +12,7 @@ from emulator.broker.api.no_records import WHY
 from emulator.servers.jars import kafka_jars
 from emulator.servers.java_tools import JavaToolError, java
 from emulator.testing import Cluster
-from wire import messages as m
+from tests.kit.requests import create_topics
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 RELEASE = "3.9.2"
@@ -31,10 +31,8 @@ PATIENCE = ("--timeout-ms", "20000")
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """A broker with the topic ``t`` of one partition."""
-    kind = m.CreateTopicsRequest
-    topic = kind.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     with Cluster(brokers=1, fsync=False) as cluster:
-        cluster.request(kind(topics=[topic], timeout_ms=10_000))
+        cluster.request(create_topics("t"))
         yield cluster.bootstrap
 
 

@@ -16,7 +16,7 @@ from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.servers.kafka import CONTROLLER_ID, KafkaBroker, KraftController
 from emulator.servers.ports import HOST, free_port
 from emulator.servers.process import ServerProcess
-from wire import messages as m
+from tests.kit.requests import quota
 from wire.batch import NO_SEQUENCE, decode_batches
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -82,17 +82,12 @@ def sequences(data: Path) -> bool:
 
 def append_at_the_same_time(ours: Ours) -> None:
     """Have several batches written by one sync: what comes during a sync is the next group."""
-    kinds = m.AlterClientQuotasRequest
     users = [f"{time.monotonic_ns()}-{caller}" for caller in range(8)]
 
     def change(user: str) -> None:
         connection = Connection(HOST, ours.port, 30)
         for number in range(10):
-            entry = kinds.EntryData(
-                entity=[kinds.EntityData(entity_type="user", entity_name=f"{user}-{number}")],
-                ops=[kinds.OpData(key="producer_byte_rate", value=1e6, remove=False)],
-            )
-            connection.call(kinds(entries=[entry], validate_only=False))
+            connection.call(quota(1e6, f"{user}-{number}"))
         connection.close()
 
     with ThreadPoolExecutor(8) as callers:

@@ -28,6 +28,7 @@ from tests.integration.looking import dual_writing, prepared
 from tests.integration.migrated import CONTROL, FETCH, LIFE
 from tests.integration.taps import Tap, key_of
 from tests.integration.zookeeper_frames import CHECK, CREATE, MULTI, SET_DATA, decode
+from tests.kit.requests import create_topics, reassign
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import decode_request, decode_response
@@ -87,9 +88,7 @@ def ask(address, request, version=None):
 
 
 def topic_request(name):
-    kinds = m.CreateTopicsRequest
-    topic = kinds.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    return kinds(topics=[topic], timeout_ms=2_000)
+    return create_topics(name, timeout_ms=2_000)
 
 
 def elect_leaders(address):
@@ -187,9 +186,7 @@ def decode_both(request, reply):
 
 
 def moved(topic, target):
-    kinds = m.AlterPartitionReassignmentsRequest
-    part = kinds.ReassignablePartition(partition_index=0, replicas=target)
-    return kinds(topics=[kinds.ReassignableTopic(name=topic, partitions=[part])], timeout_ms=20_000)
+    return reassign(topic, target, 0, timeout_ms=20_000)
 
 
 def migrate(cluster, bridge, taps):

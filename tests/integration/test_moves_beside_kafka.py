@@ -14,6 +14,7 @@ import pytest
 from emulator.io.kafka_client import Connection
 from emulator.servers.kafka import KraftController
 from emulator.servers.waiting import wait_for
+from tests.kit.requests import create_topics, reassign
 from tests.unit.controller.world import CLUSTER, World, registration, uuid
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -42,15 +43,7 @@ class Side:
             assert answer.error_code == 0
             self.epochs[id_] = answer.broker_epoch
             self.beat(id_)
-        kinds = m.CreateTopicsRequest
-        assignments = [
-            kinds.CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
-            for index, replicas in enumerate(PARTITIONS)
-        ]
-        topic = kinds.CreatableTopic(
-            name="t", num_partitions=-1, replication_factor=-1, assignments=assignments
-        )
-        (created,) = self.ask(kinds(topics=[topic])).topics
+        (created,) = self.ask(create_topics("t", assigned=PARTITIONS)).topics
         assert created.error_code == 0
         self.topic_id = created.topic_id
 
@@ -84,10 +77,7 @@ class Side:
         return self.tell(f"elect {name} {indexes} {kind}", (answer.error_code, found))
 
     def move(self, index, target, name="t"):
-        kinds = m.AlterPartitionReassignmentsRequest
-        part = kinds.ReassignablePartition(partition_index=index, replicas=target)
-        topic = kinds.ReassignableTopic(name=name, partitions=[part])
-        answer = self.ask(kinds(topics=[topic]))
+        answer = self.ask(reassign(name, target, index))
         ((told,),) = [one.partitions for one in answer.responses]
         found = (answer.error_code, told.error_code, told.error_message)
         return self.tell(f"move {name}-{index} to {target}", found)

@@ -12,6 +12,7 @@ from emulator.servers.bridge import Bridge
 from emulator.servers.kafka import KraftController
 from emulator.servers.waiting import wait_for
 from tests.integration.broker_stage import Caller, FormattedBridgeBroker
+from tests.kit import requests
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -46,24 +47,14 @@ class Trio:
         return self.callers[1].ask(request, version)
 
     def metadata(self, *names: str) -> Any:
-        kind = m.MetadataRequest.MetadataRequestTopic
-        topics = [kind(name=one) for one in names] or None
-        return self.ask(m.MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
+        return self.ask(requests.metadata(*names), 12)
 
     def partitions(self, name: str) -> list[Any]:
         (topic,) = self.metadata(name).topics
         return sorted(topic.partitions, key=lambda one: one.partition_index)
 
     def create(self, name: str, *replicas: tuple[int, ...]) -> None:
-        kind = m.CreateTopicsRequest
-        assignments = [
-            kind.CreatableReplicaAssignment(partition_index=index, broker_ids=one)
-            for index, one in enumerate(replicas)
-        ]
-        wanted = kind.CreatableTopic(
-            name=name, num_partitions=-1, replication_factor=-1, assignments=assignments
-        )
-        answer = self.ask(kind(topics=[wanted], timeout_ms=20_000), 7)
+        answer = self.ask(requests.create_topics(name, assigned=replicas, timeout_ms=20_000), 7)
         assert answer.topics[0].error_code == 0, answer
         wait_for(name, lambda: len(self.partitions(name)) == len(replicas))
 
@@ -97,10 +88,7 @@ def live(trio: Trio) -> None:
 
     # A reassignment ends: the leader takes the replicas that are added into the ISR.
     trio.create("moved", (1, 2))
-    kind = m.AlterPartitionReassignmentsRequest
-    move = kind.ReassignablePartition(partition_index=0, replicas=(3, 2))
-    topics = [kind.ReassignableTopic(name="moved", partitions=[move])]
-    answer = trio.ask(kind(topics=topics, timeout_ms=20_000), 0)
+    answer = trio.ask(requests.reassign("moved", (3, 2), 0, timeout_ms=20_000), 0)
     assert answer.responses[0].partitions[0].error_code == 0, answer
     nothing_left = m.ListPartitionReassignmentsRequest(topics=None, timeout_ms=20_000)
     wait_for("an end of moving", lambda: not trio.ask(nothing_left, 0).topics)

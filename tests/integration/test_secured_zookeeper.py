@@ -28,6 +28,7 @@ from tests.integration.secured_stage import (
     owned,
     shown,
 )
+from tests.kit.requests import alter_config, quota
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -66,19 +67,11 @@ def stage(module_stage: SecuredStage) -> SecuredStage:
 
 
 def broker_config(broker: str, value: str) -> m.IncrementalAlterConfigsRequest:
-    kinds = m.IncrementalAlterConfigsRequest
-    config = kinds.AlterableConfig(name="log.cleaner.threads", config_operation=0, value=value)
-    resource = kinds.AlterConfigsResource(
-        resource_type=BROKER, resource_name=broker, configs=[config]
-    )
-    return kinds(resources=[resource])
+    return alter_config(BROKER, "log.cleaner.threads", value, broker)
 
 
 def user_quota(user: str) -> m.AlterClientQuotasRequest:
-    kinds = m.AlterClientQuotasRequest
-    entity = [kinds.EntityData(entity_type="user", entity_name=user)]
-    op = kinds.OpData(key="producer_byte_rate", value=1024.0)
-    return kinds(entries=[kinds.EntryData(entity=entity, ops=[op])])
+    return quota(1024.0, user)
 
 
 # ---------------------------------------------------------------- ACLs

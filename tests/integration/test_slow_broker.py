@@ -19,7 +19,7 @@ from emulator.servers.ports import HOST
 from emulator.servers.waiting import wait_for
 from emulator.servers.zk_dump import contents, dump
 from emulator.servers.zookeeper import ZooKeeper
-from wire import messages as m
+from tests.kit.requests import delete_topics
 from wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -37,10 +37,7 @@ def waiting(bridge: Bridge) -> dict[str, float]:
 
 
 async def delete(controller: str, name: str) -> None:
-    kinds = m.DeleteTopicsRequest
-    request = kinds(
-        topics=[kinds.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=20_000
-    )
+    request = delete_topics(name, topic_names=[name], timeout_ms=20_000)
     [result] = (await api.call(controller, request)).responses
     assert result.error_code == ErrorCode.NONE
 

@@ -21,6 +21,7 @@ from emulator.net.login import Login, LoginError
 from emulator.servers.ports import HOST, free_ports
 from emulator.servers.process import ServerProcess
 from emulator.servers.waiting import PATIENCE_S, wait_for
+from tests.kit.requests import delete_scram, upsert_scram
 from tests.kit.sasl_properties import ACLS, USERS, sasl
 from wire import messages as m
 
@@ -115,13 +116,7 @@ def leader(voters: dict[int, Voter]) -> Voter:
 
 def alter(voters: dict[int, Voter], *, up: str = "", down: str = "") -> None:
     salted = scram.salted("sha256", "leaked", b"salt", 4_096)
-    upsertion = KINDS.ScramCredentialUpsertion(
-        name=up, mechanism=1, iterations=4_096, salt=b"salt", salted_password=salted
-    )
-    request = KINDS(
-        upsertions=[upsertion] if up else [],
-        deletions=[KINDS.ScramCredentialDeletion(name=down, mechanism=1)] if down else [],
-    )
+    request = upsert_scram(up, salted_password=salted) if up else delete_scram(down)
 
     def done() -> bool:
         """The leader may change between the question and the answer."""

@@ -12,6 +12,7 @@ import pytest
 
 from emulator.controller.registry import handlers
 from emulator.metadata.migration_state import MigrationState
+from tests.kit.requests import raise_level
 from tests.unit.controller.world import World, create, registration
 from wire import messages as m
 from wire import records as r
@@ -37,16 +38,7 @@ def matrix() -> list[tuple[Any, int | None]]:
         (m.BrokerHeartbeatRequest(broker_id=0), None),
         (m.UnregisterBrokerRequest(broker_id=0), None),
         (m.ControllerRegistrationRequest(controller_id=3000), None),
-        (
-            m.UpdateFeaturesRequest(
-                feature_updates=[
-                    m.UpdateFeaturesRequest.FeatureUpdateKey(
-                        feature="metadata.version", max_version_level=21
-                    )
-                ]
-            ),
-            95,
-        ),
+        (raise_level(21), 95),
         (m.DescribeClusterRequest(endpoint_type=2), None),
         (create("t"), 41),
         (create("t", validate_only=True), 41),
@@ -110,9 +102,7 @@ def errors(message: Any) -> set[int]:
 
 def waiting() -> World:
     """A controller before the copy with one ZooKeeper-mode broker."""
-    world = World(migration_enabled=True)
-    world.join(0, **ZK)
-    return world
+    return World(migration_enabled=True).join(0, **ZK)
 
 
 def copied(world: World) -> World:

@@ -93,8 +93,7 @@ def test_what_an_answer_shows_is_committed(seed: int, steps: list[str]) -> None:
 
 def fenced() -> World:
     """Every broker is fenced because its time is over; nothing of that is committed."""
-    world = World()
-    world.join(0, 1)
+    world = World().join(0, 1)
     world.later(20_000)
     assert all(one.fenced for one in world.controller.tip.brokers.values())
     assert not any(one.fenced for one in world.controller.stable.brokers.values())

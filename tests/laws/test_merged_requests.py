@@ -18,6 +18,7 @@ from emulator.net.control import Question
 from emulator.seam import Closed, Connect, Connected, Effect, Received, Send
 from tests.kit.laws import examples
 from tests.laws.kafkas_broker import Broker
+from tests.unit.metadata.build import partition
 from tests.unit.migration.journal import Journal
 from wire import messages as m
 from wire import records as r
@@ -198,15 +199,7 @@ class Story:
         alive = tuple(one for one in ids if one in self.journal.tip.brokers)
         if not alive:
             return None
-        return r.PartitionRecord(
-            partition_id=index,
-            topic_id=topic_id,
-            replicas=alive,
-            isr=alive,
-            leader=alive[0],
-            leader_epoch=0,
-            partition_epoch=0,
-        )
+        return partition(topic_id, index, replicas=alive)
 
     def _change(
         self, what: str, topic_id: bytes, index: int, p: Partition, rest: list[Any]

@@ -11,8 +11,8 @@ from emulator.controller.queue.batches import record_version
 from emulator.metadata.metadata_version import MINIMUM, VERSIONS, MetadataVersion
 from emulator.metadata.snapshot import from_records, to_records
 from tests.kit.laws import examples
+from tests.kit.requests import raise_level
 from tests.unit.controller.world import World, create
-from wire import messages as m
 from wire import records as r
 from wire.messages.update_features import SAFE_DOWNGRADE, UPGRADE
 from wire.record_serde import decode_record, encode_record
@@ -33,10 +33,7 @@ def play(world: World, step: Step, number: int) -> None:
     known = world.tip.brokers.get(value)
     if what == "level":
         kind = UPGRADE if value >= world.tip.metadata_version.level else SAFE_DOWNGRADE
-        key = m.UpdateFeaturesRequest.FeatureUpdateKey(
-            feature="metadata.version", max_version_level=value, upgrade_type=kind
-        )
-        world.ask(m.UpdateFeaturesRequest(feature_updates=[key]))
+        world.ask(raise_level(value, how=kind))
     elif what == "create":
         world.ask(create(f"t{number}", 1, value))
     elif what == "register":

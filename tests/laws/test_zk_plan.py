@@ -37,7 +37,7 @@ from tests.laws.zk_trees import (
     write,
     written,
 )
-from wire import records as r
+from tests.unit.metadata.build import partition
 
 
 @LAW
@@ -215,15 +215,7 @@ def test_importing_the_znodes_of_an_image_gives_the_image(records: list[object])
 def _without_gaps(image: Image) -> tuple[Image, object]:
     """With the partitions that topics lack: one with a gap is not copied."""
     missing = [
-        r.PartitionRecord(
-            partition_id=index,
-            topic_id=topic.id,
-            replicas=(1,),
-            isr=(1,),
-            leader=1,
-            leader_epoch=0,
-            partition_epoch=0,
-        )
+        partition(topic.id, index, replicas=(1,))
         for topic in image.topics.values()
         for index in range(max(topic.partitions, default=0) + 1)
         if index not in topic.partitions

@@ -9,7 +9,7 @@ from emulator.migration.states import State
 from emulator.node import introspection
 from emulator.simulation.run import Run
 from emulator.simulation.scenarios.scenario import Scenario
-from wire import messages as m
+from tests.kit.requests import create_topics
 
 PLAIN = 3001
 GIVEN_UP = "gives its leadership up"
@@ -108,9 +108,7 @@ def test_one_without_the_flag_that_is_elected_resigns_and_the_quorum_works_on(si
     states = {one.controller.stable.migration_state for one in story.nodes().values()}
     assert states == {MigrationState.MIGRATION}
     answers = []
-    kind = m.CreateTopicsRequest
-    topic = kind.CreatableTopic(name="after", num_partitions=1, replication_factor=1)
-    request = kind(topics=[topic], timeout_ms=4_000)
+    request = create_topics("after", timeout_ms=4_000)
     next(iter(world.brokers.values())).ask(request, 5, answers.append)
     story.until(lambda: bool(answers))
     assert [one.error_code for one in answers[0].topics] == [0]

@@ -12,6 +12,7 @@ from emulator.simulation.models.broker_settings import address_of
 from emulator.simulation.scenarios import settings
 from emulator.simulation.scenarios.scenario import Scenario
 from emulator.zookeeper.ops import Create, Delete
+from tests.kit import requests
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -56,10 +57,7 @@ def answer_of(world, ask):
 
 def raise_level(world, level):
     """Through a broker, which passes it on; returns the codes of the answer."""
-    key = m.UpdateFeaturesRequest.FeatureUpdateKey(
-        feature=METADATA_VERSION, max_version_level=level, upgrade_type=UPGRADE
-    )
-    request = m.UpdateFeaturesRequest(feature_updates=[key], timeout_ms=4_000)
+    request = requests.raise_level(level, timeout_ms=4_000)
     broker = world.brokers[0]
     answer = answer_of(world, lambda on: broker.ask_as_client(request, 1, on)).answer
     return {answer.error_code, *(one.error_code for one in answer.results)}

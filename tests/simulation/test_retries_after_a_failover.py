@@ -7,6 +7,7 @@ import pytest
 from emulator.metadata.configs import TOPIC
 from emulator.simulation.scenarios import settings
 from emulator.simulation.scenarios.scenario import Scenario
+from tests.kit.requests import alter_config, create_topics
 from tests.simulation.test_levels_and_leaders import answer_of, begun, caller, until, wait
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -14,25 +15,8 @@ from wire.errors import ErrorCode
 SMALL = Scenario(controllers=3, changes=0, brokers=2, topics=1, partitions_max=2)
 NAME, CLEANUP = "asked-twice", "cleanup.policy"
 APPEND = 2
-CREATE = m.CreateTopicsRequest(
-    topics=[
-        m.CreateTopicsRequest.CreatableTopic(name=NAME, num_partitions=2, replication_factor=2)
-    ],
-    timeout_ms=3_000,
-)
-EXTEND = m.IncrementalAlterConfigsRequest(
-    resources=[
-        m.IncrementalAlterConfigsRequest.AlterConfigsResource(
-            resource_type=TOPIC,
-            resource_name=NAME,
-            configs=[
-                m.IncrementalAlterConfigsRequest.AlterableConfig(
-                    name=CLEANUP, config_operation=APPEND, value="compact"
-                )
-            ],
-        )
-    ]
-)
+CREATE = create_topics(NAME, partitions=2, factor=2, timeout_ms=3_000)
+EXTEND = alter_config(TOPIC, CLEANUP, "compact", NAME, operation=APPEND)
 """The list of a config by one more entry."""
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from emulator.controller.api import update_features
 from emulator.raft import RecoveryError
-from emulator.simulation.facts import METADATA_VERSION
 from emulator.simulation.scenarios.scenario import Scenario
-from wire import messages as m
+from tests.kit.requests import raise_level
 
 UPGRADE = 1
 
@@ -41,10 +40,7 @@ def test_they_unregister_and_end(simulated_world, seed, monkeypatch):
     met = [*world.brokers.values()]
     assert all(broker.in_kraft_mode for broker in met)
     world.departed.update(broker.id for broker in met)
-    key = m.UpdateFeaturesRequest.FeatureUpdateKey(
-        feature=METADATA_VERSION, max_version_level=14, upgrade_type=UPGRADE
-    )
-    met[0].ask(m.UpdateFeaturesRequest(feature_updates=[key], timeout_ms=4_000), 1, lambda _: None)
+    met[0].ask(raise_level(14, timeout_ms=4_000), 1, lambda _: None)
     until(world, lambda: not any(broker.alive for broker in met))
     until(world, lambda: not world.facts.brokers)
     for broker in met:
@@ -70,11 +66,8 @@ def test_a_standby_ends_and_so_does_each_start_of_it(simulated_world, monkeypatc
     until(world, lambda: host.process is not life and host.process.alive)
     until(world, lambda: host.process.node.raft.high_watermark == world.committed.end_offset)
     epoch = world.active.process.active_epoch
-    key = m.UpdateFeaturesRequest.FeatureUpdateKey(
-        feature=METADATA_VERSION, max_version_level=14, upgrade_type=UPGRADE
-    )
     answers = []
-    request = m.UpdateFeaturesRequest(feature_updates=[key], timeout_ms=4_000)
+    request = raise_level(14, timeout_ms=4_000)
     next(iter(world.brokers.values())).ask(request, 1, answers.append)
     why = "metadata.version 14"
     with pytest.raises(RecoveryError, match=why):
@@ -116,10 +109,7 @@ def led_by_an_old_one(simulated_world, monkeypatch):
 
 
 def raise_the_level(world, answers):
-    key = m.UpdateFeaturesRequest.FeatureUpdateKey(
-        feature=METADATA_VERSION, max_version_level=14, upgrade_type=UPGRADE
-    )
-    request = m.UpdateFeaturesRequest(feature_updates=[key], timeout_ms=4_000)
+    request = raise_level(14, timeout_ms=4_000)
     next(iter(world.brokers.values())).ask(request, 1, answers.append)
 
 

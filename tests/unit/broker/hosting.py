@@ -8,9 +8,10 @@ from emulator.broker.alter_partition import AlterPartitionSender
 from emulator.broker.kraft.replicas import HostedReplicas
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
+from tests.kit import requests
+from tests.kit.requests import create_topics
 from tests.unit.broker.controller_end import ControllerEnd, channel
-from tests.unit.controller.world import World, create
-from wire import messages as m
+from tests.unit.controller.world import World
 from wire.frame import RequestHeader
 from wire.record_serde import decode_record
 
@@ -91,11 +92,7 @@ class Cluster:
         self.settle()
 
     def create(self, name: str, *replicas: tuple[int, ...]) -> None:
-        kind = m.CreateTopicsRequest.CreatableReplicaAssignment
-        assignments = [
-            kind(partition_index=index, broker_ids=one) for index, one in enumerate(replicas)
-        ]
-        answer = self.world.ask(create(name, -1, -1, assignments=assignments))
+        answer = self.world.ask(create_topics(name, assigned=replicas))
         assert answer.topics[0].error_code == 0, answer
         self.settle()
 
@@ -108,11 +105,7 @@ class Cluster:
         self.settle()
 
     def reassign(self, name: str, *replicas: int) -> None:
-        kind = m.AlterPartitionReassignmentsRequest
-        partition = kind.ReassignablePartition(partition_index=0, replicas=replicas)
-        answer = self.world.ask(
-            kind(topics=[kind.ReassignableTopic(name=name, partitions=[partition])])
-        )
+        answer = self.world.ask(requests.reassign(name, replicas, 0))
         assert answer.responses[0].partitions[0].error_code == 0, answer
         self.settle()
 

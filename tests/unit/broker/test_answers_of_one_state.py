@@ -169,8 +169,7 @@ def test_in_kraft_mode(which: int, numbers: list[int], size: int, data: st.DataO
 
 
 def test_in_zookeeper_mode() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (node,) = stage.running(1)
     cache: ZkMetadataCache = node.side.cache  # type: ignore[attr-defined]
     before = [(name, uuid(n), {0: 1, 1: 1}) for n, name in enumerate(NAMES)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.metadata.acls import Operation, Permission, ResourceType
+from tests.kit.requests import alter_config, metadata
 from tests.unit.broker.asking import ACLS, ask
 from tests.unit.broker.test_descriptions import acl
 from tests.unit.controller.world import broker, image_of, partition, topic
@@ -19,11 +20,7 @@ EVERY_TOPIC_OPERATION = 3576
 
 
 def test_a_topic_that_is_not_there_has_operations_too():
-    kind = m.MetadataRequest
-    request = kind(
-        topics=[kind.MetadataRequestTopic(name=name) for name in ("t", "nosuch", "b ad")],
-        include_topic_authorized_operations=True,
-    )
+    request = metadata("t", "nosuch", "b ad", include_topic_authorized_operations=True)
     told = ask(IMAGE, request).response.topics
     assert [one.error_code for one in told] == [0, UNKNOWN, ErrorCode.INVALID_TOPIC_EXCEPTION]
     assert {one.topic_authorized_operations for one in told} == {EVERY_TOPIC_OPERATION}
@@ -31,10 +28,7 @@ def test_a_topic_that_is_not_there_has_operations_too():
 
 def test_a_topic_that_may_not_be_seen_has_none():
     hidden = acl(Operation.ALL, ResourceType.TOPIC, "t", permission=Permission.DENY)
-    kind = m.MetadataRequest
-    request = kind(
-        topics=[kind.MetadataRequestTopic(name="t")], include_topic_authorized_operations=True
-    )
+    request = metadata("t", include_topic_authorized_operations=True)
     (told,) = ask(image_of(broker(1), hidden), request, properties=ACLS).response.topics
     assert told.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert told.topic_authorized_operations == -(2**31)
@@ -78,10 +72,7 @@ def test_quotas_that_may_not_be_seen():
     ],
 )
 def test_configs_that_cannot_be_set_so(name: str, key: str, text: str):
-    kind = m.IncrementalAlterConfigsRequest
-    config = kind.AlterableConfig(name=key, config_operation=0, value="x")
-    resource = kind.AlterConfigsResource(resource_type=4, resource_name=name, configs=[config])
-    (told,) = ask(IMAGE, kind(resources=[resource])).responses
+    (told,) = ask(IMAGE, alter_config(4, key, "x", name)).responses
     assert told.error_code == ErrorCode.INVALID_REQUEST
     assert told.error_message.endswith(text)
 

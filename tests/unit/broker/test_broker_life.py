@@ -19,10 +19,11 @@ from emulator.broker.lifecycle import (
     LifeState,
 )
 from emulator.commands.status import show
-from emulator.metadata.acls import Operation, PatternType, Permission, ResourceType
+from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.seam import Halt, Send
 from emulator.trace.exposition import exposition
+from tests.kit.requests import allow, create_topics, metadata
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from tests.unit.broker.joined_brokers import CONTROLLER, Stage
 from wire import messages as m
@@ -57,27 +58,18 @@ def halted(stage: Stage, node_id: int) -> Halt:
     return found
 
 
-def topic(name: str) -> m.CreateTopicsRequest:
-    kind = m.CreateTopicsRequest
-    wanted = kind.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    return kind(topics=[wanted], timeout_ms=10_000)
-
-
 # ---------------------------------------------------------------- the end
 def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
     stage = Stage()
     one, _two = stage.running(1, 2)
-    kind = m.CreateTopicsRequest
-    wanted = kind.CreatableTopic(name="t", num_partitions=4, replication_factor=2)
-    stage.client(2).ask(kind(topics=[wanted], timeout_ms=10_000), 7)
+    stage.client(2).ask(create_topics("t", partitions=4, factor=2), 7)
     party = stage.parties[1]
     stage.joined.perform(party, one.shutdown(stage.joined.now_ms))
     stage.joined.until(lambda: party.halt is not None)
     assert party.halt is not None
     assert (party.halt.exit_code, party.halt.why) == (0, "stopped; the controller granted it")
     stage.joined.wait(1_000)
-    asked = [m.MetadataRequest.MetadataRequestTopic(name="t")]
-    (found,) = stage.client(2).ask(m.MetadataRequest(topics=asked), 12).topics
+    (found,) = stage.client(2).ask(metadata("t"), 12).topics
     assert {partition.leader_id for partition in found.partitions} == {2}
 
 
@@ -280,7 +272,7 @@ def test_the_migration_setting_changes_no_byte_in_kraft_mode() -> None:
         stage.running(1, **more)
         client = stage.client(1)
         client.ask(m.ApiVersionsRequest("a", "1"), 3)
-        client.ask(topic("t"), 7)
+        client.ask(create_topics("t"), 7)
         client.ask(m.MetadataRequest(topics=None), 12)
         stage.joined.wait(5_000)
         return taken
@@ -298,7 +290,7 @@ def test_versions_are_those_of_both_once_the_controller_is_known() -> None:
     client = stage.client(1)
     before = {one.api_key for one in client.ask(m.ApiVersionsRequest("a", "1"), 4).api_keys}
     assert {19, 80, 81} <= before
-    client.ask(topic("t"), 7)
+    client.ask(create_topics("t"), 7)
     after = {one.api_key for one in client.ask(m.ApiVersionsRequest("a", "1"), 4).api_keys}
     assert before - after == {80, 81}
 
@@ -315,11 +307,11 @@ def test_a_scrape_says_the_mode_the_forwarding_and_the_software_of_clients() -> 
     named, silent = stage.client(1), stage.client(1)
     named.ask(m.ApiVersionsRequest("librdkafka", "2.16.0"), 3)
     silent.ask(m.ApiVersionsRequest(), 0)
-    silent.ask(topic("a"), 5)
+    silent.ask(create_topics("a"), 5)
     stage.joined.cut.add(CONTROLLER)
     stage.joined.leave(stage.controller)
-    named.send(topic("b"), 5)
-    named.send(topic("c"), 5)
+    named.send(create_topics("b"), 5)
+    named.send(create_topics("c"), 5)
     found = scrape(broker, stage)
     counted = "kraft_bridge_client_software_connections"
     label = 'client_software_name="{}",client_software_version="{}"'
@@ -347,7 +339,7 @@ def test_as_many_messages_are_redirected_as_envelopes_came_to_the_controller() -
     (broker,) = stage.running(1)
     clients = [stage.client(1) for _ in range(3)]
     for number in range(7):
-        clients[number % 3].send(topic(f"t{number}"), 7)
+        clients[number % 3].send(create_topics(f"t{number}"), 7)
     clients[0].send(m.MetadataRequest(topics=None), 12)
     stage.joined.until(lambda: sum(len(one.frames) for one in clients) == 8)
     found = scrape(broker, stage)
@@ -369,7 +361,7 @@ def test_a_scrape_under_load_counts_each_waiting_client_once() -> None:
     stage.joined.leave(stage.controller)
     for number in range(5):
         for client in clients[: 30 - number]:
-            client.send(topic(f"{id(client)}-{number}"), 5)
+            client.send(create_topics(f"{id(client)}-{number}"), 5)
     found = scrape(broker, stage)
     waiting = 30 + 29 + 28 + 27 + 26
     assert found["kraft_bridge_num_messages_redirected_total"] == waiting
@@ -393,20 +385,11 @@ def test_a_scrape_counts_envelopes_that_the_controller_refuses() -> None:
     stage = Stage(authorizer_class_name=AUTHORIZER, allow_everyone_if_no_acl_found="true")
     (broker,) = stage.running(1)
     refused = "kraft_bridge_request_forwarding_to_controller_authorization_fail_total"
-    kind = m.CreateAclsRequest
-    entry = kind.AclCreation(
-        resource_type=ResourceType.CLUSTER,
-        resource_name="kafka-cluster",
-        resource_pattern_type=PatternType.LITERAL,
-        principal="User:bob",
-        host="*",
-        operation=Operation.CLUSTER_ACTION,
-        permission_type=Permission.ALLOW,
-    )
-    (done,) = stage.client(1).ask(kind(creations=[entry]), 3).results
+    entry = allow(Operation.CLUSTER_ACTION, "kafka-cluster", "User:bob", kind=ResourceType.CLUSTER)
+    (done,) = stage.client(1).ask(entry, 3).results
     assert done.error_code == 0
     assert scrape(broker, stage)[refused] == 0
-    (told,) = stage.client(1).ask(topic("t"), 7).topics
+    (told,) = stage.client(1).ask(create_topics("t"), 7).topics
     assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert scrape(broker, stage)[refused] == 1
 
@@ -439,10 +422,10 @@ def test_a_request_waits_for_a_controller_that_comes_back_and_not_for_ever() -> 
     stage.running(1)
     files = stage.controller.files
     stage.joined.leave(stage.controller)
-    late = stage.client(1).ask(topic("never"), 7, ms=40_000)
+    late = stage.client(1).ask(create_topics("never"), 7, ms=40_000)
     assert [one.error_code for one in late.topics] == [ErrorCode.REQUEST_TIMED_OUT]
     client = stage.client(1)
-    client.send(topic("soon"), 7)
+    client.send(create_topics("soon"), 7)
     stage.joined.wait(5_000)
     assert not client.frames
     stage.controller = stage.start_controller(files)
@@ -471,7 +454,7 @@ def test_a_client_that_hangs_up_while_the_controller_works_costs_nothing() -> No
     stage.joined.leave(stage.controller)
     for name in ("a", "b", "c"):
         client = stage.client(1)
-        client.send(topic(name), 7)
+        client.send(create_topics(name), 7)
         stage.joined.end(client.conn, "reset", tell=False)
         stage.joined.settle()
     assert broker.connections.open_count == 0

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.metadata.acls import Operation, Permission, ResourceType
+from tests.kit.requests import describe_config
 from tests.unit.broker.asking import ACLS, ask
 from tests.unit.controller.world import broker, image_of, partition, topic, uuid
 from wire import messages as m
@@ -75,13 +76,6 @@ def configs_of(answer: Any) -> dict[str, Any]:
     return {one.name: one for one in result.configs}
 
 
-def describe(kind: int, name: str) -> m.DescribeConfigsRequest:
-    resource = m.DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=kind, resource_name=name, configuration_keys=None
-    )
-    return m.DescribeConfigsRequest(resources=[resource])
-
-
 def test_a_topic_has_its_own_values_over_those_of_this_broker():
     image = image_of(
         *BROKERS,
@@ -90,7 +84,7 @@ def test_a_topic_has_its_own_values_over_those_of_this_broker():
         r.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
     )
     own = {"log.segment.bytes": "1048576"}
-    told = configs_of(ask(image, describe(2, "t"), properties=own))
+    told = configs_of(ask(image, describe_config(2, "t"), properties=own))
     assert (told["retention.ms"].value, told["retention.ms"].config_source) == ("5", 1)
     assert (told["segment.bytes"].value, told["segment.bytes"].config_source) == ("1048576", 4)
 
@@ -101,19 +95,19 @@ def test_this_broker_tells_of_itself_and_of_all_only():
         r.ConfigRecord(resource_type=4, resource_name="1", name="background.threads", value="3"),
         r.ConfigRecord(resource_type=4, resource_name="", name="num.io.threads", value="4"),
     )
-    told = configs_of(ask(image, describe(4, "1")))
+    told = configs_of(ask(image, describe_config(4, "1")))
     assert told["background.threads"].value == "3"
     assert told["num.io.threads"].value == "4"
     assert told["node.id"].value == "1"
-    assert [*configs_of(ask(image, describe(4, "")))] == ["num.io.threads"]
-    (other,) = ask(image, describe(4, "2")).results
+    assert [*configs_of(ask(image, describe_config(4, "")))] == ["num.io.threads"]
+    (other,) = ask(image, describe_config(4, "2")).results
     assert other.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_a_topic_that_is_not_there_and_one_that_may_not_be_seen():
-    (result,) = ask(image_of(), describe(2, "t")).results
+    (result,) = ask(image_of(), describe_config(2, "t")).results
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    (result,) = ask(image_of(), describe(2, "t"), properties=ACLS).results
+    (result,) = ask(image_of(), describe_config(2, "t"), properties=ACLS).results
     assert result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 

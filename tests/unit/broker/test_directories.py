@@ -9,6 +9,7 @@ import pytest
 from emulator.broker.kraft.hosting import FIRST_RETRY_MS, LAST_RETRY_MS, DirectoryAssigner
 from emulator.broker.kraft.replicas import HostedReplicas
 from emulator.metadata.topics import MIGRATING, UNASSIGNED, Partition
+from tests.kit.requests import raise_level
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from tests.unit.controller.world import World, create, uuid
 from wire import messages as m
@@ -155,13 +156,9 @@ def test_nothing_is_reported_below_the_metadata_version_of_directories():
 
 
 def test_a_controller_that_was_upgraded_learns_where_old_replicas_are():
-    world = World(metadata_version=16)
-    world.join(1)
+    world = World(metadata_version=16).join(1)
     world.ask(create("t", 1, 1))
-    upgrade = m.UpdateFeaturesRequest.FeatureUpdateKey(
-        feature="metadata.version", max_version_level=17
-    )
-    world.ask(m.UpdateFeaturesRequest(feature_updates=[upgrade]))
+    world.ask(raise_level(17))
     replicas = HostedReplicas(1)
     replicas.take_image(world.tip, 0)
     (hosted,) = replicas

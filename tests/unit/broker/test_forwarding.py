@@ -8,6 +8,7 @@ import pytest
 
 from emulator.broker.serving.forwarding import WAITING_BYTES_MAX, Forwarded, Forwardee, Forwarding
 from emulator.net.reply import PeerPrincipal
+from tests.kit.requests import create_topics
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -35,9 +36,7 @@ class Caller:
 
 
 def topics() -> m.CreateTopicsRequest:
-    kind = m.CreateTopicsRequest
-    topic = kind.CreatableTopic(name="t1", num_partitions=1, replication_factor=1)
-    return kind(topics=[topic], timeout_ms=3_000)
+    return create_topics("t1", timeout_ms=3_000)
 
 
 def answer(error: int = 0, header: RequestHeader = HEADER, correlation_id: int = 7) -> bytes:

@@ -7,23 +7,22 @@ from typing import Any
 import pytest
 
 from emulator.metadata.topics import MIGRATING
+from tests.kit.requests import (
+    alter_config,
+    create_topics,
+    describe_config,
+    metadata,
+    raise_level,
+    reassign,
+)
 from tests.unit.broker.joined_brokers import Stage
-from tests.unit.broker.test_kraft_broker import topic
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.releases import RELEASES
 
 
 def created(stage: Stage, name: str, *replicas: tuple[int, ...]) -> None:
-    kind = m.CreateTopicsRequest
-    assignments = [
-        kind.CreatableReplicaAssignment(partition_index=index, broker_ids=one)
-        for index, one in enumerate(replicas)
-    ]
-    wanted = kind.CreatableTopic(
-        name=name, num_partitions=-1, replication_factor=-1, assignments=assignments
-    )
-    answer = stage.client(1).ask(kind(topics=[wanted], timeout_ms=30_000), 5)
+    answer = stage.client(1).ask(create_topics(name, assigned=replicas), 5)
     assert answer.topics[0].error_code == 0, answer
     stage.joined.wait(100)
 
@@ -54,11 +53,7 @@ def test_a_reassignment_asked_of_a_broker_completes():
     stage = Stage()
     stage.running(1, 2, 3)
     created(stage, "t", (1, 2))
-    kind = m.AlterPartitionReassignmentsRequest
-    move = kind.ReassignablePartition(partition_index=0, replicas=(3, 2))
-    answer = stage.client(2).ask(
-        kind(topics=[kind.ReassignableTopic(name="t", partitions=[move])], timeout_ms=30_000), 0
-    )
+    answer = stage.client(2).ask(reassign("t", (3, 2), 0, timeout_ms=30_000), 0)
     assert answer.responses[0].partitions[0].error_code == 0
     stage.joined.wait(1_000)
     (moved,) = partitions(stage, "t")
@@ -132,12 +127,12 @@ def test_internal_topics_are_created_when_metadata_is_asked_for(name: str, count
         transaction_state_log_replication_factor="2",
         transaction_state_log_min_isr="1",
     )
-    wanted = [m.MetadataRequest.MetadataRequestTopic(name=name)]
-    (first,) = stage.client(2).ask(m.MetadataRequest(topics=wanted), 12).topics
+    wanted = metadata(name, allow_auto_topic_creation=True)
+    (first,) = stage.client(2).ask(wanted, 12).topics
     assert first.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert first.is_internal
     stage.joined.wait(1_000)
-    (found,) = stage.client(1).ask(m.MetadataRequest(topics=wanted), 12).topics
+    (found,) = stage.client(1).ask(wanted, 12).topics
     assert (found.error_code, found.is_internal, len(found.partitions)) == (0, True, count)
     assert {len(one.replicas) for one in partitions(stage, name)} == {2}
 
@@ -146,31 +141,16 @@ def test_configs_altered_through_one_broker_are_told_by_all():
     stage = Stage()
     stage.running(1, 2)
     created(stage, "t", (1, 2))
-    kind = m.IncrementalAlterConfigsRequest
-
-    def change(kind_of: int, name: str, key: str, value: str) -> Any:
-        configs = [kind.AlterableConfig(name=key, config_operation=0, value=value)]
-        return kind.AlterConfigsResource(resource_type=kind_of, resource_name=name, configs=configs)
-
-    resources = [
-        change(2, "t", "retention.ms", "5"),
-        change(4, "2", "background.threads", "3"),
-        change(2, "none", "retention.ms", "5"),
-    ]
-    answer = stage.client(1).ask(kind(resources=resources), 1)
+    asked = alter_config(2, "retention.ms", "5", "t", "none")
+    asked.resources[1:1] = alter_config(4, "background.threads", "3", "2").resources
+    answer = stage.client(1).ask(asked, 1)
     assert [(one.resource_name, one.error_code) for one in answer.responses] == [
         ("t", 0),
         ("2", ErrorCode.INVALID_REQUEST),
         ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     stage.joined.wait(100)
-    describe = m.DescribeConfigsRequest(
-        resources=[
-            m.DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=2, resource_name="t", configuration_keys=["retention.ms"]
-            )
-        ]
-    )
+    describe = describe_config(2, "t", "retention.ms")
     for node_id in (1, 2):
         (told,) = stage.client(node_id).ask(describe, 4).results
         assert [(one.name, one.value) for one in told.configs] == [("retention.ms", "5")]
@@ -179,13 +159,10 @@ def test_configs_altered_through_one_broker_are_told_by_all():
 def test_where_replicas_are_is_told_when_the_level_has_directories():
     stage = Stage(level=16)
     stage.running(1, 2)
-    stage.client(1).ask(topic("t", 2, 2), 7)
+    stage.client(1).ask(create_topics("t", partitions=2, factor=2), 7)
     stage.joined.wait(1_000)
     assert {one.directories for one in partitions(stage, "t")} == {(MIGRATING, MIGRATING)}
-    upgrade = m.UpdateFeaturesRequest.FeatureUpdateKey(
-        feature="metadata.version", max_version_level=17
-    )
-    answer = stage.client(1).ask(m.UpdateFeaturesRequest(feature_updates=[upgrade]), 1)
+    answer = stage.client(1).ask(raise_level(17), 1)
     assert answer.error_code == 0
     stage.joined.wait(20_000)
     for one in partitions(stage, "t"):

@@ -15,6 +15,7 @@ from emulator.broker.serving import forwarding, in_parts
 from emulator.broker.serving.in_parts import CHARACTERS_MAX, DIVIDED_ENTRIES_MAX, ENTRIES_MAX, runs
 from emulator.metadata.configs import BROKER, TOPIC
 from tests.kit.joined import Asker
+from tests.kit.requests import alter_config
 from tests.unit.broker.control import live, update
 from tests.unit.broker.joined_brokers import Stage
 from tests.unit.broker.zookeeper_stage import ZooKeeperStage
@@ -158,17 +159,10 @@ def test_a_long_answer_of_the_controller_is_read_and_joined_in_slices(
 def test_changes_of_one_connection_are_made_in_their_order(more: int) -> None:
     """Whichever of them takes many steps: the last one counts."""
     stage = with_topics()
-    kind = m.IncrementalAlterConfigsRequest
 
     def change(value: str, others: int) -> m.IncrementalAlterConfigsRequest:
-        config = kind.AlterableConfig(name="retention.ms", config_operation=0, value=value)
         names = ["a", *(f"t{number}" for number in range(others))]
-        return kind(
-            resources=[
-                kind.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[config])
-                for name in names
-            ]
-        )
+        return alter_config(TOPIC, "retention.ms", value, *names)
 
     def frame(request: object, number: int) -> bytes:
         header = RequestHeader(api_key=44, api_version=1, correlation_id=number, client_id="x")
@@ -298,8 +292,7 @@ def test_long_names_make_small_parts() -> None:
 
 def test_a_request_of_a_controller_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "CONTROL_ENTRIES_MAX", 1_000)
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.running(1)
     for count in (1_000, 1_001):
         brokers = [live(1)] * ((count - 1) // 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit.requests import create_topics, metadata
 from tests.unit.broker.joined_brokers import CLUSTER_ID, Stage
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -41,7 +42,7 @@ def test_metadata_names_a_random_broker_that_is_alive_as_the_controller() -> Non
 def test_a_topic_created_through_it_is_in_the_metadata_of_all_brokers() -> None:
     stage = Stage()
     brokers = stage.running(1, 2, 3)
-    created = stage.client(1).ask(topic("orders", 6, 3), 7)
+    created = stage.client(1).ask(create_topics("orders", partitions=6, factor=3), 7)
     (one,) = created.topics
     assert (one.error_code, one.num_partitions) == (0, 6)
     stage.joined.wait(1_000)
@@ -54,16 +55,6 @@ def test_a_topic_created_through_it_is_in_the_metadata_of_all_brokers() -> None:
         assert {p.leader_id for p in found.partitions} == {1, 2, 3}
     first, *others = stage.images_of(*brokers)
     assert all(image is first for image in others), "equal images are one object"
-
-
-def topic(name: str, partitions: int, factor: int) -> m.CreateTopicsRequest:
-    kind = m.CreateTopicsRequest
-    return kind(
-        topics=[
-            kind.CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor)
-        ],
-        timeout_ms=30_000,
-    )
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -79,9 +70,7 @@ def test_it_offers_what_a_broker_of_its_release_offers(release: str) -> None:
 
 
 def wanted(*names: str, create: bool = True) -> m.MetadataRequest:
-    kind = m.MetadataRequest
-    topics = [kind.MetadataRequestTopic(name=name) for name in names]
-    return kind(topics=topics, allow_auto_topic_creation=create)
+    return metadata(*names, allow_auto_topic_creation=create)
 
 
 def test_a_topic_that_a_client_needs_is_created_through_the_controller() -> None:
@@ -128,7 +117,7 @@ def test_all_topics_are_described_anew_after_each_change_and_by_version() -> Non
     everything = m.MetadataRequest(topics=None)
     before = client.ask(everything, 12)
     assert client.ask(everything, 12).topics == before.topics
-    client.ask(topic("late", 1, 2), 7)
+    client.ask(create_topics("late", factor=2), 7)
     stage.joined.wait(1_000)
     (late,) = client.ask(everything, 12).topics
     assert late.name == "late"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.requests import create_topics
 from tests.unit.broker.joined_brokers import Stage
 from wire import messages as m
 
@@ -17,15 +18,7 @@ LATEST, EARLIEST, HIGHEST, LOCAL, TIERED = -1, -2, -3, -4, -5
 def stage() -> Stage:
     made = Stage()
     made.running(1, 2)
-    kind = m.CreateTopicsRequest
-    assignment = [
-        kind.CreatableReplicaAssignment(partition_index=n, broker_ids=(one,))
-        for n, one in enumerate((1, 2))
-    ]
-    wanted = kind.CreatableTopic(
-        name="t", num_partitions=-1, replication_factor=-1, assignments=assignment
-    )
-    answer = made.client(1).ask(kind(topics=[wanted], timeout_ms=10_000), 7)
+    answer = made.client(1).ask(create_topics("t", assigned=[(1,), (2,)]), 7)
     assert answer.topics[0].error_code == 0, answer
     made.joined.wait(1_000)
     return made

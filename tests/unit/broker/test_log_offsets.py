@@ -66,8 +66,7 @@ def test_a_snapshot_is_checked_and_its_end_is_where_it_goes_on() -> None:
 
 
 def test_a_broker_in_zookeeper_mode_is_unfenced_with_no_metadata_of_the_log() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster(old={0: [1], 1: [1]})
+    stage = ZooKeeperStage().had_a_cluster(old={0: [1], 1: [1]})
     (broker,) = stage.running(1, raw=MIGRATING)
     controller = stage.controller()
     side = broker.side

@@ -107,8 +107,7 @@ def begin(stage: ZooKeeperStage, ids: Sequence[int]) -> None:
 
 def cost(shared: SharedControl | None) -> float:
     """Bytes that a broker takes, beside those that are there already."""
-    stage = ZooKeeperStage(shared=shared)
-    stage.had_a_cluster()
+    stage = ZooKeeperStage(shared=shared).had_a_cluster()
     config = b'{"version":1,"config":{"retention.ms":"7"}}'
     stage.zookeeper.write(*(Create(f"/config/topics/{name}", config) for name in NAMES))
     begin(stage, BROKERS[:FIRST])

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kit.requests import create_topics
 from tests.unit.broker.joined_brokers import Stage
-from wire import messages as m
 
 BROKERS, TOPICS, PARTITIONS, REPLICAS = 40, 100, 40, 1
 BYTES_MAX = 256 * 1024
@@ -31,19 +31,15 @@ def test_brokers_that_follow_one_log_are_small() -> None:
     stage = Stage()
     before, _ = tracemalloc.get_traced_memory()
     brokers = stage.running(*range(1, BROKERS + 1))
-    kind = m.CreateTopicsRequest
-    topics = [
-        kind.CreatableTopic(name=f"t{n}", num_partitions=PARTITIONS, replication_factor=REPLICAS)
-        for n in range(TOPICS)
-    ]
-    stage.client(1).ask(kind(topics=topics, timeout_ms=30_000), 7)
+    names = (f"t{n}" for n in range(TOPICS))
+    stage.client(1).ask(create_topics(*names, partitions=PARTITIONS, factor=REPLICAS), 7)
     stage.joined.wait(5_000)
     assert all(len(image.topics) == TOPICS for image in stage.images_of(*brokers))
     hosted = sum(len([*one.side.hosting.replicas]) for one in brokers)  # type: ignore[attr-defined]
     assert hosted == TOPICS * PARTITIONS * REPLICAS
     # The controller is another process elsewhere.
     stage.joined.leave(stage.controller)
-    del stage.controller, topics
+    del stage.controller
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     each = (after - before) / BROKERS

@@ -22,8 +22,7 @@ def life(broker: BrokerNode) -> Any:
 
 
 def begun() -> tuple[ZooKeeperStage, BrokerNode]:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster(old={0: [1]})
+    stage = ZooKeeperStage().had_a_cluster(old={0: [1]})
     (broker,) = stage.running(1, raw=MIGRATING)
     return stage, broker
 

@@ -91,8 +91,7 @@ def test_what_is_no_block_is_asked_for_again_after_a_pause(answer: Any):
 
 
 def test_two_brokers_of_one_controller_never_give_the_same_id():
-    world = World()
-    world.join(1, 2)
+    world = World().join(1, 2)
     sources = [
         ProducerIdSource(
             one,

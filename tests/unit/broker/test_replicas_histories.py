@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.requests import reassign
 from tests.unit.broker.hosting import Cluster
 from wire import messages as m
 
@@ -68,13 +69,9 @@ class History:
         self.cluster.unfence(self.rng.choice(BROKERS))
 
     def reassign(self) -> None:
-        kind = m.AlterPartitionReassignmentsRequest
         name = self.rng.choice(self.topics)
         replicas = tuple(self.rng.sample(BROKERS, self.rng.randint(1, 3)))
-        partition = kind.ReassignablePartition(partition_index=0, replicas=replicas)
-        self.cluster.world.ask(
-            kind(topics=[kind.ReassignableTopic(name=name, partitions=[partition])])
-        )
+        self.cluster.world.ask(reassign(name, replicas, 0))
         self.cluster.settle()
 
     def hold_back(self) -> None:

@@ -13,6 +13,7 @@ from emulator.net import scram
 from emulator.net.login import LoginError
 from emulator.zookeeper.ops import SEQUENTIAL, Create, SetData
 from tests.kit.joined import Asker
+from tests.kit.requests import allow, create_topics, delete_scram, upsert_scram
 from tests.kit.sasl_properties import ACLS, log_in, sasl
 from tests.unit.broker import zookeeper_stage
 from tests.unit.broker.joined_brokers import Stage
@@ -25,10 +26,7 @@ SECRET = {"delegation.token.secret.key": "of-tokens"}
 
 
 def create(client: Asker, name: str) -> int:
-    kind = m.CreateTopicsRequest
-    topic = kind.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    answer = client.ask(kind(topics=[topic], timeout_ms=10_000), 5)
-    return int(answer.topics[0].error_code)
+    return int(client.ask(create_topics(name), 5).topics[0].error_code)
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +35,8 @@ def stage() -> Stage:
     made = Stage(**BOTH, **ACLS, **SECRET)
     made.running(1, **BOTH, **ACLS, **SECRET)
     admin = log_in(made.client(), "admin")
-    kind = m.CreateAclsRequest
-    acl = kind.AclCreation(
-        resource_type=2,
-        resource_name="alices-",
-        resource_pattern_type=4,
-        principal="User:alice",
-        host="*",
-        operation=5,
-        permission_type=3,
-    )
-    assert admin.ask(kind(creations=[acl]), 3).results[0].error_code == 0
+    acl = allow(5, "alices-", "User:alice", pattern=4)
+    assert admin.ask(acl, 3).results[0].error_code == 0
     return made
 
 
@@ -86,17 +75,16 @@ def test_a_user_with_a_scram_credential_logs_in_to_broker_and_controller(
     before = stage.client()
     with pytest.raises(LoginError, match="invalid credentials"):
         log_in(before, user, mechanism, "of-a-user")
-    kind = m.AlterUserScramCredentialsRequest
     keys = scram.derived(mechanism, "of-a-user")
-    wanted = kind.ScramCredentialUpsertion(
-        name=user,
+    wanted = upsert_scram(
+        user,
         mechanism=number,
         iterations=keys.iterations,
         salt=keys.salt,
         salted_password=salted_password(mechanism, keys.salt),
     )
     admin = log_in(stage.client(), "admin")
-    told = admin.ask(kind(upsertions=[wanted]), 0)
+    told = admin.ask(wanted, 0)
     assert told.results[0].error_code == 0
     stage.joined.wait(1_000)
     assert create(log_in(stage.client(), user, mechanism, "of-a-user"), f"{user}-x") == 29
@@ -104,17 +92,10 @@ def test_a_user_with_a_scram_credential_logs_in_to_broker_and_controller(
 
 
 def alter(stage: Stage, *, up: bool) -> None:
-    kind, keys = m.AlterUserScramCredentialsRequest, b"salt-of-eve"
-    wanted = kind.ScramCredentialUpsertion(
-        name="eve",
-        mechanism=1,
-        iterations=4_096,
-        salt=keys,
-        salted_password=salted_password("SCRAM-SHA-256", keys),
-    )
-    gone = kind.ScramCredentialDeletion(name="eve", mechanism=1)
-    asked = kind(upsertions=[wanted] if up else [], deletions=[] if up else [gone])
-    told = log_in(stage.client(), "admin").ask(asked, 0)
+    keys = b"salt-of-eve"
+    salted = salted_password("SCRAM-SHA-256", keys)
+    made = upsert_scram("eve", salt=keys, salted_password=salted)
+    told = log_in(stage.client(), "admin").ask(made if up else delete_scram("eve"), 0)
     assert told.results[0].error_code == 0
 
 

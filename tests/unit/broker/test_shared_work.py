@@ -19,6 +19,7 @@ from emulator.zookeeper.ops import (
     ZkLost,
     ZkResult,
 )
+from tests.kit.requests import create_topics
 from tests.unit.broker.joined_brokers import CONTROLLER
 from tests.unit.broker.zookeeper_stage import MIGRATING, ZooKeeperStage
 from wire import messages as m
@@ -29,19 +30,12 @@ IDS = (1, 2, 3)
 
 
 def creation(*names: str) -> m.CreateTopicsRequest:
-    kind = m.CreateTopicsRequest
-    placed = [kind.CreatableReplicaAssignment(partition_index=0, broker_ids=IDS)]
-    topics = [
-        kind.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed)
-        for name in names
-    ]
-    return kind(topics=topics, timeout_ms=60_000)
+    return create_topics(*names, assigned=[IDS], timeout_ms=60_000)
 
 
 def test_three_brokers_under_one_controller_decode_each_control_request_once() -> None:
     shared = SharedControl()
-    stage = ZooKeeperStage(shared=shared)
-    stage.had_a_cluster()
+    stage = ZooKeeperStage(shared=shared).had_a_cluster()
     brokers = stage.running(*IDS, raw=MIGRATING)
     stage.controller()
     sides: list[Any] = [broker.side for broker in brokers]

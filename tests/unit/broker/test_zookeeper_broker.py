@@ -10,6 +10,7 @@ from emulator.metadata.metadata_version import MetadataVersion
 from emulator.trace.exposition import exposition
 from emulator.znodes import controller
 from emulator.zookeeper.ops import Create
+from tests.kit.requests import create_topics
 from tests.unit.broker.control import T, lead, live, update
 from tests.unit.broker.joined_brokers import CLUSTER_ID
 from tests.unit.broker.zookeeper_stage import MIGRATING, PLAIN, ZooKeeperStage
@@ -20,16 +21,10 @@ from wire.releases import RELEASES, broker_ranges
 PATH = "/brokers/ids/1"
 
 
-def create(name: str = "new") -> m.CreateTopicsRequest:
-    one = m.CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    return m.CreateTopicsRequest(topics=[one], timeout_ms=5_000)
-
-
 @pytest.mark.requirement("M01")
 @pytest.mark.parametrize("raw", [PLAIN, MIGRATING])
 def test_a_scrape_says_that_its_metadata_is_zookeepers(raw: dict[str, str]) -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (broker,) = stage.running(1, raw=raw)
     shown = exposition(introspection.metrics(broker, stage.joined.now_ms), active=True)
     assert "\nkraft_bridge_broker_metadata_type 1.0\n" in shown
@@ -37,8 +32,7 @@ def test_a_scrape_says_that_its_metadata_is_zookeepers(raw: dict[str, str]) -> N
 
 
 def test_it_registers_and_serves_the_cluster_id_of_zookeeper() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (broker,) = stage.running(1)
     assert PATH in stage.zookeeper.nodes
     told = stage.client().ask(m.MetadataRequest(topics=[]), 12)
@@ -49,8 +43,7 @@ def test_it_registers_and_serves_the_cluster_id_of_zookeeper() -> None:
 
 @pytest.mark.requirement("A02")
 def test_metadata_is_what_the_zookeeper_controller_told() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.running(1, 2)
     brokers = [live(one) for one in (1, 2, 5)]
     told = update(("t", T, {0: 2, 1: 1}), brokers=brokers, controller=5, epoch=7)
@@ -65,18 +58,16 @@ def test_metadata_is_what_the_zookeeper_controller_told() -> None:
 
 
 def test_a_kraft_controller_is_refused_where_the_migration_is_off() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.running(1)
     told = stage.tell(1, update(kraft=True, controller=3000, broker_epoch=5), 8)
     assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_without_migration_what_a_controller_does_is_refused() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.running(1)
-    (topic,) = stage.client().ask(create(), 7).topics
+    (topic,) = stage.client().ask(create_topics("new", timeout_ms=5_000), 7).topics
     assert topic.error_code == ErrorCode.NOT_CONTROLLER
     quotas = m.AlterClientQuotasRequest(
         entries=[
@@ -94,8 +85,7 @@ def test_without_migration_what_a_controller_does_is_refused() -> None:
 
 
 def test_after_an_expiry_the_old_epoch_is_stale() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (broker,) = stage.running(1)
     side = broker.side
     assert isinstance(side, ZooKeeperSide)
@@ -108,8 +98,7 @@ def test_after_an_expiry_the_old_epoch_is_stale() -> None:
 
 
 def test_a_second_broker_of_the_same_id_ends_and_the_first_stays() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (first,) = stage.running(1)
     stage.broker(1)
     halt = stage.parties[1].halt
@@ -121,8 +110,7 @@ def test_a_second_broker_of_the_same_id_ends_and_the_first_stays() -> None:
 
 
 def test_a_broker_of_another_cluster_ends() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.broker(1, stored="another-cluster-000000")
     halt = stage.parties[1].halt
     assert halt is not None
@@ -143,8 +131,7 @@ def test_without_zookeeper_the_start_ends_after_the_connection_timeout() -> None
 
 # -------------------------------------------------------------------- the end
 def test_it_ends_by_leaving_zookeeper() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (broker,) = stage.running(1)
     stage.joined.perform(stage.parties[1], broker.shutdown(stage.joined.now_ms))
     stage.joined.until(lambda: stage.parties[1].halt is not None)
@@ -155,8 +142,7 @@ def test_it_ends_by_leaving_zookeeper() -> None:
 
 
 def test_it_does_not_wait_for_a_controller_with_which_it_is_not_registered() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (broker,) = stage.running(1)
     told = stage.tell(1, update(kraft=True, controller=3000), 8)
     assert told.error_code == 0, "no epoch is named, so none is compared"
@@ -166,8 +152,7 @@ def test_it_does_not_wait_for_a_controller_with_which_it_is_not_registered() -> 
 
 
 def test_a_silent_follower_is_dropped_after_the_configured_time() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (broker,) = stage.running(1, replica_lag_time_max_ms="4000")
     side = broker.side
     assert isinstance(side, ZooKeeperSide)
@@ -184,8 +169,7 @@ def test_a_silent_follower_is_dropped_after_the_configured_time() -> None:
 
 def test_the_zookeeper_controller_is_asked_to_move_what_it_leads() -> None:
     """The controller here is broker 2 of ours, which says that it is none: three tries."""
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     (broker, _) = stage.running(1, 2)
     here = update(brokers=[broker_at(1), broker_at(2)], controller=2)
     assert stage.tell(1, here, 8).error_code == 0
@@ -221,16 +205,14 @@ def broker_at(broker_id: int) -> m.UpdateMetadataRequest.UpdateMetadataBroker:
 def test_it_says_to_everyone_that_it_is_no_controller(
     raw: dict[str, str], request_: object, version: int, code: ErrorCode
 ) -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.running(1, raw=raw)
     assert stage.client().ask(request_, version).error_code == code
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_it_lists_what_a_kafka_broker_in_this_mode_lists(release: str) -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.running(1, kraftbridge_release=release)
     asking = m.ApiVersionsRequest(client_software_name="t", client_software_version="1")
     answer = stage.client().ask(asking, 3)
@@ -257,8 +239,7 @@ def holder(stage: ZooKeeperStage) -> int:
 
 @pytest.mark.requirement("N02", "N03", "N06")
 def test_a_migration_in_which_all_brokers_are_ours() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster(t={0: [1, 2], 1: [2, 1]})
+    stage = ZooKeeperStage().had_a_cluster(t={0: [1, 2], 1: [2, 1]})
     migrated(stage, 1, 2)
     side = stage.parties[1].machine.side  # type: ignore[attr-defined]
     stage.joined.until(lambda: side.cache.controller is not None and side.cache.controller.kraft)
@@ -276,8 +257,7 @@ def test_a_migration_in_which_all_brokers_are_ours() -> None:
 def test_clients_are_not_told_of_the_migration_before_or_after_the_take_over(release: str) -> None:
     """A Kafka broker from 3.7 on does tell its clients, while it migrates."""
     level = MetadataVersion.from_ibp(release).level
-    stage = ZooKeeperStage(level)
-    stage.had_a_cluster(t={0: [1]})
+    stage = ZooKeeperStage(level).had_a_cluster(t={0: [1]})
     more = {"kraftbridge_release": release, "inter_broker_protocol_version": release}
     stage.running(1, raw=MIGRATING, **more)
     answers = [stage.client(1).ask(m.ApiVersionsRequest("a", "1"), 3)]
@@ -292,20 +272,18 @@ def test_clients_are_not_told_of_the_migration_before_or_after_the_take_over(rel
 
 @pytest.mark.requirement("I23")
 def test_after_the_take_over_changes_are_forwarded_and_reach_zookeeper() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster(t={0: [1, 2]})
+    stage = ZooKeeperStage().had_a_cluster(t={0: [1, 2]})
     migrated(stage, 1, 2)
     side = stage.parties[1].machine.side  # type: ignore[attr-defined]
     stage.joined.until(lambda: side.cache.controller is not None and side.cache.controller.kraft)
-    (topic,) = stage.client(1).ask(create("made"), 7).topics
+    (topic,) = stage.client(1).ask(create_topics("made", timeout_ms=5_000), 7).topics
     assert topic.error_code == 0
     stage.joined.until(lambda: side.cache.topic("made") is not None)
     assert "/brokers/topics/made" in stage.zookeeper.nodes
 
 
 def test_a_migrated_broker_ends_by_the_grant_of_the_kraft_controller() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster(t={0: [1, 2]})
+    stage = ZooKeeperStage().had_a_cluster(t={0: [1, 2]})
     migrated(stage, 1, 2)
     broker = stage.parties[1].machine
     side = broker.side  # type: ignore[attr-defined]
@@ -324,8 +302,7 @@ def test_a_migrated_broker_ends_by_the_grant_of_the_kraft_controller() -> None:
 
 @pytest.mark.requirement("N04", "N09")
 def test_another_protocol_than_the_quorums_level_is_refused_for_ever() -> None:
-    stage = ZooKeeperStage(level=14)
-    stage.had_a_cluster()
+    stage = ZooKeeperStage(level=14).had_a_cluster()
     stage.running(1, raw=MIGRATING)
     stage.controller()
     stage.joined.wait(120_000)
@@ -340,8 +317,7 @@ def test_another_protocol_than_the_quorums_level_is_refused_for_ever() -> None:
 
 @pytest.mark.requirement("N07")
 def test_the_id_of_a_controller_is_refused_for_ever() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.running(3000, raw=MIGRATING)
     stage.controller()
     stage.joined.wait(120_000)
@@ -369,23 +345,20 @@ def test_a_quorum_of_another_cluster_is_asked_for_ever() -> None:
 
 def test_a_level_that_matches_is_taken() -> None:
     """What the test above rests on."""
-    stage = ZooKeeperStage(level=14)
-    stage.had_a_cluster()
+    stage = ZooKeeperStage(level=14).had_a_cluster()
     migrated(stage, 1, inter_broker_protocol_version="3.6")
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_release_migrates_at_its_own_level(release: str) -> None:
     level = MetadataVersion.from_ibp(release).level
-    stage = ZooKeeperStage(level)
-    stage.had_a_cluster(t={0: [1]})
+    stage = ZooKeeperStage(level).had_a_cluster(t={0: [1]})
     migrated(stage, 1, kraftbridge_release=release)
 
 
 def test_a_zookeeper_controller_that_rules_again_is_obeyed_by_its_own_epoch() -> None:
     """A rollback: the epochs of the znode count again."""
-    stage = ZooKeeperStage()
-    stage.had_a_cluster(t={0: [1, 2]})
+    stage = ZooKeeperStage().had_a_cluster(t={0: [1, 2]})
     migrated(stage, 1, 2)
     side = stage.parties[1].machine.side  # type: ignore[attr-defined]
     stage.joined.until(lambda: side.cache.controller is not None and side.cache.controller.kraft)
@@ -401,8 +374,7 @@ def test_a_zookeeper_controller_that_rules_again_is_obeyed_by_its_own_epoch() ->
 
 
 def test_status_says_who_rules_and_where_zookeeper_is() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster(t={0: [1, 2]})
+    stage = ZooKeeperStage().had_a_cluster(t={0: [1, 2]})
     migrated(stage, 1, 2)
     stage.joined.wait(3_000)
     found = introspection.status(stage.parties[1].machine)  # type: ignore[arg-type]
@@ -416,8 +388,7 @@ def test_status_says_who_rules_and_where_zookeeper_is() -> None:
 
 
 def test_who_rules_in_zookeeper_is_logged() -> None:
-    stage = ZooKeeperStage()
-    stage.had_a_cluster()
+    stage = ZooKeeperStage().had_a_cluster()
     stage.running(1)
     stage.zookeeper.write(Create("/controller", controller.encode(3000, 4, 5)))
     told = [log.fields for log in stage.parties[1].logs if log.event == "controller in zookeeper"]

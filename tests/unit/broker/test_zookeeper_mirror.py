@@ -24,6 +24,7 @@ from emulator.zookeeper.ops import (
     ZkOp,
     ZkResult,
 )
+from tests.kit.requests import describe_config
 from tests.unit.broker.control import T, U, update
 from tests.unit.broker.zookeeper_stage import ZooKeeperStage
 from wire import messages as m
@@ -82,12 +83,7 @@ def test_configs_of_topics_are_those_of_zookeeper() -> None:
     held = Held(Create("/config/topics/t", config(retention_ms="7")))
     held.know(("t", T))
     assert held.of_topic("t") == {"retention.ms": "7"}
-    asked = m.DescribeConfigsRequest(
-        resources=[
-            m.DescribeConfigsRequest.DescribeConfigsResource(resource_type=2, resource_name="t")
-        ]
-    )
-    (result,) = held.stage.client().ask(asked, 4).results
+    (result,) = held.stage.client().ask(describe_config(2, "t"), 4).results
     assert result.error_code == 0
     found = {one.name: one.value for one in result.configs}
     assert found["retention.ms"] == "7"
@@ -95,12 +91,7 @@ def test_configs_of_topics_are_those_of_zookeeper() -> None:
 
 def test_a_topic_that_no_controller_told_is_unknown() -> None:
     held = Held(Create("/config/topics/t", config(retention_ms="7")))
-    asked = m.DescribeConfigsRequest(
-        resources=[
-            m.DescribeConfigsRequest.DescribeConfigsResource(resource_type=2, resource_name="t")
-        ]
-    )
-    (result,) = held.stage.client().ask(asked, 4).results
+    (result,) = held.stage.client().ask(describe_config(2, "t"), 4).results
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

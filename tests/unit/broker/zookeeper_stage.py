@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
+from typing import Any, Self
 
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.zookeeper.shared_control import SharedControl
@@ -49,7 +49,7 @@ class ZooKeeperStage:
         self.level = level
         self.parties: dict[int, Party] = {}
 
-    def had_a_cluster(self, **topics: dict[int, list[int]]) -> None:
+    def had_a_cluster(self, **topics: dict[int, list[int]]) -> Self:
         """What a Kafka cluster has left in ZooKeeper: replicas by partition, by topic."""
         nodes: dict[str, bytes | None] = dict.fromkeys(
             ("/cluster", "/brokers", "/brokers/topics", "/brokers/ids", "/config", "/config/topics")
@@ -75,6 +75,7 @@ class ZooKeeperStage:
                 state |= {"controller_epoch": 7, "isr": replicas}
                 nodes[f"{path}/partitions/{one}/state"] = json.dumps(state).encode()
         self.zookeeper.write(*(Create(path, data) for path, data in nodes.items()))
+        return self
 
     def controller(self) -> Node:
         """Our controller, which takes over as soon as it may."""

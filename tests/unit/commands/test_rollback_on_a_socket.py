@@ -60,8 +60,7 @@ def arguments(quorum: MigratingQuorum, path: Path) -> list[str]:
             f"log.dirs={folder}\n"
         )
         found += ["-c", str(file)]
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     return found
 
 

@@ -129,8 +129,7 @@ def test_what_differs_is_written_from_the_folder_of_one_of_three(tmp_path: Path)
     quorum.wait_equal()
     folder = folder_of(quorum, tmp_path)
     leader = quorum.leader
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     quorum.put(TOPIC, FOREIGN)
     code, out, err = offline_run(quorum, folder, "--yes")
     assert (code, out) == (ExitCode.DONE, f"differs    {TOPIC}\n"), err

@@ -25,6 +25,4 @@ def enveloped(inner: bytes, **fields: Any) -> m.EnvelopeRequest:
 
 
 def world_with_broker() -> World:
-    world = World()
-    world.join(0)
-    return world
+    return World().join(0)

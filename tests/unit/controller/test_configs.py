@@ -443,8 +443,7 @@ def test_what_topics_inherit_is_computed_once_until_it_changes(
         return effective(server, known, overrides)
 
     monkeypatch.setattr(config_defs, "_effective", counted)
-    world = World()
-    world.join(1, 2, 3)
+    world = World().join(1, 2, 3)
 
     def told(name: str) -> dict[str, tuple[str, int]]:
         (one,) = world.ask(create(name)).topics

@@ -9,6 +9,7 @@ import pytest
 from emulator.controller.registry import advertised
 from emulator.controller.result import Result
 from emulator.metadata.topics import RECOVERING
+from tests.kit.requests import elect
 from tests.unit.controller.world import (
     World,
     broker,
@@ -188,8 +189,7 @@ def test_an_error_for_everything_has_no_place_of_its_own_in_version_0() -> None:
 
 def cluster(**fields: Any) -> World:
     """Three brokers; ``moved`` is led by broker 1 although 0 is preferred."""
-    world = World(auto_leader_rebalance_enable=False, **fields)
-    world.join(0, 1, 2)
+    world = World(auto_leader_rebalance_enable=False, **fields).join(0, 1, 2)
     assignment = m.CreateTopicsRequest.CreatableReplicaAssignment(broker_ids=(0, 1, 2))
     answer = world.ask(create("moved", -1, -1, assignments=[assignment]))
     assert answer.topics[0].error_code == 0
@@ -266,10 +266,7 @@ def test_a_controller_that_is_not_active_sends_callers_to_the_one_that_is() -> N
 
 # --- on the wire
 
-ASKED = m.ElectLeadersRequest(
-    topic_partitions=[m.ElectLeadersRequest.TopicPartitions(topic="t", partitions=(0, 1))],
-    timeout_ms=3_000,
-)
+ASKED = elect("t", 0, 1, timeout_ms=3_000)
 REQUESTS = {
     0: "00000001 0001 74 00000002 00000000 00000001 00000bb8",
     1: "00 00000001 0001 74 00000002 00000000 00000001 00000bb8",

@@ -10,6 +10,7 @@ from emulator.controller.queue.gate import Gate
 from emulator.controller.queue.urgency import Urgency
 from emulator.seam import OtherLimits
 from emulator.trace.rows import BlockCause
+from tests.kit.requests import delete_topics
 from tests.unit.controller.world import World, call, create
 from tests.unit.cost.cluster import Lines
 from wire import messages as m
@@ -17,9 +18,7 @@ from wire.errors import ErrorCode
 
 
 def joined(*broker_ids: int) -> World:
-    world = World()
-    world.join(*broker_ids or (0,))
-    return world
+    return World().join(*broker_ids or (0,))
 
 
 def test_held_calls_wait_in_order_and_go_in_order() -> None:
@@ -215,8 +214,7 @@ def test_an_old_change_holds_ordinary_calls_only() -> None:
     world.ask(create("t"))
     world.controller.hold(now_ms=world.now_ms, room=9, hard_room=9, others=OtherLimits(aged=True))
     world.send(create("waits", timeout_ms=500))
-    removal = m.DeleteTopicsRequest.DeleteTopicState(name="t")
-    gone = world.ask(m.DeleteTopicsRequest(topics=[removal], timeout_ms=500))
+    gone = world.ask(delete_topics("t", timeout_ms=500))
     assert gone.responses[0].error_code == 0
     world.later(500)
     (blocked,) = world.controller.gate.take_blocked()

@@ -117,8 +117,7 @@ def test_the_fencing_record_follows_metadata_version(
 
 def test_a_leader_s_shutdown_takes_three_heartbeats() -> None:
     """As recorded: moves first, a wait for the others' offsets, then the grant."""
-    world = World()
-    world.join(0, 1, 2)
+    world = World().join(0, 1, 2)
     world.ask(create("t", 6, 3))
     offset = world.log.log_end_offset
     first = world.heartbeat(1, want_shut_down=True)
@@ -151,16 +150,14 @@ def _partitions(world: World, name: str) -> list[object]:
 
 
 def test_a_broker_that_leads_nothing_may_go_at_once() -> None:
-    world = World()
-    world.join(0, 1)
+    world = World().join(0, 1)
     assert world.heartbeat(1, want_shut_down=True).should_shut_down is True
     assert world.tip.brokers[1].fenced
 
 
 def test_a_broker_alone_may_go_when_its_leaders_are_gone() -> None:
     """No other active broker: nobody's offset is waited for; ISRs keep their last member."""
-    world = World()
-    world.join(0)
+    world = World().join(0)
     world.ask(create("t", 2, 1))
     assert world.heartbeat(0, want_shut_down=True).should_shut_down is False
     assert world.heartbeat(0, want_shut_down=True).should_shut_down is True

@@ -22,6 +22,7 @@ from emulator.controller.tables import index
 from emulator.controller.tables.index import IndexChange, TipIndex
 from emulator.metadata.replay import TopicChanges
 from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
+from tests.kit import requests
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.test_index import contents
 from tests.unit.controller.world import World, acls, call, create, every_acl, header
@@ -127,9 +128,7 @@ def growth() -> m.CreatePartitionsRequest:
 
 
 def removal() -> m.DeleteTopicsRequest:
-    kinds = m.DeleteTopicsRequest.DeleteTopicState
-    wanted = [kinds(name=name) for name in named(MANY)]
-    return m.DeleteTopicsRequest(topics=wanted, timeout_ms=60_000)
+    return requests.delete_topics(*named(MANY), timeout_ms=60_000)
 
 
 ENTRIES: list[tuple[list[object], object, Any, str]] = [
@@ -151,8 +150,7 @@ ENTRIES: list[tuple[list[object], object, Any, str]] = [
 def test_no_slice_looks_at_more_entries_than_it_may(
     monkeypatch: pytest.MonkeyPatch, first: list[object], asked: object, owner: Any, name: str
 ) -> None:
-    world = World(authorizer=StandardAuthorizer(frozenset({"User:ANONYMOUS"})))
-    world.join(0, 1)
+    world = World(authorizer=StandardAuthorizer(frozenset({"User:ANONYMOUS"}))).join(0, 1)
     for each in first:
         world.ask(each)
     real, seen = getattr(owner, name), [0]
@@ -479,17 +477,11 @@ def test_a_shutdown_of_which_the_log_has_a_part_is_completed(
 
 
 def elected() -> m.ElectLeadersRequest:
-    kinds = m.ElectLeadersRequest.TopicPartitions
-    return m.ElectLeadersRequest(
-        topic_partitions=[kinds(topic="wide", partitions=tuple(range(MANY)))], timeout_ms=60_000
-    )
+    return requests.elect("wide", *range(MANY), timeout_ms=60_000)
 
 
 def moved() -> m.AlterPartitionReassignmentsRequest:
-    kinds = m.AlterPartitionReassignmentsRequest
-    wanted = [kinds.ReassignablePartition(partition_index=n, replicas=(1,)) for n in range(MANY)]
-    topics = [kinds.ReassignableTopic(name="wide", partitions=wanted)]
-    return kinds(topics=topics, timeout_ms=60_000)
+    return requests.reassign("wide", (1,), *range(MANY), timeout_ms=60_000)
 
 
 def shrunk(world: World) -> m.AlterPartitionRequest:
@@ -511,27 +503,11 @@ def shrunk(world: World) -> m.AlterPartitionRequest:
 
 
 def configured() -> m.IncrementalAlterConfigsRequest:
-    kinds = m.IncrementalAlterConfigsRequest
-    config = kinds.AlterableConfig(name="retention.ms", config_operation=0, value="1")
-    return kinds(
-        resources=[
-            kinds.AlterConfigsResource(resource_type=2, resource_name=name, configs=[config])
-            for name in named(MANY)
-        ]
-    )
+    return requests.alter_config(2, "retention.ms", "1", *named(MANY))
 
 
 def limited() -> m.AlterClientQuotasRequest:
-    kinds = m.AlterClientQuotasRequest
-    op = kinds.OpData(key="producer_byte_rate", value=1.0)
-    return kinds(
-        entries=[
-            kinds.EntryData(
-                entity=[kinds.EntityData(entity_type="user", entity_name=name)], ops=[op]
-            )
-            for name in named(MANY)
-        ]
-    )
+    return requests.quota(1.0, *named(MANY))
 
 
 @pytest.mark.parametrize("asked", [elected, moved, shrunk, configured, limited])

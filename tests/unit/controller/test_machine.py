@@ -150,8 +150,7 @@ def test_a_bootstrap_cut_off_by_a_crash_is_begun_again() -> None:
 
 
 def test_an_answer_waits_for_its_last_record_to_be_committed() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     assert world.send(create("t", 3)) == []
     world.log.high_watermark = world.log.log_end_offset - 1
     world.controller.committed(world.now_ms)
@@ -163,8 +162,7 @@ def test_an_answer_waits_for_its_last_record_to_be_committed() -> None:
 
 def test_an_answer_without_records_waits_for_what_it_may_tell_of() -> None:
     """That a topic exists is known from a record that may still be lost."""
-    world = World()
-    world.join(0)
+    world = World().join(0)
     assert world.send(create("t")) == []
     assert world.send(create("t")) == []
     world.commit()
@@ -192,8 +190,7 @@ def test_registration_and_heartbeat_are_answered_inside_the_copy_s_transaction()
 
 
 def test_other_answers_wait_for_the_end_of_a_transaction() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     world.controller.append([r.BeginTransactionRecord()], world.now_ms)
     assert world.send(create("t")) == []
     world.commit()
@@ -207,8 +204,7 @@ def test_other_answers_wait_for_the_end_of_a_transaction() -> None:
 
 
 def test_a_request_times_out_by_its_own_limit() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     world.send(create("t", timeout_ms=1_000))
     assert world.later(999) == []
     (answer,) = world.later(1)
@@ -219,8 +215,7 @@ def test_a_request_times_out_by_its_own_limit() -> None:
 
 
 def test_the_caller_s_deadline_goes_before_the_request_s() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     world.send(create("t", timeout_ms=60_000), deadline_ms=world.now_ms + 10)
     (answer,) = world.later(10)
     assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -285,8 +280,7 @@ def test_silent_brokers_are_fenced_one_by_one_oldest_first(migration: bool) -> N
 @pytest.mark.requirement("N05")
 def test_the_session_counts_from_the_last_heartbeat_also_while_the_log_stands_still() -> None:
     """While ZooKeeper is away NoOps become rare; each heartbeat then names the same offset."""
-    world = World(metadata_max_idle_interval_ms=0)
-    world.join(0, 1)
+    world = World(metadata_max_idle_interval_ms=0).join(0, 1)
     end = world.log.log_end_offset
     for _ in range(9):
         world.later(2_000)
@@ -338,8 +332,7 @@ def test_a_broker_fenced_before_the_copy_leads_nothing_after_it(level: int) -> N
 
 
 def test_a_new_leader_gives_every_broker_a_whole_session() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     world.now_ms += 8_999
     successor = Controller(world.config, world.log, world.history, random.Random(3))
     successor.activate(world.now_ms)
@@ -358,8 +351,7 @@ def test_a_new_leader_gives_every_broker_a_whole_session() -> None:
 
 
 def test_resigning_refuses_everybody_and_forgets_what_is_not_committed() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     world.send(create("t"))
     world.controller.hold(room=0, now_ms=world.now_ms)
     world.send(create("u"))
@@ -416,8 +408,7 @@ def test_batches_stay_below_8_mib() -> None:
 
 @pytest.mark.parametrize("how", ["timer", "shutdown", "unregister", "register"])
 def test_a_broker_may_leave_more_partitions_than_one_batch_holds(how: str) -> None:
-    world = World()
-    world.join(0, 1)
+    world = World().join(0, 1)
     for number in range(2):
         world.ask(create(f"t{number}", 6_000, 2))
     first = world.log.log_end_offset
@@ -442,8 +433,7 @@ def test_a_broker_may_leave_more_partitions_than_one_batch_holds(how: str) -> No
 
 
 def test_an_operation_too_large_for_one_batch_is_against_policy() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     answer = world.ask(create("t", 10_000))
     assert answer.topics[0].error_code == ErrorCode.POLICY_VIOLATION
     assert world.tip.topic("t") is None
@@ -466,8 +456,7 @@ def test_a_record_its_level_does_not_write_is_a_mistake_of_ours() -> None:
 
 
 def test_what_a_call_appended_is_told_with_its_ticket() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     world.controller.take_appended()
     first = world.log.log_end_offset
     world.send(create("t", 3), ticket="mine")
@@ -482,8 +471,7 @@ ZK = {"is_migrating_zk_broker": True, "metadata_version": (21, 21)}
 @pytest.mark.parametrize("how", ["abort", "failover"])
 def test_what_brokers_were_told_outlives_an_aborted_transaction(how: str) -> None:
     """A registration answered inside would else be lost, and the broker never registers again."""
-    world = World(migration_enabled=True)
-    world.join(0, 1, 2, **ZK)
+    world = World(migration_enabled=True).join(0, 1, 2, **ZK)
     world.controller.append([r.BeginTransactionRecord()], world.now_ms)
     world.controller.append([topic("half", 1), partition(1, replicas=(0, 1))], world.now_ms)
     world.join(3, **ZK)
@@ -510,8 +498,7 @@ def test_what_brokers_were_told_outlives_an_aborted_transaction(how: str) -> Non
 
 
 def test_brokers_that_share_a_partition_are_fenced_again_one_after_the_other() -> None:
-    world = World()
-    world.join(0, 1, 2)
+    world = World().join(0, 1, 2)
     world.ask(create("t", 3, 3))
     world.controller.append([r.BeginTransactionRecord()], world.now_ms)
     for broker_id in (0, 1):
@@ -523,8 +510,7 @@ def test_brokers_that_share_a_partition_are_fenced_again_one_after_the_other() -
 
 
 def test_topic_ids_are_new_and_not_reserved() -> None:
-    world = World()
-    world.join(0)
+    world = World().join(0)
     ids = {world.ask(create(f"t{one}")).topics[0].topic_id for one in range(50)}
     assert len(ids) == 50
     assert all(one[6] >> 4 == 4 and one[0] >> 2 != 62 for one in ids)
@@ -541,8 +527,7 @@ def test_helpers_agree_with_the_machine() -> None:
 def test_a_broker_with_more_partitions_than_a_batch_holds_is_fenced_again_after_an_abort(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
-    world.join(0, 1, 2)
+    world = World().join(0, 1, 2)
     world.ask(create("t", 5, 3))
     world.controller.append([r.BeginTransactionRecord()], world.now_ms)
     world.heartbeat(0, want_fence=True)

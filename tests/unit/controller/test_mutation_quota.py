@@ -12,6 +12,7 @@ from emulator.config.limits import MutationQuotaSettings
 from emulator.controller.context import FORGET_AFTER_MS, MutationQuotas, Sharers, rate_of, shared_by
 from emulator.metadata.client_quotas import alter, entity, record_of
 from emulator.metadata.pmap import PMap
+from tests.kit.requests import create_topics, quota
 from tests.unit.controller.world import World, create
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -136,14 +137,9 @@ def test_extreme_rates_break_nothing(rate: float) -> None:
 
 def limited(rate: float) -> World:
     """A controller with one broker and a rate for every user."""
-    world = World()
-    world.join(0)
-    request = m.AlterClientQuotasRequest
-    entry = request.EntryData(
-        entity=[request.EntityData(entity_type="user", entity_name=None)],
-        ops=[request.OpData(key="controller_mutation_rate", value=rate)],
-    )
-    assert world.ask(request(entries=[entry])).entries[0].error_code == 0
+    world = World().join(0)
+    request = quota(rate, None, key="controller_mutation_rate")
+    assert world.ask(request).entries[0].error_code == 0
     return world
 
 
@@ -191,15 +187,12 @@ def test_an_older_caller_is_served_and_told_to_wait() -> None:
 def test_one_request_is_cut_where_the_bucket_is_overdrawn() -> None:
     """The topic that overdraws it is made, the next one is not; trying out costs as much."""
     world = limited(1.0)
-    request = m.CreateTopicsRequest
-    topics = [
-        request.CreatableTopic(name=name, num_partitions=12, replication_factor=1)
-        for name in ("a", "b")
-    ]
-    answer = world.ask(request(topics=topics, validate_only=True), principal=ALICE)
+    tried = create_topics("a", "b", partitions=12, validate_only=True)
+    answer = world.ask(tried, principal=ALICE)
     assert [one.error_code for one in answer.topics] == [0, 89]
     assert answer.throttle_time_ms == 1_000
-    assert world.ask(request(topics=topics), principal=ALICE).topics[0].error_code == 89
+    asked = create_topics("a", "b", partitions=12)
+    assert world.ask(asked, principal=ALICE).topics[0].error_code == 89
 
 
 def test_what_waits_for_zookeeper_is_counted_once() -> None:

@@ -6,19 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.requests import alter_config
 from tests.unit.controller.world import broker, handle, image_of
-from wire import messages as m
 
 IMAGE = image_of(broker(1))
-
-
-def incremental(key: str, value: str | None) -> m.IncrementalAlterConfigsRequest:
-    resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
-    config = m.IncrementalAlterConfigsRequest.AlterableConfig(
-        name=key, config_operation=int(value is None), value=value
-    )
-    one = resource(resource_type=4, resource_name="1", configs=[config])
-    return m.IncrementalAlterConfigsRequest(resources=[one])
 
 
 @pytest.mark.parametrize(
@@ -34,12 +25,12 @@ def test_a_password_needs_the_secret_it_is_written_to_zookeeper_with(
 ) -> None:
     """A KRaft controller of Kafka writes it to ZooKeeper as it is, where no broker can read it."""
     key = "listener.name.x.ssl.keystore.password"
-    request = incremental(key, "p")
+    request = alter_config(4, key, "p", "1")
     fields: dict[str, Any] = {"migration_enabled": migration_enabled, "properties": properties}
     (answer,) = handle(IMAGE, request, **fields).response.responses
     assert answer.error_code == code
     if code:
         assert answer.error_message == "Password encoder secret not configured"
-    removal = incremental(key, None)
+    removal = alter_config(4, key, None, "1")
     result = handle(IMAGE, removal, **fields)
     assert [one.error_code for one in result.response.responses] == [0]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
-from emulator.controller.registry import handlers
 from emulator.metadata import EMPTY
-from tests.unit.controller.world import call, context, header
-from wire import messages as m
+from tests.kit.requests import quota
+from tests.unit.controller.world import handle
 from wire.errors import ErrorCode
-
-Request = m.AlterClientQuotasRequest
 
 
 @pytest.mark.parametrize(
@@ -28,12 +24,7 @@ Request = m.AlterClientQuotasRequest
 )
 def test_addresses_are_taken_and_nothing_else(name: str | None, taken: bool) -> None:
     """A zone names an interface of one machine; a broker elsewhere could not resolve it."""
-    entity = [Request.EntityData(entity_type="ip", entity_name=name)]
-    ops = [Request.OpData(key="connection_creation_rate", value=5.0)]
-    request = Request(entries=[Request.EntryData(entity=entity, ops=ops)])
-    surroundings = context(EMPTY, request)
-    surroundings = replace(surroundings, call=call(request))
-    result = handlers()[header(request).api_key].result(EMPTY, request, surroundings)
+    result = handle(EMPTY, quota(5.0, name, kind="ip", key="connection_creation_rate"))
     (entry,) = result.response.entries
     assert entry.error_code == (ErrorCode.NONE if taken else ErrorCode.INVALID_REQUEST)
     assert bool(result.records) == taken
@@ -54,11 +45,7 @@ def test_addresses_are_taken_and_nothing_else(name: str | None, taken: bool) -> 
 def test_what_is_wrong_with_a_value_is_said_as_kafka_says_it(
     kind: str, key: str, value: float, why: str
 ) -> None:
-    entity = [Request.EntityData(entity_type=kind, entity_name="10.0.0.1")]
-    ops = [Request.OpData(key=key, value=value)]
-    request = Request(entries=[Request.EntryData(entity=entity, ops=ops)])
-    surroundings = replace(context(EMPTY, request), call=call(request))
-    result = handlers()[header(request).api_key].result(EMPTY, request, surroundings)
+    result = handle(EMPTY, quota(value, "10.0.0.1", kind=kind, key=key))
     (entry,) = result.response.entries
     assert (entry.error_message or "").endswith(why)
     assert bool(entry.error_code) == bool(why)

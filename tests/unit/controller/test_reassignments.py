@@ -300,8 +300,7 @@ def test_what_is_moving_is_listed(topics: Any, expected: dict[str, list[int]]) -
 
 
 def test_only_what_is_committed_is_listed() -> None:
-    world = World()
-    world.join(0, 1)
+    world = World().join(0, 1)
     created = world.ask(create("t", 1, 1))
     assert created.topics[0].error_code == 0
     assert world.send(move((0, 1), name="t")) == []

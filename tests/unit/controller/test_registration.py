@@ -296,8 +296,7 @@ def test_the_broker_epoch_is_the_offset_of_the_record() -> None:
 
 def test_a_lapsed_broker_leaves_its_isrs_before_it_is_registered_anew() -> None:
     """Else it would be fenced and still lead: a fenced registration hides it from the timer."""
-    world = World()
-    world.join(0, 1)
+    world = World().join(0, 1)
     from tests.unit.controller.world import create
 
     world.ask(create("t", 1, 2))

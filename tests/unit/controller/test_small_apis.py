@@ -8,6 +8,7 @@ import pytest
 
 from emulator.controller.api.api_versions import unsupported
 from emulator.controller.registry import advertised, handlers, handles, supported_features
+from tests.kit.requests import upsert_scram
 from tests.unit.controller.world import (
     World,
     broker,
@@ -238,13 +239,7 @@ def test_producer_ids_run_out(left: int, code: int) -> None:
     ],
 )
 def test_a_scram_credential_is_judged_as_by_kafka(fields: dict[str, Any], code: int) -> None:
-    kind = m.AlterUserScramCredentialsRequest
-    one = kind.ScramCredentialUpsertion(
-        name="u", mechanism=1, iterations=4_096, salt=b"s", salted_password=b"p"
-    )
-    for name, value in fields.items():
-        setattr(one, name, value)
-    result = handle(image_of(level(21)), kind(upsertions=[one]))
+    result = handle(image_of(level(21)), upsert_scram("u", **fields))
     (answer,) = result.response.results
     assert answer.error_code == code
     assert len(result.records) == (code == ErrorCode.NONE)

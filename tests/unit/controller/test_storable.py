@@ -24,6 +24,7 @@ from emulator.znodes.reader import Tree
 from emulator.zookeeper import acl, jute
 from emulator.zookeeper.ops import ZkOp
 from tests.kit.edges import EdgeAdmin, refusals
+from tests.kit.requests import upsert_scram
 from tests.kit.shares import rest_slow
 from tests.unit.controller.test_delegation_tokens import ALICE, ON
 from tests.unit.controller.test_delegation_tokens import ask as ask_for_token
@@ -68,8 +69,9 @@ def frame(group: tuple[ZkOp, ...], chroot: str, *, set_acl: bool) -> int:
 
 
 def migrating(**fields: Any) -> World:
-    world = World(migration_enabled=True, **fields)
-    world.join(0, 1, 2, is_migrating_zk_broker=True, metadata_version=(21, 21))
+    world = World(migration_enabled=True, **fields).join(
+        0, 1, 2, is_migrating_zk_broker=True, metadata_version=(21, 21)
+    )
     world.controller.append([MIGRATION], world.now_ms)
     world.commit()
     return world
@@ -218,13 +220,9 @@ def test_a_token_with_many_long_renewers() -> None:
 
 
 def test_a_credential_with_a_salt_that_no_znode_holds() -> None:
-    kind = m.AlterUserScramCredentialsRequest
     image = image_of(MIGRATION)
     for salt, code in ((700_000, 0), (800_000, ErrorCode.UNACCEPTABLE_CREDENTIAL)):
-        one = kind.ScramCredentialUpsertion(
-            name="u", mechanism=1, iterations=4096, salt=b"s" * salt, salted_password=b"p"
-        )
-        result = handle(image, kind(upsertions=[one]), znodes=sizes())
+        result = handle(image, upsert_scram("u", salt=b"s" * salt), znodes=sizes())
         assert result.response.results[0].error_code == code
         assert len(result.records) == (code == 0)
 

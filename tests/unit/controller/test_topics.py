@@ -10,6 +10,7 @@ import pytest
 from emulator.controller.api import create_topics
 from emulator.controller.context import Context
 from emulator.controller.rules.topics import NewPartitions
+from tests.kit import requests
 from tests.unit.controller.world import (
     broker,
     create,
@@ -366,16 +367,13 @@ def test_more_records_than_one_batch_holds_are_not_made(monkeypatch: pytest.Monk
         return real(ctx)
 
     monkeypatch.setattr(Context, "random_uuid", counted)
-    kinds = m.CreateTopicsRequest
-    topics = [
-        kinds.CreatableTopic(name=f"t{n}", num_partitions=1, replication_factor=1)
-        for n in range(9_000)
-    ]
-    result = handle(image_of(broker(0)), kinds(topics=topics))
+    names = [f"t{n}" for n in range(9_000)]
+    result = handle(image_of(broker(0)), requests.create_topics(*names))
     assert {one.error_code for one in result.response.topics} == {ErrorCode.POLICY_VIOLATION}
     assert (len(result.response.topics), len(drawn)) == (9_000, 5_001)
     assert not result.records
-    checked = handle(image_of(broker(0)), kinds(topics=topics, validate_only=True))
+    tried = requests.create_topics(*names, validate_only=True)
+    checked = handle(image_of(broker(0)), tried)
     assert {one.error_code for one in checked.response.topics} == {ErrorCode.NONE}
 
 

@@ -332,8 +332,7 @@ def test_record_versions_follow_the_level_in_one_and_in_many_steps() -> None:
         "all": list(range(9, 22)),
     }
     for levels in steps.values():
-        world = World(metadata_version=8)
-        world.join(1)
+        world = World(metadata_version=8).join(1)
         for number, to in enumerate((8, *levels)):
             if to != 8:
                 end = world.log.log_end_offset
@@ -416,8 +415,7 @@ def test_the_controllers_own_registration_is_the_one_of_its_start() -> None:
 
 @pytest.mark.requirement("J06")
 def test_a_broker_that_cannot_follow_is_refused_and_one_that_can_stays() -> None:
-    world = World(metadata_version=8)
-    world.join(1)
+    world = World(metadata_version=8).join(1)
     assert world.ask(ask(update(21))).results[0].error_code == 0
     answer = world.ask(registration(2, metadata_version=(1, 8)))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

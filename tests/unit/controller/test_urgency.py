@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from emulator.controller.queue.urgency import PASSES_MAX, Urgency, urgency_of
+from tests.kit.requests import alter_config, delete_scram, delete_topics, elect, quota
 from tests.unit.controller.test_alter_partition import request as alter_partition
 from tests.unit.controller.test_alter_partition import wanted
 from tests.unit.controller.test_registration import registration
@@ -16,6 +17,7 @@ from wire import messages as m
 from wire import records as r
 
 TOPIC, BROKER = 2, 4
+REMOVAL = alter_config(BROKER, "message.max.bytes", None, "")
 
 
 def populated() -> World:
@@ -44,36 +46,6 @@ def populated() -> World:
     return world
 
 
-def config_change(operation: int, value: str | None) -> m.IncrementalAlterConfigsRequest:
-    request = m.IncrementalAlterConfigsRequest
-    one = request.AlterableConfig(name="message.max.bytes", config_operation=operation, value=value)
-    resource = request.AlterConfigsResource(resource_type=BROKER, resource_name="", configs=[one])
-    return request(resources=[resource])
-
-
-def quota_change(*, remove: bool) -> m.AlterClientQuotasRequest:
-    request = m.AlterClientQuotasRequest
-    entity = request.EntityData(entity_type="user", entity_name="a")
-    op = request.OpData(key="producer_byte_rate", value=2.0, remove=remove)
-    return request(entries=[request.EntryData(entity=[entity], ops=[op])])
-
-
-def without_user() -> m.AlterUserScramCredentialsRequest:
-    request = m.AlterUserScramCredentialsRequest
-    gone = request.ScramCredentialDeletion(name="a", mechanism=1)
-    return request(deletions=[gone], upsertions=[])
-
-
-def election() -> m.ElectLeadersRequest:
-    topics = [m.ElectLeadersRequest.TopicPartitions(topic="t", partitions=(0,))]
-    return m.ElectLeadersRequest(election_type=0, topic_partitions=topics, timeout_ms=60_000)
-
-
-def deletion(name: str) -> m.DeleteTopicsRequest:
-    topics = [m.DeleteTopicsRequest.DeleteTopicState(name=name)]
-    return m.DeleteTopicsRequest(topics=topics, timeout_ms=60_000)
-
-
 def isr_change(world: World) -> m.AlterPartitionRequest:
     epoch = world.tip.brokers[1].epoch
     return alter_partition(wanted((0, 1, 2)), broker_id=1, broker_epoch=epoch)
@@ -85,14 +57,14 @@ def producer_ids(world: World) -> m.AllocateProducerIdsRequest:
 
 ORDINARY: list[Any] = [
     lambda _w: create("v", timeout_ms=60_000),
-    lambda _w: config_change(0, "9"),
-    lambda _w: quota_change(remove=False),
+    lambda _w: alter_config(BROKER, "message.max.bytes", "9", ""),
+    lambda _w: quota(2.0, "a"),
 ]
 URGENT: list[Any] = [
-    lambda _w: deletion("u"),
-    lambda _w: config_change(1, None),
-    lambda _w: quota_change(remove=True),
-    lambda _w: without_user(),
+    lambda _w: delete_topics("u"),
+    lambda _w: REMOVAL,
+    lambda _w: quota(None, "a"),
+    lambda _w: delete_scram("a"),
     isr_change,
     producer_ids,
     lambda _w: m.UnregisterBrokerRequest(broker_id=2),
@@ -100,7 +72,7 @@ URGENT: list[Any] = [
     lambda _w: m.ControllerRegistrationRequest(controller_id=3000),
 ]
 VITAL: list[Any] = [
-    lambda _w: election(),
+    lambda _w: elect("t", 0, timeout_ms=60_000),
     lambda w: w.heartbeat_of(2, want_fence=True),
     lambda _w: registration(2),
 ]
@@ -131,7 +103,7 @@ def test_a_deletion_does_not_wait_behind_those_who_wait_at_the_first_bound() -> 
     world = populated()
     world.controller.hold(room=0, hard_room=9, now_ms=world.now_ms)
     world.send(create("v", timeout_ms=60_000))
-    assert world.ask(deletion("u")).responses[0].error_code == 0
+    assert world.ask(delete_topics("u")).responses[0].error_code == 0
     assert world.tip.topic("u") is None
     assert len(world.controller.gate) == 1
 
@@ -171,8 +143,7 @@ def again() -> m.BrokerRegistrationRequest:
 
 def at_the_second_bound() -> World:
     """Two brokers, of which 2 is fenced: another incarnation of it may register."""
-    world = World()
-    world.join(1, 2)
+    world = World().join(1, 2)
     world.heartbeat(2, want_fence=True)
     world.controller.hold(room=0, hard_room=0, now_ms=world.now_ms)
     return world
@@ -229,8 +200,8 @@ def test_urgent_calls_go_first_and_each_line_keeps_its_order() -> None:
     world = populated()
     world.controller.hold(room=0, hard_room=0, now_ms=world.now_ms)
     world.send(create("v", timeout_ms=60_000))
-    world.send(deletion("u"))
-    world.send(deletion("t"))
+    world.send(delete_topics("u"))
+    world.send(delete_topics("t"))
     world.controller.hold(room=0, hard_room=1, now_ms=world.now_ms)
     assert (world.tip.topic("u"), world.tip.topic("t") is None) == (None, False)
     world.controller.hold(room=1, hard_room=2, now_ms=world.now_ms)
@@ -266,7 +237,7 @@ def test_one_record_that_adds_makes_the_whole_change_ordinary() -> None:
 def test_who_unsets_what_is_not_set_waits_at_the_first_bound() -> None:
     """Of a broker's config that writes a record each time, and could fill the second bound."""
     world = populated()
-    assert world.ask(config_change(1, None)).responses[0].error_code == 0
+    assert world.ask(REMOVAL).responses[0].error_code == 0
     world.controller.hold(room=0, hard_room=9, now_ms=world.now_ms)
-    assert world.send(config_change(1, None)) == []
+    assert world.send(REMOVAL) == []
     assert len(world.controller.gate) == 1

@@ -9,8 +9,8 @@ import pytest
 from emulator.metadata.configs import BROKER
 from emulator.znodes.client_entities import data_of, parse
 from emulator.znodes.znode_json import number_of
+from tests.kit.requests import alter_config, quota
 from tests.unit.controller.world import handle, image_of
-from wire import messages as m
 from wire import records as r
 
 KEYS = (
@@ -28,12 +28,7 @@ LIMITS = (
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_quota_that_is_accepted_is_read_back(key: str, limit: float) -> None:
-    request = m.AlterClientQuotasRequest
-    entry = request.EntryData(
-        entity=[request.EntityData(entity_type="user", entity_name="u")],
-        ops=[request.OpData(key=key, value=limit)],
-    )
-    result = handle(image_of(), request(entries=[entry]))
+    result = handle(image_of(), quota(limit, "u", key=key))
     assert bool(result.records) == (result.response.entries[0].error_code == 0)
     image = image_of(*result.records)
     for entity in image.client_quotas:
@@ -43,16 +38,8 @@ def test_a_quota_that_is_accepted_is_read_back(key: str, limit: float) -> None:
 
 
 def altered(name: str, operation: int, *records: object) -> int:
-    request = m.IncrementalAlterConfigsRequest
-    config = request.AlterableConfig(
-        name="log.cleaner.threads", value="2", config_operation=operation
-    )
-    resource = request.AlterConfigsResource(
-        resource_type=BROKER, resource_name=name, configs=[config]
-    )
-    return int(
-        handle(image_of(*records), request(resources=[resource])).response.responses[0].error_code
-    )
+    request = alter_config(BROKER, "log.cleaner.threads", "2", name, operation=operation)
+    return int(handle(image_of(*records), request).response.responses[0].error_code)
 
 
 @pytest.mark.parametrize(

@@ -296,11 +296,12 @@ class World:
         }
         return m.BrokerHeartbeatRequest(**values)
 
-    def join(self, *broker_ids: int, **fields: Any) -> None:
+    def join(self, *broker_ids: int, **fields: Any) -> World:
         """Register brokers and unfence them."""
         for broker_id in broker_ids:
             assert self.register(broker_id, **fields).error_code == 0
             assert self.heartbeat(broker_id).is_fenced is False
+        return self
 
     def records_since(self, offset: int) -> list[tuple[Any, int]]:
         """(record, version) from an offset on, without NoOps."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from emulator.controller.tables.token_index import hmac_of
+from tests.kit import requests
 from tests.unit.cost.cluster import WIDE, topic_id
 from wire import messages as m
 from wire.schema import ZERO_UUID, Field, Layout
@@ -208,7 +209,6 @@ def special() -> Iterator[tuple[str, Any]]:
             ]
         ),
     )
-    alter = m.IncrementalAlterConfigsRequest
     for why, kind, key, value in (
         ("patterns", 16, "match", ",".join(["client_id=(a*)*b"] * 500)),
         ("one pattern", 16, "match", "client_id=" + "(a|a)*" * 1_000),
@@ -217,16 +217,6 @@ def special() -> Iterator[tuple[str, Any]]:
         ("policies", 2, "cleanup.policy", ",".join(["compact"] * 2_000)),
         ("a number", 2, "retention.ms", "9" * 20_000),
     ):
-        config = alter.AlterableConfig(name=key, config_operation=0, value=value)
-        resource = alter.AlterConfigsResource(
-            resource_type=kind, resource_name="t1", configs=[config]
-        )
-        yield why, alter(resources=[resource], validate_only=True)
-    names = m.AlterPartitionReassignmentsRequest
-    parts = [names.ReassignablePartition(partition_index=n, replicas=None) for n in range(MANY)]
-    yield "a long name", names(topics=[names.ReassignableTopic(name=LONG, partitions=parts)])
-    elect = m.ElectLeadersRequest
-    yield (
-        "a long name",
-        elect(topic_partitions=[elect.TopicPartitions(topic=LONG, partitions=tuple(range(MANY)))]),
-    )
+        yield why, requests.alter_config(kind, key, value, "t1", validate_only=True)
+    yield "a long name", requests.reassign(LONG, None, *range(MANY))
+    yield "a long name", requests.elect(LONG, *range(MANY))

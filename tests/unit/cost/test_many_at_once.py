@@ -14,6 +14,7 @@ import pytest
 
 from emulator.broker.serving.forwarding import Forwarded
 from emulator.seam import Accepted, Closed, Effect, Event, Received, Send
+from tests.kit.requests import alter_config
 from tests.unit.controller.world import create
 from tests.unit.cost.cluster import CountedServer, Lines, OurBroker, OurController
 from tests.unit.cost.contents import Filler
@@ -340,10 +341,7 @@ def test_a_broker_forwards_what_a_connection_sends_in_its_order(
 
     monkeypatch.setattr(machine.forwarding, "forward", noted)
     (conn,) = crowd.open(1)
-    kind = m.IncrementalAlterConfigsRequest
-    config = kind.AlterableConfig(name="retention.ms", config_operation=0, value="1")
-    topic = kind.AlterConfigsResource(resource_type=2, resource_name="t0", configs=[config])
-    changed = of(44, 1, kind(resources=[topic]))
+    changed = of(44, 1, alter_config(2, "retention.ms", "1", "t0"))
     told_of = [filled("broker", DESCRIBE_CONFIGS, 90)(number) for number in range(4)]
     asked = [one for one in (*told_of, changed, wide(0)) if one is not None]
     crowd.step([Received(conn, b"".join(map(framed, asked)))])

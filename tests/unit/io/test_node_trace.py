@@ -21,7 +21,7 @@ from emulator.seam import Log
 from emulator.servers.waiting import wait_for
 from emulator.testing import Cluster
 from emulator.trace import metrics as metric
-from wire import messages as m
+from tests.kit.requests import quota
 
 PROPERTIES = {
     "process.roles": "controller",
@@ -49,10 +49,7 @@ def no_gauges() -> Mapping[str, float]:
 
 def changes(cluster: Cluster) -> bool:
     """Whether a change is carried out."""
-    kind = m.AlterClientQuotasRequest
-    user = kind.EntityData(entity_type="user", entity_name="u")
-    limit = kind.OpData(key="producer_byte_rate", value=1.0, remove=False)
-    answer = cluster.request(kind(entries=[kind.EntryData(entity=[user], ops=[limit])]))
+    answer = cluster.request(quota(1.0, "u"))
     return [one.error_code for one in answer.entries] == [0]
 
 

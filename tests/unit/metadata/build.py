@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from emulator.metadata import EMPTY, Image, replay
 from wire import records as r
 
@@ -24,11 +26,12 @@ def topic(name: str, topic_id: bytes) -> r.TopicRecord:
     return r.TopicRecord(name=name, topic_id=topic_id)
 
 
-def partition(topic_id: bytes = A, index: int = 0, **fields: object) -> r.PartitionRecord:
+def partition(topic_id: bytes = A, index: int = 0, **fields: Any) -> r.PartitionRecord:
+    replicas = fields.get("replicas", (1, 2))
     values: dict[str, object] = {
-        "replicas": (1, 2),
-        "isr": (1, 2),
-        "leader": 1,
+        "replicas": replicas,
+        "isr": replicas,
+        "leader": replicas[0],
         "leader_epoch": 0,
         "partition_epoch": 0,
         **fields,

@@ -47,9 +47,7 @@ def waiting_world(*brokers: int, **settings: Any) -> World:
 
 def ready_world(**settings: Any) -> World:
     world = waiting_world(**settings)
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     return world
 
 

@@ -153,8 +153,7 @@ def test_it_is_told_everything_once_it_answers(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_broker_that_is_always_behind_gets_on() -> None:
     """However many changes there are, what is queued is sent before what came later."""
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(0)
     for marker in range(1, 3_000):
         for one in (leaders(marker), named(3, marker)):
@@ -170,8 +169,7 @@ def test_the_request_under_way_is_asked_again_until_it_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(merging, "ENTRIES_MAX", 4)
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     for marker in (0, 1):
         broker.put(marker)
     broker.take(broker.channels.put(1, named(5, 2), 0))
@@ -225,8 +223,7 @@ def test_full_requests_wait_as_they_are_and_count_for_nothing(
 ) -> None:
     """Their bodies are shared by all brokers, and a large cluster must not be cut off by them."""
     monkeypatch.setattr(merging, "ENTRIES_MAX", 20)
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     for marker in range(4):
         broker.put(marker)
         whole = named(50, marker)
@@ -248,8 +245,7 @@ def test_full_requests_wait_as_they_are_and_count_for_nothing(
 
 def test_a_broker_that_is_fenced_meanwhile_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "ENTRIES_MAX", 4)
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     for marker in (0, 1):
         broker.put(marker)
     broker.take(broker.channels.put(1, named(5), 0))
@@ -302,8 +298,7 @@ def test_wherever_it_is_cut_off_it_ends_with_the_whole(
 
 def test_what_would_mean_something_else_is_not_merged() -> None:
     """Another sender, epochs that go back, and a StopReplica that the broker ignores."""
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     put = [leaders(5), leaders(6), leaders(7), leaders(6), leaders(6)]
     put[-1].controller_epoch = 1
     stop = m.StopReplicaRequest

@@ -14,10 +14,10 @@ from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
 from emulator.seam import Effect, whole
 from emulator.zookeeper.ops import Create, Multi, SetData
+from tests.kit.requests import elect
 from tests.unit.controller.world import config, handle
 from tests.unit.migration.stories import STATE, A, B, waiting, waiting_world
 from tests.unit.migration.world import World, differences
-from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 
@@ -61,11 +61,7 @@ def appends_quietly(world: World, broker_id: int) -> None:
 
 def elected(world: World, index: int) -> int:
     """What ElectLeaders answers for a partition of the topic."""
-    request = m.ElectLeadersRequest(
-        election_type=0,
-        topic_partitions=[m.ElectLeadersRequest.TopicPartitions(topic="a", partitions=[index])],
-    )
-    answer = handle(world.journal.stable, request).response
+    answer = handle(world.journal.stable, elect("a", index)).response
     return int(answer.replica_election_results[0].partition_result[0].error_code)
 
 

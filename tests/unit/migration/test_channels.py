@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Self
 
 import pytest
 
@@ -48,8 +49,9 @@ class Broker:
                 case Log():
                     self.logs.append(effect)
 
-    def connect(self) -> None:
+    def connect(self) -> Self:
         self.take(self.channels.handle(Connected(self.conns[-1]), self.now_ms))
+        return self
 
     def put(self, marker: int) -> None:
         request = m.UpdateMetadataRequest(controller_id=3000, controller_epoch=marker)
@@ -90,8 +92,7 @@ class Broker:
 def test_versions_follow_metadata_version_not_a_handshake(
     request_class: type, key: int, version: int
 ) -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     effects = broker.channels.put(1, request_class(controller_id=3000), 0)
     (sent,) = [effect for effect in effects if isinstance(effect, Send)]
     header, _ = decode_request(sent.data[4:])
@@ -99,8 +100,7 @@ def test_versions_follow_metadata_version_not_a_handshake(
 
 
 def test_the_first_frame_is_the_request_itself_with_the_node_id_as_client_id() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(7)
     assert [(corr, client) for corr, client, _ in broker.requests] == [(0, "3000")]
 
@@ -120,8 +120,7 @@ def test_one_request_is_in_flight_and_order_is_kept() -> None:
 
 
 def test_at_most_one_request_of_a_kind_waits_as_it_is() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     request = m.UpdateMetadataRequest
     brokers = [request.UpdateMetadataBroker(id=number) for number in range(5)]
     for number in range(5):
@@ -136,8 +135,7 @@ def test_at_most_one_request_of_a_kind_waits_as_it_is() -> None:
 
 @pytest.mark.parametrize("tries", [1, 5])
 def test_a_lost_connection_is_tried_again_for_ever_and_the_request_with_it(tries: int) -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(1)
     broker.put(2)
     for _ in range(tries):
@@ -154,16 +152,14 @@ def test_a_lost_connection_is_tried_again_for_ever_and_the_request_with_it(tries
 
 
 def test_a_reply_that_does_not_come_ends_the_connection() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(1)
     effects = broker.channels.tick(REPLY_TIMEOUT_MS)
     assert Close(broker.conns[-1]) in effects
 
 
 def test_an_error_is_counted_logged_and_not_repeated() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(1)
     broker.put(2)
     broker.answer(m.UpdateMetadataResponse(error_code=11))
@@ -245,8 +241,7 @@ def test_a_broker_without_zookeeper_gets_the_full_one_when_it_has_done_the_incre
 
 def test_a_request_that_a_broker_failed_as_a_whole_is_sent_again_before_those_behind_it() -> None:
     """A broker whose ZooKeeper session has ended throws, and loses all of what was merged."""
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     for marker in (1, 2):
         broker.put(marker)
     failed = m.UpdateMetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -268,8 +263,7 @@ def test_a_request_that_a_broker_failed_as_a_whole_is_sent_again_before_those_be
 
 
 def test_a_request_that_failed_is_sent_again_on_the_next_connection_if_that_is_lost() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(1)
     broker.answer(m.UpdateMetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
     broker.take(broker.channels.handle(Closed(broker.conns[-1], "gone"), broker.now_ms))
@@ -279,8 +273,7 @@ def test_a_request_that_failed_is_sent_again_on_the_next_connection_if_that_is_l
 
 
 def test_errors_of_single_partitions_are_found() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     request = m.StopReplicaRequest(controller_id=3000)
     broker.take(broker.channels.put(1, request, 0))
     response = m.StopReplicaResponse(
@@ -296,8 +289,7 @@ def test_errors_of_single_partitions_are_found() -> None:
 
 def test_one_line_tells_of_all_partitions_with_one_error() -> None:
     """A broker whose disk fails refuses all of its replicas; one that lies, with any code."""
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.take(broker.channels.put(1, m.StopReplicaRequest(controller_id=3000), 0))
     errors = [
         m.StopReplicaResponse.StopReplicaPartitionError(
@@ -331,8 +323,7 @@ def test_a_connection_that_is_not_made_is_tried_anew() -> None:
 
 
 def test_nonsense_ends_the_connection() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(1)
     effects = broker.channels.handle(Received(broker.conns[-1], framed(b"\0\0")), 0)
     assert Close(broker.conns[-1]) in effects
@@ -340,8 +331,7 @@ def test_nonsense_ends_the_connection() -> None:
 
 
 def test_a_new_life_of_a_broker_gets_a_new_connection_and_an_empty_queue() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(1)
     broker.put(2)
     effects = broker.channels.set_peers({1: Peer(1, 99, "broker", 9092)})
@@ -360,8 +350,7 @@ def test_nothing_is_sent_to_a_broker_without_a_channel() -> None:
 
 
 def fenced_with_a_request_under_way() -> Broker:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(1)
     broker.put(2)
     assert broker.channels.set_peers({}) == []
@@ -475,8 +464,7 @@ def test_a_broker_that_is_reached_and_does_not_answer_is_slow() -> None:
 
 
 def test_a_broker_that_closes_the_connection_was_reached() -> None:
-    broker = Broker()
-    broker.connect()
+    broker = Broker().connect()
     broker.put(1)
     broker.take(broker.channels.handle(Closed(broker.conns[-1], "reset"), broker.now_ms))
     (one,) = broker.channels.unreached.waiting

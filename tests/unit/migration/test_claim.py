@@ -35,9 +35,7 @@ def test_the_claim_is_one_compare_and_set() -> None:
     world = waiting_world()
     world.put("/controller_epoch", b"41")
     version = world.version("/controller_epoch")
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1_000)
     (claim,) = [ops for ops in world.multis if not checks(ops)]
     assert [(type(op).__name__, op.path) for op in claim] == [
@@ -162,9 +160,7 @@ def test_another_kraft_controller_in_a_later_epoch_is_not_displaced() -> None:
     world.put(
         "/controller", b'{"version":2,"brokerid":3001,"timestamp":"5","kraftControllerEpoch":9}'
     )
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(2_000)
     assert waiting(world) == {(Why.CONTROLLER_HELD, "/controller")}
 
@@ -223,9 +219,7 @@ def test_an_old_controller_that_wakes_up_writes_nothing_and_stops() -> None:
 def test_a_write_that_the_old_zookeeper_controller_had_on_its_way_is_refused() -> None:
     world = waiting_world()
     seen = world.version("/controller_epoch")
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1_000)
     late = (Check("/controller_epoch", seen), SetData("/brokers/topics/a", b"{}"))
     assert world.model.tree.multi(late, 1, world.now_ms) == (0, ZkCode.BAD_VERSION)
@@ -241,9 +235,7 @@ def test_deposed_in_the_middle_of_the_copy_takes_the_copy_back() -> None:
         return append(records, now_ms, atomic=atomic)
 
     world.journal.append = deposing  # type: ignore[method-assign]
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1_000)
     assert world.driver.state is State.INACTIVE
     assert world.journal.history.begin is None

@@ -66,9 +66,7 @@ def test_a_pending_deletion_is_finished() -> None:
     world = waiting_world()
     put_topic(world, "gone", TOPIC_A.replace(b"QUFB", b"QUFC"))
     world.put("/admin/delete_topics/gone")
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1_000)
     assert world.driver.state is State.DUAL_WRITE
     assert world.journal.stable.topic("gone") is None
@@ -79,9 +77,7 @@ def test_a_pending_deletion_is_finished() -> None:
 @pytest.mark.parametrize("level", [8, 12])
 def test_below_13_a_copy_that_was_cut_is_started_over(level: int) -> None:
     world = waiting_world(metadata_version=level, migration_min_batch_size=1)
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     partial = [r.TopicRecord(name="a", topic_id=A), r.TopicRecord(name="old", topic_id=B)]
     restarted = World(metadata_version=level)
     restarted.cluster(1, 2)
@@ -123,9 +119,7 @@ def test_the_connection_is_lost_at_each_request(frame: int, how: str) -> None:
             received(conn, data, now_ms)
 
     world.model.received = counting  # type: ignore[method-assign]
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1)
     if seen >= frame:
         world.dropping_replies = False
@@ -154,9 +148,7 @@ def test_a_foreign_write_of_migration_does_not_hold_the_copy_up() -> None:
         return append(records, now_ms, atomic=atomic)
 
     world.journal.append = meddling  # type: ignore[method-assign]
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1_000)
     assert [log.event for log in world.logs].count(
         "the whole tree in zookeeper is compared again"
@@ -185,9 +177,7 @@ def test_what_the_old_controller_creates_during_the_copy_is_compared_and_goes() 
         return append(records, now_ms, atomic=atomic)
 
     world.journal.append = late  # type: ignore[method-assign]
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1_000)
     assert world.driver.state is State.DUAL_WRITE
     assert world.journal.stable.topic("early") is None
@@ -212,8 +202,7 @@ def test_a_topic_that_the_old_controller_created_later_may_be_created_again() ->
 @pytest.mark.requirement("S04")
 def test_the_phases_have_names() -> None:
     world = waiting_world()
-    world.start()
-    world.register(1)
+    world.start(1)
     world.advance(100)
     assert world.driver.status(world.now_ms).phase == "pre-migration"
     world.register(2)
@@ -245,9 +234,7 @@ def test_the_copy_does_not_run_away_from_the_log(monkeypatch: pytest.MonkeyPatch
         return append(records, now_ms, atomic=atomic)
 
     world.journal.append = stalling  # type: ignore[method-assign]
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1_000)
     assert world.driver.state is State.ZK_MIGRATION
     ahead = world.journal.end - world.journal.high_watermark

@@ -123,9 +123,7 @@ def test_before_the_claim_it_is_a_reason_to_wait(locked: str, named: str) -> Non
     world = waiting_world()
     world.put("/cluster/id", b'{"version":"1","id":"MkU3OEVBNTcwNTJENDM2Qg"}')
     world.model.tree.locked.add(locked)
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(10_000)
     assert (Why.UNREADABLE, named) in waiting(world)
     assert world.driver.claim_count == 0

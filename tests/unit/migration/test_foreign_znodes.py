@@ -88,9 +88,7 @@ def test_a_broker_whose_name_is_no_number_is_named_and_nobody_waits_for_it(name:
     path = f"/config/brokers/{name}"
     world.put(path, b'{"version":1,"config":{}}')
     world.put(f"/brokers/ids/{name}", b'{"version":5,"endpoints":[]}')
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(1_000)
     assert waiting(world) == {(Why.MALFORMED_ZNODE, path)}
 

@@ -112,9 +112,7 @@ def topic_data(number: int) -> bytes:
 def test_check_and_copy_end_though_no_connection_lasts_as_long_as_them() -> None:
     world, model = first_copy()
     model.every = 5
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(60_000)
     assert model.broken >= 6
     assert world.driver.state is State.DUAL_WRITE
@@ -125,8 +123,7 @@ def test_check_and_copy_end_though_no_connection_lasts_as_long_as_them() -> None
 
 def test_a_broker_that_starts_while_the_copy_is_interrupted_is_waited_for() -> None:
     world, model = first_copy()
-    world.start()
-    world.register(1)
+    world.start(1)
 
     def start() -> None:
         if world.driver.state is State.ZK_MIGRATION and "/brokers/ids/3" not in world.paths:
@@ -146,9 +143,7 @@ def test_before_the_claim_a_reading_is_given_up_after_a_time_and_that_is_said() 
     """Nothing keeps the tree as it is before the claim, so what was read becomes doubtful."""
     world, model = first_copy()
     model.every = 1
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(READING_MS_MAX - 10_000)
     assert waiting(world) == set()
     world.advance(20_000)
@@ -166,8 +161,7 @@ def test_what_was_read_before_zookeeper_went_away_for_long_counts_no_more() -> N
     """Meanwhile a broker in ZooKeeper mode has made a topic, and deleted another."""
     world, model = first_copy()
     model.on_break, model.every = lambda: setattr(world, "zk_up", False), 10
-    world.start()
-    world.register(1)
+    world.start(1)
     assert not world.zk_up
     world.advance(READING_MS_MAX)
     for partition in (0, 1):

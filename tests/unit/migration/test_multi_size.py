@@ -17,6 +17,7 @@ from emulator.seam import Effect
 from emulator.simulation.models.write_behind_alone import CommittedRecords, WriteBehindAlone
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import Create, Multi, ZkOp, ZkRequest
+from tests.unit.metadata.build import partition
 from tests.unit.zookeeper.world import World
 from wire import records as r
 from wire.digest import DIGEST_CHARS
@@ -160,12 +161,7 @@ def test_a_topic_of_ten_thousand_partitions_is_planned_over_many_steps(what: str
     log, rig = CommittedRecords(), WriteBehindAlone()
     created = log.create(10_000)
     topic_id = next(iter(log.image.topics))
-    more = [
-        r.PartitionRecord(
-            partition_id=10_000, topic_id=topic_id, replicas=(0,), isr=(0,), leader=0,
-            leader_epoch=0, partition_epoch=0,
-        )
-    ]  # fmt: skip
+    more = [partition(topic_id, 10_000, replicas=(0,))]
     changes = {
         "created": created,
         "grown": log.append(more),

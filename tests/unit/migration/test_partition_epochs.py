@@ -22,6 +22,7 @@ from tests.laws.zk_trees import (
     tree_with,
     write,
 )
+from tests.unit.metadata.build import partition
 from wire import records as r
 
 ID = bytes(range(16))
@@ -35,14 +36,8 @@ GROWN = r.PartitionChangeRecord(partition_id=0, topic_id=ID, isr=(1, 2))
 
 
 def image_of(partition_epoch: int = 0) -> Image:
-    records = [
-        r.TopicRecord(name="t", topic_id=ID),
-        r.PartitionRecord(
-            partition_id=0, topic_id=ID, replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=3,
-            partition_epoch=partition_epoch,
-        ),
-    ]  # fmt: skip
-    return replayed(records)[0]
+    made = partition(ID, leader_epoch=3, partition_epoch=partition_epoch)
+    return replayed([r.TopicRecord(name="t", topic_id=ID), made])[0]
 
 
 def written(tree: ServerTree, before: Image, *records: object) -> tuple[Image, list[ZkOp]]:
@@ -71,15 +66,7 @@ def test_a_topic_that_changed_before_it_was_written_has_its_version_too() -> Non
     tree = tree_with(image_of())
     made = [
         r.TopicRecord(name="new", topic_id=ID[::-1]),
-        r.PartitionRecord(
-            partition_id=0,
-            topic_id=ID[::-1],
-            replicas=(1,),
-            isr=(1,),
-            leader=1,
-            leader_epoch=0,
-            partition_epoch=0,
-        ),
+        partition(ID[::-1], replicas=(1,)),
         *[r.PartitionChangeRecord(partition_id=0, topic_id=ID[::-1], directories=(ID,))] * 120,
     ]
     after, ops = written(tree, image_of(), *made)
@@ -108,16 +95,13 @@ def test_a_topic_made_anew_is_named_with_its_znodes(partitions: int) -> None:
             [
                 r.TopicRecord(name="t", topic_id=topic_id),
                 *(
-                    r.PartitionRecord(
-                        partition_id=index, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1,
-                        leader_epoch=0, partition_epoch=2,
-                    )
+                    partition(topic_id, index, replicas=(1,), partition_epoch=2)
                     for index in range(partitions)
                 ),
             ]
         )[0]
         for topic_id in (ID, ID[::-1])
-    )  # fmt: skip
+    )
     found = [
         (one.path, one.kind)
         for one in differences(read(tree_with(old)), new, None)
@@ -177,12 +161,9 @@ def test_each_znode_of_a_topic_that_is_made_anew_is_named_once(count: int) -> No
 
     def topic(topic_id: bytes) -> Image:
         partitions = [
-            r.PartitionRecord(
-                partition_id=index, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1,
-                leader_epoch=0, partition_epoch=index,
-            )
+            partition(topic_id, index, replicas=(1,), partition_epoch=index)
             for index in range(count)
-        ]  # fmt: skip
+        ]
         return replayed([r.TopicRecord(name="t", topic_id=topic_id), *partitions])[0]
 
     found = list(differences(read(tree_with(topic(ID))), topic(ID[::-1]), None))
@@ -194,7 +175,7 @@ def test_each_znode_of_a_topic_that_is_made_anew_is_named_once(count: int) -> No
 
 def test_the_judge_of_the_stores_sees_it_too() -> None:
     """It shares no code with the writer."""
-    partition = {
+    shown = {
         "topicId": "a", "partitionId": 0, "replicas": [1], "addingReplicas": [],
         "removingReplicas": [], "isr": [1], "leader": 1, "leaderEpoch": 0, "partitionEpoch": 4,
     }  # fmt: skip
@@ -202,7 +183,7 @@ def test_the_judge_of_the_stores_sees_it_too() -> None:
     log = from_log(
         [
             {"type": "TOPIC_RECORD", "data": {"topicId": "a", "name": "t"}, "offset": 0},
-            {"type": "PARTITION_RECORD", "data": partition, "offset": 1},
+            {"type": "PARTITION_RECORD", "data": shown, "offset": 1},
             {"type": "PARTITION_CHANGE_RECORD", "data": change, "offset": 2},
         ]
     )

@@ -25,8 +25,7 @@ LONG_CONFIG = b'{"version":1,"config":{"follower.replication.throttled.replicas"
 @pytest.mark.requirement("T07", "P06", "Q01")
 def test_nothing_is_claimed_while_a_broker_is_missing() -> None:
     world = waiting_world()
-    world.start()
-    world.register(1)
+    world.start(1)
     before = {p: n.version for p, n in world.model.tree.nodes.items()}
     world.advance(30_000)
     assert world.driver.state is State.WAIT_FOR_BROKERS
@@ -44,8 +43,7 @@ def test_nothing_is_claimed_while_a_broker_is_missing() -> None:
 def test_brokers_are_known_from_assignments_and_configs_too() -> None:
     world = waiting_world(1)
     world.put("/config/brokers/7", b'{"version":1,"config":{"x":"y"}}')
-    world.start()
-    world.register(1)
+    world.start(1)
     world.advance(1_000)
     assert waiting(world) == {
         (Why.BROKER_NOT_REGISTERED, "2"),
@@ -62,8 +60,7 @@ def test_brokers_are_known_from_assignments_and_configs_too() -> None:
 
 def test_a_broker_in_kraft_mode_blocks() -> None:
     world = waiting_world()
-    world.start()
-    world.register(1)
+    world.start(1)
     world.register(2, migrating=False)
     world.advance(1_000)
     assert waiting(world) == {(Why.BROKER_NOT_MIGRATING, "2")}
@@ -118,9 +115,7 @@ def test_what_cannot_be_copied_is_named_before_anything_is_claimed(
 ) -> None:
     world = waiting_world()
     world.put(path, data)
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(10_000)
     assert world.driver.state is State.WAIT_FOR_BROKERS
     assert waiting(world) == {(why, path)}
@@ -145,9 +140,7 @@ def test_every_malformed_znode_of_a_topic_is_named() -> None:
     bad = ["/config/topics/a", f"{parts}/0/state", f"{parts}/1/state"]
     for path in bad:
         world.put(path, b"[]")
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(10_000)
     assert waiting(world) == {(Why.MALFORMED_ZNODE, path) for path in bad}
 
@@ -155,9 +148,7 @@ def test_every_malformed_znode_of_a_topic_is_named() -> None:
 def test_two_topics_of_one_id_are_named() -> None:
     world = waiting_world()
     world.put("/brokers/topics/b", TOPIC_A)
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(10_000)
     assert waiting(world) == {(Why.MALFORMED_ZNODE, "/brokers/topics/b")}
     assert "/kraft_bridge" not in world.paths
@@ -194,9 +185,7 @@ def test_nothing_is_written_into_the_zookeeper_of_another_cluster(
     ours = world.data("/cluster/id")
     world.put("/cluster/id", data)
     before = world.paths
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(10_000)
     assert world.driver.state is State.UNINITIALIZED
     assert waiting(world) == {(why, "/cluster/id")}
@@ -247,9 +236,7 @@ def test_an_id_of_another_cluster_that_a_broker_writes_later_is_the_only_reason(
 def test_a_cluster_without_any_controller_is_none() -> None:
     world = waiting_world()
     world.remove("/controller_epoch")
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(2_000)
     assert waiting(world) == {(Why.NO_CONTROLLER_EPOCH, "/controller_epoch")}
 
@@ -259,9 +246,7 @@ def test_below_metadata_version_8_nothing_begins() -> None:
     world = waiting_world(metadata_version=8)
     low = r.FeatureLevelRecord(name="metadata.version", feature_level=7)
     world.journal.append([low], world.now_ms)
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(5_000)
     assert waiting(world) == {(Why.METADATA_VERSION, "3.3-IV3")}
 
@@ -274,9 +259,7 @@ def test_migration_of_another_log_is_refused() -> None:
         b'"kraft_metadata_offset":172,"kraft_metadata_epoch":1}'
     )
     world.put("/migration", stale)
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     for _ in range(300):
         world.append(r.NoOpRecord())
     world.advance(30_000)

@@ -17,6 +17,7 @@ from emulator.znodes.projection import znodes
 from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.zk_trees import EPOCH, ops_of, replayed
+from tests.unit.metadata.build import partition
 from tests.unit.znodes.test_no_long_walks import Counted, most_at_once
 from wire import records as r
 from wire.text import uuid_text
@@ -32,12 +33,9 @@ def image_of(count: int, partitions: int) -> Image:
         topic_id = (number + 1).to_bytes(16, "big")
         records.append(r.TopicRecord(name=f"t{number:04}", topic_id=topic_id))
         records += [
-            r.PartitionRecord(
-                partition_id=index, topic_id=topic_id, replicas=(1, 2, 3), isr=(1, 3), leader=1,
-                leader_epoch=5, partition_epoch=0,
-            )
+            partition(topic_id, index, replicas=(1, 2, 3), isr=(1, 3), leader_epoch=5)
             for index in range(partitions)
-        ]  # fmt: skip
+        ]
         records.append(
             r.ConfigRecord(resource_type=2, resource_name=f"t{number:04}", name="a", value="b")
         )

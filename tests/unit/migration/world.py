@@ -26,6 +26,7 @@ from emulator.znodes.entities import ENTITIES
 from emulator.znodes.projection import same, znodes
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import Check, Create, Delete, SetData, ZkOp
+from tests.unit.metadata.build import partition
 from tests.unit.migration.journal import Journal
 from wire import messages as m
 from wire import records as r
@@ -185,25 +186,20 @@ class World:
         return [
             r.TopicRecord(name=name, topic_id=topic_id),
             *(
-                r.PartitionRecord(
-                    partition_id=index,
-                    topic_id=topic_id,
-                    replicas=replicas,
-                    isr=replicas,
-                    leader=replicas[0],
-                    leader_epoch=0,
-                    partition_epoch=0,
-                )
+                partition(topic_id, index, replicas=replicas)
                 for index, replicas in enumerate(partitions)
             ),
         ]
 
     # ------------------------------------------------------------------ the loop
-    def start(self) -> World:
+    def start(self, *brokers: int) -> World:
+        """Lead from now on; then these brokers register."""
         self.perform(self.driver.start(self.now_ms))
         self.perform(self.zk.start(self.now_ms))
         self.perform(self.driver.became_leader(self.journal.epoch, self.now_ms))
         self.settle()
+        for broker in brokers:
+            self.register(broker)
         return self
 
     def settle(self) -> None:
@@ -353,9 +349,7 @@ class World:
         """From nothing to DUAL_WRITE."""
         self.cluster(*(brokers or (1, 2)))
         self.bootstrap()
-        self.start()
-        for broker in brokers or (1, 2):
-            self.register(broker)
+        self.start(*(brokers or (1, 2)))
         self.advance(1_000)
         assert self.driver.state is State.DUAL_WRITE, (self.driver.state, self.logs[-5:])
         return self

@@ -245,3 +245,11 @@ TREE: dict[str, bytes | None] = {
     "/config/topics/a": b'{"version":1,"config":{}}',
     "/config/changes": None,
 }
+
+
+def in_dual_write(**more: Any) -> tuple[MigratingQuorum, int]:
+    """A quorum that has written all it has, and its leader."""
+    quorum = MigratingQuorum(**more)
+    leader = quorum.migrate()
+    quorum.wait_written()
+    return quorum, leader

@@ -12,6 +12,7 @@ from emulator.node.readiness import not_ready_because
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from emulator.seam import Accepted, Received
 from emulator.zookeeper.ops import Create, Delete, SetData
+from tests.kit.requests import create_topics
 from tests.unit.node.test_machine import CALLER, IDENTITY, World, cluster, dual_writing
 from wire import messages as m
 from wire import records as r
@@ -306,15 +307,8 @@ def test_a_deposed_controller_sends_callers_away_at_once(bound: int) -> None:
     topic = r.TopicRecord(name="t", topic_id=b"t" * 16)
     world.node.controller.append([topic], world.now_ms)
     world.perform(world.node.step([], world.now_ms))
-    kinds = m.CreateTopicsRequest
-    asked = kinds.CreatableTopic(
-        name="u",
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=[kinds.CreatableReplicaAssignment(partition_index=0, broker_ids=[BROKER])],
-    )
     if bound == 1:
-        send(world, kinds(topics=[asked], timeout_ms=60_000), 19, 7)
+        send(world, create_topics("u", assigned=[[BROKER]]), 19, 7)
         assert world.answers == [], "it waits for ZooKeeper"
     deposed(world)
     world.release()
@@ -324,7 +318,7 @@ def test_a_deposed_controller_sends_callers_away_at_once(bound: int) -> None:
         assert refused.error_code == ErrorCode.NOT_CONTROLLER
     assert phase(world) == "deposed"
     end = world.node.raft.log_end_offset
-    send(world, kinds(topics=[asked], timeout_ms=60_000), 19, 7)
+    send(world, create_topics("u", assigned=[[BROKER]]), 19, 7)
     (refused,) = answer(world, 19, 7).topics
     assert refused.error_code == ErrorCode.NOT_CONTROLLER
     assert heartbeat(world) == ErrorCode.NOT_CONTROLLER

@@ -11,8 +11,8 @@ import pytest
 
 from emulator.seam import Accepted, Effect, Event, Received, Row, Send
 from emulator.trace.rows import BlockCause, BlockRow
+from tests.kit.requests import create_topics, delete_topics
 from tests.unit.node.test_machine import CALLER, World, dual_writing
-from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader, decode_response, encode_request, framed
@@ -92,15 +92,9 @@ class Example:
         verb, name = line.request.split()
         message: object
         if verb == "create":
-            kinds = m.CreateTopicsRequest
-            placed = kinds.CreatableReplicaAssignment(partition_index=0, broker_ids=[BROKER])
-            topic = kinds.CreatableTopic(
-                name=name, num_partitions=-1, replication_factor=-1, assignments=[placed]
-            )
-            message = kinds(topics=[topic], timeout_ms=line.timeout)
+            message = create_topics(name, assigned=[[BROKER]], timeout_ms=line.timeout)
         else:
-            state = m.DeleteTopicsRequest.DeleteTopicState(name=name)
-            message = m.DeleteTopicsRequest(topics=[state], timeout_ms=line.timeout)
+            message = delete_topics(name, timeout_ms=line.timeout)
         key, version = CREATE if verb == "create" else DELETE
         header = RequestHeader(
             api_key=key, api_version=version, correlation_id=1, client_id="example"

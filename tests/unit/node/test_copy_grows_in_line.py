@@ -51,8 +51,9 @@ class Work:
 def copied(partitions: int) -> Work:
     """Migrate a cluster of that many partitions."""
     spread = {number: [1] for number in range(PER_TOPIC)}
-    stage = ZooKeeperStage()
-    stage.had_a_cluster(**{f"t{n:04}": spread for n in range(partitions // PER_TOPIC)})
+    stage = ZooKeeperStage().had_a_cluster(
+        **{f"t{n:04}": spread for n in range(partitions // PER_TOPIC)}
+    )
     node, work = stage.controller(), Work()
     assert node.driver is not None
     assert node.zk is not None

@@ -8,7 +8,8 @@ from typing import Any
 from emulator.node.introspection import metrics
 from emulator.trace import metrics as metric
 from emulator.trace.metric import MetricKind
-from tests.unit.node.migrating_quorum import MigratingQuorum
+from tests.kit.requests import quota
+from tests.unit.node.migrating_quorum import MigratingQuorum, in_dual_write
 from tests.unit.node.test_deposed_of_three import noticed, raise_epoch
 from tests.unit.node.test_quorum import IDS
 
@@ -32,9 +33,7 @@ def counted(quorum: MigratingQuorum, node_id: int) -> dict[tuple[str, Any], floa
 
 
 def test_no_counter_goes_back_when_terms_end_and_begin() -> None:
-    quorum = MigratingQuorum(kraftbridge_zk_write_behind_max_records="2")
-    first = quorum.migrate()
-    quorum.wait_written()
+    quorum, first = in_dual_write(kraftbridge_zk_write_behind_max_records="2")
     seen = {each: counted(quorum, each) for each in IDS}
     led = []
 
@@ -51,7 +50,7 @@ def test_no_counter_goes_back_when_terms_end_and_begin() -> None:
         quorum.cut_zookeeper()
         asker = quorum.joined.ask((f"host-{leader}", 9093))
         for number in range(5):
-            asker.send(quorum.quota(f"user-{term}-{number}"), 1)
+            asker.send(quota(1e6, f"user-{term}-{number}"), 1)
         quorum.joined.wait(500)
         look()
         quorum.heal_zookeeper()

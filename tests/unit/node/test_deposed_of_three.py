@@ -11,7 +11,7 @@ from emulator.seam import Effect, Log, Send
 from emulator.znodes import own
 from emulator.zookeeper.ops import Delete
 from tests.kit.joined import Party
-from tests.unit.node.migrating_quorum import MigratingQuorum
+from tests.unit.node.migrating_quorum import MigratingQuorum, in_dual_write
 from tests.unit.node.test_quorum import IDS
 from tests.unit.node.test_quorum_migration import finished, holder
 
@@ -79,9 +79,7 @@ def why(quorum: MigratingQuorum) -> list[str]:
 def test_a_deposed_leader_of_three_resigns_and_the_next_one_claims(
     somebody: Callable[[MigratingQuorum], None],
 ) -> None:
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     assert quorum.change(leader, "ann") == 0
     quorum.wait_written()
     somebody(quorum)
@@ -98,9 +96,7 @@ def test_a_deposed_leader_of_three_resigns_and_the_next_one_claims(
 
 def test_where_the_guards_refuse_the_next_claim_too_nobody_circles() -> None:
     """After a rollback by a broker the deposed leader resigns once; who leads then stays silent."""
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     raise_epoch(quorum)
     register(quorum, -1)
     noticed(quorum, leader)
@@ -116,9 +112,7 @@ def test_where_the_guards_refuse_the_next_claim_too_nobody_circles() -> None:
 
 
 def test_a_later_epoch_of_another_quorum_is_not_overtaken_by_elections() -> None:
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     register(quorum, holder(quorum).kraft_epoch + 40)
     noticed(quorum, leader)
     quorum.joined.wait(60_000)

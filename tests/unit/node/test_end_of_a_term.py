@@ -9,7 +9,7 @@ from emulator.node.role import GIVES_UP_MS_MIN
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from emulator.seam import Effect, Send
 from tests.kit.joined import Party
-from tests.unit.node.migrating_quorum import MigratingQuorum
+from tests.unit.node.migrating_quorum import MigratingQuorum, in_dual_write
 from tests.unit.node.test_quorum import CLUSTER, IDS
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -46,9 +46,7 @@ def test_what_waits_in_the_client_of_zookeeper_is_not_sent_after_the_term():
 
 def test_the_migration_takes_nothing_as_leader_after_it_was_handed_over():
     """SIGTERM: Raft resigns, and what ZooKeeper had answered before is still to be taken."""
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     node, party = quorum.node(leader), quorum.parties[leader]
     taken, exchange = [0], node.migration.exchange
 
@@ -74,8 +72,7 @@ def test_a_leader_that_must_not_lead_tells_brokers_nothing_until_it_resigns(copi
     else:
         quorum.wait_ready()
         quorum.wait_equal()
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     quorum.without_flag.update(IDS)
     for each in IDS:
         quorum.start(each)

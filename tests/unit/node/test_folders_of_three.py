@@ -118,8 +118,8 @@ def test_the_only_voter_of_then_is_one_of_three_now_and_any_two_keep_its_records
     files, told = one_voter.folder("killed")
     del files[QUORUM_STATE]
     quorum = Quorum()
+    quorum.kill(*IDS)
     for each in IDS:
-        quorum.kill(each)
         quorum.files[each] = dict(files)
     for each in IDS:
         quorum.start(each)

@@ -22,6 +22,7 @@ from emulator.seam import (
     Received,
     Send,
 )
+from tests.kit.requests import delete_topics
 from tests.unit.controller.world import acls, create, every_acl
 from tests.unit.node.test_no_request_ends_the_node import Peers, header
 from wire import messages as m
@@ -90,9 +91,7 @@ def topics(names: int, partitions: int) -> m.CreateTopicsRequest:
 
 
 def removal(names: int, partitions: int) -> m.DeleteTopicsRequest:
-    kinds = m.DeleteTopicsRequest
-    entries = [kinds.DeleteTopicState(name=f"n{partitions}-{n}") for n in range(names)]
-    return kinds(topics=entries, timeout_ms=60_000)
+    return delete_topics(*(f"n{partitions}-{n}" for n in range(names)), timeout_ms=60_000)
 
 
 SIZES = st.integers(1, 1_200)

@@ -21,6 +21,7 @@ from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, META_PROPERTIES, Recovery
 from emulator.seam import Received
 from emulator.trace.exposition import exposition
 from emulator.znodes.tree import Tree
+from tests.kit.requests import raise_level
 from tests.unit.controller.world import World as Machine
 from tests.unit.controller.world import broker, image_of, registration
 from tests.unit.node.test_machine import CALLER, IDENTITY, RAW, World
@@ -46,12 +47,6 @@ def checkpoint(*records: object) -> dict[str, bytes]:
 
 def level(number: int) -> r.FeatureLevelRecord:
     return r.FeatureLevelRecord(name="metadata.version", feature_level=number)
-
-
-def raise_to(number: int) -> m.UpdateFeaturesRequest:
-    key = m.UpdateFeaturesRequest.FeatureUpdateKey
-    update = key(feature="metadata.version", max_version_level=number)
-    return m.UpdateFeaturesRequest(feature_updates=[update])
 
 
 def ask(world: World, message: object, key: int, version: int, *, first: bool = False) -> Any:
@@ -166,7 +161,7 @@ def test_every_finalised_feature_is_a_series_that_follows_a_raise() -> None:
 
     names = ("kraft_bridge_features", "kafka_controller_kafkacontroller_features")
     assert series() == {(name, "metadata.version", "8"): 1 for name in names}
-    assert ask(world, raise_to(21), 57, 1, first=True).results[0].error_code == 0
+    assert ask(world, raise_level(21), 57, 1, first=True).results[0].error_code == 0
     world.node.controller.append(
         [r.FeatureLevelRecord(name="kraft.version", feature_level=1)], world.now_ms
     )
@@ -182,7 +177,7 @@ def test_a_raise_leaves_connections_open_and_they_see_the_new_level() -> None:
     """As shipped: KIP-778 suggests that a node close them; no release does (docs/divergence.md)."""
     world = plain(checkpoint(level(8)))
     before = ask(world, VERSIONS_REQUEST, 18, 3, first=True)
-    assert ask(world, raise_to(21), 57, 1).results[0].error_code == 0
+    assert ask(world, raise_level(21), 57, 1).results[0].error_code == 0
     after = ask(world, VERSIONS_REQUEST, 18, 3)
     levels = [one.finalized_features[0].max_version_level for one in (before, after)]
     assert levels == [8, 21]
@@ -194,7 +189,7 @@ def test_a_raise_leaves_connections_open_and_they_see_the_new_level() -> None:
 def test_a_snapshot_keeps_the_level_and_the_next_start_is_at_it() -> None:
     more = {"metadata_log_max_snapshot_interval_ms": "500"}
     world = plain(checkpoint(level(8)), **more)
-    assert ask(world, raise_to(20), 57, 1, first=True).results[0].error_code == 0
+    assert ask(world, raise_level(20), 57, 1, first=True).results[0].error_code == 0
     world.advance(2_000)
     assert world.node.raft.latest_snapshot is not None
     snapshot = [decode_record(value) for value in world.node.raft.snapshot_records]

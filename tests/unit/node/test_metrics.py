@@ -11,6 +11,7 @@ from emulator.node import introspection
 from emulator.trace import metrics
 from emulator.trace.exposition import exposition
 from tests.unit.controller.world import create
+from tests.unit.metadata.build import partition
 from tests.unit.node.test_machine import World, dual_writing
 from tests.unit.node.test_no_request_ends_the_node import Peers, sent_anyhow
 from tests.unit.node.test_tracing import plain, ticket
@@ -123,13 +124,7 @@ def test_partitions_without_a_leader_and_with_another_than_the_preferred_one_are
         [
             r.TopicRecord(name="t", topic_id=topic),
             *(
-                r.PartitionRecord(
-                    partition_id=index,
-                    topic_id=topic,
-                    replicas=replicas,
-                    isr=replicas,
-                    leader=leader,
-                )
+                partition(topic, index, replicas=replicas, leader=leader)
                 for index, replicas, leader in rows
             ),
         ],

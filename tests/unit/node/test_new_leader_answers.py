@@ -7,6 +7,7 @@ import pytest
 from emulator.node.role import Role
 from emulator.seam import Effect, Send
 from tests.kit.joined import Party
+from tests.kit.requests import quota
 from tests.unit.node.migrating_quorum import Watched
 from tests.unit.node.test_quorum import IDS, Quorum
 from wire.errors import ErrorCode
@@ -35,7 +36,7 @@ def test_what_is_there_already_is_answered_when_it_is_committed():
     assert quorum.node(leader).role.now is Role.WON
     assert quorum.node(leader).raft.high_watermark < 0
     asker = watched.ask((f"host-{leader}", 9093))
-    answer = asker.ask(quorum.quota("ann"), 1)
+    answer = asker.ask(quota(1e6, "ann"), 1)
     # It has the quota, and without a majority nobody can say whether it stays.
     assert answer.entries[0].error_code == ErrorCode.NOT_CONTROLLER
     assert not quorum.node(leader).raft.is_leader

@@ -23,8 +23,8 @@ from emulator.raft.quorum_state import NEW_QUORUM
 from emulator.seam import Effect, Row
 from emulator.trace.rows import RangeRow, Stage
 from tests.kit.joined import Joined, Party
+from tests.kit.requests import quota
 from tests.unit.node.test_machine import World
-from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 from wire.record_serde import encode_record
@@ -81,11 +81,12 @@ class Quorum:
     def configured(self, raw: dict[str, str]) -> Config:
         return config.load(raw)[0]
 
-    def kill(self, node_id: int) -> None:
-        party = self.parties.pop(node_id)
-        self.joined.leave(party)
-        self.files[node_id] = dict(party.files)
-        self.joined.settle()
+    def kill(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            party = self.parties.pop(node_id)
+            self.joined.leave(party)
+            self.files[node_id] = dict(party.files)
+            self.joined.settle()
 
     def node(self, node_id: int) -> Node:
         machine = self.parties[node_id].machine
@@ -104,17 +105,8 @@ class Quorum:
     def change(self, node_id: int, user: str) -> int:
         """Ask a node for a quota; the error code of its answer."""
         asker = self.joined.ask((f"host-{node_id}", 9093))
-        answer = asker.ask(self.quota(user), 1)
+        answer = asker.ask(quota(1e6, user), 1)
         return int(answer.entries[0].error_code)
-
-    def quota(self, user: str) -> m.AlterClientQuotasRequest:
-        """A request for the quota of a user."""
-        kind = m.AlterClientQuotasRequest
-        entry = kind.EntryData(
-            entity=[kind.EntityData(entity_type="user", entity_name=user)],
-            ops=[kind.OpData(key="producer_byte_rate", value=1e6, remove=False)],
-        )
-        return kind(entries=[entry], validate_only=False)
 
     def quotas(self, node_id: int) -> set[str]:
         """Users with a quota in the metadata that a node shows."""

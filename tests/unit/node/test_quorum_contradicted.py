@@ -22,8 +22,7 @@ def restored() -> tuple[Quorum, int, set[str]]:
     third = IDS[2]
     known = quorum.quotas(third)
     quorum.joined.wait(RECOVERY_POINT_MS + 1_000)  # what is committed is written down
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     for each in IDS[:2]:
         quorum.files[each] = old[each]
         quorum.start(each)

@@ -14,7 +14,8 @@ from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from emulator.seam import AppendFile, Effect, Log, Send
 from emulator.znodes import controller, migration, own
 from tests.kit.joined import Party
-from tests.unit.node.migrating_quorum import MigratingQuorum
+from tests.kit.requests import quota
+from tests.unit.node.migrating_quorum import MigratingQuorum, in_dual_write
 from tests.unit.node.test_end_of_a_term import fetch
 from tests.unit.node.test_quorum import IDS
 from wire.errors import ErrorCode
@@ -202,9 +203,7 @@ def test_in_dual_write_each_leader_claims_once_and_writes_what_differs():
 
 
 def test_a_failover_with_nothing_to_write_writes_hardly_anything():
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     del quorum.writes[:]
     quorum.kill(leader)
     quorum.wait_for(State.DUAL_WRITE)
@@ -214,9 +213,7 @@ def test_a_failover_with_nothing_to_write_writes_hardly_anything():
 
 
 def test_a_leader_whose_voters_are_gone_writes_nothing_more_though_it_reaches_zookeeper():
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     for each in IDS:
         if each != leader:
             quorum.kill(each)
@@ -237,12 +234,10 @@ def test_a_leader_whose_voters_are_gone_writes_nothing_more_though_it_reaches_zo
 
 @pytest.mark.requirement("E01")
 def test_a_leader_cut_off_from_the_voters_cannot_write_to_zookeeper_beside_the_next():
-    quorum = MigratingQuorum()
-    old = quorum.migrate()
-    quorum.wait_written()
+    quorum, old = in_dual_write()
     asker = quorum.joined.ask((f"host-{old}", 9093))
     quorum.watched.isolate(quorum.parties[old])
-    asker.send(quorum.quota("lost"), 1)
+    asker.send(quota(1e6, "lost"), 1)
     tip = quorum.node(old).controller.tip
     assert tip.offset > quorum.node(old).controller.stable.offset, "appended, never committed"
     others = [each for each in IDS if each != old]
@@ -264,9 +259,7 @@ def test_a_leader_cut_off_from_the_voters_cannot_write_to_zookeeper_beside_the_n
 
 
 def test_a_leader_that_is_stopped_writes_what_is_left_and_resigns_then():
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     assert quorum.change(leader, "ann") == 0
     begin, party = quorum.joined.now_ms, quorum.parties[leader]
     quorum.joined.perform(party, party.machine.shutdown(begin))
@@ -284,9 +277,7 @@ def test_a_leader_that_is_stopped_writes_what_is_left_and_resigns_then():
 
 
 def test_a_leader_that_is_stopped_while_zookeeper_is_away_hands_over_after_two_seconds():
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     quorum.cut_zookeeper()
     assert quorum.change(leader, "ann") == 0
     begin, party = quorum.joined.now_ms, quorum.parties[leader]
@@ -308,9 +299,7 @@ def test_a_leader_that_is_stopped_while_zookeeper_is_away_hands_over_after_two_s
 
 def test_a_voter_that_loaded_a_snapshot_behind_which_zookeeper_stands_claims():
     """Its log does not hold the batch that ZooKeeper stands at: the majority vouches for it."""
-    quorum = MigratingQuorum(metadata_log_max_record_bytes_between_snapshots="1000")
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write(metadata_log_max_record_bytes_between_snapshots="1000")
     quorum.cut_zookeeper()
     for number in range(40):
         assert quorum.change(leader, f"user-{number}") == 0
@@ -346,9 +335,7 @@ def test_the_logs_of_all_voters_stay_bounded_in_dual_write():
 
 @pytest.mark.requirement("U07", "U10")
 def test_a_voter_without_the_flag_does_not_lead_a_migration_and_stays_up():
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     other, third = (each for each in IDS if each != leader)
     quorum.kill(other)
     quorum.without_flag.add(other)
@@ -401,8 +388,7 @@ def test_where_nobody_may_lead_there_are_few_elections():
     quorum = MigratingQuorum()
     quorum.wait_ready()
     quorum.wait_equal()
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     quorum.without_flag.update(IDS)
     for each in IDS:
         quorum.start(each)
@@ -417,12 +403,9 @@ def test_where_nobody_may_lead_there_are_few_elections():
 
 def test_the_only_one_that_may_lead_leads_soon_though_two_with_its_log_must_not():
     """Each told the other two that it resigned, and they elected one another."""
-    quorum = MigratingQuorum()
-    leader = quorum.migrate()
-    quorum.wait_written()
+    quorum, leader = in_dual_write()
     quorum.wait_equal()
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     fit = leader
     quorum.without_flag.update(each for each in IDS if each != fit)
     for each in quorum.without_flag:
@@ -437,8 +420,7 @@ def test_the_only_one_that_may_lead_leads_soon_though_two_with_its_log_must_not(
 def formatted() -> MigratingQuorum:
     """Nobody is up, and nothing is in the logs."""
     quorum = MigratingQuorum()
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     assert not any(path.endswith(".log") for each in IDS for path in quorum.files[each])
     return quorum
 

@@ -106,8 +106,8 @@ def test_a_lone_voter_is_up_and_says_whom_it_misses():
 def test_voters_that_were_formatted_without_new_quorum_say_why_nobody_leads():
     """All run and reach each other; only the log said what to do."""
     quorum = Quorum()
+    quorum.kill(*IDS)
     for each in IDS:
-        quorum.kill(each)
         quorum.files[each] = {
             path: data for path, data in quorum.files[each].items() if path == BOOTSTRAP_CHECKPOINT
         }
@@ -147,8 +147,7 @@ def test_a_voter_without_the_flag_delays_the_migration_and_every_node_names_it(l
     quorum = MigratingQuorum(level=level)
     leader = quorum.leader
     plain = next(each for each in IDS if each != leader)
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     # Written by a first leader with the flag; nothing is copied yet.
     quorum.without_flag.add(plain)
     for each in IDS:
@@ -180,8 +179,7 @@ def test_below_3_7_a_voter_that_was_never_reached_delays_the_migration():
     quorum = MigratingQuorum(level=14)
     leader = quorum.leader
     away = next(each for each in IDS if each != leader)
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     for each in IDS:
         if each != away:
             quorum.start(each)

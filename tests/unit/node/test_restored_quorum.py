@@ -21,15 +21,13 @@ def test_a_restored_quorum_stays_refused_however_far_its_elections_bring_its_log
     quorum.migrate()
     quorum.joined.wait(5_000)
     quorum.wait_written()
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     copies = {each: dict(files) for each, files in quorum.files.items()}
     for each in IDS:
         quorum.start(each)
     assert quorum.change(quorum.migrate(), "late") == 0
     quorum.wait_written()
-    for each in IDS:
-        quorum.kill(each)
+    quorum.kill(*IDS)
     quorum.files = copies
     for each in IDS:
         quorum.start(each)

@@ -13,6 +13,7 @@ from emulator.controller.registry import (
     entries_max,
     refused,
 )
+from tests.kit.requests import elect
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, Peers, header
 from wire import messages as m
@@ -64,8 +65,7 @@ def test_more_partitions_than_a_cluster_has_are_not_looked_at(key: int, version:
     peers = Peers()
     many = tuple(range(PARTITIONS_MAX + 1))
     if key == 43:
-        asked = m.ElectLeadersRequest.TopicPartitions(topic="t", partitions=many)
-        answer = peers.ask(m.ElectLeadersRequest(topic_partitions=[asked]), key, version)
+        answer = peers.ask(elect("t", *many), key, version)
         assert told_of(answer) == [("t", 0, ErrorCode.POLICY_VIOLATION)]
     else:
         kinds = m.ListPartitionReassignmentsRequest
@@ -83,8 +83,7 @@ def test_a_refusal_does_not_name_millions_of_partitions(key: int, more: int) -> 
     some = tuple(range(PARTITIONS_MAX + more))
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if key == 43:
-        asked = m.ElectLeadersRequest.TopicPartitions(topic="t", partitions=some)
-        answer = refused(key, m.ElectLeadersRequest(topic_partitions=[asked]), code, None)
+        answer = refused(key, elect("t", *some), code, None)
         assert {told for _, _, told in told_of(answer)} == {code}
         assert len(told_of(answer)) == (1 if more else PARTITIONS_MAX)
     else:

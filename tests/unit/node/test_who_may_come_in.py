@@ -11,9 +11,9 @@ from emulator.net import scram
 from emulator.net.login import LoginError
 from emulator.node.machine import Node
 from tests.kit.joined import Asker
+from tests.kit.requests import delete_scram, upsert_scram
 from tests.kit.sasl_properties import ACLS, log_in, sasl
 from tests.unit.node.test_quorum import IDS, Quorum
-from wire import messages as m
 
 MECHANISM = "SCRAM-SHA-256"
 BOTH = sasl("CONTROLLER", mechanisms=f"PLAIN,{MECHANISM}")
@@ -40,15 +40,8 @@ class Secured(Quorum):
         return self.joined.ask((f"host-{node_id}", 9093))
 
     def alter(self, *, up: str = "", down: str = "") -> None:
-        kind = m.AlterUserScramCredentialsRequest
         salted = scram.salted("sha256", "secret", b"salt", 4_096)
-        ups = [
-            kind.ScramCredentialUpsertion(
-                name=up, mechanism=1, iterations=4_096, salt=b"salt", salted_password=salted
-            )
-        ]
-        downs = [kind.ScramCredentialDeletion(name=down, mechanism=1)]
-        asked = kind(upsertions=ups if up else [], deletions=downs if down else [])
+        asked = upsert_scram(up, salted_password=salted) if up else delete_scram(down)
         told = log_in(self.asker(self.leader), "node").ask(asked, 0)
         assert [one.error_code for one in told.results] == [0]
 

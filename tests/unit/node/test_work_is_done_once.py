@@ -20,6 +20,7 @@ from emulator.metadata.replay import replay
 from emulator.net import accepted
 from emulator.node import tracing
 from emulator.seam import RECORDS_PER_SLICE, Accepted, Event, Received, Send, Synced, SyncFile
+from tests.kit import requests
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.world import create
 from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, IDENTITY, Peers, header
@@ -101,10 +102,7 @@ def test_api_versions_is_encoded_until_a_feature_changes(
     encodes = [counted(peers, monkeypatch, 18, 3, request)["encode"] for _ in range(3)]
     assert encodes == [1, 0, 0]
     first = peers.ask(request, 18, 3)
-    update = m.UpdateFeaturesRequest.FeatureUpdateKey(
-        feature="metadata.version", max_version_level=20, upgrade_type=2
-    )
-    changed = peers.ask(m.UpdateFeaturesRequest(feature_updates=[update]), 57, 1)
+    changed = peers.ask(requests.raise_level(20, how=2), 57, 1)
     assert (changed.error_code, changed.results[0].error_code) == (0, 0)
     later = peers.ask(request, 18, 3)
     assert later.finalized_features[0].max_version_level == 20
@@ -247,16 +245,7 @@ def test_configs_of_new_topics_are_encoded_once(
     sources = TopicConfigSources.of(peers.image, peers.node.controller.config)
     assert set(create_topics._inherited(sources).encoded) == {7}
     assert len(made) == len(told[0])
-    change = m.IncrementalAlterConfigsRequest.AlterConfigsResource(
-        resource_type=4,
-        resource_name="",
-        configs=[
-            m.IncrementalAlterConfigsRequest.AlterableConfig(
-                name="log.retention.ms", config_operation=0, value="1234"
-            )
-        ],
-    )
-    answer = peers.ask(m.IncrementalAlterConfigsRequest(resources=[change]), 44, 1)
+    answer = peers.ask(requests.alter_config(4, "log.retention.ms", "1234", ""), 44, 1)
     assert answer.responses[0].error_code == 0
     later = peers.ask(create("d", 1, 1), 19, 7).topics[0].configs
     assert {one.name: one.value for one in later}["retention.ms"] == "1234"
@@ -319,28 +308,14 @@ def test_maps_made_for_many_removals_and_entries(
             return real(*parts)
 
         if kind == "topics":
-            kinds = m.CreateTopicsRequest
             names = [f"{some}-{n}" for n in range(some)]
-            one = {"num_partitions": 1, "replication_factor": 1}
-            new = [kinds.CreatableTopic(name=name, **one) for name in names]
-            assert not peers.ask(kinds(topics=new), 19, 7).topics[0].error_code
-            gone = [m.DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
-            request: Any = m.DeleteTopicsRequest(topics=gone, timeout_ms=60_000)
+            new = requests.create_topics(*names)
+            assert not peers.ask(new, 19, 7).topics[0].error_code
+            request: Any = requests.delete_topics(*names, timeout_ms=60_000)
             key, version = 20, 6
         else:
-            entries = [
-                m.CreateAclsRequest.AclCreation(
-                    resource_type=2,
-                    resource_name="t",
-                    resource_pattern_type=3,
-                    principal=f"User:{some}-{n}",
-                    host="*",
-                    operation=3,
-                    permission_type=3,
-                )
-                for n in range(some)
-            ]
-            request, key, version = m.CreateAclsRequest(creations=entries), 30, 3
+            users = (f"User:{some}-{n}" for n in range(some))
+            request, key, version = requests.allow(3, "t", *users), 30, 3
         monkeypatch.setattr(PMap, "_built", classmethod(built))
         answer = peers.ask(request, key, version)
         monkeypatch.undo()

@@ -213,9 +213,7 @@ def test_no_password_is_lost_when_the_secret_is_gone() -> None:
 def test_without_the_secret_an_encoded_password_stops_the_start() -> None:
     world = waiting_world()
     world.put(PATH, secured(encoded("geheim")))
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(10_000)
     assert world.driver.state is State.WAIT_FOR_BROKERS
     assert waiting(world) == {(Why.ENCODED, PATH)}

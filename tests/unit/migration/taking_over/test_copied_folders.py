@@ -97,8 +97,7 @@ def test_a_backup_of_any_age_is_refused_at_every_start(
     taken: Callable[[World], Journal], starts_since: int
 ) -> None:
     world = waiting_world(migration_min_batch_size=1)
-    world.start()
-    world.register(1)
+    world.start(1)
     backup = taken(world)
     world.register(2)
     world.advance(1_000)
@@ -546,8 +545,7 @@ def test_a_rollback_that_came_to_our_last_epoch_again_is_recognised(made_again: 
 def test_an_older_epoch_does_not_claim_because_somebody_deleted_controller(later: bool) -> None:
     """The next life had claimed, and copied nothing yet, when a paused one went on."""
     world = waiting_world()
-    world.start()
-    world.register(1)
+    world.start(1)
     backup = world.journal.backup()
     restart(world)
     cut_off_from(State.ZK_MIGRATION, world)

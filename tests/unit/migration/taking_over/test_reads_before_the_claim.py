@@ -66,8 +66,7 @@ def test_what_else_is_missing_stays_told_and_is_looked_at_again_now_and_then() -
     world = waiting_world()
     world.put("/config/users/odd", b"{")
     reads = Reads(world)
-    world.start()
-    world.register(1)
+    world.start(1)
     world.advance(1_000)
     odd = {"/config/users/odd": Why.MALFORMED_ZNODE}
     assert whys(world) == {"2": Why.BROKER_NOT_REGISTERED} | odd
@@ -86,8 +85,7 @@ def test_a_topic_created_meanwhile_counts_at_once() -> None:
     """A broker of which only its znode was known has replicas now, and one is not even there."""
     world = waiting_world()
     reads = Reads(world)
-    world.start()
-    world.register(1)
+    world.start(1)
     world.put(
         "/brokers/topics/new",
         b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAZg","partitions":{"0":[2,8]}}',
@@ -106,8 +104,7 @@ def test_a_topic_created_meanwhile_counts_at_once() -> None:
 def test_the_tree_is_read_again_as_soon_as_the_time_is_over() -> None:
     world = waiting_world()
     reads = Reads(world)
-    world.start()
-    world.register(1)
+    world.start(1)
     while reads.before < 2:
         world.advance(100)
     world.advance(READ_AGAIN_MS - 200)
@@ -148,9 +145,7 @@ def test_a_claim_is_checked_again_if_the_brokers_have_changed_or_time_has_passed
         return submit(tag, request, now_ms)
 
     world.zk.submit = disturbed  # type: ignore[method-assign]
-    world.start()
-    world.register(1)
-    world.register(2)
+    world.start(1, 2)
     world.advance(10_000)
     assert done
     assert world.driver.state is State.DUAL_WRITE
@@ -170,8 +165,7 @@ def test_a_broker_that_is_unfenced_meanwhile_makes_no_difference() -> None:
             world.journal.append([change], world.now_ms)
         return submit(tag, request, now_ms)
 
-    world.start()
-    world.register(1)
+    world.start(1)
     world.zk.submit = unfenced  # type: ignore[method-assign]
     world.register(2, fenced=True)
     world.advance(1_000)
@@ -190,8 +184,7 @@ def test_no_tree_is_kept_while_a_broker_is_missing_nor_after_the_claim() -> None
     others = len(kept())
     world = waiting_world()
     reads = Reads(world)
-    world.start()
-    world.register(1)
+    world.start(1)
     world.advance(10 * READ_AGAIN_MS)
     while world.driver._task is not None:
         world.advance(10)

@@ -34,8 +34,7 @@ def test_no_log_claims_though_no_broker_was_elected_yet(copied: bool) -> None:
     if copied:
         world.advance(1_000)
     else:
-        world.start()
-        world.register(1)
+        world.start(1)
     world.cut()
     found = release.parse([read(world, path) for path in release.PATHS])
     assert isinstance(found, claim.Found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emulator.net.faults.fault import Fault
 from emulator.net.faults.script import FaultScript
+from tests.kit.requests import create_topics, metadata
 from tests.unit.broker.joined_brokers import Stage
 from wire import messages as m
 
@@ -16,15 +17,9 @@ def stage(*faults: Fault) -> Stage:
     return made
 
 
-def topics(*names: str) -> m.CreateTopicsRequest:
-    topic = m.CreateTopicsRequest.CreatableTopic
-    made = [topic(name=name, num_partitions=1, replication_factor=1) for name in names]
-    return m.CreateTopicsRequest(topics=made, timeout_ms=30_000)
-
-
 def test_a_refused_topic_is_not_forwarded_and_the_others_are_created() -> None:
     brokers = stage(Fault(api="CreateTopics", topic="b", error="POLICY_VIOLATION"))
-    created = brokers.client(1).ask(topics("a", "b", "c"), 7)
+    created = brokers.client(1).ask(create_topics("a", "b", "c"), 7)
     assert {one.name: one.error_code for one in created.topics} == {"a": 0, "c": 0, "b": 44}
     brokers.joined.wait(1_000)
     told = brokers.client(1).ask(m.MetadataRequest(topics=None), 12)
@@ -35,10 +30,9 @@ def test_an_answer_of_the_brokers_own_is_struck_by_topic() -> None:
     fault = Fault(api="Metadata", topic="a", error="LEADER_NOT_AVAILABLE", times=1)
     brokers = stage(fault)
     client = brokers.client(1)
-    client.ask(topics("a", "b"), 7)
+    client.ask(create_topics("a", "b"), 7)
     brokers.joined.wait(1_000)
-    wanted = [m.MetadataRequest.MetadataRequestTopic(name=name) for name in ("a", "b")]
-    answers = [client.ask(m.MetadataRequest(topics=wanted), 12) for _ in range(2)]
+    answers = [client.ask(metadata("a", "b"), 12) for _ in range(2)]
     told = [{one.name: one.error_code for one in answer.topics} for answer in answers]
     assert told == [{"a": 5, "b": 0}, {"a": 0, "b": 0}]
     assert [one.node_id for one in answers[0].brokers] == [1]
@@ -46,9 +40,9 @@ def test_an_answer_of_the_brokers_own_is_struck_by_topic() -> None:
 
 def test_metadata_of_struck_topics_only_still_tells_the_brokers() -> None:
     brokers = stage(Fault(api="Metadata", topic="*", error="LEADER_NOT_AVAILABLE"))
-    wanted = [m.MetadataRequest.MetadataRequestTopic(name="a")]
+    wanted = metadata("a", allow_auto_topic_creation=True)  # as below version 4
     for version in range(1, 13):
-        answer = brokers.client(1).ask(m.MetadataRequest(topics=wanted), version)
+        answer = brokers.client(1).ask(wanted, version)
         assert [(one.name, one.error_code) for one in answer.topics] == [("a", 5)]
         assert [one.node_id for one in answer.brokers] == [1]
 
@@ -83,7 +77,7 @@ def test_a_client_whose_answer_is_lost_is_not_counted_any_more() -> None:
     client.ask(m.ApiVersionsRequest("a", "1"), 3)
     (broker,) = [one.machine for name, one in brokers.parties.items() if name == 1]
     assert ("a", "1") in broker.clients.counted(1)
-    client.send(topics("a"), 7)
+    client.send(create_topics("a"), 7)
     brokers.joined.wait(1_000)
     assert not client.open
     assert broker.clients.counted(0) == {}

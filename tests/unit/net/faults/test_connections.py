@@ -12,6 +12,7 @@ from emulator.net.faults.fault import Fault
 from emulator.net.faults.script import FaultScript
 from emulator.net.reply import Request
 from emulator.seam import Accepted, Close, Effect, Send
+from tests.kit.requests import create_topics, delete_topics
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import (
@@ -92,11 +93,6 @@ class Peer:
             self.got.append((number, decode_response(*self.sent[number], payload)[1]))
 
 
-def topics(*names: str) -> m.CreateTopicsRequest:
-    topic = m.CreateTopicsRequest.CreatableTopic
-    return m.CreateTopicsRequest(topics=[topic(name=name, num_partitions=1) for name in names])
-
-
 def test_without_a_fault_nothing_is_struck() -> None:
     peer = Peer()
     peer.heartbeat()
@@ -108,7 +104,7 @@ def test_without_a_fault_nothing_is_struck() -> None:
 @pytest.mark.parametrize("version", range(8))
 def test_an_error_is_told_in_the_shape_of_the_version_and_nothing_is_executed(version: int) -> None:
     peer = Peer(Fault(api="CreateTopics", error="NOT_CONTROLLER", message="elsewhere"))
-    peer.ask(topics("a", "b"), 19, version)
+    peer.ask(create_topics("a", "b"), 19, version)
     assert not peer.executed
     ((_, answer),) = peer.got
     assert isinstance(answer, m.CreateTopicsResponse)
@@ -256,7 +252,7 @@ def test_a_peer_that_leaves_takes_what_was_late_with_it() -> None:
 
 def test_requests_before_nonsense_are_struck_too() -> None:
     peer = Peer(Fault(api="CreateTopics", error="NOT_CONTROLLER"))
-    request = framed(encode_request(RequestHeader(19, 7, 0, "me"), topics("a")))
+    request = framed(encode_request(RequestHeader(19, 7, 0, "me"), create_topics("a")))
     requests, effects = peer.connections.received(1, request + framed(b"\x7f\x7f"), NOW)
     assert not requests
     assert Close(1) in effects
@@ -264,9 +260,9 @@ def test_requests_before_nonsense_are_struck_too() -> None:
 
 def test_only_what_is_asked_of_a_topic_is_struck() -> None:
     peer = Peer(Fault(api="CreateTopics", topic="b", error="POLICY_VIOLATION", message="no"))
-    peer.ask(topics("a", "b", "c"), 19, 7)
+    peer.ask(create_topics("a", "b", "c"), 19, 7)
     ((executed),) = peer.executed
-    assert executed.message == topics("a", "c")
+    assert executed.message == create_topics("a", "c")
     # A broker forwards the frame, not the message.
     assert decode_request(executed.frame) == (executed.ticket.header, executed.message)
     result = m.CreateTopicsResponse.CreatableTopicResult
@@ -282,7 +278,7 @@ def test_only_what_is_asked_of_a_topic_is_struck() -> None:
 
 def test_a_request_of_which_nothing_is_left_is_not_executed() -> None:
     peer = Peer(Fault(api="CreateTopics", topic="*", error="POLICY_VIOLATION"))
-    peer.ask(topics("a", "b"), 19, 7)
+    peer.ask(create_topics("a", "b"), 19, 7)
     ((_, answer),) = peer.got
     assert [one.error_code for one in answer.topics] == [44, 44]  # type: ignore[attr-defined]
     assert not peer.executed
@@ -291,11 +287,9 @@ def test_a_request_of_which_nothing_is_left_is_not_executed() -> None:
 @pytest.mark.parametrize("version", [0, 3, 5, 6])
 def test_a_topic_is_found_in_each_version_of_a_deletion(version: int) -> None:
     peer = Peer(Fault(api="DeleteTopics", topic="b", error="TOPIC_DELETION_DISABLED"))
-    state = m.DeleteTopicsRequest.DeleteTopicState
-    names = ["a", "b"]
-    request = m.DeleteTopicsRequest(topic_names=tuple(names))
+    request = m.DeleteTopicsRequest(topic_names=("a", "b"))
     if version >= 6:
-        request = m.DeleteTopicsRequest(topics=[state(name=name) for name in names])
+        request = delete_topics("a", "b")
     peer.ask(request, 20, version)
     left = peer.executed[0].message
     assert isinstance(left, m.DeleteTopicsRequest)
@@ -371,24 +365,24 @@ def opened(answer: object) -> m.CreateTopicsResponse:
 
 def test_a_request_in_an_envelope_is_struck_by_its_own_name_and_client() -> None:
     peer = Peer(Fault(api="CreateTopics", error="POLICY_VIOLATION", client_id="inner"))
-    peer.ask(envelope(topics("a")), 58, 0, "broker")
+    peer.ask(envelope(create_topics("a")), 58, 0, "broker")
     ((_, answer),) = peer.got
     assert [one.error_code for one in opened(answer).topics] == [44]
 
 
 def test_not_controller_in_an_envelope_is_the_envelopes_error() -> None:
     peer = Peer(Fault(api="CreateTopics", error="NOT_CONTROLLER"))
-    peer.ask(envelope(topics("a")), 58, 0)
+    peer.ask(envelope(create_topics("a")), 58, 0)
     ((_, answer),) = peer.got
     assert answer == m.EnvelopeResponse(response_data=None, error_code=ErrorCode.NOT_CONTROLLER)
 
 
 def test_a_part_of_a_request_in_an_envelope_is_struck() -> None:
     peer = Peer(Fault(api="CreateTopics", topic="b", error="POLICY_VIOLATION"))
-    peer.ask(envelope(topics("a", "b")), 58, 0)
+    peer.ask(envelope(create_topics("a", "b")), 58, 0)
     left = peer.executed[0].message
     assert isinstance(left, m.EnvelopeRequest)
-    assert decode_request(left.request_data)[1] == topics("a")
+    assert decode_request(left.request_data)[1] == create_topics("a")
     assert decode_request(peer.executed[0].frame)[1] == left
     result = m.CreateTopicsResponse.CreatableTopicResult
     data = encode_response(19, 7, 9, m.CreateTopicsResponse(topics=[result(name="a")]))
@@ -413,7 +407,7 @@ def test_an_api_that_is_not_answered_here_is_not_struck_in_an_envelope() -> None
 
 def test_an_error_without_a_place_in_the_answer_does_not_fire_and_says_why() -> None:
     peer = Peer(Fault(api="CreateTopics", error="NOT_CONTROLLER"))
-    peer.ask(topics(), 19, 7)
+    peer.ask(create_topics(), 19, 7)
     assert len(peer.executed) == 1
     (status,) = peer.script.status()
     assert (status["calls"], status["fired"]) == (1, 0)
