@@ -18,17 +18,13 @@ from hypothesis import strategies as st
 from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.registry import handlers
 from emulator.controller.rules.authorizer import StandardAuthorizer
-from emulator.migration.dual_write.modes import Mode
-from emulator.migration.states import State
 from tests.kit.laws import examples
 from tests.laws.admin_requests import SECRET, Admin
+from tests.laws.interruptions import FAULTS, Interrupted
 from tests.laws.zk_trees import differing
 from tests.unit.controller.world import call, context, header
-from tests.unit.migration.world import World, migration_offset
-from wire import records as r
 from wire.frame import encode_response
 
-FAULTS = ("hold", "release", "deaf", "hear", "cut", "down", "up", "time")
 PROPERTIES = {"delegation.token.secret.key": SECRET}
 SETTINGS: dict[str, Any] = {
     "properties": PROPERTIES,
@@ -37,14 +33,12 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-class History:
+class History(Interrupted):
     """An admin, and the faults between two requests."""
 
     def __init__(self, seed: int) -> None:
-        rng = Random(seed)
-        self.rng = rng
-        self.world = World(write_behind_multi_ops=rng.choice([3, 10, 400])).dual_write(1, 2, 3)
-        self.admin = Admin(rng, (1, 2, 3))
+        super().__init__(seed, 1, 2, 3)
+        self.admin = Admin(self.rng, (1, 2, 3))
         self.heartbeats = Heartbeats(9_000)
         self.changes: Counter[str] = Counter()
 
@@ -70,52 +64,11 @@ class History:
             self.changes[kind] += 1
             self.world.append(*result.records)
 
-    def hold(self) -> None:
-        if self.world.held is None:
-            self.world.held = []
-
-    def release(self) -> None:
-        self.world.release()
-
-    def deaf(self) -> None:
-        self.world.dropping_replies = True
-
-    def hear(self) -> None:
-        self.world.dropping_replies = False
-
-    def cut(self) -> None:
-        if self.world.zk.connected:
-            self.world.held = None
-            self.world.cut()
-
-    def down(self) -> None:
-        self.world.zk_up = False
-        self.cut()
-
-    def up(self) -> None:
-        self.world.zk_up = True
-
-    def time(self) -> None:
-        self.world.advance(self.rng.choice([10, 600, 3_000]))
-
-    def end(self) -> None:
-        world = self.world
-        world.zk_up = True
-        world.release()
-        world.dropping_replies = False
-        world.advance(20_000)
-        world.append(r.NoOpRecord())
-        world.advance(2_000)
-
 
 def ended(history: History) -> None:
     world = history.world
     history.end()
-    assert world.driver.state is State.DUAL_WRITE
-    assert world.driver.write_behind.mode is Mode.RUNNING
     assert differing(world.model.tree, world.journal.stable) == []
-    assert migration_offset(world) == world.journal.stable.offset
-    assert world.driver.write_behind.lag.records == 0
 
 
 @pytest.mark.requirement("G04")

