@@ -62,8 +62,7 @@ class Interrupted:
         world.dropping_replies = False
         world.advance(20_000)
         world.append(r.NoOpRecord())
-        world.advance(2_000)
-        assert world.driver.state is State.DUAL_WRITE
+        world.reach(State.DUAL_WRITE, 2_000)
         assert world.driver.write_behind.mode is Mode.RUNNING
         assert migration_offset(world) == world.journal.stable.offset
         assert world.driver.write_behind.lag.records == 0

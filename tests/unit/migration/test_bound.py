@@ -76,8 +76,7 @@ def test_the_bound_applies_while_a_claim_that_the_guards_allow_cannot_be_written
     world = World(write_behind_max_records=100).dual_write()
     world.model.tree.read_only.add("/controller_epoch")
     restart(world)
-    world.advance(1_000)
-    assert world.driver.state is State.BECOME_CONTROLLER
+    world.reach(State.BECOME_CONTROLLER, 1_000)
     assert world.driver.authority is Authority.GRANTED
     for value in range(60):
         world.append(config(BROKER, "", "k", str(value)))
@@ -108,16 +107,14 @@ def test_the_bound_applies_from_the_end_of_the_copy_without_what_was_copied() ->
     world.zk_up = False
     world.cut()
     world.journal.committing = True
-    world.advance(1_000)
-    assert world.driver.state is State.SYNC_KRAFT_TO_ZK
+    world.reach(State.SYNC_KRAFT_TO_ZK, 1_000)
     assert world.journal.end > 100
     for value in range(100):
         world.append(config(BROKER, "", "k", str(value)))
     assert world.journal.holds[-1][0] == 0
     assert world.driver.status(world.now_ms).bound.blocked
     world.zk_up = True
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
     assert world.journal.holds[-1][0] == 100
     assert differences(world) == {}
 

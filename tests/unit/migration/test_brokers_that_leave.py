@@ -177,8 +177,7 @@ def test_a_claim_that_is_refused_for_long_is_checked_again_each_time() -> None:
     assert b"-1" in (world.data("/controller") or b""), "nothing was claimed meanwhile"
     world.put("/brokers/ids/2", b'{"version":5,"endpoints":[]}')
     world.register(2)
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
     assert differences(world) == {}
 
 
@@ -200,8 +199,7 @@ def test_a_broker_that_leads_without_having_registered_holds_the_copy_up() -> No
     assert waiting(world) == {(Why.BROKER_NOT_REGISTERED, "3")}
     assert world.journal.tip.topics == {}, "nothing is copied before it can be"
     world.register(3)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     found = world.journal.stable.topic("b")
     assert found is not None
     assert found.partitions[0].leader == 3

@@ -97,8 +97,7 @@ def test_a_crash_with_unwritten_changes_loses_none() -> None:
     world.append(r.RemoveTopicRecord(topic_id=A))
     world.held = None
     restart(world)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     assert differences(world) == {}
 
 
@@ -115,8 +114,7 @@ def test_a_crash_between_the_end_of_the_copy_and_the_first_offset() -> None:
     world.cut()
     world.put("/migration", initial)
     restart(world)
-    world.advance(2_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 2_000)
     assert differences(world) == {}
 
 
@@ -134,8 +132,7 @@ def test_a_cluster_that_was_rolled_back_is_left_alone(recorded: bool) -> None:
     put_topic(world, "since", TOPIC_A.replace(b"QUFB", b"QUFC"))
     before = {p: n.version for p, n in world.model.tree.nodes.items()}
     restart(world)
-    world.advance(60_000)
-    assert world.driver.state is State.BECOME_CONTROLLER
+    world.reach(State.BECOME_CONTROLLER, 60_000)
     assert waiting(world) == {(Why.ZOOKEEPER_MODE_TOOK_OVER, "/controller")}
     (told,) = world.driver.status(world.now_ms).waiting
     assert (
@@ -171,8 +168,7 @@ def test_reelected_in_the_next_epoch_without_having_been_told_of_the_loss() -> N
     world.journal.epoch += 1
     world.append(r.NoOpRecord())
     world.perform(world.driver.became_leader(world.journal.epoch, world.now_ms))
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     assert world.data("/controller_epoch") == b"3"
     last = world.append(*world.topic("b", B, (1, 2)))
     assert migration_offset(world) == last
@@ -183,8 +179,7 @@ def test_a_finalised_migration_is_not_entered_again() -> None:
     world.advance(1_000)
     world.append(r.ZkMigrationStateRecord(zk_migration_state=3))
     restart(world)
-    world.advance(5_000)
-    assert world.driver.state is State.INACTIVE
+    world.reach(State.INACTIVE, 5_000)
     status = world.driver.status(world.now_ms)
     assert status.phase == "finalised"
     assert not status.may_roll_back
@@ -204,8 +199,7 @@ def test_an_old_controller_that_wakes_up_writes_nothing_and_stops() -> None:
     new.journal.epoch += 1
     new.journal.append([r.RemoveTopicRecord(topic_id=B)], new.now_ms)
     new.start()
-    new.advance(1_000)
-    assert new.driver.state is State.DUAL_WRITE
+    new.reach(State.DUAL_WRITE, 1_000)
     before = {path: node.version for path, node in new.model.tree.nodes.items()}
     old.release()
     old.advance(10_000)
@@ -236,8 +230,7 @@ def test_deposed_in_the_middle_of_the_copy_takes_the_copy_back() -> None:
 
     world.journal.append = deposing  # type: ignore[method-assign]
     world.start(1, 2)
-    world.advance(1_000)
-    assert world.driver.state is State.INACTIVE
+    world.reach(State.INACTIVE, 1_000)
     assert world.journal.history.begin is None
 
 
@@ -251,12 +244,10 @@ def test_an_epoch_set_back_by_hand_is_raised_above_what_brokers_know() -> None:
     known = int(world.data("/controller_epoch") or b"")
     world.put("/controller_epoch", b"1")
     world.append(*world.topic("later", B, (1, 2)))
-    world.advance(1_000)
-    assert world.driver.state is State.INACTIVE
+    world.reach(State.INACTIVE, 1_000)
     assert "restart this controller" in world.driver.status(world.now_ms).deposed_because
     restart(world)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     assert int(world.data("/controller_epoch") or b"") == known + 1
     told = [message.controller_epoch for message in world.requests[1]]  # type: ignore[attr-defined]
     assert set(told) == {known + 1}

@@ -67,8 +67,7 @@ def test_a_pending_deletion_is_finished() -> None:
     put_topic(world, "gone", TOPIC_A.replace(b"QUFB", b"QUFC"))
     world.put("/admin/delete_topics/gone")
     world.start(1, 2)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     assert world.journal.stable.topic("gone") is None
     assert not [path for path in world.paths if path.endswith("/gone") or "/gone/" in path]
     assert differences(world) == {}
@@ -88,8 +87,7 @@ def test_below_13_a_copy_that_was_cut_is_started_over(level: int) -> None:
     restarted.register(1)
     restarted.register(2)
     for one in (world, restarted):
-        one.advance(1_000)
-        assert one.driver.state is State.DUAL_WRITE
+        one.reach(State.DUAL_WRITE, 1_000)
         assert not [
             record
             for _, b in one.journal.batches
@@ -129,8 +127,7 @@ def test_the_connection_is_lost_at_each_request(frame: int, how: str) -> None:
             world.cut()
         world.advance(2_000)
         world.zk_up = True
-    world.advance(20_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 20_000)
     assert world.data("/controller_epoch") == b"2", "claimed once, however often it was tried"
     world.append(*world.topic("b", B, (1, 2)))
     world.advance(1_000)
@@ -178,8 +175,7 @@ def test_what_the_old_controller_creates_during_the_copy_is_compared_and_goes() 
 
     world.journal.append = late  # type: ignore[method-assign]
     world.start(1, 2)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     assert world.journal.stable.topic("early") is None
     assert not [path for path in world.paths if "early" in path]
     assert differences(world) == {}
@@ -187,8 +183,7 @@ def test_what_the_old_controller_creates_during_the_copy_is_compared_and_goes() 
 
 def test_a_topic_that_the_old_controller_created_later_may_be_created_again() -> None:
     world = ready_world()
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     put_early(world)
     assert {*differences(world)} == {"/brokers/topics/early", "/config/topics/early"}
     last = world.append(*world.topic("early", B, (1, 2)))
@@ -235,14 +230,12 @@ def test_the_copy_does_not_run_away_from_the_log(monkeypatch: pytest.MonkeyPatch
 
     world.journal.append = stalling  # type: ignore[method-assign]
     world.start(1, 2)
-    world.advance(1_000)
-    assert world.driver.state is State.ZK_MIGRATION
+    world.reach(State.ZK_MIGRATION, 1_000)
     ahead = world.journal.end - world.journal.high_watermark
     assert 3_000 <= ahead <= 3_000 + PAGE_RECORDS_MAX < 999 * count
     assert world.driver.copy_progress in {(3, count + 1), (4, count + 1)}
     world.journal.committing = True
-    world.advance(5_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 5_000)
     assert len(world.journal.stable.topics) == count + 1
     assert world.driver.copy_progress is None
 
@@ -257,8 +250,7 @@ def test_brokers_that_have_registered_are_ready_though_they_are_fenced() -> None
     world.advance(5_000)
     assert world.driver.state is State.WAIT_FOR_BROKERS, "the other one has not registered"
     world.register(2, fenced=True)
-    world.advance(5_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 5_000)
     assert b'"kraftControllerEpoch":1' in (world.data("/controller") or b"")
 
 

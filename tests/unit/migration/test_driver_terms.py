@@ -94,8 +94,7 @@ def test_who_follows_writes_nothing_whatever_the_log_says():
     world.others()
     world.register(1)
     world.append(*world.topic("b", A, (1,)), r.ZkMigrationStateRecord(zk_migration_state=1))
-    world.advance(60_000)
-    assert world.driver.state is State.INACTIVE
+    world.reach(State.INACTIVE, 60_000)
     assert world.submitted == []
     assert world.model.tree.nodes.keys() == before.keys()
 
@@ -175,8 +174,7 @@ def test_it_resigns_in_every_state_and_leads_again(state, arrives):
     world.journal.epoch += 1
     world.append(r.NoOpRecord())  # as each term begins with a record
     world.lead()
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
     world.append(*world.topic("b", b"B" * 16, (1, 2)))
     world.advance(1_000)
     assert differences(world) == {}
@@ -207,8 +205,7 @@ def test_a_copy_that_is_interrupted_is_not_aborted_by_who_leads_no_more():
     world.journal.append = stalling  # type: ignore[method-assign]
     world.register(1)
     world.register(2)
-    world.advance(100)
-    assert world.driver.state is State.ZK_MIGRATION
+    world.reach(State.ZK_MIGRATION, 100)
     end = world.journal.end
     world.resign()
     world.advance(5_000)

@@ -25,8 +25,7 @@ def repaired(world: World) -> World:
     """The ACL is what it should be: everything is written, nothing is named any more."""
     world.model.tree.locked.clear()
     world.model.tree.read_only.clear()
-    world.advance(60_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 60_000)
     assert differences(world) == {}
     assert poisoned(world) == {}
     assert waiting(world) == set()
@@ -136,8 +135,7 @@ def test_a_claim_that_is_not_allowed_names_the_znode() -> None:
     world.model.tree.locked.add("/")  # /controller is made below it
     world.register(1)
     world.register(2)
-    world.advance(5_000)
-    assert world.driver.state is State.BECOME_CONTROLLER
+    world.reach(State.BECOME_CONTROLLER, 5_000)
     assert world.driver.claim_count == 0
     assert (Why.UNREADABLE, "/controller") in waiting(world)
     repaired(world)

@@ -131,12 +131,10 @@ def test_a_broker_that_starts_while_the_copy_is_interrupted_is_waited_for() -> N
 
     model.on_break, model.every = start, 7
     world.register(2)
-    world.advance(30_000)
-    assert world.driver.state is State.ZK_MIGRATION
+    world.reach(State.ZK_MIGRATION, 30_000)
     assert waiting(world) == {(Why.BROKER_NOT_REGISTERED, "3")}
     world.register(3)
-    world.advance(30_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 30_000)
 
 
 def test_before_the_claim_a_reading_is_given_up_after_a_time_and_that_is_said() -> None:
@@ -152,8 +150,7 @@ def test_before_the_claim_a_reading_is_given_up_after_a_time_and_that_is_said() 
     assert "begins anew" in one.reason.text
     assert "in more than 300 s" in one.reason.text
     model.every = 0
-    world.advance(20_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 20_000)
     assert waiting(world) == set()
 
 

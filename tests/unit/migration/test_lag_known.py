@@ -27,8 +27,7 @@ def test_it_is_unknown_until_the_tree_was_compared_in_this_term() -> None:
     assert not told(world).lag_known
     world.register(1)
     world.register(2)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     assert told(world).lag_known
     world.append(*world.topic("a", A, (1, 2)))
     world.zk_up = False
@@ -48,8 +47,7 @@ def test_it_is_unknown_after_the_claim_until_the_tree_was_read() -> None:
     world.dual_write()
     model.every = 1  # no reading of the tree gets an answer
     restart(world)
-    world.advance(10_000)
-    assert world.driver.state is State.SYNC_KRAFT_TO_ZK
+    world.reach(State.SYNC_KRAFT_TO_ZK, 10_000)
     assert (told(world).lag_changed_records, told(world).lag_known) == (0, False)
     model.every = 0
     world.advance(10_000)

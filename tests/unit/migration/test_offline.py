@@ -232,8 +232,7 @@ def test_who_claims_meanwhile_is_not_fenced_again() -> None:
     one.meanwhile = claims
     one.run()
     assert "held by KRaft controller 3000" in one.machine.why
-    world.advance(2_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 2_000)
 
 
 def test_a_leader_that_is_at_work_all_the_same_is_fenced_and_says_so() -> None:

@@ -27,16 +27,14 @@ def test_nothing_is_claimed_while_a_broker_is_missing() -> None:
     world = waiting_world()
     world.start(1)
     before = {p: n.version for p, n in world.model.tree.nodes.items()}
-    world.advance(30_000)
-    assert world.driver.state is State.WAIT_FOR_BROKERS
+    world.reach(State.WAIT_FOR_BROKERS, 30_000)
     assert waiting(world) == {(Why.BROKER_NOT_REGISTERED, "2")}
     assert {p: n.version for p, n in world.model.tree.nodes.items() if p in before} == before
     assert "/kraft_bridge" not in world.paths
     (why,) = world.driver.status(world.now_ms).waiting
     assert world.now_ms - why.since_ms == 30_000
     world.register(2)
-    world.advance(200)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 200)
 
 
 @pytest.mark.requirement("Q02", "Q03", "T04", "P02")
@@ -54,8 +52,7 @@ def test_brokers_are_known_from_assignments_and_configs_too() -> None:
     world.advance(6_000)
     assert waiting(world) == {(Why.OFFLINE_REPLICAS, "2")}
     world.put("/brokers/ids/2", b'{"version":5,"endpoints":[]}')
-    world.advance(6_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 6_000)
 
 
 def test_a_broker_in_kraft_mode_blocks() -> None:
@@ -116,8 +113,7 @@ def test_what_cannot_be_copied_is_named_before_anything_is_claimed(
     world = waiting_world()
     world.put(path, data)
     world.start(1, 2)
-    world.advance(10_000)
-    assert world.driver.state is State.WAIT_FOR_BROKERS
+    world.reach(State.WAIT_FOR_BROKERS, 10_000)
     assert waiting(world) == {(why, path)}
     assert "/kraft_bridge" not in world.paths
     good = {
@@ -159,14 +155,12 @@ def test_garbage_in_migration_is_named(data: bytes | None) -> None:
     world = waiting_world()
     world.put("/migration", data)
     world.start()
-    world.advance(2_000)
-    assert world.driver.state is State.UNINITIALIZED
+    world.reach(State.UNINITIALIZED, 2_000)
     assert waiting(world) == {(Why.MIGRATION_ZNODE, "/migration")}
     world.remove("/migration")
     world.register(1)
     world.register(2)
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
 
 
 @pytest.mark.requirement("C12")
@@ -186,14 +180,12 @@ def test_nothing_is_written_into_the_zookeeper_of_another_cluster(
     world.put("/cluster/id", data)
     before = world.paths
     world.start(1, 2)
-    world.advance(10_000)
-    assert world.driver.state is State.UNINITIALIZED
+    world.reach(State.UNINITIALIZED, 10_000)
     assert waiting(world) == {(why, "/cluster/id")}
     assert world.paths == before
     assert world.data("/controller_epoch") == b"1"
     world.put("/cluster/id", ours)
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
 
 
 def test_after_a_restart_another_clusters_zookeeper_is_refused_too() -> None:
@@ -202,8 +194,7 @@ def test_after_a_restart_another_clusters_zookeeper_is_refused_too() -> None:
     world.put("/cluster/id", b'{"version":"1","id":"5L6g3nShT-eMCtK--X86sw"}')
     epoch = world.data("/controller_epoch")
     restart(world)
-    world.advance(10_000)
-    assert world.driver.state is State.UNINITIALIZED
+    world.reach(State.UNINITIALIZED, 10_000)
     assert world.data("/controller_epoch") == epoch
     (reason,) = [w.reason for w in world.driver.status(world.now_ms).waiting]
     assert reason.fatal
@@ -229,8 +220,7 @@ def test_an_id_of_another_cluster_that_a_broker_writes_later_is_the_only_reason(
     world.put("/cluster/id", ours)
     world.register(1)
     world.register(2)
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
 
 
 def test_a_cluster_without_any_controller_is_none() -> None:
@@ -262,8 +252,7 @@ def test_migration_of_another_log_is_refused() -> None:
     world.start(1, 2)
     for _ in range(300):
         world.append(r.NoOpRecord())
-    world.advance(30_000)
-    assert world.driver.state is State.WAIT_FOR_BROKERS
+    world.reach(State.WAIT_FOR_BROKERS, 30_000)
     assert waiting(world) == {(Why.OTHER_LOG, "/migration")}
     assert "/brokers/topics/a" in world.paths
     assert world.data("/migration") == stale
@@ -277,8 +266,7 @@ def test_a_log_begun_without_migration_has_nothing_to_migrate_into() -> None:
         [r.FeatureLevelRecord(name="metadata.version", feature_level=21)], world.now_ms
     )
     world.start()
-    world.advance(1_000)
-    assert world.driver.state is State.INACTIVE
+    world.reach(State.INACTIVE, 1_000)
     assert waiting(world) == {(Why.MIGRATION_STATE, "NONE")}
 
 
@@ -288,8 +276,7 @@ def test_a_voter_that_has_not_registered_is_waited_for() -> None:
     level = r.FeatureLevelRecord(name="metadata.version", feature_level=21)
     world.journal.append([level], world.now_ms)
     world.start()
-    world.advance(1_000)
-    assert world.driver.state is State.WAIT_FOR_CONTROLLER_QUORUM
+    world.reach(State.WAIT_FOR_CONTROLLER_QUORUM, 1_000)
     assert waiting(world) == {(Why.CONTROLLER_NOT_READY, str(NODE_ID))}
     world.append(r.RegisterControllerRecord(controller_id=NODE_ID, zk_migration_ready=True))
     assert world.driver.state is State.WAIT_FOR_BROKERS

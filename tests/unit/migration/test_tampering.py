@@ -106,7 +106,6 @@ def test_the_next_controller_mends_it(how: str, paths: list[str]) -> None:
             tamper(world, path, how)
     assert differences(world), "the judge sees it"
     world = restart(world)
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
     assert differences(world) == {}
     assert world.driver.status(world.now_ms).poisoned == ()

@@ -304,8 +304,7 @@ def test_a_deleted_controller_znode_is_a_rollback() -> None:
     world.model.tree.nodes["/"].children.remove("controller")
     world.put("/migration", world.data("/migration"))
     world.append(*world.topic("a", A, (1, 2)))
-    world.advance(1_000)
-    assert world.driver.state is State.INACTIVE
+    world.reach(State.INACTIVE, 1_000)
     assert "/brokers/topics/a" not in world.paths
 
 

@@ -345,13 +345,17 @@ class World:
         for broker in brokers:
             self.put(f"/brokers/ids/{broker}", b'{"version":5,"endpoints":[]}')
 
+    def reach(self, state: State, ms: int) -> None:
+        """Let time pass; the driver is in this state then."""
+        self.advance(ms)
+        assert self.driver.state is state, (self.driver.state, self.logs[-5:])
+
     def dual_write(self, *brokers: int) -> World:
         """From nothing to DUAL_WRITE."""
         self.cluster(*(brokers or (1, 2)))
         self.bootstrap()
         self.start(*(brokers or (1, 2)))
-        self.advance(1_000)
-        assert self.driver.state is State.DUAL_WRITE, (self.driver.state, self.logs[-5:])
+        self.reach(State.DUAL_WRITE, 1_000)
         return self
 
 

@@ -190,8 +190,7 @@ def test_no_password_is_lost_when_the_secret_is_gone() -> None:
     world.start()
     for broker in (1, 2):
         world.register(broker)
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
     assert world.journal.stable.config(BROKER, "1")[KEY] == "geheim"
     before = world.data(PATH)
     world.settings = replace(world.settings, passwords=PasswordSettings())
@@ -201,8 +200,7 @@ def test_no_password_is_lost_when_the_secret_is_gone() -> None:
     assert world.data(PATH) == before
     world.settings = replace(world.settings, passwords=SECRET)
     world = restart(world)
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
     world.append(set_to("v", "a"))
     world.advance(1_000)
     values = json.loads(world.data(PATH) or b"")["config"]
@@ -214,8 +212,7 @@ def test_without_the_secret_an_encoded_password_stops_the_start() -> None:
     world = waiting_world()
     world.put(PATH, secured(encoded("geheim")))
     world.start(1, 2)
-    world.advance(10_000)
-    assert world.driver.state is State.WAIT_FOR_BROKERS
+    world.reach(State.WAIT_FOR_BROKERS, 10_000)
     assert waiting(world) == {(Why.ENCODED, PATH)}
 
 

@@ -38,8 +38,7 @@ def rewritten(world: World) -> None:
 
 
 def ends_well(world: World) -> None:
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
     assert world.driver.write_behind.mode is Mode.RUNNING
     assert differences(world) == {}
     assert migration_offset(world) == world.journal.stable.offset

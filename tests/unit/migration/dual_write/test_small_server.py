@@ -134,8 +134,7 @@ def test_the_tree_is_read_from_it_too() -> None:
     world.advance(2_000)
     world.model.frame_bytes_max = 12_000
     restart(world)
-    world.advance(20_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 20_000)
     assert differences(world) == {}
 
 

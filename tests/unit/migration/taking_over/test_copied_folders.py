@@ -56,8 +56,7 @@ def text(world: World) -> str:
 def cloned(**settings: object) -> tuple[World, Journal]:
     """A cluster in dual write, and a copy of its folder taken then."""
     world = ready_world(**settings)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     return world, world.journal.backup()
 
 
@@ -83,8 +82,7 @@ def in_the_middle_of_the_copy(world: World) -> Journal:
 
 def in_dual_write(world: World) -> Journal:
     world.register(2)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     return world.journal.backup()
 
 
@@ -103,8 +101,7 @@ def test_a_backup_of_any_age_is_refused_at_every_start(
     world.advance(1_000)
     for _ in range(starts_since):
         world = restart(world)
-        world.advance(1_000)
-        assert world.driver.state is State.DUAL_WRITE
+        world.reach(State.DUAL_WRITE, 1_000)
     world.append(*world.topic("acknowledged", B, (1, 2)))
     world.advance(1_000)
     world.cut()
@@ -170,8 +167,7 @@ def test_of_two_clones_started_at_once_one_writes(lost: bool) -> None:
     second.start()
     assert claims == [2]
     first = started(world.journal, world)
-    first.advance(1_000)
-    assert first.driver.state is State.DUAL_WRITE
+    first.reach(State.DUAL_WRITE, 1_000)
     if lost:
         late, second.held = second.held, None
         second.cut()
@@ -182,14 +178,12 @@ def test_of_two_clones_started_at_once_one_writes(lost: bool) -> None:
     before = versions(first)
     for name, topic_id, one in (("first", B, first), ("second", C, second)):
         one.append(*one.topic(name, topic_id, (1, 2)))
-    second.advance(60_000)
-    assert second.driver.state is State.BECOME_CONTROLLER
+    second.reach(State.BECOME_CONTROLLER, 60_000)
     assert waiting(second) == REFUSED[0]
     assert "another process with our id" in text(second)
     assert second.driver.write_behind.mode is Mode.STOPPED
     assert second.driver.claim_count == 0
-    first.advance(70_000)
-    assert first.driver.state is State.DUAL_WRITE
+    first.reach(State.DUAL_WRITE, 70_000)
     assert "/brokers/topics/second" not in first.paths
     assert versions(first)["/controller_epoch"] == before["/controller_epoch"]
     assert differences(first) == {}
@@ -210,8 +204,7 @@ def test_a_clone_started_later_is_refused_while_the_first_lives_and_after() -> N
     second.advance(2_000)
     assert waiting(second) == REFUSED[1], "its epoch has passed the first one's"
     first.append(*first.topic("later", C, (1, 2)))
-    first.advance(70_000)
-    assert first.driver.state is State.DUAL_WRITE
+    first.reach(State.DUAL_WRITE, 70_000)
     assert differences(first) == {}
 
 
@@ -222,11 +215,9 @@ def test_a_clone_takes_over_while_nothing_is_in_zookeeper_that_it_does_not_know(
     first.append(*first.topic("first-only", B, (1, 2)))
     second = started(folder, first)
     restart(second)
-    second.advance(2_000)
-    assert second.driver.state is State.DUAL_WRITE
+    second.reach(State.DUAL_WRITE, 2_000)
     first.release()
-    first.advance(5_000)
-    assert first.driver.state is State.INACTIVE
+    first.reach(State.INACTIVE, 5_000)
     assert "restart" in first.driver.status(first.now_ms).deposed_because
     for _ in range(3):
         restart(first)
@@ -264,8 +255,7 @@ def test_a_process_killed_at_any_point_is_followed_by_the_next(how: str) -> None
     epoch = world.version("/controller_epoch")
     restart(world)
     world.zk_up = True
-    world.advance(5_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 5_000)
     assert world.version("/controller_epoch") == epoch + 1
     assert differences(world) == {}
 
@@ -281,8 +271,7 @@ def test_restarted_again_and_again_it_claims_each_time(level: int) -> None:
         world.append(*world.topic(f"t{index}", bytes([100 + index]) * 16, (1, 2)))
         restart(world)
         world.advance(700 * index)
-    world.advance(2_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 2_000)
     assert differences(world) == {}
 
 
@@ -303,8 +292,7 @@ def test_a_recognised_claim_is_asked_too_what_it_would_delete() -> None:
     world.advance(5_000)
     assert waiting(world) == REFUSED[1]
     world.put("/migration", msgspec.json.encode(said))
-    world.advance(60_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 60_000)
     assert world.data("/controller_epoch") == b"3", "claimed once in this term"
 
 
@@ -320,8 +308,7 @@ def test_the_znode_of_an_earlier_release_is_gone_on_from() -> None:
     world, _ = cloned()
     without_identity(world)
     restart(world)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     znode = msgspec.json.decode(world.data("/kraft_bridge"))
     assert znode["incarnation"] == world.settings.incarnation
     assert znode["digest"] == world.journal.digest_at(znode["offset"])
@@ -331,8 +318,7 @@ def test_a_log_that_kafka_began_and_kept_no_znode_of_ours_is_gone_on_from() -> N
     world, _ = cloned()
     world.remove("/kraft_bridge")
     restart(world)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     assert differences(world) == {}
 
 
@@ -412,8 +398,7 @@ def test_a_znode_of_ours_that_holds_rubbish_is_named_with_the_way_out() -> None:
     assert waiting(world) == {(Why.MIGRATION_ZNODE, "/kraft_bridge")}
     assert "delete it" in text(world)
     world.remove("/kraft_bridge")
-    world.advance(60_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 60_000)
 
 
 def test_rolled_back_and_migrated_anew() -> None:
@@ -477,8 +462,7 @@ def test_the_old_folder_is_refused_while_the_second_migration_copies(
     anew.register(1)
     cut_off_from(State.ZK_MIGRATION, anew)
     anew.register(2)
-    anew.advance(2_000)
-    assert anew.driver.state is State.ZK_MIGRATION
+    anew.reach(State.ZK_MIGRATION, 2_000)
     kept = anew.driver.write_behind.keep_from(anew.journal.stable)
     assert kept == 0, "what the claim names must be there for the next one"
     before = versions(anew)
@@ -489,8 +473,7 @@ def test_the_old_folder_is_refused_while_the_second_migration_copies(
         restart(old)
     assert versions(old) == before
     anew.release()
-    anew.advance(10_000)
-    assert anew.driver.state is State.DUAL_WRITE
+    anew.reach(State.DUAL_WRITE, 10_000)
     assert "/brokers/topics/since" in anew.paths
     assert differences(anew) == {}
 
@@ -551,8 +534,7 @@ def test_an_older_epoch_does_not_claim_because_somebody_deleted_controller(later
     cut_off_from(State.ZK_MIGRATION, world)
     world.register(1)
     world.register(2)
-    world.advance(1_000)
-    assert world.driver.state is State.ZK_MIGRATION
+    world.reach(State.ZK_MIGRATION, 1_000)
     world.remove("/controller")
     before = versions(world)
     old = World(beside=world, journal=backup)

@@ -57,8 +57,7 @@ def test_the_tree_is_not_read_again_for_each_broker_that_registers() -> None:
     assert world.driver.state is State.WAIT_FOR_BROKERS
     assert reads.before == 1
     world.register(5)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     assert (reads.before, reads.after) == (2, 2)
 
 
@@ -76,8 +75,7 @@ def test_what_else_is_missing_stays_told_and_is_looked_at_again_now_and_then() -
     assert whys(world) == {"2": Why.BROKER_NOT_REGISTERED}
     assert reads.before == 2
     world.register(2)
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
 
 
 @pytest.mark.requirement("P01", "Q05")
@@ -191,8 +189,7 @@ def test_no_tree_is_kept_while_a_broker_is_missing_nor_after_the_claim() -> None
     assert reads.before >= 5
     assert kept()[others:] == ["CheckTask"]
     world.register(2)
-    world.advance(10_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 10_000)
     assert kept()[others:] == []
 
 

@@ -19,8 +19,7 @@ from wire.errors import ErrorCode
 
 def dual_write() -> World:
     world = ready_world()
-    world.advance(1_000)
-    assert world.driver.state is State.DUAL_WRITE
+    world.reach(State.DUAL_WRITE, 1_000)
     return world
 
 
