@@ -143,7 +143,6 @@ def test_envelopes_of_real_brokers_hold_what_kafkas_classes_find(folder: str) ->
         assert header.client_id == read["inner_client_id"]
         assert header.correlation_id == read["inner_corr"]
         cls = lookup("request", header.api_key)
-        assert cls is not None
         assert cls.__name__ == f"{read['inner_api']}Request"
         inner = codec.raw_decode(cls, header.api_version, request)
         same(layout(cls, header.api_version), inner, read["inner"]["req"])

@@ -248,7 +248,6 @@ def test_3_4_1_stops_writing_when_partitions_are_added() -> None:
     assert "/brokers/topics/single" in theirs
     run = ours_at(step, OLD)
     one = run.image.topic("dw.one")
-    assert one is not None
     assert len(one.partitions) == 3
     assert "/brokers/topics/dw.one/partitions/2/state" in run.tree.nodes
     assert "/brokers/topics/single" not in run.tree.nodes
@@ -268,8 +267,6 @@ def test_the_next_block_of_producer_ids_is_written_as_if_it_were_given_out(folde
     following = run.image.producer_ids.next_producer_id
     kafkas = producer_id.parse(dumped(folder, step)[producer_id.PATH])
     mine = producer_id.parse(run.tree.nodes[producer_id.PATH].data)
-    assert kafkas is not None
-    assert mine is not None
     assert kafkas.block_end + 1 == following + producer_id.BLOCK_SIZE
     assert mine.block_end + 1 == following
 
@@ -285,7 +282,6 @@ def test_3_4_1_hands_out_a_block_of_producer_ids_twice() -> None:
         if "PRODUCER_IDS_RECORD" in line
     ][:1]
     block = producer_id.parse(dumped(OLD, "0-before")[producer_id.PATH])
-    assert block is not None
     assert (block.block_start, block.block_end) == (0, 999)
     assert theirs["nextProducerId"] == 0
     assert Run(OLD).image.producer_ids.next_producer_id == 1_000

@@ -238,7 +238,6 @@ class Cluster:
         some = tuple(rng.sample(partition.replicas, rng.randint(1, len(partition.replicas))))
         isr = tuple(dict.fromkeys((leader, *some))) if rng.random() < 0.9 else some
         found = self.image.topic(name)
-        assert found is not None
         state = partition.leader_recovery_state if rng.random() < 0.9 else rng.choice((0, 1))
         wanted = request.PartitionData(
             partition_index=index,

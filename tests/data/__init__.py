@@ -34,7 +34,6 @@ def _files() -> dict[str, bytes]:
     with lzma.open(ARCHIVE) as packed, tarfile.open(fileobj=packed) as archive:
         for member in archive:
             content = archive.extractfile(member)
-            assert content is not None
             found[member.name] = content.read()
     return found
 

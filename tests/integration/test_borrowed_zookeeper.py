@@ -39,7 +39,6 @@ def started(hosts: str) -> subprocess.Popen[str]:
         text=True,
         bufsize=1,
     )
-    assert child.stdout is not None
     assert child.stdout.readline() == "there\n"
     return child
 

@@ -69,7 +69,6 @@ class Offsets:
 
 
 def standing(found: claim.Found) -> Standing:
-    assert found.own is not None
     return Standing(found.counters, found.own.sequence)
 
 

@@ -47,7 +47,6 @@ def refusal(status: dict[str, Any]) -> dict[str, Any] | None:
 
 def refused(other: Bridge) -> dict[str, Any]:
     found = refusal(other.wait_status("a refusal", lambda status: refusal(status) is not None))
-    assert found is not None
     assert "start the controller with the folder that was used last" in found["text"]
     return found
 

@@ -55,7 +55,6 @@ class SmallDisk:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        assert self._holder.stdout is not None
         self.mounted = self._holder.stdout.readline() == b"mounted\n"
         self.path = Path(f"/proc/{self._holder.pid}/root{inside}")
         self.enter = ["nsenter", "--mount", "--target", str(self._holder.pid)]

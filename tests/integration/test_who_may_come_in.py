@@ -121,7 +121,6 @@ def alter(voters: dict[int, Voter], *, up: str = "", down: str = "") -> None:
     def done() -> bool:
         """The leader may change between the question and the answer."""
         connection = leader(voters).connection()
-        assert connection is not None
         answer: Any = connection.call(request)
         return {one.error_code for one in answer.results} <= {0, 91}  # or it is done already
 

@@ -44,7 +44,6 @@ class Judge:
     def look(self) -> None:
         for node in self.trio.up():
             raft = node.raft
-            assert raft is not None
             if raft.is_leader:
                 assert self.led.setdefault(raft.leader_epoch, node.id) == node.id
                 waiting = self.waiting.get(raft.leader_epoch, {})
@@ -54,7 +53,6 @@ class Judge:
 
     def _committed(self, node: Node) -> None:
         raft = node.raft
-        assert raft is not None
         at = self._checked.get((node.id, node.life), 0)
         for batch in raft._replica.log.batches(at, raft.high_watermark - 1):
             assert batch.last_offset < raft.high_watermark, "a batch is committed whole"
@@ -111,7 +109,6 @@ class Chaos:
 
     def cut_short(self, node: Node, effects: list[Effect]) -> None:
         """A crash between two changes of files: the next start goes on from either side."""
-        assert node.raft is not None
         known = self.known.get((node.id, node.life), 0)
         self.known[node.id, node.life] = node.raft.committed_end
         if not any(isinstance(each, (TruncateFile, DeleteFile)) for each in effects):
@@ -145,7 +142,6 @@ class Chaos:
             trio.start(each)
         self.pass_ms(CALM_MS)
         assert trio.leaders, "somebody leads"
-        assert trio.leader.raft is not None
         assert trio.leader.raft.high_watermark > 0, "with a majority"
         self.pass_ms(CALM_MS)
         self.append(trio.leader)
@@ -171,7 +167,6 @@ class Chaos:
     def append(self, node: Node) -> None:
         value = topic(f"{node.id}-{self.random.getrandbits(60)}")
         offset = self.trio.append(node, value)
-        assert node.raft is not None
         self.judge.waiting.setdefault(node.raft.leader_epoch, {})[offset] = value
 
     def crash(self) -> None:

@@ -275,7 +275,6 @@ def quorum(seed: int, segment_bytes: int) -> Trio:
         trio.run(200)
     for node in trio.nodes.values():
         raft = node.raft
-        assert raft is not None
         end_offset = raft.high_watermark // 2
         epoch = raft.epoch_at(end_offset - 1)
         assert epoch is not None
@@ -292,8 +291,6 @@ def test_damage_of_what_was_durable_a_few_seconds_ago_is_refused(seed, segment_b
     node = trio.nodes[draw.draw(st.sampled_from(sorted(trio.nodes)))]
     files = node.disk.crashed(0)
     point = parse_recovery_point(files[RECOVERY_POINT])
-    assert point is not None
-    assert node.raft is not None
     assert node.raft.log_end_offset - point.durable <= 9
     path = draw.draw(
         st.sampled_from(sorted(each for each in files if segment_base(each) is not None))
@@ -308,7 +305,6 @@ def test_damage_of_what_was_durable_a_few_seconds_ago_is_refused(seed, segment_b
     data[at + byte] ^= draw.draw(st.integers(1, 255))
     spoilt = {**files, path: bytes(data)}
     snapshot = node.raft.latest_snapshot
-    assert snapshot is not None
     proven = max(point.durable, snapshot.end_offset)
     config: Any = trio.config(node.id)
     last = path == max(each for each in files if segment_base(each) is not None)
@@ -328,7 +324,6 @@ def test_a_marked_replacement_is_taken_only_with_its_snapshot():
     trio = quorum(1, 1 << 20)
     node = trio.nodes[1]
     files = node.disk.crashed(0)
-    assert node.raft is not None
     end = node.raft.log_end_offset
     marked = f"1\n{end}\n{end}\n{end + 50} 9\n".encode()
     again = Raft(trio.config(1), {**files, RECOVERY_POINT: marked}, Random(1), trio.now)

@@ -153,7 +153,6 @@ def other_than_default(form: Layout, entry: Field) -> Any:
         item = entry.group.cls() if entry.group is not None else scalar(entry)
         return [item] if entry.group is not None else (item,)
     if entry.default is EMPTY:
-        assert entry.group is not None
         changed = entry.group.cls()
         inner = next(f for f in (*entry.group.absent, *entry.group.fields) if f.group is None)
         setattr(changed, inner.name, scalar(inner))

@@ -225,6 +225,5 @@ def _without_gaps(image: Image) -> tuple[Image, object]:
 
 def _told(image: Image, name: str) -> object:
     topic = image.topic(name)
-    assert topic is not None
     partitions = {index: replace(one, directories=()) for index, one in topic.partitions.items()}
     return topic.name, topic.id, partitions

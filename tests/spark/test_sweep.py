@@ -88,7 +88,6 @@ def test_the_knee_is_where_it_was_put(tables: dict[str, Any]) -> None:
     found = conclude(tables, lag_limit_ms=50.0)
     sweeps = {sweep.group.target: sweep for sweep in found.sweeps}
     ours = sweeps["kraft-bridge"]
-    assert ours.knee is not None
     assert (ours.knee.rate, ours.knee.next_rate) == (80.0, 160.0)
     assert [verdict.fails for verdict in ours.verdicts] == [
         (),
@@ -100,7 +99,6 @@ def test_the_knee_is_where_it_was_put(tables: dict[str, Any]) -> None:
     assert ours.unblocked_rate == 40.0  # at 80/s something was blocked
     assert ours.cost is not None
     kafka = sweeps["kafka"]
-    assert kafka.knee is not None
     assert (kafka.knee.rate, kafka.knee.by_criterion["achieved"]) == (20.0, 40.0)
     assert found.headline == (
         "With the lag's p99 within 50 ms and nothing blocked, ZooKeeper keeps up with kraft-bridge "
@@ -134,6 +132,5 @@ def test_the_report_of_a_sweep_needs_nothing_and_escapes_what_it_shows(
     assert analysis.findings[0].says in html.replace("&#39;", "'")
     # Blocked share at 20, 40, 80 and 160 changes/s: 950 and 1 ms of 5 s.
     row = re.search(r'<tr><th scope="row">2 ms</th>(.*?)</tr>', html)
-    assert row is not None
     assert re.findall(r">([\d.]+) %", row[1]) == ["0.0", "0.0", "19.0", "0.0", "0.0"]
     assert "80 changes/s; not at 160" in html

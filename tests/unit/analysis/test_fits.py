@@ -15,10 +15,8 @@ def test_a_trend_is_told_from_noise() -> None:
     flat = [100 + chance.gauss(0, 20) for _ in range(40)]
     rising = [value + 3 * at for at, value in enumerate(flat)]
     trend = fits.theil_sen(range(40), flat)
-    assert trend is not None
     assert trend.low < 0 < trend.high
     trend = fits.theil_sen(range(40), rising)
-    assert trend is not None
     assert 0 < trend.low < 3 < trend.high
 
 
@@ -34,7 +32,6 @@ def test_the_slope_is_the_median_of_all_pairs() -> None:
             if xs[i] != xs[j]
         ]
         trend = fits.theil_sen(xs, ys)
-        assert trend is not None
         assert trend.slope == pytest.approx(statistics.median(pairs))
         assert trend.low <= trend.slope <= trend.high
 
@@ -53,7 +50,6 @@ def test_the_scaling_law_is_found_again() -> None:
     offered = [100.0 * step for step in range(1, 30)]
     reached = [_law(each, 100.0, 0.02, 0.004) for each in offered]
     found = fits.scaling(offered, reached)
-    assert found is not None
     assert (found.rate, found.sigma, found.kappa) == pytest.approx((90, 0.02, 0.004))
     assert found.peak == pytest.approx(100 * (0.98 / 0.004) ** 0.5)
     assert found.r_squared == pytest.approx(1.0)
@@ -61,7 +57,6 @@ def test_the_scaling_law_is_found_again() -> None:
 
 def test_a_line_has_no_peak() -> None:
     found = fits.scaling([10, 20, 30, 40, 50], [11, 21.5, 33, 44, 56])
-    assert found is not None
     assert (found.sigma >= 0, found.kappa >= 0, found.peak) == (True, True, None)
     assert fits.scaling([10, 20, 30, 30], [1, 2, 3, 3]) is None
 
@@ -69,7 +64,6 @@ def test_a_line_has_no_peak() -> None:
 def test_a_peak_past_all_rates_is_not_told() -> None:
     offered = [100.0, 200.0, 300.0, 400.0]
     found = fits.scaling(offered, [_law(each, 100.0, 0.0, 0.0001) for each in offered])
-    assert found is not None
     assert found.kappa > 0
     assert found.peak is None
 
@@ -81,7 +75,6 @@ def test_a_cost_model_is_found_again_with_its_residuals() -> None:
     noise = [chance.gauss(0, 4) for _ in range(300)]
     busy = [20 + 0.05 * r + 1.5 * m + n for r, m, n in zip(records, multis, noise, strict=True)]
     found = fits.cost(records, multis, busy)
-    assert found is not None
     assert found.b_ms == pytest.approx(0.05, rel=0.02)
     assert found.c_ms == pytest.approx(1.5, rel=0.02)
     assert found.residual_rms_ms == pytest.approx(4, rel=0.15)
@@ -92,7 +85,6 @@ def test_a_cost_model_is_found_again_with_its_residuals() -> None:
 def test_records_in_step_with_multis_cannot_be_told_apart() -> None:
     multis = [float(each) for each in range(1, 50)]
     found = fits.cost([4 * each for each in multis], multis, [3 * each for each in multis])
-    assert found is not None
     assert not found.separable
 
 

@@ -33,7 +33,6 @@ def _sweep(**at: Measured) -> list[Measured]:
 )
 def test_each_criterion_alone_stops_the_sweep(change: dict[str, float | None], name: str) -> None:
     found = knee(_sweep(r400=dataclasses.replace(_fine(400.0), **change)))
-    assert found is not None
     assert (found.rate, found.next_rate, found.low, found.high) == (200.0, 400.0, None, None)
     others = {each: 1600.0 for each in ("achieved", "lag", "p99") if each != name}
     assert found.by_criterion == {name: 200.0, **others}
@@ -41,19 +40,16 @@ def test_each_criterion_alone_stops_the_sweep(change: dict[str, float | None], n
 
 def test_at_the_limits_all_still_hold() -> None:
     found = knee(_sweep(r1600=Measured(1600.0, 0.99, 0.01, 8.0)))
-    assert found is not None
     assert (found.rate, found.next_rate) == (1600.0, None)
 
 
 def test_a_rate_that_holds_above_one_that_does_not_is_no_knee() -> None:
     found = knee(_sweep(r200=Measured(200.0, 0.5, 0.0, 4.0)))
-    assert found is not None
     assert found.rate == 100.0
 
 
 def test_not_even_the_lowest() -> None:
     found = knee(_sweep(r100=Measured(100.0, 0.5, 0.0, 4.0)))
-    assert found is not None
     assert (found.rate, found.next_rate) == (None, 100.0)
     assert knee([]) is None
 
@@ -65,7 +61,6 @@ def test_one_bad_repeat_of_five_moves_the_interval_and_not_the_knee() -> None:
     )
     runs = good[:-5] + _sweep(r800=Measured(800.0, 0.9, 0.0, 4.0), r1600=good[-1])
     found = knee(runs)
-    assert found is not None
     assert (found.rate, found.low, found.high) == (800.0, 400.0, 800.0)
 
 

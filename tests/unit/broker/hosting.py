@@ -117,5 +117,4 @@ class Cluster:
 
     def partition(self, name: str, index: int = 0) -> Any:
         topic = self.world.tip.topic(name)
-        assert topic is not None
         return topic.partitions[index]

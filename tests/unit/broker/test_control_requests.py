@@ -100,7 +100,6 @@ def test_another_topic_of_the_same_name_is_refused() -> None:
     told.take(lead(topic_id=T))
     assert codes(told.take(lead(topic_id=U, leader_epoch=9))) == [E.NONE, E.INCONSISTENT_TOPIC_ID]
     hosted = told.replicas.get(("t", 0))
-    assert hosted is not None
     assert hosted.topic_id == T
 
 
@@ -109,7 +108,6 @@ def test_a_controller_without_topic_ids_means_the_topic_that_is_hosted() -> None
     told.take(lead(topic_id=T))
     assert codes(told.take(lead(topic_id=ZERO_UUID, leader_epoch=2))) == [E.NONE, E.NONE]
     hosted = told.replicas.get(("t", 0))
-    assert hosted is not None
     assert (hosted.topic_id, hosted.partition.leader_epoch) == (T, 2)
 
 
@@ -118,7 +116,6 @@ def test_a_topic_id_is_learnt_without_a_new_leader_epoch() -> None:
     told.take(lead(topic_id=ZERO_UUID))
     assert codes(told.take(lead(topic_id=T))) == [E.NONE, E.NONE]
     hosted = told.replicas.get(("t", 0))
-    assert hosted is not None
     assert hosted.topic_id == T
 
 
@@ -141,7 +138,6 @@ def test_an_equal_leader_epoch_counts_from_a_kraft_controller_only(
     again = lead(leader_epoch=leader_epoch, kraft=kraft, replicas=(ME, 3), partition_epoch=1)
     assert codes(told.take(again)) == [E.NONE, code]
     hosted = told.replicas.get(("t", 0))
-    assert hosted is not None
     assert hosted.partition.replicas == ((ME, 3) if code == E.NONE else (ME, 2))
 
 
@@ -169,7 +165,6 @@ def test_a_full_request_replaces_a_topic_of_the_same_name() -> None:
     answer = told.take(lead("t", U, kraft=True, kind=TYPE_FULL, leader_epoch=0))
     assert codes(answer) == [E.NONE, E.NONE]
     hosted = told.replicas.get(("t", 0))
-    assert hosted is not None
     assert hosted.topic_id == U
 
 

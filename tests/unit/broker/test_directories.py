@@ -174,5 +174,4 @@ def test_a_controller_that_was_upgraded_learns_where_old_replicas_are():
     part.all_changed(0)
     end.run()
     partition = world.tip.partition(hosted.topic_id, 0)
-    assert partition is not None
     assert partition.directories == (uuid(5_001),)

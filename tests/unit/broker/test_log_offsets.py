@@ -72,7 +72,6 @@ def test_a_broker_in_zookeeper_mode_is_unfenced_with_no_metadata_of_the_log() ->
     side = broker.side
     assert isinstance(side, ZooKeeperSide)
     registration = side.registration
-    assert registration is not None
     stage.joined.until(lambda: side.cluster.topic("old") is not None)
     observer, life = registration.observer, registration.life
     assert observer is not None

@@ -252,7 +252,6 @@ def test_where_every_node_is_of_another_cluster_a_broker_ends_at_once_and_says_w
     quorum = Quorum(Term(1001), foreign=(1001, 1002))
     quorum.joined.wait(3_000)
     party = quorum.stage.parties[1]
-    assert party.halt is not None
     assert party.halt.exit_code == 1
     assert "INCONSISTENT_CLUSTER_ID" in party.halt.why
     assert CLUSTER_ID in party.halt.why

@@ -31,7 +31,6 @@ def names(cache: ZkMetadataCache) -> list[str]:
 def test_topics_are_found_by_name_and_by_id() -> None:
     cache = told(update(("t", T, {1: 2, 0: 1}), ("u", U, {0: 1})))
     topic = cache.topic("t")
-    assert topic is not None
     assert [*topic.partitions] == [0, 1]
     assert topic.partitions[1].leader == 2
     assert cache.topic_by_id(T) is topic
@@ -81,7 +80,6 @@ def test_a_controller_without_ids_leaves_topics_without_ids() -> None:
     assert cache.topic_by_id(T) is None
     assert cache.topic_by_id(ZERO_UUID) is None
     topic = cache.topic("t")
-    assert topic is not None
     assert topic.id == ZERO_UUID
 
 

@@ -102,7 +102,6 @@ def test_a_second_broker_of_the_same_id_ends_and_the_first_stays() -> None:
     (first,) = stage.running(1)
     stage.broker(1)
     halt = stage.parties[1].halt
-    assert halt is not None
     assert halt.exit_code == 1
     assert "/brokers/ids/1 belongs to session" in halt.why
     assert PATH in stage.zookeeper.nodes
@@ -113,7 +112,6 @@ def test_a_broker_of_another_cluster_ends() -> None:
     stage = ZooKeeperStage().had_a_cluster()
     stage.broker(1, stored="another-cluster-000000")
     halt = stage.parties[1].halt
-    assert halt is not None
     assert "belongs to another cluster" in halt.why
 
 
@@ -125,7 +123,6 @@ def test_without_zookeeper_the_start_ends_after_the_connection_timeout() -> None
     assert stage.parties[1].halt is None
     stage.joined.wait(4_000)
     halt = stage.parties[1].halt
-    assert halt is not None
     assert halt.why == "no connection to ZooKeeper within 5000 ms"
 
 
@@ -136,7 +133,6 @@ def test_it_ends_by_leaving_zookeeper() -> None:
     stage.joined.perform(stage.parties[1], broker.shutdown(stage.joined.now_ms))
     stage.joined.until(lambda: stage.parties[1].halt is not None)
     halt = stage.parties[1].halt
-    assert halt is not None
     assert halt.exit_code == 0
     assert PATH not in stage.zookeeper.nodes
 
@@ -159,11 +155,9 @@ def test_a_silent_follower_is_dropped_after_the_configured_time() -> None:
     stage.tell(1, update(brokers=[live(1)]), 8)
     stage.tell(1, lead(), 7)
     hosted = side.replicas.get(("t", 0))
-    assert hosted is not None
     stage.joined.wait(3_000)
     assert hosted.proposal is None
     stage.joined.wait(2_000)
-    assert hosted.proposal is not None
     assert hosted.proposal.isr == (1,)
 
 
@@ -293,7 +287,6 @@ def test_a_migrated_broker_ends_by_the_grant_of_the_kraft_controller() -> None:
     stage.joined.perform(stage.parties[1], broker.shutdown(stage.joined.now_ms))
     stage.joined.until(lambda: stage.parties[1].halt is not None)
     halt = stage.parties[1].halt
-    assert halt is not None
     assert halt.exit_code == 0
     assert PATH not in stage.zookeeper.nodes
     other = stage.client(2).ask(m.MetadataRequest(topics=None), 12)

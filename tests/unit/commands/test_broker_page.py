@@ -72,6 +72,5 @@ def test_the_example_in_zookeeper_mode_can_be_read_with_and_without_migration() 
     plain, migrating = blocks()[3], blocks()[3] + blocks()[4]
     for text, migration in ((plain, False), (migrating, True)):
         config, warnings = load_broker(parse(text), "host")
-        assert config.zookeeper is not None
         assert config.zookeeper.migration is migration
         assert not warnings

@@ -103,7 +103,6 @@ def test_its_end_is_awaited_and_its_number_alone_is_never_signalled(tmp_path: Pa
         stdout=subprocess.PIPE,
         text=True,
     ) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
         held, pid = holder(tmp_path)
         assert (held, pid) == (True, child.pid)
@@ -190,7 +189,6 @@ def test_processes_of_this_machine_are_stopped_last_and_the_others_waited_for(
         subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child,
         socket.create_server(("127.0.0.1", 0)) as server,
     ):
-        assert child.stdout is not None
         child.stdout.readline()
         address = HostPort("127.0.0.1", server.getsockname()[1])
         here = ControllerSeen(1, "one", True, pid=child.pid, folder=str(tmp_path))
@@ -213,7 +211,6 @@ def test_a_process_that_ignores_the_signal_is_named(tmp_path: Path) -> None:
     )
     line = [sys.executable, "-c", ignores, str(tmp_path / ".lock")]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
         child.stdout.readline()
         here = ControllerSeen(1, "one", True, pid=child.pid, folder=str(tmp_path))
         try:

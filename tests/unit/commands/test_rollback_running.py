@@ -81,7 +81,6 @@ def another_process(folder: Path, how: str = "flock") -> Iterator[subprocess.Pop
     """It holds the lock of a folder."""
     line = [sys.executable, "-c", HOLDS.format(how=how), str(folder / ".lock")]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
         try:
             yield child
@@ -95,7 +94,6 @@ def drains(folder: Path) -> Iterator[subprocess.Popen[str]]:
     (folder / layout.META_PROPERTIES).write_text("version=1\n")
     line = [sys.executable, "-c", STOPS, str(folder)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == "runs\n"
         try:
             yield child

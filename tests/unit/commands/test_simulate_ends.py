@@ -30,7 +30,6 @@ def test_its_processes_end_with_it(sent: signal.Signals, code: int) -> None:
         start_new_session=True,
         preexec_fn=_no_signal_ignored,  # noqa: PLW1509 - no thread is started before it runs
     ) as program:
-        assert program.stdout is not None
         assert program.stdout.readline(), "it has run seeds"
         workers = _workers(program.pid)
         ends = [os.pidfd_open(worker) for worker in workers]

@@ -236,8 +236,6 @@ def test_a_node_is_asked_itself_and_no_proxy(
         code, _, err = call("finalise", "--url", url)
         assert code == ExitCode.DONE, err
         spec = importlib.util.find_spec(asking.__name__)
-        assert spec is not None
-        assert spec.loader is not None
         of_a_new_process = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(of_a_new_process)
         assert of_a_new_process.ask(f"{url}/status") == HELD

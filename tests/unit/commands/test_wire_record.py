@@ -43,7 +43,6 @@ def test_what_passes_is_recorded_shown_and_checked(tmp_path: Path) -> None:
         )
         showing = started("show", "DescribeCluster", "--follow", out, "--json")
         try:
-            assert recording.stderr is not None
             assert showing.stdout is not None
             said = recording.stderr.readline()
             found = re.match(r"recording 127\.0\.0\.1:(\d+) -> ", said)

@@ -194,7 +194,6 @@ def cluster(**fields: Any) -> World:
     answer = world.ask(create("moved", -1, -1, assignments=[assignment]))
     assert answer.topics[0].error_code == 0
     moved = world.tip.topic("moved")
-    assert moved is not None
     world.controller.append(
         [r.PartitionChangeRecord(partition_id=0, topic_id=moved.id, leader=1)], world.now_ms
     )
@@ -204,7 +203,6 @@ def cluster(**fields: Any) -> World:
 
 def leader(world: World) -> int:
     topic_ = world.controller.stable.topic("moved")
-    assert topic_ is not None
     return topic_.partitions[0].leader
 
 

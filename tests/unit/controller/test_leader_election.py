@@ -161,7 +161,6 @@ def test_directories_follow_the_replicas_from_3_7_iv2_on() -> None:
         target_isr=(2,),
         default_directory=lambda _: new,
     ).build()
-    assert built is not None
     assert built.directories == (uuid(12), new)
 
 

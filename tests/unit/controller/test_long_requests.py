@@ -486,7 +486,6 @@ def moved() -> m.AlterPartitionReassignmentsRequest:
 
 def shrunk(world: World) -> m.AlterPartitionRequest:
     found = world.tip.topic("wide")
-    assert found is not None
     kinds = m.AlterPartitionRequest
     wanted = [
         kinds.PartitionData(

@@ -339,7 +339,6 @@ def test_a_new_leader_gives_every_broker_a_whole_session() -> None:
     world.log.commit()
     successor.committed(world.now_ms)
     session = successor.heartbeats.session(0)
-    assert session is not None
     assert (session.last_contact_ms, session.metadata_offset) == (world.now_ms, -1)
     successor.tick(world.now_ms + 8_999)
     assert not successor.tip.brokers[0].fenced

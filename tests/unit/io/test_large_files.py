@@ -179,7 +179,6 @@ def test_a_failure_in_the_thread_is_reported_with_the_file_and_leaves_what_was(
 
     ((path, error),) = run(tmp_path, story).found
     assert path == NAME
-    assert error is not None
     assert (error.errno, error.filename) == (number, str(tmp_path / NAME))
     assert content(tmp_path) == {NAME: b"before"}
 
@@ -278,7 +277,6 @@ def test_one_that_would_take_the_last_space_is_not_begun(
     monkeypatch.setattr("os.fstatvfs", small)
     fits, fails = run(tmp_path, story).found
     assert fits == (NAME, None)
-    assert fails[1] is not None
     assert (fails[1].errno, fails[1].filename) == (errno.ENOSPC, str(tmp_path / "log/8.checkpoint"))
     assert content(tmp_path) == {NAME: LARGE}
 

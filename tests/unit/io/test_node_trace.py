@@ -100,7 +100,6 @@ def test_one_that_cannot_be_written_is_said_once_and_at_the_end(
     (one,) = said
     assert (one.level, one.event) == ("error", "the trace has ended")
     status = trace.status
-    assert status is not None
     assert status["ended_because"] == one.fields["why"] != ""
     assert status["missing_s"] >= 1
     assert float(str(trace.metrics[metric.TRACE_MISSING_S])) > 0

@@ -58,7 +58,6 @@ def served(before: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def told(child: subprocess.Popen[str]) -> str:
-    assert child.stdout is not None
     return child.stdout.readline()
 
 

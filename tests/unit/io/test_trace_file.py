@@ -256,7 +256,6 @@ def test_a_disk_too_slow_ends_the_trace_and_takes_no_memory(
     trace = TraceFile(tmp_path, "r1", "c", limits=TraceLimits(block_rows=4))
     for at in range(9):
         trace.append(rows.StallRow(at, at))
-    assert trace.ended is not None
     assert "too slow" in trace.ended.why
     with pytest.raises(TraceFailedError, match="too slow"):
         trace.close()

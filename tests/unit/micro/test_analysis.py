@@ -38,7 +38,6 @@ def test_the_memory_of_a_program_is_that_of_all_it_started(tmp_path: Path) -> No
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == b"there\n"
         with Watched(child.pid, tmp_path) as watched:
             wait_for("a look", lambda: watched.disk > 0)

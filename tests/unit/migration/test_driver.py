@@ -30,7 +30,6 @@ def test_the_walk_to_dual_write() -> None:
     assert world.states == WALK
     assert world.journal.stable.migration_state is MigrationState.MIGRATION
     topic = world.journal.stable.topic("a")
-    assert topic is not None
     assert topic.partitions[0].leader_epoch == 4
     assert world.driver.records_copied == 4
     assert differences(world) == {}

@@ -82,7 +82,6 @@ def test_a_broker_without_any_of_the_partitions_is_told_only_what_is_everything(
     )
     mixed = [*partitions(3, ELSEWHERE), *[PartitionAt(TOPIC, 7, HOSTED)]]
     (request,) = leader_and_isr(SENDER, PEER, IMAGE, mixed, request_type)
-    assert request is not None
     assert named(request.topic_states) == [7]
     assert (request.type, request.broker_epoch, request.controller_epoch) == (request_type, 36, 42)
 

@@ -142,7 +142,6 @@ def test_a_deleted_credential_ends_its_connections_and_no_other(place: Place) ->
     assert place.wait(LOOK_MS) == {one.conn for one in two}
     assert all(one.open for one in [*others, plain])
     assert not place.wait(10 * LOOK_MS)
-    assert place.connections.logins is not None
     assert place.connections.logins.revoked_total == 2
     assert place.connections.idle_total == 0
 
@@ -150,7 +149,6 @@ def test_a_deleted_credential_ends_its_connections_and_no_other(place: Place) ->
 def test_a_credential_that_is_made_anew_at_once_was_deleted_all_the_same(place: Place) -> None:
     old, other = place.begin("bob"), place.begin("bob", SHA_512)
     logins = place.connections.logins
-    assert logins is not None
     place.store.drop("bob")
     place.store.put("bob")
     logins.taken_away([UsedCredential("bob", SHA_256), UsedCredential("nobody", SHA_256)])

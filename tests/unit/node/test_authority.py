@@ -295,7 +295,6 @@ def test_a_backup_from_before_the_copy_is_refused_like_a_later_one() -> None:
 # ------------------------------------------------------------------ deposed
 def deposed(world: World) -> None:
     """Somebody else claims; the next write of ``world`` notices."""
-    assert world.zookeeper is not None
     world.zookeeper.tree.write(SetData("/controller_epoch", b"99"), 1, world.now_ms)
 
 

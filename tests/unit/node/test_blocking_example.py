@@ -85,7 +85,6 @@ class Example:
     @property
     def counted(self) -> int:
         driver = self.world.node.driver
-        assert driver is not None
         return driver.status(self.world.now_ms).bound.counted_records
 
     def send(self, number: int, line: Line) -> None:

@@ -56,7 +56,6 @@ def copied(partitions: int) -> Work:
     )
     node, work = stage.controller(), Work()
     assert node.driver is not None
-    assert node.zk is not None
     step, submit, claimed = node.step, node.zk.submit, [False]
 
     def asked(tag: object, request: Any, now_ms: int) -> list[Effect]:

@@ -68,13 +68,11 @@ def test_without_a_copy_nothing_is_said(state: MigrationState) -> None:
 )
 def test_the_state(node: Any, state: str) -> None:
     found = finalisation(node)
-    assert found is not None
     assert found["state"] == state
 
 
 def test_what_is_missing_and_since_when() -> None:
     found = finalisation(_node(side=_side([HELD, OTHER], held=True)))
-    assert found is not None
     held, other = found["missing"]
     assert held == {
         "why": HELD.lack.value,
@@ -97,7 +95,6 @@ def test_what_is_missing_and_since_when() -> None:
 def test_the_mark_and_why_there_is_none() -> None:
     mark = FinalisationMark(MarkKind.LEFT, 3, 7, 9, 1_500, 77)
     found = finalisation(_node(driver=1, mark=mark))
-    assert found is not None
     assert found["mark"] == {
         "node_id": 3,
         "controller_epoch": 9,
@@ -106,5 +103,4 @@ def test_the_mark_and_why_there_is_none() -> None:
     }
     assert found["no_mark_because"] == "no mark in 7"
     follower = finalisation(_node(leads=False, driver=1))
-    assert follower is not None
     assert (follower["no_mark_because"], follower["missing"]) == ("", [])

@@ -106,11 +106,9 @@ def test_final_is_final_with_and_without_the_flag() -> None:
 def test_the_mark_names_the_claim_and_zookeeper_has_its_offset() -> None:
     world = stopped(dual_writing())
     mark = image(world).mark
-    assert mark is not None
     assert mark.kind is MarkKind.LEFT
     assert mark.node_id == 3000
     assert mark.leader_epoch == world.node.raft.leader_epoch
-    assert world.zookeeper is not None
     nodes = world.zookeeper.tree.nodes
     assert nodes["/controller_epoch"].data == str(mark.zk_epoch).encode()
     progress = migration.parse(nodes["/migration"].data)
@@ -169,7 +167,6 @@ def test_a_hold_serves_and_keeps_it_open_until_it_is_released() -> None:
     world.node.controller.append([change], world.now_ms)
     world.advance(1_000)
     mark = image(world).mark
-    assert mark is not None
     assert mark.kind is MarkKind.CONTINUED
     world.node.release_hold()
     world.advance(10)
@@ -196,7 +193,6 @@ def test_from_a_hold_the_way_back_to_dual_write_is_open() -> None:
     change = r.ConfigRecord(resource_type=4, resource_name="", name="k", value="v")
     held.node.controller.append([change], held.now_ms)
     held.advance(1_000)
-    assert before.zookeeper is not None
     assert "/config/brokers/<default>" not in before.zookeeper.tree.nodes
     again = World(held.files, before.zookeeper)
     again.advance(3_000)

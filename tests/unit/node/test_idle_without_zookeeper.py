@@ -21,7 +21,6 @@ def test_no_ops_become_rare_and_are_frequent_again_when_it_is_back(
     after = world.node.raft.high_watermark - begin
     assert after < 110, "240 at the configured interval"
     driver = world.node.driver
-    assert driver is not None
     assert not driver.propagation_gate._unwritten, "there is nothing in them to tell"
     world.held = None
     world.advance(30_000)

@@ -80,7 +80,6 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     world.node.controller.surroundings.registrations.tried(refused)
     world.node.snapshots.failure = SnapshotFailure("no room", 900_000, 960_000, 1)
     driver = world.node.driver
-    assert driver is not None
     found = replace(
         driver.status(world.now_ms),
         poisoned=(Poisoned("/brokers/topics/t", "NO_AUTH", skipped=False, remedy="delete it"),),
@@ -150,7 +149,6 @@ def test_every_phase_is_explained() -> None:
 
 def test_brokers_that_refuse_our_epoch_are_among_the_reasons(node: Node) -> None:
     driver = node.driver
-    assert driver is not None
     old = m.UpdateMetadataRequest(controller_epoch=7)
     refused = m.UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
     driver.channels.outdated.answered(3, old, refused, 2_500)
@@ -207,7 +205,6 @@ def test_the_claim_and_the_comparison_of_the_stores_have_their_times() -> None:
 
 def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
     driver = node.driver
-    assert driver is not None
     found = driver.status(1_001_000)
 
     def cost(state: MigrationState, *records: object, **changes: Any) -> str:

@@ -116,7 +116,6 @@ class World:
                     case Connect(conn=conn) if self.zookeeper is None:
                         events.append(Closed(conn, "Connection refused"))
                     case Connect(conn=conn):
-                        assert self.zookeeper is not None
                         self.zookeeper.accepted(conn)
                         events.append(Connected(conn))
                     case Send(conn=conn, data=data) if conn == CALLER:
@@ -142,7 +141,6 @@ class World:
 
     def arrived(self, sent: Send) -> list[Event]:
         """What ZooKeeper answers."""
-        assert self.zookeeper is not None
         self.zookeeper.received(sent.conn, sent.data, self.now_ms)
         found: list[Event] = []
         for effect in self.zookeeper.run(self.now_ms):
@@ -303,7 +301,6 @@ def dual_writing(**more: str) -> World:
     before.advance(1_000)
     world = World(before.files, zookeeper, **more)
     world.advance(2_000)
-    assert world.node.driver is not None
     assert world.node.driver.state is State.DUAL_WRITE
     world.advance(499)
     return world
@@ -313,7 +310,6 @@ def test_the_log_keeps_what_zookeeper_stands_at() -> None:
     """ZooKeeper is away for many snapshots; the next claim finds the batch that it stands at."""
     world = dual_writing()
     driver = world.node.driver
-    assert driver is not None
     world.held = []
     stands_at = driver.write_behind.lag.confirmed
     digest = world.node.raft.digest_at(stands_at)
@@ -352,7 +348,6 @@ def test_what_was_kept_for_zookeeper_goes_when_zookeeper_has_it() -> None:
 def test_a_slow_goodbye_of_zookeeper_does_not_spoil_a_stop() -> None:
     """Only the mark is appended any more, when the claim was read back."""
     world = dual_writing()
-    assert world.node.driver is not None
     assert world.node.driver.drained
     world.held = []
     world.perform(world.node.shutdown(world.now_ms))
@@ -367,7 +362,6 @@ def test_a_slow_goodbye_of_zookeeper_does_not_spoil_a_stop() -> None:
 
 def test_a_stop_names_what_was_skipped_and_an_error_line_told_of_it() -> None:
     world = dual_writing(kraftbridge_zk_write_behind_poison="skip")
-    assert world.zookeeper is not None
     world.zookeeper.tree.read_only.add("/config/brokers")
     change = r.ConfigRecord(resource_type=4, resource_name="", name="k", value="v")
     world.node.controller.append([change], world.now_ms)
@@ -447,5 +441,4 @@ def test_a_second_signal_ends_it_at_once() -> None:
     world = World()
     world.node.shutdown(world.now_ms)
     world.perform(world.node.shutdown(world.now_ms))
-    assert world.halt is not None
     assert world.halt.exit_code == 1

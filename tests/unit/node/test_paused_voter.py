@@ -35,7 +35,6 @@ class Pausing(Joined):
     def resume(self) -> None:
         """Its timers come first, then what was sent to it."""
         party, self.paused = self.paused, None
-        assert party is not None
         self.perform(party, party.machine.step([], self.now_ms))
         self._waiting = deque([*self._kept, *self._waiting])
         self._kept.clear()

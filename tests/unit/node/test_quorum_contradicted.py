@@ -36,7 +36,6 @@ def test_the_node_ends_and_says_so_at_each_start():
     quorum, third, known = restored()
     assert known == {"early", "late-0", "late-1", "late-2"}
     halt = quorum.parties[third].halt
-    assert halt is not None
     assert halt.exit_code == 1
     quorum.kill(third)
     text = quorum.files[third][CONTRADICTED].decode().strip()

@@ -178,7 +178,6 @@ def test_a_copy_that_was_cut_by_the_death_of_one_leader_is_made_by_another(level
     quorum.start(int(dead[0].name))
     finished(quorum)
     topic = quorum.node(quorum.leader).controller.stable.topic("a")
-    assert topic is not None
     assert len(topic.partitions) == 2
 
 
@@ -220,7 +219,6 @@ def test_a_leader_whose_voters_are_gone_writes_nothing_more_though_it_reaches_zo
     quorum.joined.wait(4_000)
     node = quorum.node(leader)
     assert node.role.now is Role.FOLLOWING
-    assert node.zk is not None
     assert node.zk.connected
     assert quorum.driver(leader).state is State.INACTIVE
     count = len(quorum.writes)
@@ -265,7 +263,6 @@ def test_a_leader_that_is_stopped_writes_what_is_left_and_resigns_then():
     quorum.joined.perform(party, party.machine.shutdown(begin))
     quorum.joined.settle()
     quorum.joined.until(lambda: party.halt is not None, 3_000)
-    assert party.halt is not None
     assert party.halt.exit_code == 0
     assert "/config/users/ann" in quorum.zookeeper.nodes
     quorum.kill(leader)
@@ -287,7 +284,6 @@ def test_a_leader_that_is_stopped_while_zookeeper_is_away_hands_over_after_two_s
     assert quorum.node(leader).raft.is_leader
     assert quorum.change(leader, "bob") == ErrorCode.NOT_CONTROLLER
     quorum.joined.until(lambda: party.halt is not None, 2_000)
-    assert party.halt is not None
     assert party.halt.exit_code == 0
     quorum.kill(leader)
     quorum.heal_zookeeper()

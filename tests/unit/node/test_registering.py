@@ -61,7 +61,6 @@ def test_when_it_is_needed(registration: SelfRegistration, needed: bool) -> None
 
 def test_what_it_says_of_itself_to_whom() -> None:
     asked = _registration().poll(T)
-    assert asked is not None
     assert (asked.node_id, asked.epoch) == (LEADER, 7)
     request = asked.message
     assert isinstance(request, m.ControllerRegistrationRequest)

@@ -95,7 +95,6 @@ def test_a_change_takes_as_many_calls_in_a_large_cluster() -> None:
 def shrink(peers: Peers, name: str) -> None:
     """The leader is alone in the ISR of the first partition."""
     topic = peers.image.topic(name)
-    assert topic is not None
     leader, kinds = topic.partitions[0].leader, m.AlterPartitionRequest
     member = kinds.BrokerState(broker_id=leader, broker_epoch=peers.image.brokers[leader].epoch)
     wanted = kinds.PartitionData(new_isr_with_epochs=[member])

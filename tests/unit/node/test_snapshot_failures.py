@@ -55,7 +55,6 @@ def test_it_is_tried_again_after_pauses_that_grow_to_an_hour() -> None:
     found = []
     for expected in (RETRY_MS, 2 * RETRY_MS, 4 * RETRY_MS):
         failure = world.node.snapshots.failure
-        assert failure is not None
         assert (failure.why, failure.again_ms - failure.at_ms) == (WHY, expected)
         found.append(failure.times)
         world.advance(failure.again_ms - world.now_ms - 1_000)
@@ -64,10 +63,8 @@ def test_it_is_tried_again_after_pauses_that_grow_to_an_hour() -> None:
     assert found == [1, 2, 3]
     for _ in range(5):
         failure = world.node.snapshots.failure
-        assert failure is not None
         world.advance(failure.again_ms - world.now_ms + 1_000)
     last = world.node.snapshots.failure
-    assert last is not None
     assert (last.times, last.again_ms - last.at_ms) == (9, RETRY_MS_MAX)
 
 
@@ -124,7 +121,6 @@ def test_one_that_was_due_by_bytes_alone_is_tried_again_too() -> None:
     world = Full(**OFF | due | {"metadata_log_max_snapshot_interval_ms": "0"})
     world.advance(30_000)
     failure = world.node.snapshots.failure
-    assert failure is not None
     world.no_room = ""
     world.advance(failure.again_ms - world.now_ms + 1_000)
     assert world.node.raft.latest_snapshot is not None

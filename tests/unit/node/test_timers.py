@@ -63,5 +63,4 @@ def test_what_an_event_makes_due_is_done_in_the_next_step_which_is_due_at_once(
     assert steps > 3
     peers.perform(effects)
     made = peers.image.topic("wide")
-    assert made is not None
     assert len(made.partitions) == 3_000

@@ -31,7 +31,6 @@ class Watched(Example):
         super().__init__(10_000)
         self.lines: list[str] = []
         self.ops: list[Sequence[ZkOp]] = []
-        assert self.world.zookeeper is not None
         tree, node = self.world.zookeeper.tree, self.world.node
         multi, step = tree.multi, node.step
 

@@ -139,7 +139,6 @@ def test_a_leader_counts_its_own_log_only_as_far_as_it_is_durable():
     one = Trio(3, ids=(1, 2))
     one.start()
     one.run(6_000)
-    assert one.leader.raft is not None
     before = one.leader.raft.high_watermark
     one.sync_ms = 10**9
     offset = one.append(one.leader, topic("a"))
@@ -156,7 +155,6 @@ def test_a_vote_outlives_a_crash():
         trio.run(1)
     voter = int(next(line for line in heard if "granted" in line)[0])
     raft = trio.nodes[voter].raft
-    assert raft is not None
     epoch = raft.leader_epoch
     trio.crash(voter)
     again = Raft(trio.config(voter), trio.nodes[voter].disk.files, Random(1), trio.now)
@@ -228,7 +226,6 @@ def test_it_does_not_truncate_what_is_committed():
     diverging = m.FetchResponse.EpochEndOffset(epoch=1, end_offset=2)
     before = dict(one.disk.files)
     one.answer(one.fetch(), diverging_epoch=diverging)
-    assert one.disk.halt is not None
     assert one.disk.halt.exit_code == 1
     assert one.disk.halt.why.startswith("node 2 leads epoch 3")
     kept = {path for path in before if path != RECOVERY_POINT}
@@ -451,7 +448,6 @@ def test_a_snapshot_of_another_epoch_where_ours_ends_is_a_contradiction():
     one = half_loaded()
     piece(one, one.fetch(), SNAPSHOT[50:], len(SNAPSHOT))
     offer(one, 10, 3)
-    assert one.disk.halt is not None
     assert "wants us to load a snapshot up to 10 of epoch 3" in one.disk.halt.why
 
 
@@ -519,7 +515,6 @@ def behind_a_snapshot(trio: Trio) -> tuple[Node, int]:
         trio.append(leader, name)
         trio.run(20)
     raft = leader.raft
-    assert raft is not None
     end = raft.high_watermark
     assert end == raft.log_end_offset
     trio.snapshot(leader, end, raft.leader_epoch, names)
@@ -531,14 +526,12 @@ def test_a_voter_that_loads_a_snapshot_keeps_the_leader_while_the_third_is_down(
     trio = Trio(5, segment_bytes=300, snapshots_retained=1, fetch_bytes_max=60)
     leader, behind = behind_a_snapshot(trio)
     raft = leader.raft
-    assert raft is not None
     epoch = raft.leader_epoch
     trio.crash(*(each for each in trio.nodes if each not in {leader.id, behind}))
     trio.delay_ms = 120
     trio.start(behind)
     began = trio.now
     loader = trio.nodes[behind].raft
-    assert loader is not None
     while loader.latest_snapshot is None:
         trio.run(100)
         assert raft.is_leader, f"given up after {trio.now - began} ms"
@@ -564,7 +557,6 @@ def test_voters_of_every_release_elect_follow_and_load_a_snapshot(release):
     trio.start(behind)
     trio.run(3_000)
     loader = trio.nodes[behind].raft
-    assert loader is not None
     assert loader.latest_snapshot == raft.latest_snapshot is not None
     assert loader.high_watermark == end
     trio.perform(leader, raft.shutdown(trio.now))

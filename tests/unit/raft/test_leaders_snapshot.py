@@ -147,13 +147,11 @@ class LateVoter:
         """Something is committed."""
         end = self.trio.append(node, topic("a")) + 1
         self.trio.run(1_000)
-        assert node.raft is not None
         assert node.raft.high_watermark == end
 
     def snapshot(self, node: Node) -> SnapshotId:
         """Of all that is committed; the log below it is gone."""
         raft = node.raft
-        assert raft is not None
         epoch = raft.epoch_at(raft.high_watermark - 1)
         assert epoch is not None
         self.trio.snapshot(node, raft.high_watermark, epoch, [topic("all")])
@@ -162,7 +160,6 @@ class LateVoter:
         return found
 
     def snapshot_of(self, node: Node) -> SnapshotId:
-        assert node.raft is not None
         assert node.raft.latest_snapshot is not None
         return node.raft.latest_snapshot
 

@@ -263,7 +263,6 @@ def test_an_observer_whose_fetch_crosses_a_commit_is_told_of_it_at_once():
     trio.run(5_000)
     leader = trio.leader
     raft = leader.raft
-    assert raft is not None
     before = raft.high_watermark
     trio.delay_ms = 400
     end = trio.append(leader, no_op()) + 1

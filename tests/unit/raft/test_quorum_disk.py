@@ -26,14 +26,12 @@ def state(node: Node) -> bytes | None:
 def test_a_leader_whose_disk_hangs_is_replaced():
     """The others fetch from it all the time, so they alone would follow it for ever."""
     trio, leader = trio_with_leader()
-    assert leader.raft is not None
     epoch = leader.raft.leader_epoch
     trio.sync_ms = HANGS_MS
     offset = trio.append(leader, topic("a"))
     trio.sync_ms = 2
     trio.run(8_000)
     assert trio.leader is not leader
-    assert trio.leader.raft is not None
     assert trio.leader.raft.leader_epoch > epoch
     assert trio.leader.raft.high_watermark > offset
     assert not leader.raft.is_leader
@@ -44,7 +42,6 @@ def test_a_leader_with_much_to_write_leads_on():
     """There is always a sync under way, but each of them ends."""
     trio, leader = trio_with_leader()
     trio.sync_ms = 100
-    assert leader.raft is not None
     epoch = leader.raft.leader_epoch
     for number in range(1_000):
         trio.append(leader, topic(str(number)))
@@ -72,7 +69,6 @@ def test_a_new_quorum_survives_a_power_failure_at_any_time(sync_ms):
         trio.start()
         trio.run(3_000)
         assert trio.leaders, after_ms
-        assert trio.leader.raft is not None
         assert trio.leader.raft.high_watermark > 0
 
 
@@ -85,7 +81,6 @@ def test_one_of_three_new_voters_may_be_lost_for_ever_before_anything_is_committ
     trio.crash(trio.leader.id)
     trio.sync_ms = 2
     trio.run(10_000)
-    assert trio.leader.raft is not None
     assert trio.leader.raft.high_watermark > 0
 
 
@@ -136,7 +131,6 @@ def test_a_voter_that_is_behind_does_not_elect_one_that_lacks_what_it_has_lost()
     for _ in range(20):
         trio.append(leader, topic("x"))
         trio.run(50)
-    assert leader.raft is not None
     committed = leader.raft.high_watermark
     values = [topic(str(number)) for number in range(300)]
     trio.snapshot(leader, committed, leader.raft.leader_epoch, values)
@@ -152,7 +146,6 @@ def test_a_voter_that_is_behind_does_not_elect_one_that_lacks_what_it_has_lost()
     trio.start(leader.id)
     trio.run(10_000)
     for node in trio.up():
-        assert node.raft is not None
         assert node.raft.high_watermark > committed
 
 
@@ -168,7 +161,6 @@ def test_an_old_copy_of_a_disk_elects_nobody_who_lacks_what_it_lacks():
     append(trio, leader, 5)
     trio.isolate(third.id)
     append(trio, leader, 20)
-    assert leader.raft is not None
     committed = leader.raft.high_watermark
     trio.crash(victim.id)
     victim.disk = Disk(copy)
@@ -186,7 +178,6 @@ def test_an_old_copy_of_a_disk_elects_nobody_who_lacks_what_it_lacks():
     trio.start(leader.id)
     trio.run(10_000)
     for node in trio.up():
-        assert node.raft is not None
         assert node.raft.high_watermark > committed
     assert state(victim) == b"0\nwhole\n"
 
@@ -227,6 +218,5 @@ def test_a_voter_is_whole_on_its_disk_before_it_acknowledges_a_record():
     for _ in range(3_000):
         trio.run(1)
         for node in trio.up():
-            assert node.raft is not None
             durable = node.raft._replica.log.durable_end
             assert state(node) == (b"0\nwhole\n" if durable else b"0\nnew\n")

@@ -74,13 +74,11 @@ class Story:
 
     def do_stop(self, node_id: int) -> None:
         node = self.trio.nodes[node_id]
-        assert node.raft is not None
         self.trio.perform(node, node.raft.shutdown(self.trio.now))
 
     def do_snapshot(self, node_id: int, count: int = 1) -> None:
         """Write a snapshot of all that is committed, with so many records."""
         trio, node = self.trio, self.trio.nodes[node_id]
-        assert node.raft is not None
         end = node.raft.high_watermark
         epoch = node.raft.epoch_at(end - 1)
         assert epoch is not None

@@ -81,7 +81,6 @@ def test_the_same_records_the_same_state_and_not_a_byte_of_the_log_changed(name)
     assert batches(one, told["end"]) == told["batches"]
     assert state(one.history.tip) == told["state"]
     latest = one.raft.latest_snapshot
-    assert latest is not None
     assert [latest.end_offset, latest.epoch] == told["snapshot"]
     party = Party("3000", one, {("localhost", 9093): "CONTROLLER"}, files=dict(files))
     joined.parties.append(party)

@@ -158,7 +158,6 @@ def test_what_is_not_on_the_own_disk_is_not_called_committed_there():
     trio.run(8_000)
     leader = trio.leader
     trio.sync_ms = 10**9
-    assert leader.raft is not None
     durable = leader.raft.log_end_offset
     offset = trio.append(leader, topic("a"))
     raft = leader.raft

@@ -53,7 +53,6 @@ def test_every_text_and_line_stands_out_from_both_papers(html: str) -> None:
     assert len(papers) == 2
     assert papers[0].keys() == papers[1].keys()
     found = SHARE.search(html)
-    assert found is not None
     most = (int(found[1]) + int(found[2])) / 100
     for paper in papers:
         colours = {name: _rgb(value) for name, value in paper.items()}

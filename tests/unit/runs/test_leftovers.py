@@ -54,9 +54,7 @@ def ended() -> Maker:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as child:
-        assert child.stdout is not None
         maker = leftovers._maker(child.stdout.readline())
-        assert maker is not None
         assert maker.pid == child.pid
         assert not is_over(maker, HERE), "it runs"
         child.kill()

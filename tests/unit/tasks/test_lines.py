@@ -172,7 +172,6 @@ def test_a_task_that_says_nonsense_is_lost(desk: TaskDesk) -> None:
         with contextlib.suppress(OSError):
             while task.recv(100):
                 pass
-    assert desk.failure is not None
     assert desk.failure.kind == "lost"
 
 

@@ -151,8 +151,6 @@ def test_an_older_pytest_runs_other_tests_and_refuses_the_fixtures(
 ) -> None:
     monkeypatch.setattr(pytest, "version_tuple", (7, 4, 4))
     spec = importlib.util.find_spec(PLUGIN)
-    assert spec is not None
-    assert spec.loader is not None
     plugin = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plugin)
     assert not hasattr(plugin, "pytest_runtest_call")

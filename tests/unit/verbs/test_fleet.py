@@ -237,7 +237,6 @@ class StartedFleet:
     def end(self) -> int:
         """The exit code; all that it printed is read."""
         with self.process as started:
-            assert started.stderr is not None
             self.said += started.stderr.read()
         return started.returncode
 

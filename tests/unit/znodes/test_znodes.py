@@ -198,7 +198,6 @@ def test_the_producer_block_is_the_last_one_given_out() -> None:
         "block_end": "6999",
     }
     block = producer_id.parse(data)
-    assert block is not None
     assert block.block_end + 1 == 7000
     assert producer_id.block_data(ProducerIds()) is None
     assert producer_id.parse(None) is None

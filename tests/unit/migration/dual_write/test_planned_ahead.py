@@ -59,7 +59,6 @@ def test_no_more_is_planned_than_the_next_multi_needs() -> None:
     pipeline = rig.behind.pipeline
     assert pipeline.full
     unit = pipeline.open_unit
-    assert unit is not None
     assert not unit.planned
     assert pipeline.ops_max < unit.waiting_ops <= pipeline.ops_max + 650
     assert encoded[0] <= 2 * pipeline.ops_max + unit.waiting_ops + 2 * 3

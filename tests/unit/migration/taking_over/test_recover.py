@@ -72,7 +72,6 @@ def test_whose_zookeeper_it_is(answer: ZkOutcome, why: Why | None, fatal: bool) 
     if why is None:
         assert found is None
         return
-    assert found is not None
     assert (found.why, found.subject, found.fatal) == (why, cluster.PATH, fatal)
     if why is Why.OTHER_CLUSTER:
         assert "belongs to cluster theirs" in found.text

@@ -67,7 +67,6 @@ def test_a_producer_that_wants_no_answer_is_cut_off_as_kafka_does() -> None:
     client.send(m.ProduceRequest(acks=0, topic_data=[topic]), 9)
     brokers.joined.wait(100)
     assert (client.open, client.frames) == (False, [])
-    assert brokers.faults is not None
     assert brokers.faults.status()[0]["fired"] == 1
 
 
