@@ -53,25 +53,20 @@ class EntityClass(Protocol[K]):
     @property
     def name(self) -> str:
         """Name for operators and the trace, such as ``broker_configs``."""
-        ...
 
     @property
     def roots(self) -> tuple[str, ...]:
         """Paths that are read with everything below them; none is inside another."""
-        ...
 
     @property
     def folders(self) -> tuple[str, ...]:
         """Other znodes whose existence must be known: the parents of notifications."""
-        ...
 
     def owns(self, path: str) -> bool:
         """Whether a path below one of ``roots`` is an entity's, so that it may be deleted."""
-        ...
 
     def refusals(self, tree: Tree, version: MetadataVersion) -> Iterator[Refusal | None]:
         """Yield znodes that :meth:`records` cannot copy, and None after each piece of work."""
-        ...
 
     def records(self, tree: Tree, image: Image) -> Iterator[Iterable[Record]]:
         """Yield the records of one entity after the other.
@@ -83,23 +78,18 @@ class EntityClass(Protocol[K]):
         Raises:
             ZnodeError: a znode changed into something unreadable since it was checked.
         """
-        ...
 
     def leftovers(self, image: Image) -> Iterator[Record]:
         """Yield the records that remove an unfinished copy from the log."""
-        ...
 
     def keys(self, image: Image) -> Iterable[K]:
         """Every entity, in an order that depends on the image alone."""
-        ...
 
     def touched(self, touched: Touched) -> Iterable[K]:
         """Every entity that records touched, in an order that depends on them alone."""
-        ...
 
     def nodes(self, image: Image, key: K) -> Nodes:
         """Znodes of one entity as the image has it; none when it does not have it."""
-        ...
 
     def same(self, path: str, one: bytes | None, other: bytes | None) -> bool:
         """Whether two values of a znode mean the same to Kafka.
@@ -107,15 +97,12 @@ class EntityClass(Protocol[K]):
         Raises:
             ZnodeError: one of them is malformed.
         """
-        ...
 
     def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
         """The write for a znode whose entity was removed; None: it stays as it is."""
-        ...
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
         """The notifications to ZooKeeper-mode brokers of a write, sent in the same multi."""
-        ...
 
 
 Entities: TypeAlias = tuple[EntityClass[Any], ...]
