@@ -23,7 +23,7 @@ from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.preflight.engine import Finding, Severity, printed
 from emulator.operations.preflight.report import PreflightReport
 from emulator.operations.preflight.stage import MigrationStage
-from emulator.operations.rollback.course import Course, files_of
+from emulator.operations.rollback.course import START_AND_STOP, Course, files_of
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.situation import Situation
 
@@ -465,7 +465,10 @@ def of_rollback(course: Course) -> tuple[NextStep, ...]:
     if course.refused:
         found = _unblocked(course, f"kraft-bridge rollback {files}")
     elif course.failed:
-        found = [NextStep(Action.ROLLBACK, f"{course.failed}; {_RUN_AGAIN}", command, problem=True)]
+        found = _to_write_what_is_missing(course)
+        found += [
+            NextStep(Action.ROLLBACK, f"{course.failed}; {_RUN_AGAIN}", command, problem=True)
+        ]
     else:
         found = _back(course, command)
     first, *others = found
@@ -481,12 +484,36 @@ def _back(course: Course, command: str) -> list[NextStep]:
             return [NextStep(Action.ROLLBACK, f"nothing would be lost; {_RUN_AGAIN}", command)]
         case RollbackPhase.DUAL_WRITE:
             why = "none would be lost: it waits until ZooKeeper has every change"
-            return [NextStep(Action.ROLLBACK, f"{why}; {_RUN_AGAIN}", command)]
+            return [
+                *_left_out(course.seen),
+                NextStep(Action.ROLLBACK, f"{why}; {_RUN_AGAIN}", command),
+            ]
         case RollbackPhase.RELEASED:
             why = "no broker is the controller yet; it waits until one is"
             return [NextStep(Action.ROLLBACK, why, command)]
         case _:
             return _after(course, command)
+
+
+def _to_write_what_is_missing(course: Course) -> list[NextStep]:
+    """The command has stopped the controllers, and a log has what ZooKeeper lacks."""
+    if course.seen is None or START_AND_STOP not in course.failed:
+        return []
+    ids = (one.node_id for one in course.seen.controllers if one.node_id is not None)
+    return [_start(one, "a log has changes that are not in ZooKeeper") for one in ids]
+
+
+def _left_out(seen: Situation | None) -> list[NextStep]:
+    """Controllers that do not run while others do and have no leader, so that none can write."""
+    if seen is None or not seen.running or seen.leader is not None:
+        return []
+    down = (one.node_id for one in seen.controllers if one.runs is False)
+    return [_start(one, "no controller leads") for one in down if one is not None]
+
+
+def _start(node_id: int, why: str) -> NextStep:
+    command = "kraft-bridge controller -c FILE"
+    return NextStep(Action.START_CONTROLLER, why, command, node_id, problem=True)
 
 
 def _after(course: Course, command: str) -> list[NextStep]:

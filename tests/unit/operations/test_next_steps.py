@@ -26,7 +26,7 @@ from emulator.operations.preflight import report
 from emulator.operations.preflight.engine import finding
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import DumpedZnode
-from emulator.operations.rollback.course import Course, Wanted, go, plan
+from emulator.operations.rollback.course import START_AND_STOP, Course, Wanted, go, plan
 from tests.kit.status_document import (
     LAG,
     broker,
@@ -337,6 +337,22 @@ def test_a_run_that_failed_is_run_again() -> None:
     (step,) = of_rollback(course)
     assert (step.action, step.problem) == (Action.ROLLBACK, True)
     assert step.why == "the time is over; it can be run again at any point"
+
+
+def test_a_run_that_leaves_changes_in_a_log_names_the_controllers_that_write_them() -> None:
+    """They are stopped by then; each one is planned again, and needs the others to lead."""
+    course = planned(dual_write())
+    assert course.seen is not None
+    (leader,) = course.seen.controllers
+    other = replace(leader, node_id=3001, runs=False, status=None)
+    course.failed = f"2 records are not in ZooKeeper: {START_AND_STOP}"
+    course.seen = replace(course.seen, controllers=(leader, other))
+    starts = [(Action.START_CONTROLLER, leader.node_id), (Action.START_CONTROLLER, 3001)]
+    assert actions(course) == [*starts, (Action.ROLLBACK, None)]
+    course.failed = ""
+    assert actions(course) == [(Action.ROLLBACK, None)], "one leads"
+    course.seen = replace(course.seen, controllers=(replace(leader, status=None), other))
+    assert actions(course) == [*starts[1:], (Action.ROLLBACK, None)]
 
 
 def test_a_preflight_begins_with_the_first_blocker_or_what_the_phase_asks_for() -> None:
