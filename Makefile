@@ -70,11 +70,12 @@ values: $(ENV) $(JARS) ## VALUES (100000) texts of each kind, read by us and by 
 cost: $(ENV) ## what a request costs by its size: 100,000 entities, more contents and versions than in `make test`, and CPU times
 	COST=1 $(PYTEST) --timeout 7200 tests/unit/cost
 
-sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, of three, and that migrate again; exit 1 names the seed
+sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, of three, that migrate again, and with an operator; exit 1 names the seed
 	code=0; $(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS) || code=1; \
 	  $(PY) -m tools.recorded failover $(PY) -m emulator.cli simulate --controllers 3 --migration \
 	  --count $(SEEDS) --jobs $(JOBS) || code=1; \
-	  $(PY) -m tools.recorded attempts $(PY) -m emulator.cli simulate --kind attempts --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
+	  $(PY) -m tools.recorded attempts $(PY) -m emulator.cli simulate --kind attempts --count $(SEEDS) --jobs $(JOBS) || code=1; \
+	  $(PY) -m tools.recorded operator $(PY) -m emulator.cli simulate --kind operator --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
 
 endurance: $(ENV) ## HOURS (12) of one simulated cluster in mixed mode, then in KRaft mode (half an hour of a core); exit 1: a size grew
 	code=0; $(PY) -m tools.recorded endurance $(PY) -m emulator.cli simulate --kind endurance --seed 0 --hours $(HOURS) || code=1; \

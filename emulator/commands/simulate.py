@@ -24,7 +24,7 @@ AT_ONCE = 5
 """Seeds a process takes at a time."""
 OF_HOURS = ("endurance", "endurance-kraft")
 """Kinds of one cluster for many virtual hours."""
-KINDS = ("quick", "long", "swarm", "aimed", "quorum", "failover", "attempts", *OF_HOURS)
+KINDS = ("quick", "long", "swarm", "aimed", "quorum", "failover", "attempts", "operator", *OF_HOURS)
 OF_THREE = ("quorum", "failover")
 """Kinds with three controllers: without a migration, and with one."""
 SEEDS_MIN = 1_000
@@ -112,7 +112,7 @@ def _kind(kind: str, controllers: int, *, migration: bool) -> str:
     if chosen not in KINDS:
         raise _refused(f"--kind is one of {', '.join(KINDS)}, not {chosen}")
     if controllers == 3 and chosen not in {*OF_THREE, *OF_HOURS}:
-        drawn = "draw how many" if chosen == "attempts" else "have one controller"
+        drawn = "draw how many" if chosen in {"attempts", "operator"} else "have one controller"
         raise _refused(f"--controllers 3: clusters of kind {chosen} {drawn}")
     if migration and chosen == "quorum":
         raise _refused("--migration: clusters of kind quorum do not migrate; failover does")
@@ -220,7 +220,7 @@ def _keep(  # noqa: PLR0917  # the columns of a record
         "outcome": "failed" if failed else "passed",
     }
     content = {
-        "complete": kind in {"swarm", "failover", "attempts"} and done >= SEEDS_MIN,
+        "complete": kind in {"swarm", "failover", "attempts", "operator"} and done >= SEEDS_MIN,
         "tests": [proof],
         "kind": kind,
         "first_seed": first,

@@ -92,6 +92,13 @@ REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
     "voter-disk-restored": _VOTER,
     "all-power": _VOTER,
     "finalise": _VOTER,
+    "controller-dead": _ENDED | _VOTER,
+    "broker-dead": _BROKER,
+    "broker-refused": _BROKER,
+    "znode-forbidden": _WRITTEN,
+    "znode-malformed": _WRITTEN,
+    "epoch-missing": _WRITTEN,
+    "flag-forgotten": _ENDED | _VOTER,
 }
 """Fault -> what it can do, and where."""
 

@@ -18,9 +18,11 @@ from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.finalising import FINALISING
 from emulator.simulation.faults.strike import Strike
 from emulator.simulation.faults.taken import TAKEN
+from emulator.simulation.faults.troubles import TROUBLES
 from emulator.simulation.faults.voters import LEADERS, VOTERS
 from emulator.simulation.models.scheduler import MS
 from emulator.simulation.scenarios import scenario as scenarios
+from emulator.simulation.scenarios.advised import Advised, advised
 from emulator.simulation.scenarios.aimed import aimed
 from emulator.simulation.scenarios.attempts import Operator, attempts
 from emulator.simulation.scenarios.failover import failover
@@ -38,6 +40,7 @@ KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
     "quorum": quorum,
     "failover": failover,
     "attempts": attempts,
+    "operator": advised,
 }
 STATES: Final = frozenset(state.value for state in State)
 LAST_LINES: Final = 40
@@ -100,6 +103,8 @@ class Run:
         """
         world = self.world
         world.begin()
+        if world.scenario.goal:
+            Advised(world, world.scenario.attempts, lambda: self._busy).to_final()
         in_kraft = UNDER_FAULTS_IN_KRAFT_MS_MAX
         most_ms = UNDER_FAULTS_MS_MAX if world.scenario.migration else in_kraft
         self._until(lambda: self._faults_over, under_faults_ms_max or most_ms, "faults end")
@@ -123,7 +128,10 @@ class Run:
             Violated: an invariant does not hold.
         """
         self.world.begin()
-        Operator(self.world, number).go_back()
+        if self.world.scenario.goal:
+            Advised(self.world, number, lambda: self._busy).back()
+        else:
+            Operator(self.world, number).go_back()
         self.world.scheduler.add_line("run", f"attempt {number + 1}")
         return Run(self.world.seed + ATTEMPT, self.world.scenario, self)
 
@@ -134,7 +142,7 @@ class Run:
         known |= {ELECTED, ELECTED_AGAIN} if scenario.controllers > 1 else set()
         if plan.state and plan.state not in known:
             raise ValueError(f"{plan.state} is no state: one of {', '.join(sorted(known))}")
-        recipe = (RECIPES | VOTERS | LEADERS | FINALISING | TAKEN)[plan.name]
+        recipe = (RECIPES | VOTERS | LEADERS | FINALISING | TAKEN | TROUBLES)[plan.name]
         rng = Random(f"{world.seed} {plan.name} {plan.key}")
         strike = Strike(world, plan.name, rng, at_leader=plan.state in STATES)
         self._strikes.append(strike)
@@ -165,6 +173,12 @@ class Run:
         else:
             self._to_strike += 1
             world.after_ms(strike.rng.randint(0, scenario.faults_within_ms), wait)
+
+    @property
+    def _busy(self) -> bool:
+        """Whether a fault is under way or to come, or ZooKeeper does not answer."""
+        going_on = any(not strike.over for strike in self._strikes)
+        return going_on or bool(self._to_strike) or self.world.zookeeper.frozen
 
     @property
     def _faults_over(self) -> bool:
@@ -313,7 +327,8 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
     try:
         for number in range(1, chosen.attempts):
             run = run.go_back(number)
-        run.run()
+        if chosen.goal != "back":
+            run.run()
     except Violated as violated:
         failure = str(violated)
     except Exception as error:  # noqa: BLE001  # the product's own assertions are invariants too

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from typing import Final
 
@@ -77,6 +78,21 @@ FINALISED: Final = 3
 """The same once the migration is finalised."""
 
 
+@dataclass(eq=False, slots=True)
+class Trouble:
+    """Something that somebody has done and that lasts until an operator mends it.
+
+    ``node``: the broker that it is about, or None. ``subject``: what an advice to repair it names.
+    ``remedy``: what it says about the way, one of them; empty: naming it is enough.
+    """
+
+    name: str
+    subject: str
+    mend: Callable[[], None]
+    node: int | None = None
+    remedy: tuple[str, ...] = ()
+
+
 class World:
     """See the module's docstring.
 
@@ -89,6 +105,8 @@ class World:
 
     raised_ever = 0
     """Times that a fault has raised ``/controller_epoch``."""
+    arrived = False
+    """An operator is where he wanted to be: nobody makes trouble any more."""
     going_back = False
     """An operator has begun to go back to ZooKeeper mode."""
     forgotten = False
@@ -164,6 +182,11 @@ class World:
         self.lives = BrokerLives(self)
         self.rolls = Rolls(self)
         self.traffic = Traffic(seed, scenario, lambda: self.facts, self.lives.able, self.scheduler)
+
+    @cached_property
+    def troubles(self) -> list[Trouble]:
+        """What waits for an operator who mends it."""
+        return []
 
     def inherit(self, before: World) -> None:
         """Go on where an earlier one is: its time, its lines, what its clients were promised."""
@@ -243,6 +266,11 @@ class World:
     def claimed_kraft_epoch(self) -> int:
         """KRaft epoch of the controller that ``/controller`` names; -1 in ZooKeeper mode."""
         return self.numbers("/controller").get("kraftControllerEpoch", -1)
+
+    def zookeeper_epoch(self, absent: int) -> int:
+        """``/controller_epoch``; ``absent`` if it is not there, or empty."""
+        node = self.tree.nodes.get("/controller_epoch")
+        return int(node.data) if node is not None and node.data else absent
 
     def host_of(self, process_name: str) -> Host | None:
         """The host a process runs, or ran, on; None for one whose host has another life."""
@@ -339,9 +367,10 @@ class World:
         host = self.host_of(process.name)
         if host is None or process is not host.process:
             return
-        justified = exit_code is None or process.disk_failed or bool(host.may_halt)
+        misled = bool(process.last_words) and not self._configs[host.node_id].migration_enabled
+        justified = exit_code is None or process.disk_failed or bool(host.may_halt) or misled
         ensure(justified, "keeps-running", f"{process.name} ended with {exit_code}")
-        if host.restarts:
+        if host.restarts and not misled:
             self.after_ms(self._lives.randint(*RESTART_MS), lambda: self._restart(host, process))
 
     def _restart(self, host: Host, after: Process) -> None:

@@ -9,6 +9,7 @@ from emulator.simulation import aftermath
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.finalising import FINALISING
 from emulator.simulation.faults.taken import TAKEN
+from emulator.simulation.faults.troubles import TROUBLES
 from emulator.simulation.faults.voters import LEADERS, VOTERS
 from emulator.simulation.run import Run
 from emulator.simulation.scenarios.aimed import PAIRS, aimed
@@ -17,7 +18,7 @@ from emulator.simulation.scenarios.swarm import swarm
 
 
 def test_of_every_fault_it_is_known_what_it_can_do():
-    assert aftermath.REACH.keys() == {*RECIPES, *VOTERS, *LEADERS, *FINALISING, *TAKEN}
+    assert aftermath.REACH.keys() == {*RECIPES, *VOTERS, *LEADERS, *FINALISING, *TAKEN, *TROUBLES}
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -13,6 +13,7 @@ from typing import Final
 from emulator.simulation.checkers.answers import (
     AnsweredIsCommitted,
     HandlersCope,
+    NobodyRefused,
     PassedOnUntilTimeout,
     RefusedUnnamed,
 )
@@ -62,4 +63,5 @@ OF_SEVERAL: Final[tuple[type[Checker], ...]] = (OneActive, MarkIsCommitted, Vote
 def of(scenario: Scenario) -> tuple[type[Checker], ...]:
     """The checkers that a run has, in the order in which they are called."""
     checkers = (OF_MIGRATION if scenario.migration else ()) + OF_CLIENTS
+    checkers += (NobodyRefused,) if scenario.goal else ()
     return checkers + (OF_SEVERAL if scenario.controllers > 1 else ())

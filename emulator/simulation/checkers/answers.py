@@ -1,10 +1,11 @@
-"""The answers that clients receive."""
+"""The answers that clients and brokers receive."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
+from emulator.migration.authority import Authority
 from emulator.seam import Effect, Log
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.models.broker import FAILED, BrokerAsked, SimulatedBroker
@@ -16,6 +17,10 @@ from wire.errors import ErrorCode
 TIMED_OUT: Final = ErrorCode.REQUEST_TIMED_OUT
 LATEST_MS: Final = 2 * REQUEST_MS + 1_000
 """A request may wait so long, be sent then, and wait as long for its answer."""
+
+TRANSIENT: Final = frozenset({"DUPLICATE_BROKER_REGISTRATION"})
+"""The life before has not ended for the controller yet; the broker asks again."""
+OUT: Final = frozenset({Authority.REFUSED, Authority.DEPOSED})
 
 
 class HandlersCope(Checker):
@@ -103,3 +108,27 @@ def error_codes(message: Any) -> set[int]:
         elif isinstance(value, list):
             found.update(*map(error_codes, value))
     return found
+
+
+class NobodyRefused(Checker):
+    """No broker is refused, no controller refused or deposed, by an operator who follows advice.
+
+    Not judged: brokers that somebody else has configured or restarted wrongly, and controllers once
+    ``/controller`` was given back.
+    """
+
+    name = "nobody-refused"
+
+    def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
+        """Look at what a controller has refused, and whether it is refused itself."""
+        del effects
+        node, world = process.node, self.world
+        for one in node.controller.surroundings.registrations.refusals():
+            cause = one.cause
+            right = cause.code in TRANSIENT or cause.broker_id in world.lives.blamed
+            why = f"{process.name} refuses broker {cause.broker_id}: {cause.code} {cause.text}"
+            ensure(right, self.name, why)
+        if node.driver is not None and node.driver.authority in OUT:
+            why = f"{process.name} is {node.driver.authority.value}: {process.refuses_because}"
+            others = any("epoch-missing" in one for one in world.scenario.faults)
+            ensure(others or world.rolled_back or world.going_back, self.name, why)

@@ -77,7 +77,7 @@ class CopyIsClaimed(Checker):
 
     @property
     def _epoch(self) -> int:
-        return int(self.world.tree.nodes[EPOCH].data or b"-1")
+        return self.world.zookeeper_epoch(-1)
 
 
 def _ends_copy(effects: Sequence[Effect]) -> bool:
@@ -180,7 +180,7 @@ class OneWriter(Checker):
         self._look_at_states(changed, client)
         if not (OWN in changed or EPOCH in changed):
             return
-        epoch = int(self.world.tree.nodes[EPOCH].data or b"-1")
+        epoch = self.world.zookeeper_epoch(-1)
         if EPOCH in changed:
             self._claims[epoch] = client
         if OWN in changed:
@@ -208,7 +208,7 @@ class EpochsGrow(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.claims: list[tuple[int, int]] = []
-        self._last = (int(world.tree.nodes[EPOCH].data or b"0"), -1)
+        self._last = (world.zookeeper_epoch(0), -1)
         self._set_back: tuple[int, int, int] | None = None
         """What ZooKeeper, set back, shows of the last claim; None after the next claim."""
 
@@ -219,7 +219,7 @@ class EpochsGrow(Checker):
         """
         own = self.world.numbers(OWN)
         # What others have raised it by since the last claim is added when the next one is judged.
-        epoch = int(self.world.tree.nodes[EPOCH].data or b"0") - self.world.epochs_raised
+        epoch = self.world.zookeeper_epoch(0) - self.world.epochs_raised
         self._set_back = epoch, own.get("zk_epoch", -1), own.get("kraft_epoch", -1)
 
     def served(self, changed: frozenset[str], client: str) -> None:

@@ -80,6 +80,7 @@ class Rolls:
         broker = rng.choice(sorted(ready, key=lambda one: one.id))
         self.done += 1
         mode = world.lives.turn(broker.id)
+        world.lives.blamed.add(broker.id)
         world.scheduler.add_line("roll", f"{broker.name} is restarted in {mode} mode")
         if rng.random() < 0.3:
             world.lives.kill(broker)
@@ -115,6 +116,10 @@ class BrokerLives(BrokerEyes):
         """Brokers that will not come back."""
         self.unregistered: set[int] = set()
         """Brokers that somebody has asked to unregister; the request may still be on its way."""
+        self.blamed: set[int] = set()
+        """Brokers that somebody else than the operator has restarted as they should not be."""
+        self.wrong: dict[int, dict[str, str]] = {}
+        """What somebody has written into the properties of a broker, for its next lives."""
         self._world = world
         self._scheduler = world.scheduler
         self._rng = Random(f"broker lives {world.seed}")
@@ -140,7 +145,10 @@ class BrokerLives(BrokerEyes):
             broker_id,
             life,
             broker_settings.configured(
-                self._world.scenario, broker_id, kraft=broker_id in self._kraft
+                self._world.scenario,
+                broker_id,
+                kraft=broker_id in self._kraft,
+                wrong=self.wrong.get(broker_id, broker_settings.NOTHING_WRONG),
             ),
             self._images,
             self._scheduler,
@@ -175,6 +183,14 @@ class BrokerLives(BrokerEyes):
     def to_kraft(self, broker_id: int) -> None:
         """The next life of a broker is in KRaft mode, whatever was to come."""
         self._kraft.add(broker_id)
+
+    def goes_kraft(self, broker_id: int) -> bool:
+        """Whether the next life of a broker is in KRaft mode."""
+        return broker_id in self._kraft
+
+    def back_to_zookeeper(self, broker_id: int) -> None:
+        """The next life of a broker is in ZooKeeper mode, whatever was to come."""
+        self._kraft.discard(broker_id)
 
     def kill(self, broker: SimulatedBroker) -> None:
         """SIGKILL; its znode goes with its session, and it starts again, perhaps before that."""

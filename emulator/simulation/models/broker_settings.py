@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from emulator.broker.kraft.side import BrokerIdentity
@@ -22,6 +24,9 @@ CONNECTION_MS: Final = 60_000
 REGISTRATION_MS: Final = 600_000
 """No broker gives its registration up either."""
 
+RELEASE: Final = "kraftbridge.release"
+NOTHING_WRONG: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 def host_of(broker_id: int) -> str:
     """Where a broker listens."""
@@ -33,8 +38,17 @@ def address_of(broker_id: int) -> Address:
     return host_of(broker_id), PORT
 
 
-def configured(scenario: Scenario, broker_id: int, *, kraft: bool) -> BrokerConfig:
-    """A broker in KRaft mode, or in ZooKeeper mode with migration."""
+def configured(
+    scenario: Scenario, broker_id: int, *, kraft: bool, wrong: Mapping[str, str] = NOTHING_WRONG
+) -> BrokerConfig:
+    """A broker in KRaft mode, or in ZooKeeper mode with migration.
+
+    Args:
+        scenario: of the run.
+        broker_id: of the broker.
+        kraft: its mode.
+        wrong: what somebody has written into its properties.
+    """
     common = {
         "listeners": f"PLAINTEXT://{host_of(broker_id)}:{PORT}",
         "log.dirs": "/data",
@@ -57,8 +71,10 @@ def configured(scenario: Scenario, broker_id: int, *, kraft: bool) -> BrokerConf
         "inter.broker.protocol.version": scenario.metadata_version,
     }
     in_kraft_mode = {"process.roles": "broker", "node.id": str(broker_id)}
+    # A release is what makes a broker in KRaft mode wrong, a level one in ZooKeeper mode.
+    odd = {key: value for key, value in wrong.items() if (key == RELEASE) == kraft}
     config, _ = load_broker(
-        common | (in_kraft_mode if kraft else in_zookeeper_mode), host_of(broker_id)
+        common | (in_kraft_mode if kraft else in_zookeeper_mode) | odd, host_of(broker_id)
     )
     return config
 

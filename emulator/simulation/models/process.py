@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from emulator.config.load import Config
+from emulator.metadata.errors import ActivationRefusedError
 from emulator.net.faults.script import FaultScript
+from emulator.node.finalising import Finalising
 from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties
 from emulator.seam import (
@@ -90,6 +92,8 @@ class Process:
         self.sync_us = sync_us
         self.disk_failed = False
         """An operation of its disk came to nothing."""
+        self.last_words = ""
+        """What it printed when it would not lead; empty: it did not end that way."""
         self._listens = listens
         self._scheduler = scheduler
         self._network = network
@@ -120,7 +124,7 @@ class Process:
         listener = self.node.config.controller_listener
         if self._listens:
             self._network.listen((listener.host, listener.port), self)
-        self._after(self.node.start(self._scheduler.now_ms))
+        self._step(lambda: self.node.start(self._scheduler.now_ms))
 
     def shutdown(self) -> None:
         """Ask for an orderly stop: a step of its own, behind the effects of one under way."""
@@ -131,6 +135,15 @@ class Process:
             self._asked_to_stop = True
         elif self.alive:
             self._after(self.node.shutdown(self._scheduler.now_ms))
+
+    def release_hold(self) -> bool:
+        """``kraft-bridge finalise --yes``; whether the controller takes the order."""
+        side = self.node.migration
+        if not self.alive or self.frozen or not (isinstance(side, Finalising) and side.only_held):
+            return False
+        self.node.release_hold()
+        self._due(TURN_US)
+        return True
 
     def crash_after(self, effects: int) -> None:
         """Die after so many more effects, between two of them or two steps."""
@@ -229,7 +242,19 @@ class Process:
             return
         self._turn_us = None
         events, self._events = self._events, []
-        self._after(self.node.step(events, self._scheduler.now_ms))
+        self._step(lambda: self.node.step(events, self._scheduler.now_ms))
+
+    def _step(self, step: Callable[[], list[Effect]]) -> None:
+        """The only voter ends if it must not lead, and says why."""
+        try:
+            effects = step()
+        except ActivationRefusedError as error:
+            self.last_words = str(error)
+            self._scheduler.add_line(self.name, f"ends: {error}")
+            self._end()
+            self._died(self, 1)
+        else:
+            self._after(effects)
 
     def _after(self, effects: list[Effect]) -> None:
         self._watch(self, effects)

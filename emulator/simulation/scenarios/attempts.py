@@ -164,9 +164,21 @@ class Operator:
             Violated: it comes to no end, or something is not there that has to be.
         """
         self._await_the_instant()
+        self.turn()
+        self._until(self.is_back, self._release)
+        self.leave()
+
+    def turn(self) -> None:
+        """From now on it is the way back."""
         self._add_line(f"goes back from attempt {self._number}")
         self._world.going_back = True
-        self._until(self._back, self._release)
+
+    def leave(self) -> None:
+        """Judge what is there, and leave it ready for another attempt.
+
+        Raises:
+            Violated: something is not there that has to be.
+        """
         self._judge()
         if self._rng.random() < AGAIN:
             self._start_again()
@@ -208,7 +220,7 @@ class Operator:
     def _pause(self) -> None:
         self._hands.wait(lambda: False, self._rng.choice(PAUSES_MS))
 
-    def _run(self, rng: Random, wanted: Wanted) -> Course | None:
+    def run_command(self, rng: Random, wanted: Wanted) -> Course | None:
         """Run it once; None: it was cut off."""
         world = self._world
         live = SimulatedRollback(world, rng, rng.choice(CUTS))
@@ -221,7 +233,7 @@ class Operator:
 
     def _release(self, rng: Random) -> str:
         self._brokers_to_zookeeper_mode()
-        course = self._run(rng, Wanted())
+        course = self.run_command(rng, Wanted())
         if course is None:
             return "it was cut off"
         if (why := _problem(course)) and not self._marked:
@@ -231,7 +243,7 @@ class Operator:
     def _clear(self, rng: Random) -> str:
         for host in self._world.controllers.values():
             self._world.remove(host)
-        course = self._run(rng, Wanted(clear=True))
+        course = self.run_command(rng, Wanted(clear=True))
         return "it was cut off" if course is None else _problem(course)
 
     def _brokers_to_zookeeper_mode(self) -> None:
@@ -268,7 +280,8 @@ class Operator:
         node = self._world.tree.nodes.get(path)
         return None if node is None else node.data
 
-    def _back(self) -> bool:
+    def is_back(self) -> bool:
+        """Whether ZooKeeper says so, and refuses the old controllers for good."""
         return phase_of(self._hands.look()) is RollbackPhase.ROLLED_BACK and self._marked
 
     def _cleared(self) -> bool:

@@ -74,13 +74,8 @@ class SimulatedRollback(RollbackWorld):
     # ------------------------------------------------------------- looking
     @override
     def look(self) -> Situation:
-        nodes = {
-            path: DumpedZnode(one.data, one.version, ephemeral=one.ephemeral_owner != 0)
-            for path, one in self._world.tree.nodes.items()
-            if path != "/" and not path.startswith("/zookeeper")
-        }
         hosts = [*self._world.controllers.values()]
-        survey = Survey(nodes, folders=[_folder(host) for host in hosts])
+        survey = self._survey()
         controllers = tuple(self._controller(host) for host in hosts)
         seen = Situation(survey, controllers, voters=len(hosts))
         if seen.freed_by_others and not seen.running:
@@ -111,6 +106,19 @@ class SimulatedRollback(RollbackWorld):
 
     def _status(self, process: Process) -> dict[str, Any]:
         return introspection.status(process.node, self._world.scheduler.now_ms)
+
+    def differences_now(self, host: Host) -> Sequence[Difference]:
+        """What ``zk diff`` prints for the folder of a controller."""
+        _, raft = opened(host.disk.files)
+        return _differences(self._survey(), committed_image(raft))
+
+    def _survey(self) -> Survey:
+        nodes = {
+            path: DumpedZnode(one.data, one.version, ephemeral=one.ephemeral_owner != 0)
+            for path, one in self._world.tree.nodes.items()
+            if path != "/" and not path.startswith("/zookeeper")
+        }
+        return Survey(nodes, folders=[_folder(host) for host in self._world.controllers.values()])
 
     def _image(self, seen: Situation) -> tuple[Image | None, str]:
         """What the newest log holds; None and why, if none can be read."""

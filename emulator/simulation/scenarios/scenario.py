@@ -92,6 +92,11 @@ class Scenario:
     back_at: str = ""
     """When an operator goes back the first time: ``STATE`` or ``STATE+ms``, as a fault begins; "":
     drawn, as the later times are."""
+    goal: str = ""
+    """Where an operator takes the cluster by the advice of the product alone, one of ``GOALS`` of
+    ``advised.py``; "": nobody does."""
+    hold: bool = False
+    """``kraftbridge.finalise.hold`` of the controllers."""
     zookeeper_frame_bytes: int = 0
     """Longest request that ZooKeeper takes (its ``jute.maxbuffer``); 0: its default."""
 

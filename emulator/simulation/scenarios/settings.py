@@ -109,6 +109,7 @@ def configured(scenario: Scenario, node_id: int = FIRST_ID, *, flag: bool = True
             "broker.session.timeout.ms": str(BROKER_SESSION_MS),
             "metadata.log.max.snapshot.interval.ms": str(scenario.snapshot_interval_ms),
             **(_zookeeper(scenario) if scenario.migration and flag else {}),
+            **({"kraftbridge.finalise.hold": "true"} if scenario.hold else {}),
             **(AUTHORIZER if scenario.acl_changes_every_ms else {}),
             **tokens,
         }
