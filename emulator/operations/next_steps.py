@@ -464,7 +464,7 @@ def of_rollback(course: Course) -> tuple[NextStep, ...]:
     command = f"kraft-bridge rollback {files} --yes"
     if course.refused:
         found = _unblocked(course, f"kraft-bridge rollback {files}")
-    elif course.failed:
+    elif course.failed and not _nobody_to_elect(course):
         found = _to_write_what_is_missing(course)
         found += [
             NextStep(Action.ROLLBACK, f"{course.failed}; {_RUN_AGAIN}", command, problem=True)
@@ -488,6 +488,9 @@ def _back(course: Course, command: str) -> list[NextStep]:
                 *_left_out(course.seen),
                 NextStep(Action.ROLLBACK, f"{why}; {_RUN_AGAIN}", command),
             ]
+        case RollbackPhase.RELEASED if _nobody_to_elect(course):
+            why = "start a broker in ZooKeeper mode: the first one that is started is elected"
+            return [NextStep(Action.REPAIR, why, command, problem=True)]
         case RollbackPhase.RELEASED:
             why = "no broker is the controller yet; it waits until one is"
             return [NextStep(Action.ROLLBACK, why, command)]
@@ -501,6 +504,13 @@ def _to_write_what_is_missing(course: Course) -> list[NextStep]:
         return []
     ids = (one.node_id for one in course.seen.controllers if one.node_id is not None)
     return [_start(one, "a log has changes that are not in ZooKeeper") for one in ids]
+
+
+def _nobody_to_elect(course: Course) -> bool:
+    """/controller was given back, and no broker runs in ZooKeeper mode."""
+    seen = course.seen
+    released = course.phase is RollbackPhase.RELEASED
+    return released and seen is not None and not seen.survey.live_brokers
 
 
 def _left_out(seen: Situation | None) -> list[NextStep]:

@@ -27,6 +27,7 @@ from emulator.operations.preflight.engine import finding
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import DumpedZnode
 from emulator.operations.rollback.course import START_AND_STOP, Course, Wanted, go, plan
+from emulator.operations.rollback.phases import RollbackPhase
 from tests.kit.status_document import (
     LAG,
     broker,
@@ -353,6 +354,17 @@ def test_a_run_that_leaves_changes_in_a_log_names_the_controllers_that_write_the
     assert actions(course) == [(Action.ROLLBACK, None)], "one leads"
     course.seen = replace(course.seen, controllers=(replace(leader, status=None), other))
     assert actions(course) == [*starts[1:], (Action.ROLLBACK, None)]
+
+
+def test_with_nobody_to_be_elected_a_broker_is_started_first() -> None:
+    course = planned(dual_write())
+    assert course.seen is not None
+    course.phase = RollbackPhase.RELEASED
+    survey = replace(course.seen.survey, nodes={})
+    for course.failed in ("", "no broker runs in ZooKeeper mode"):
+        course.seen = replace(course.seen, survey=survey)
+        assert actions(course) == [(Action.REPAIR, None)]
+        assert "start a broker in ZooKeeper mode" in of_rollback(course)[0].why
 
 
 def test_a_preflight_begins_with_the_first_blocker_or_what_the_phase_asks_for() -> None:
