@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.common import fail
-from emulator.config.hosts import host_fault
-from emulator.config.listeners import HostPort, host_port
+from emulator.config.listeners import HostPort, host_fault, host_port
 from emulator.io.printable import sentence
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from emulator.io.printable import printable, printable_json
 from emulator.seam import Log
-from emulator.trace.log_event import UNLISTED
-from emulator.trace.log_events import log_event
+from emulator.trace.log_events import UNLISTED, log_event
 
 # Log lines: one line each on stderr, ISO time, level, event, fields; JSON on request.
 #

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import subprocess
 from collections.abc import Callable
@@ -51,6 +52,7 @@ def test_the_example_in_java_holds(
     assert list(left.iterdir()) == []
 
 
+@pytest.mark.skipif(shutil.which("go") is None, reason="this machine has no Go")
 def test_the_example_in_go_holds(tmp_path: Path) -> None:
     """Needs Go, and nothing from its registry."""
     (tmp_path / "go.mod").write_text("module orders\n\ngo 1.21\n")

@@ -7,8 +7,7 @@ import pytest
 from emulator.operations import next_steps
 from emulator.operations.next_steps import Action, BrokerMode, NextStep
 from emulator.simulation.faults.troubles import TROUBLES
-from emulator.simulation.scenarios.advised import GOALS, STEPS_MAX, advised
-from emulator.simulation.scenarios.hands import NAME, SAFE
+from emulator.simulation.scenarios.advised import GOALS, NAME, SAFE, STEPS_MAX, advised
 from emulator.simulation.scenarios.scenario import Scenario
 from tests.kit.shares import rest_slow
 
@@ -123,7 +122,7 @@ def test_wrong_advice_is_found(simulate, monkeypatch, scenario, phase, step):
 def test_what_comes_of_it_is_found_too(simulate, monkeypatch, step, found):
     """Were it not known beforehand that the advice is wrong."""
     planted(monkeypatch, "waiting" if step is in_kraft_mode else "dual write (0", step)
-    monkeypatch.setattr("emulator.simulation.scenarios.hands.ensure", lambda *_: None)
+    monkeypatch.setattr("emulator.simulation.scenarios.advised.ensure_safe", lambda *_: None)
     monkeypatch.setattr("emulator.simulation.scenarios.advised.STEPS_MAX", 40)
     report = simulate(3, OF_ONE)
     assert report.invariant in found, report.failure

@@ -49,7 +49,7 @@ def test_a_leader_that_leads_on_though_it_was_deposed_is_noticed(simulate, monke
     assert report.invariant == "comes-to-rest"
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"quorum"}))
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"quorum", "operator"}))
 def test_every_kind_that_has_a_zookeeper_draws_them_all(kind):
     names = {planned(one, 0).name for seed in range(300) for one in KINDS[kind](seed).faults}
     assert names >= set(TAKING)

@@ -13,7 +13,7 @@ the offset of the broker's own record.
 
 from __future__ import annotations
 
-from emulator.config.hosts import host_fault
+from emulator.config.listeners import host_fault
 from emulator.controller.context import RESERVED_UUIDS, Context
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles

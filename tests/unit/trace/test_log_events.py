@@ -15,8 +15,7 @@ from emulator.io.log_output import LEVELS
 from emulator.migration.offline import OfflineStage
 from emulator.node.stopping import saying
 from emulator.raft.quorum_state import Held, Holding
-from emulator.trace.log_event import UNLISTED
-from emulator.trace.log_events import LOG_EVENTS, listed, log_event
+from emulator.trace.log_events import LOG_EVENTS, UNLISTED, listed, log_event
 
 EMULATOR: Final = Path(seam.__file__).parent
 STANDING: Final = (Held(holding).hindrance for holding in Holding)
