@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import signal
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ typer.main.get_command = functools.cache(typer.main.get_command)
 typer.testing._get_command = typer.main.get_command
 
 load_profile()
+
+# A shell's background jobs ignore Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -88,6 +88,16 @@ class Cluster:
         topic = api.topic(name, 2, len(self.brokers), {})
         asyncio.run(api.create_topics(self.bootstrap, [topic]))
 
+    def fetch_in(self, version: int) -> bool:
+        """Whether the newest fetch of each fetcher is in this version."""
+        newest = {
+            number: struct.unpack_from(">hh", frame)[1]
+            for number, tap in enumerate(self.taps)
+            for _, frame in tap.kept
+            if key_of(frame) == FETCH and b"-fetcher-" in frame[:60]
+        }
+        return set(newest.values()) <= {version}
+
     def between_brokers(self) -> list[tuple[float, int, int]]:
         """Time, API key and version of what brokers' fetchers sent to each other."""
         frames = itertools.chain.from_iterable(tap.kept for tap in self.taps)
@@ -174,6 +184,10 @@ def story(stack: ExitStack, cluster: Cluster, trace: Path, steps: dict[str, int]
         cluster.raise_to(name, level)
         cluster.create(f"at-{level}")
         wait_for("records", functools.partial(_acknowledged, confluent, enough))
+        wait_for(
+            f"fetches of level {level}",
+            functools.partial(cluster.fetch_in, FETCH_VERSION[level]),
+        )
         clients.check()
     seen["metrics_after"] = cluster.bridge.wait_page("/metrics")
     seen["described_after"] = cluster.features("describe").out
