@@ -235,7 +235,7 @@ KEY=VALUE` overrides one key. All problems of a file are reported at once, with 
 unknown key is a warning that names the most similar known one. It is an error if it begins with
 `kraftbridge.`, or is like one of `zookeeper.metadata.migration.*`: a misspelt one would leave the
 default in force, or the node without the migration. Next: [an example for a
-controller](your-own-cluster.md#3-install-and-write-the-controllers-file).
+controller](your-own-cluster.md#3-write-the-controllers-file).
 
 ## Keys of kraft-bridge
 
