@@ -141,7 +141,7 @@ def judged(status: dict[str, Any], asked: str = "") -> Judgement:
         return Judgement(told, ExitCode.FOUND, steps=steps)
     if found["hold"] and found["state"] != "held":
         return Judgement(
-            ["NOT YET: it is not known yet what is missing: ask again."], ExitCode.FOUND
+            ["NOT YET: it is not known yet what is missing: run this again."], ExitCode.FOUND
         )
     if found["hold"]:
         text = "READY: only kraftbridge.finalise.hold keeps the migration open: --yes ends that."

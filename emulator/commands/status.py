@@ -255,7 +255,7 @@ def _fatal(found: dict[str, Any]) -> Reasons:
 def misread(found: dict[str, Any]) -> str:
     """Why what a node shows cannot be read."""
     if found["schema"] in SCHEMAS:
-        return f"{NOT_OURS}: what it shows has not the form of {found['schema']}"
+        return f"{NOT_OURS}: its answer does not have the form of {found['schema']}"
     known = " and ".join(SCHEMAS)
     return (
         f"it shows {plain(found['schema'])}, as another release does, and this one reads {known}: "

@@ -18,8 +18,8 @@ from emulator.io.printable import printable_in
 from emulator.operations.next_steps import lines, next_steps, verdict
 
 LATER: Final = (
-    "not now: brokers are in ZooKeeper mode. Once each is in KRaft mode this says what is missing; "
-    "kraft-bridge finalise does at any time"
+    "not now: brokers are in ZooKeeper mode. Once each is in KRaft mode status shows what is "
+    "missing; kraft-bridge finalise shows it at any time"
 )
 """Instead of a list that would read as what is to be done first."""
 
@@ -366,7 +366,8 @@ def _finalisation(found: dict[str, Any]) -> _Rows:
     if found.get("waits_for"):
         table.add_row("waits for", found["waits_for"])
     if found.get("no_mark_because"):
-        table.add_row("no mark", f"could not be left now because {found['no_mark_because']}")
+        why = found["no_mark_because"]
+        table.add_row("no mark", f"if the leader stopped now it would leave none because {why}")
     if (mark := found["mark"]) is not None:
         text = (
             f"of node {mark['node_id']}: ZooKeeper has everything, as was read "
@@ -395,7 +396,7 @@ def _quorum(quorum: dict[str, Any]) -> _Rows:
         title = f"Quorum: no leader is known in epoch {epoch}"
     elif quorum["as_of"] is None:
         why = quorum["not_told_because"] or "it was just asked"
-        title = f"Quorum: {leader} leads epoch {epoch}, and has told nothing yet: {why}"
+        title = f"Quorum: {leader} leads epoch {epoch}; the rest is not known yet: {why}"
     else:
         title = f"Quorum: {leader} leads epoch {epoch}, as of {quorum['as_of']}"
     names = ("id", "endpoint", "lag", "last fetch", "caught up", "release", "ready")

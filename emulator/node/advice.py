@@ -105,10 +105,10 @@ def cost(image: Image, found: Status, leader_epoch: int, *, leads: bool = True) 
     if any(one.reason.why is Why.ZOOKEEPER_MODE_TOOK_OVER for one in found.waiting):
         return (
             "Done already: the cluster is in ZooKeeper mode, and /controller is not to be deleted. "
-            f"Stop every controller, and {RESTART}. {PLAN} says what is left."
+            f"Stop every controller, and {RESTART}. {PLAN} shows what is left to do."
         )
     if found.phase in _STUCK:
-        return f"Not known to this controller, as it is {found.phase}. {PLAN} says what it takes."
+        return f"Not known to this controller, as it is {found.phase}. {PLAN} shows the steps."
     if image.migration_state != MigrationState.MIGRATION:
         return f"Nothing was copied. At any time {BACK}. Then {RESTART}."
     steps = []
@@ -119,7 +119,7 @@ def cost(image: Image, found: Status, leader_epoch: int, *, leads: bool = True) 
     elif lost := found.lag_changed_records:
         # Under load some always are, and none is lost: the command waits for them.
         are = "1 change is" if lost == 1 else f"{lost} changes are"
-        steps.append(f"{are} not in ZooKeeper yet; none would be lost: rollback waits for them.")
+        steps.append(f"{are} not in ZooKeeper yet; no change is lost: rollback waits for them.")
     if found.poisoned:
         steps.append(f"{len(found.poisoned)} znodes that ZooKeeper refuses would keep old content.")
     if kraft := _in_kraft_mode(image):
@@ -133,7 +133,7 @@ def cost(image: Image, found: Status, leader_epoch: int, *, leads: bool = True) 
             f"It raises /controller_epoch to {leader_epoch} at least: else brokers would refuse "
             "the next controller, and partitions stay offline."
         )
-    steps.append(f"At last {RESTART}.")
+    steps.append(f"At the end {RESTART}.")
     return " ".join(steps)
 
 

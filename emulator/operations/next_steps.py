@@ -279,7 +279,7 @@ class _Looking:
                 why = "the log waits for a migration, and this controller runs without the flag"
                 return [self._controller(self._own, flag=True, why=why, problem=True)]
             case Ahead.SEE_ROLLBACK:
-                why = "the cluster was rolled back; the command says what is left"
+                why = "the cluster was rolled back; the command shows what is left to do"
                 return [NextStep(Action.ROLLBACK, why, PLAN_BACK, problem=True)]
             case Ahead.RECOVER:
                 why = self._migration.get("deposed_because") or "see the log of this controller"
@@ -413,12 +413,12 @@ class _Looking:
             return [self._wait(why=f"ZooKeeper is not known to have everything: {why}")]
         found: list[NextStep] = []
         if not self._compared:
-            why = "before the end of the migration; until then nothing presses, and every way back "
-            found.append(NextStep(Action.DIFF, f"{why}is open", self._diff_command()))
+            why = "before the end of the migration; until then there is no hurry, and you can "
+            found.append(NextStep(Action.DIFF, f"{why}go back", self._diff_command()))
         voters = [one["id"] for one in self._quorum["voters"] if one["migration_flag"] is not False]
         voters.sort(key=lambda each: each == self._own)
         for at, each in enumerate(voters):
-            why = "one by one, the leading one last; the last restart finalises, unless it is held"
+            why = "one by one, the leader last; the last restart is final, unless there is a hold"
             found.append(self._controller(each, flag=False, why="" if at else why))
         return [*found, self._wait("final")]
 
@@ -438,7 +438,7 @@ class _Looking:
         if needs_flag:
             others = [one["id"] for one in self._quorum["voters"] if one["id"] != self._own]
             node = next(iter(others), self._own)
-            why = f"{needs_flag[0]['text']}; a leader without the flag cannot get that"
+            why = f"{needs_flag[0]['text']}; this needs a leader with the flag"
             return [self._controller(node, flag=True, why=why, problem=True)]
         for one in [*missing.get("controller_unknown", ()), *with_flag]:
             return [self._controller(int(one["subject"]), flag=False, why=one["text"])]
@@ -483,7 +483,7 @@ def _back(course: Course, command: str) -> list[NextStep]:
         case RollbackPhase.PRE_MIGRATION | RollbackPhase.COPYING:
             return [NextStep(Action.ROLLBACK, f"nothing would be lost; {_RUN_AGAIN}", command)]
         case RollbackPhase.DUAL_WRITE:
-            why = "none would be lost: it waits until ZooKeeper has every change"
+            why = "no change would be lost: it waits until ZooKeeper has every one"
             return [
                 *_left_out(course.seen),
                 NextStep(Action.ROLLBACK, f"{why}; {_RUN_AGAIN}", command),
@@ -596,7 +596,8 @@ def of_preflight(report: PreflightReport) -> tuple[NextStep, ...]:
         # Those that need the same are one step.
         texts = dict.fromkeys(one.why.partition(": ")[2] for one in others)
         texts.pop(first.why.partition(": ")[2], None)
-        again = NextStep(Action.PREFLIGHT, "until no blocker is left", "kraft-bridge preflight")
+        why = "until no blocker is left, with the same options"
+        again = NextStep(Action.PREFLIGHT, why, "kraft-bridge preflight OPTIONS")
         more = f"{len(texts)} more kinds of blockers below"
         later = [NextStep(Action.REPAIR, more, problem=True)] if texts else []
         return (first, *(_later(one) for one in (*later, again)))
@@ -605,7 +606,7 @@ def of_preflight(report: PreflightReport) -> tuple[NextStep, ...]:
     wait = NextStep(Action.WAIT, "", f"{status} --wait {begun} --timeout 600", wait_for=begun)
     match report.standing.stage:
         case MigrationStage.NOT_BEGUN:
-            why = "nothing that is looked at stands in the way"
+            why = "no check found a blocker"
             return (NextStep(Action.FORMAT, why, "kraft-bridge format -c FILE --new-quorum"),)
         case MigrationStage.PREPARED | MigrationStage.UNDER_WAY:
             return (wait,)
@@ -614,5 +615,5 @@ def of_preflight(report: PreflightReport) -> tuple[NextStep, ...]:
         case MigrationStage.FINALISED:
             return (NextStep(Action.NOTHING, "the migration is final"),)
         case _:
-            why = "see where the cluster stands"
+            why = "see in which phase the cluster is"
             return (NextStep(Action.ROLLBACK, why, PLAN_BACK, problem=True),)

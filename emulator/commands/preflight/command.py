@@ -126,7 +126,9 @@ def _given(
     from emulator.commands.preflight import inputs
 
     if more and not configs and not targets:
-        raise _cannot(f"{more[0]}: say -c for a node's file as it is, --target for one to come")
+        raise _cannot(
+            f"{more[0]}: -c is missing, for a node's file as it is, or --target, for its KRaft mode"
+        )
     if more and configs and targets:
         try:
             kraft = [one for one in more if inputs.read_properties(one).is_kraft_broker]
@@ -160,7 +162,7 @@ def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey
             )
             survey = inputs.live(hosts, tree, files, connect)
         else:
-            raise _cannot("needs --zookeeper, --dump, or a -c file that says zookeeper.connect")
+            raise _cannot("needs --zookeeper, --dump, or a -c file with zookeeper.connect")
     except inputs.PreflightError as error:
         raise _cannot(str(error)) from error
     except (zk_dump.UnreadableError, TlsError) as error:

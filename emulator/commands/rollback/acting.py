@@ -115,7 +115,7 @@ class LiveRollback:
                 self.report(why)
                 reported = why
             if time.monotonic() > until and forced:
-                self.report(f"{why}: going on, as --accept-loss says")
+                self.report(f"{why}: going on because of --accept-loss")
                 return
             if time.monotonic() > until:
                 raise CourseError(
@@ -125,7 +125,8 @@ class LiveRollback:
 
     def _behind(self, seen: Situation) -> tuple[int | None, str]:
         """Changes that ZooKeeper lacks, and a sentence; None: not known."""
-        why, cluster = "no controller says that it leads", seen.survey.json("/cluster/id").get("id")
+        why = "no controller shows that it leads"
+        cluster = seen.survey.json("/cluster/id").get("id")
         for one in sorted(seen.controllers, key=lambda one: not one.leads):
             file = self._files.get(one.node_id)
             url = None if file is None else url_of_status(file, one.address)
@@ -218,7 +219,7 @@ class LiveRollback:
                 return silent
             if silent is not None and reported is None:
                 reported = why
-                self.report(f"{one.text} cannot be asked any more ({why}): whether it has ended?")
+                self.report(f"{one.text} cannot be asked any more ({why}); it may have ended")
             if now > until:
                 break
             time.sleep(POLL_S)

@@ -80,11 +80,11 @@ def rollback(
 ) -> None:
     """Go back to ZooKeeper mode, from every phase before the migration is finalised.
 
-    Without --yes nothing is changed: it says where the cluster stands, what stands in the way (code
-    1), what would be lost, and each step with what it costs. With --yes it waits until ZooKeeper
+    Without --yes nothing is changed: it prints the phase, what keeps the cluster from going back
+    (code 1), what would be lost, and each step with its cost. With --yes it waits until ZooKeeper
     has every change, stops the controllers of this machine by SIGTERM (and waits for those that you
-    stop elsewhere), gives /controller back, and says how long the cluster had no controller. Cut
-    off at any point, it is run again.
+    stop elsewhere), deletes /controller, and prints how long the cluster had no controller. If it
+    was interrupted, run it again.
     """
     from rich.console import Console
 
@@ -132,7 +132,7 @@ def _run(  # noqa: PLR0917 - as the command line
     try:
         hosts, security = inputs.ensemble(zookeeper, files, online=True)
         if not hosts:
-            raise fail("needs --zookeeper, or a -c file that says zookeeper.connect", 2)
+            raise fail("needs --zookeeper, or a -c file with zookeeper.connect", 2)
         properties = [inputs.read_properties(one) for one in files]
         connect = Connector(security)
         looker = Looker(Given(hosts, properties, log_dirs, broker_folders), connect)

@@ -62,7 +62,7 @@ def show(course: Course, console: Console, *, acted: bool) -> None:
             console,
             f"without a controller: {whole:,.0f} ms from the end of the last controller on: "
             f"{course.ours_ms:,.0f} ms until /controller was free, {course.theirs_ms:,.0f} ms that "
-            "the brokers took to elect one; it then reads all topics, and tells the brokers",
+            "the brokers took to elect one, which then reads all topics and sends them to brokers",
         )
     left = [one for one in course.steps if not one.done]
     if left:
@@ -78,7 +78,7 @@ def show(course: Course, console: Console, *, acted: bool) -> None:
         codes = ", ".join(sorted({printed(one.code) for one in course.refused}))
         _line(console, f"refused because of {codes}: nothing was changed")
     elif not acted:
-        _line(console, "nothing was changed; with --yes the steps of kraft-bridge are done")
+        _line(console, "nothing was changed; --yes does the steps of kraft-bridge")
 
 
 def _from(course: Course) -> str:

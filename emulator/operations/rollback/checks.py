@@ -59,7 +59,7 @@ def _stage(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
         yield finding(
             "R01",
             migration.PATH,
-            "the migration is finalised: nobody has written ZooKeeper since",
+            "the migration is finalised: ZooKeeper was not written since",
             "going back would lose every change of metadata since then, and with it records: "
             "partitions that ZooKeeper does not know are deleted by the brokers, and leaders of "
             "old are elected. It can be done only offline, with all brokers and controllers "
@@ -125,7 +125,7 @@ def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             f"broker {broker_id} is registered in KRaft mode",
             "without the controllers it can do nothing: its partitions have no leader there until "
             "it is restarted",
-            f"{'do what RB-R05 says first; then ' if seen.without_flag else ''}"
+            f"{'first do what RB-R05 asks for; then ' if seen.without_flag else ''}"
             "restart it in ZooKeeper mode, with zookeeper.metadata.migration.enable=true, while "
             f"the controllers still run; if it is gone for good: kafka-cluster.sh unregister --id "
             f"{broker_id}"
@@ -153,7 +153,7 @@ def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             "R04",
             "/brokers/ids",
             "no broker runs in ZooKeeper mode",
-            "nobody can be elected: the cluster has no controller until a broker is started",
+            "none can be elected: the cluster has no controller until a broker is started",
             "start a broker in ZooKeeper mode",
             "",
             _BLOCKER if seen.running else _WARNING,
@@ -170,7 +170,7 @@ def _controllers(seen: Situation, phase: RollbackPhase, *, stopped: bool) -> Ite
             controller.PATH,
             "no controller was given",
             "a controller that still runs would go on to acknowledge changes that are lost",
-            "give -c of each controller; or stop them all, and say --stopped",
+            "give -c of each controller; or stop them all, and give --stopped",
             "",
             _INFO if stopped else _BLOCKER,
         )
@@ -180,8 +180,8 @@ def _controllers(seen: Situation, phase: RollbackPhase, *, stopped: bool) -> Ite
             one.name,
             f"it is not known whether {one.text} runs{f': {one.why}' if one.why else ''}",
             "if it still runs it may acknowledge changes that are lost",
-            "see that it is stopped (a machine that is off, or a container that is gone, counts as "
-            "stopped if nothing starts it again), and say --stopped",
+            "make sure that it is stopped (a machine that is off, or a container that is gone, "
+            "counts as stopped if nothing starts it again), and give --stopped",
             "",
             _INFO if stopped else _BLOCKER if phase in _BEFORE else _WARNING,
         )

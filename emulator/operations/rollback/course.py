@@ -103,7 +103,7 @@ def _release_steps(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackSt
         cost += "elected; clients go on to produce and consume"
         yield RollbackStep(
             Actor.COMMAND,
-            f"stop {mine} by SIGTERM, and see that nothing is missing in ZooKeeper",
+            f"stop {mine} by SIGTERM, and check that nothing is missing in ZooKeeper",
             "none" if phase is RollbackPhase.PRE_MIGRATION else cost,
             done=not seen.running,
         )
@@ -120,8 +120,8 @@ def _release_steps(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackSt
     if phase is not RollbackPhase.PRE_MIGRATION:
         yield RollbackStep(
             Actor.BROKERS,
-            "elect one of them, which is still in migration mode, as the controller",
-            "less than a second, and its reading of all topics from ZooKeeper",
+            "elect one of them, in ZooKeeper mode with the migration on, as the controller",
+            "less than a second, and the time in which it reads all topics from ZooKeeper",
             done=over and phase is not RollbackPhase.RELEASED,
         )
 
@@ -154,8 +154,7 @@ def _afterwards(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]
     yield RollbackStep(
         Actor.COMMAND,
         f"before a second attempt only: delete {migration.PATH} and {own.PATH}",
-        "a controller with the folder of the first attempt is then no longer refused for certain: "
-        "format first",
+        "a controller with the folder of the first attempt might then claim again: format first",
         f"kraft-bridge rollback {files_of(seen)} --clear --yes",
         done=phase is RollbackPhase.ROLLED_BACK
         and not {migration.PATH, own.PATH} & seen.survey.nodes.keys(),
@@ -168,7 +167,7 @@ CLEARED: Final = "deleted /migration and /kraft_bridge"
 MEANWHILE: Final = "meanwhile, since the cluster was looked at: run this command again"
 START_AND_STOP: Final = (
     "start the controllers, and run this command again: it waits until they have written what is "
-    "missing; or say --accept-loss"
+    "missing; or give --accept-loss"
 )
 
 
@@ -358,7 +357,7 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
         raise CourseError("another client writes the znodes of the controllers all the time")
     released = world.now()
     if lost and ours:
-        course.did.append(f"gave up {lost}, as --accept-loss says")
+        course.did.append(f"gave up {lost}, because of --accept-loss")
     if ours:
         course.did.append(
             ("deleted /controller, marked /kraft_bridge" if held else "marked /kraft_bridge")
@@ -429,12 +428,12 @@ def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted
     if not seen.controllers and not wanted.stopped:
         raise CourseError(
             "not cleared: no controller was given, and one that runs would not be noticed: give "
-            "-c of each; or see that all are stopped, and say --stopped"
+            "-c of each; or make sure that all are stopped, and give --stopped"
         )
     busy = [*seen.running, *(() if wanted.stopped else seen.unknown)]
     if busy:
         names = ", ".join(one.text for one in busy)
-        raise CourseError(f"not cleared: {names} may run; stop it first (or say --stopped)")
+        raise CourseError(f"not cleared: {names} may run; stop it first (or give --stopped)")
     for one in seen.survey.folders:
         if one.end_offset:
             # This folder has higher epochs than new ones: its controller would become their leader.

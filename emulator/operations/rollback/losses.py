@@ -224,7 +224,7 @@ def _lag(seen: Situation) -> Iterator[Finding]:
             "R05",
             migration.PATH,
             "; ".join(
-                ["no controller says that it leads"]
+                ["no controller shows that it leads"]
                 + [one.unread for one in seen.controllers if one.unread]
             ),
             "what ZooKeeper lacks is known only when they have ended and their logs are read"

@@ -150,7 +150,7 @@ class SimulatedRollback(RollbackWorld):
         raise CourseError(why)
 
     def _behind(self) -> tuple[int | None, str]:
-        why = "no controller says that it leads"
+        why = "no controller shows that it leads"
         for host in self._world.controllers.values():
             process = host.process
             if process is None or not process.alive or process.frozen:

@@ -140,7 +140,7 @@ def test_text_says_what_was_done_and_what_is_left(capsys: pytest.CaptureFixture[
     assert "without a controller: 210 ms" in text
     assert "  1. operator: restart every broker without" in text
     show.show(plan(dual_write(), Wanted())[1], console, acted=False)
-    assert "nothing was changed; with --yes" in capsys.readouterr().out
+    assert "nothing was changed; --yes does" in capsys.readouterr().out
     show.show(go(finalised(), Wanted()), console, acted=True)
     assert "refused because of RB-R01: nothing was changed" in capsys.readouterr().out
 

@@ -252,7 +252,7 @@ def test_status_shows_the_voters_and_who_is_not_ready(monkeypatch: pytest.Monkey
     assert ["3001", "host-3001:9093", "0", "leads", "10:00:02", "3.9", "yes"] in cells
     assert ["3002", "host-3002:9093", "unknown", "10:00:01", "10:00:02", "1-25", "no"] in cells
     away = shown(as_of=None, not_told_because="no answer in time")
-    assert "3001 leads epoch 7, and has told nothing yet: no answer in time" in away
+    assert "3001 leads epoch 7; the rest is not known yet: no answer in time" in away
     assert "Quorum: no leader is known in epoch 7" in shown(leader_id=None)
     assert "Quorum" not in shown(voters=[voter(3000)]), "a quorum of one is no table"
 
@@ -362,8 +362,8 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
     assert "going back now Then stop the controller." in said
     assert "3 counted for the bounds 10 and none (30% of the first)" in said
     assert (
-        "next: compare the two stores: before the end of the migration; until then nothing "
-        "presses, and every way back is open type: kraft-bridge zk diff --zookeeper z:2181 "
+        "next: compare the two stores: before the end of the migration; until then there is no "
+        "hurry, and you can go back type: kraft-bridge zk diff --zookeeper z:2181 "
         "--log-dir FOLDER"
     ) in said
 

@@ -45,16 +45,16 @@ def _told(**more: Any) -> Any:
 @pytest.mark.parametrize(
     ("image", "told", "leads", "text"),
     [
-        (_image(), _told(), True, f"Now: {BACK}. At last {RESTART}."),
-        (_image(), _told(zk_epoch=4), True, f"Now: {BACK}. {RAISES} At last {RESTART}."),
-        (_image(), _told(zk_epoch=-1), True, f"Now: {BACK}. At last {RESTART}."),
+        (_image(), _told(), True, f"Now: {BACK}. At the end {RESTART}."),
+        (_image(), _told(zk_epoch=4), True, f"Now: {BACK}. {RAISES} At the end {RESTART}."),
+        (_image(), _told(zk_epoch=-1), True, f"Now: {BACK}. At the end {RESTART}."),
         (
             _image(),
             _told(lag_changed_records=3),
             True,
             (
-                "3 changes are not in ZooKeeper yet; none would be lost: rollback waits for them. "
-                f"Then {BACK}. At last {RESTART}."
+                "3 changes are not in ZooKeeper yet; no change is lost: rollback waits for them. "
+                f"Then {BACK}. At the end {RESTART}."
             ),
         ),
         (
@@ -63,7 +63,7 @@ def _told(**more: Any) -> Any:
             True,
             (
                 "It is not known what ZooKeeper lacks: wait until the stores are compared. "
-                f"Then {BACK}. At last {RESTART}."
+                f"Then {BACK}. At the end {RESTART}."
             ),
         ),
         (
@@ -72,7 +72,7 @@ def _told(**more: Any) -> Any:
             False,
             (
                 "What ZooKeeper lacks is known to the controller that leads: ask it. "
-                f"Then {BACK}. At last {RESTART}."
+                f"Then {BACK}. At the end {RESTART}."
             ),
         ),
         (
@@ -82,7 +82,7 @@ def _told(**more: Any) -> Any:
             (
                 "2 znodes that ZooKeeper refuses would keep old content. "
                 "1 broker is in KRaft mode: restart each in ZooKeeper mode, with the migration on. "
-                f"Then {BACK}. At last {RESTART}."
+                f"Then {BACK}. At the end {RESTART}."
             ),
         ),
         (
@@ -92,7 +92,7 @@ def _told(**more: Any) -> Any:
             (
                 "2 brokers are in KRaft mode: restart each in ZooKeeper mode, "
                 "with the migration on. "
-                f"Then {BACK}. At last {RESTART}."
+                f"Then {BACK}. At the end {RESTART}."
             ),
         ),
         (

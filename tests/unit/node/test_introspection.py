@@ -215,7 +215,7 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
     kraft = r.RegisterBrokerRecord(broker_id=1)
     assert "Nothing was copied" in cost(MigrationState.PRE_MIGRATION)
     dual = cost(MigrationState.MIGRATION, kraft, lag_changed_records=7)
-    assert dual.startswith("7 changes are not in ZooKeeper yet; none would be lost")
+    assert dual.startswith("7 changes are not in ZooKeeper yet; no change is lost")
     assert "1 broker is in KRaft mode" in dual
     assert "/controller_epoch: else" not in dual
     hybrid = cost(MigrationState.MIGRATION, zk_epoch=-1, lag_known=False)
@@ -224,7 +224,7 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
     assert "compared. Then kraft-bridge rollback --yes --config FILES" in hybrid
     nothing = cost(MigrationState.MIGRATION, lag_changed_records=0)
     assert nothing.startswith("Now: kraft-bridge rollback --yes --config FILES")
-    assert nothing.endswith("At last restart every broker without the keys of the migration.")
+    assert nothing.endswith("At the end restart every broker without the keys of the migration.")
     low = cost(MigrationState.MIGRATION, zk_epoch=node.raft.leader_epoch - 1)
     assert f"It raises /controller_epoch to {node.raft.leader_epoch} at least" in low
     assert "finalised" in cost(MigrationState.POST_MIGRATION, may_roll_back=False)

@@ -289,7 +289,7 @@ def test_a_cluster_that_can_go_back_does_so_and_no_change_is_said_to_be_lost() -
         assert (step.action, step.problem) == (Action.ROLLBACK, False)
         assert step.command.endswith("-c FILE_OF_EACH_CONTROLLER --yes")
     behind = of_rollback(planned(dual_write(lag=5)))[0]
-    assert behind.why.startswith("none would be lost: it waits until ZooKeeper has every change")
+    assert behind.why.startswith("no change would be lost: it waits until ZooKeeper has every one")
 
 
 def test_brokers_in_kraft_mode_are_restarted_before_the_way_back() -> None:

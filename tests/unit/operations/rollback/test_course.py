@@ -223,7 +223,7 @@ def test_a_leader_without_the_flag_is_named_before_any_broker_is_restarted(state
     assert lag.fact == "controller 3000 leads without zookeeper.metadata.migration.enable"
     each = [one.remedy for one in course.findings if "registered in KRaft mode" in one.fact]
     assert len(each) == len(BROKERS)
-    assert all(one.startswith("do what RB-R05 says first; then restart it") for one in each)
+    assert all(one.startswith("first do what RB-R05 asks for; then restart it") for one in each)
     assert "zookeeper.metadata.migration.enable=true and zookeeper.connect" in course.steps[0].what
     assert "restart each broker" in course.steps[1].what
     assert (world.done, world.up) == ([], [*QUORUM])

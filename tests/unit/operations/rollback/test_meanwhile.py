@@ -107,7 +107,7 @@ def test_what_was_lost_when_controller_was_deleted_by_hand_is_said_and_can_be_gi
     assert (course.phase, codes(course), world.done) == (RollbackPhase.ROLLED_BACK, {"R06"}, [])
     assert "lacked 2 records (1 Partition, 1 Topic) of the log" in course.refused[0].fact
     course = go(world, Wanted(accept_loss=True))
-    lost = "gave up 2 records (1 Partition, 1 Topic), as --accept-loss says"
+    lost = "gave up 2 records (1 Partition, 1 Topic), because of --accept-loss"
     assert (course.failed, course.did) == ("", [lost, "marked /kraft_bridge"])
     is_back(world)
     again = go(world, Wanted())
@@ -122,7 +122,7 @@ def test_of_two_rollbacks_at_once_one_gives_up_what_was_lost() -> None:
     world.after_look = lambda world: first.append(go(world, Wanted(accept_loss=True)))
     second = go(world, Wanted(accept_loss=True))
     assert first[0].did == [
-        "gave up 1 record (1 Topic), as --accept-loss says",
+        "gave up 1 record (1 Topic), because of --accept-loss",
         "marked /kraft_bridge",
     ]
     assert (second.failed, second.did) == ("", [])
@@ -255,7 +255,7 @@ def test_a_lag_that_never_ends_is_waited_for_only_once_if_the_loss_is_accepted()
     assert codes(go(world, Wanted())) == {"R05"}
     course = go(world, Wanted(accept_loss=True))
     assert course.failed == ""
-    assert "gave up 2 records (1 Partition, 1 Topic), as --accept-loss says" in course.did
+    assert "gave up 2 records (1 Partition, 1 Topic), because of --accept-loss" in course.did
     is_back(world)
 
 
