@@ -131,7 +131,9 @@ def test_every_verb_has_a_purpose() -> None:
 def test_a_plan_may_be_asked_for_where_it_is_the_default(verb: str, tmp_path: Path) -> None:
     code, _, complaint = run(verb, "--dry-run", "--yes")
     assert (code, "--dry-run and --yes exclude each other" in complaint) == (2, True)
-    assert run(verb, "--dry-run") == run(verb)
+    # Another test may have a controller at the address that is asked by default.
+    nobody = ("--url", "http://127.0.0.1:1") if verb == "finalise" else ()
+    assert run(verb, "--dry-run", *nobody) == run(verb, *nobody)
 
 
 @pytest.mark.parametrize("line", ["log dump --log-dir /no", "zk dump --zookeeper 127.0.0.1:1"])
