@@ -88,14 +88,15 @@ def test_what_we_and_our_children_use_is_ours_also_of_those_that_ended():
     shared = Shared()
     code = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass\n"
     subprocess.run([sys.executable, "-c", code], check=True)
-    code += "import sys; sys.stdin.read()"
-    running = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
-    while process_cpu_s(running.pid) < 0.5:
-        pass
-    began = shared._began
-    found = shared.read()
-    elapsed_s = time.monotonic() - began
-    running.communicate()
+    code += "print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as running:
+        running.stdout.readline()
+        began = shared._began
+        found = shared.read()
+        elapsed_s = time.monotonic() - began
+        running.communicate(b"\n")
     assert found.ours * elapsed_s >= 0.9
     assert 1 <= found.cores <= os.cpu_count()
 
