@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -202,6 +204,9 @@ class Connector:
 
 END_S: Final = 0.3
 """How long the end of a session waits for the server, which later drops the session anyway."""
+LOOK_S: Final = 0.2
+"""How long a thread waits at once. CPython looks for signals before and after a wait: a Ctrl-C just
+before the system call is seen when the wait is over."""
 _PART_BYTES: Final = 1 << 20
 
 
@@ -241,7 +246,7 @@ class _Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
             KazooTimeoutError: no answer within so many seconds.
             WrongAnswerError: no right one.
         """
-        if not self.start_async().wait(timeout):
+        if not _waited(self.start_async().wait, timeout):
             self.stop()
             self.close()
             if self._connection.wrong is not None:
@@ -300,11 +305,26 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no type
 class _Call(AsyncResult):  # type: ignore[misc]  # kazoo has no types
     """What a call ends with: a value, or an error of kazoo's; the first one counts."""
 
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """The value or the error of the call, waited for so many seconds."""
+        if block:
+            _waited(self.wait, timeout)
+        return super().get(block=False)
+
     def set_exception(self, error: Exception) -> None:
         """End it with an error."""
         if not self.ready():
             known = isinstance(error, KazooException | KazooTimeoutError)
             super().set_exception(error if known else WrongAnswerError(error))
+
+
+def _waited(wait: Callable[[float], bool], timeout: float | None) -> bool:
+    """Wait in parts, so that Ctrl-C ends it; returns whether it has come within so many seconds."""
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while not wait(max(0.0, min(LOOK_S, end - time.monotonic()))):
+        if time.monotonic() >= end:
+            return False
+    return True
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import signal
 import socket
@@ -19,6 +20,7 @@ import pytest
 from emulator import cli
 from emulator.commands.format.asking import ZooKeeperAnswer, zookeeper
 from emulator.commands.zk import client as zk_client
+from emulator.commands.zk.client import END_S
 from emulator.config.zookeeper import OPEN
 from emulator.znodes import brokers, cluster
 from tests.unit.commands.running import CLUSTER, run
@@ -182,6 +184,35 @@ def test_ctrl_c_ends_format_at_once(properties: Path) -> None:
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (130, "")
+
+
+def test_no_wait_for_zookeeper_is_longer_than_ctrl_c_may_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One in 400 comes just before the system call, and is seen when the wait is over."""
+    waits: list[float] = []
+    whole = threading.Condition.wait
+
+    def wait(condition: threading.Condition, timeout: float | None = None) -> bool:
+        starts = sys._getframe(2).f_code is threading.Thread.start.__code__
+        if threading.current_thread() is threading.main_thread() and not starts:
+            waits.append(math.inf if timeout is None else timeout)
+        return whole(condition, timeout)
+
+    monkeypatch.setattr(threading.Condition, "wait", wait)
+    answering = threading.Event()
+
+    def slow(kind: int, _path: str) -> bytes | None:
+        answering.wait(1)
+        return ID if kind == DATA else children()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert asked(f"127.0.0.1:{silent.getsockname()[1]}", 1).why
+    with scripted(slow, session_of(600_000)) as hosts:
+        assert not asked(hosts, 60).why
+        longest = max(waits)
+    assert len(waits) > 10
+    assert longest <= END_S
 
 
 def test_a_thread_of_kazoo_that_dies_prints_no_traceback(
