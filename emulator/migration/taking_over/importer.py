@@ -6,7 +6,7 @@ and above). Below that level, the records of an unfinished copy are removed from
 that the copy can start again (Kafka 3.4-3.6 duplicates records then).
 
 A broker that is not registered can neither be sent requests nor be fenced. So the copy removes it
-from ISRs and elects another member for the partitions it leads (:func:`without_the_gone`).
+from ISRs and elects another member for the partitions it leads (:func:`led_by_the_present`).
 
 Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; then the other
 classes in the order of ``znodes.entities``. Source: KIP-866 "Initial Data Migration";
@@ -16,6 +16,7 @@ ZkMigrationClient.readAllMetadata, ZkTopicMigrationClient.iterateTopics, Kafka 3
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, TypeAlias
 
 from emulator.metadata import configs as config_types
@@ -143,30 +144,41 @@ def topic_records(
             partition_epoch=epoch,
         )
         if brokers is not None:
-            partition = without_the_gone(partition, brokers(), version)
+            partition = led_by_the_present(partition, brokers(), version)
         yield _partition_record(topic.topic_id, partition_id, partition)
 
 
-def without_the_gone(partition: Partition, brokers: Brokers, version: MetadataVersion) -> Partition:
+def led_by_the_present(
+    partition: Partition, brokers: Brokers, version: MetadataVersion
+) -> Partition:
     """The partition with unregistered brokers removed from leadership and ISR.
 
     Both epochs rise with the change, so that its brokers notice. If no other replica is in sync,
     the ISR stays and there is no leader: the missing broker may come back, and no other has all of
     the data.
+
+    A partition without a leader gets one if a member of its ISR is unfenced already: what elects
+    leaders later is an unfencing.
     """
     named = {*partition.isr, partition.leader} - {NO_LEADER}
-    if all(member in brokers for member in named):
+    may_lead = partial(_active, brokers)
+    waits = partition.leader == NO_LEADER and any(map(may_lead, partition.isr))
+    if not waits and all(member in brokers for member in named):
         return partition
     change = PartitionChange(
         topic_id=topics.NO_ID,
         partition_id=0,
         partition=partition,
-        may_lead=lambda replica: replica in brokers and brokers[replica].active,
+        may_lead=may_lead,
         metadata_version=version,
         migrating=True,
         target_isr=tuple(member for member in partition.isr if member in brokers),
     ).build()
     return partition if change is None else changed_partition(partition, change)
+
+
+def _active(brokers: Brokers, broker_id: int) -> bool:
+    return broker_id in brokers and brokers[broker_id].active
 
 
 def _partition_record(topic_id: bytes, index: int, partition: Partition) -> r.PartitionRecord:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from emulator.metadata.brokers import Broker, Brokers
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import MetadataVersion
+from emulator.metadata.pmap import PMap
 from emulator.migration.taking_over import importer
 from emulator.znodes.reader import Tree, TreeNode
 from tests.unit.migration.recorded import recorded_records, recorded_tree
@@ -18,8 +21,14 @@ from wire.text import uuid_text
 KINDS = {"TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD", "PRODUCER_IDS_RECORD"}
 
 
-def copied(tree: Tree, image: Image = EMPTY, size: int = 200) -> list[Any]:
-    return [record for page in importer.pages(tree, image, size) for record in page]
+def copied(
+    tree: Tree,
+    image: Image = EMPTY,
+    size: int = 200,
+    brokers: Callable[[], Brokers] | None = None,
+) -> list[Any]:
+    pages = importer.pages(tree, image, size, brokers=brokers)
+    return [record for page in pages for record in page]
 
 
 def of(records: list[Any], kind: type) -> list[Any]:
@@ -101,6 +110,25 @@ def test_an_ongoing_reassignment_is_carried_over() -> None:
     (partition,) = of(copied(tree), r.PartitionRecord)
     assert (partition.adding_replicas, partition.removing_replicas) == ((3,), (1,))
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (-1, 7, 9)
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+def test_a_partition_without_a_leader_gets_one_whose_broker_was_unfenced_before(
+    fenced: bool,
+) -> None:
+    """Nothing would elect it later: an unfencing does, and it was before the copy."""
+    tree = Tree()
+    tree.lists["/brokers/topics"] = ("t",)
+    tree.nodes["/brokers/topics/t"] = TreeNode(
+        b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAg","partitions":{"0":[1,2]}}'
+    )
+    tree.nodes["/brokers/topics/t/partitions/0/state"] = TreeNode(
+        b'{"controller_epoch":4,"leader":-1,"version":1,"leader_epoch":7,"isr":[2]}', version=9
+    )
+    brokers = PMap({n: Broker(n, 5, bytes(16), fenced=fenced) for n in (1, 2)})
+    (partition,) = of(copied(tree, brokers=lambda: brokers), r.PartitionRecord)
+    found = partition.leader, partition.isr, partition.leader_epoch, partition.partition_epoch
+    assert found == ((-1, (2,), 7, 9) if fenced else (2, (2,), 8, 10))
 
 
 def test_pages_hold_at_least_a_batch_and_never_too_much() -> None:
