@@ -15,6 +15,7 @@ from rich.text import Text
 
 from emulator.commands.status_next import brokers_first
 from emulator.io.printable import printable_in
+from emulator.migration.side import BEHIND
 from emulator.operations.next_steps import lines, next_steps, verdict
 
 LATER: Final = (
@@ -365,8 +366,9 @@ def _finalisation(found: dict[str, Any]) -> _Rows:
         table.add_row("missing", one["text"])
     if found.get("waits_for"):
         table.add_row("waits for", found["waits_for"])
-    if found.get("no_mark_because"):
-        why = found["no_mark_because"]
+    why = found.get("no_mark_because")
+    if why and why != BEHIND:
+        # An orderly stop writes what is left; a NoOp record is, about once a second.
         table.add_row("no mark", f"if the leader stopped now it would leave none because {why}")
     if (mark := found["mark"]) is not None:
         text = (

@@ -13,6 +13,7 @@ import pytest
 
 from emulator.commands import status as status_client
 from emulator.commands.status_next import ORDER, STUCK
+from emulator.migration.side import BEHIND
 from tests.kit.status_document import broker, document, ends, phase, quorum, reason, refusal, voter
 from tests.unit.commands.running import run
 
@@ -436,6 +437,21 @@ def test_what_is_missing_at_the_end_is_no_list_while_brokers_are_in_zookeeper_mo
     assert text not in early
     assert f"missing │ {text}" in said()
     assert f"missing │ {text}" in said(state="waiting", missing=[*missing, broker])
+
+
+def test_a_record_that_is_on_its_way_to_zookeeper_is_no_reason_to_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A NoOp record is, about once a second: it said then that no mark would be left."""
+
+    def said(why: str) -> str:
+        found = ends("migrating", no_mark_because=why)
+        shown = STATUS | {"finalisation": found} | shown_in("dual write")
+        monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+        return run("status", "--plain")[1]
+
+    assert said(BEHIND) == said("")
+    assert "would leave none because ZooKeeper refuses /x" in said("ZooKeeper refuses /x")
 
 
 @pytest.mark.parametrize(
