@@ -28,7 +28,7 @@ from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.node import advice, readiness
 from emulator.node.advice import iso
-from emulator.node.finalising import Finalising
+from emulator.node.finalising import Finalising, VoterFlags
 from emulator.node.inquiry import LeaderAccount, VoterAnswer, VoterPosition, release_of
 from emulator.node.machine import Node
 from emulator.raft.quorum_state import NONE
@@ -57,11 +57,12 @@ def finalisation(node: Node) -> dict[str, Any] | None:
     since: dict[tuple[str, str], int] = {}
     waits_for = ""
     no_mark = ""
+    heard = VoterFlags(node.raft, node.peers.inquiry).heard
     if isinstance(side, Finalising):
         missing, held, since = side.missing, side.held, side.since
         waits_for = "; ".join(side.waited_for)
     elif node.raft.is_leader:
-        missing = lacking(image, node.controller.config, {})
+        missing = lacking(image, node.controller.config, heard)
         no_mark = side.no_mark_because(node.raft.leader_epoch)
     return {
         "state": _state(node, image, held=held and len(missing) == 1),
@@ -75,11 +76,17 @@ def finalisation(node: Node) -> dict[str, Any] | None:
                 "since": iso(since.get((one.lack.value, one.subject))),
             }
             for one in missing
+            if not _restarted(one, heard)
         ],
         "waits_for": waits_for,
         "mark": _mark(image),
         "no_mark_because": no_mark,
     }
+
+
+def _restarted(one: Lacking, heard: Mapping[int, bool | None]) -> bool:
+    """Whether a voter runs without the flag, and only its registration is of the process before."""
+    return one.lack is Lack.CONTROLLER_WITH_FLAG and heard.get(int(one.subject)) is False
 
 
 def _state(node: Node, image: Image, *, held: bool) -> str:

@@ -44,6 +44,7 @@ def _node(
         migration=side or other,
         driver=driver,
         raft=SimpleNamespace(is_leader=leads, leader_epoch=7),
+        peers=SimpleNamespace(inquiry=None),
         config=SimpleNamespace(finalise_hold=True, finalise_by="flag"),
     )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.config.load import Config
+from emulator.controller.machine import Controller
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
 from emulator.node.introspection import finalisation
@@ -147,6 +149,35 @@ def test_the_stores_are_compared_when_the_last_broker_has_left_zookeeper_mode() 
     quorum.stop(leader)
     mark = quorum.node(quorum.leader).controller.stable.mark
     assert mark.read_ms > quorum.joined.now_ms - 5_000
+
+
+def named(quorum: FinalisingQuorum, leader: int) -> set[tuple[str, str]]:
+    """The controllers that its ``/status`` names as missing."""
+    told = finalisation(quorum.node(leader))
+    assert told is not None
+    return {(one["why"], one["subject"]) for one in told["missing"] if one["subject"] != "mark"}
+
+
+@pytest.mark.parametrize("level", [14, 21])
+def test_the_leader_names_the_controllers_whose_present_process_has_the_flag(
+    level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It named one that had just been restarted without, and below 3.7 all as unknown."""
+    quorum = FinalisingQuorum(level=level)
+    leader = quorum.rolled()
+    flagged = {("controller_with_flag", str(each)) for each in IDS}
+    assert named(quorum, leader) == flagged
+    other = next(each for each in IDS if each != leader)
+    before = quorum.node(leader).controller.stable.controllers.get(other)
+    quorum.stop(other)
+    quorum.restart(other)
+    inquiry = quorum.node(leader).peers.inquiry
+    quorum.joined.until(lambda: not inquiry.voters[other].migrating, 10_000)
+    image = quorum.node(leader).controller.stable
+    if before is not None:  # as long as its new registration is not in the log
+        image = replace(image, controllers=image.controllers.set(other, before))
+        monkeypatch.setattr(Controller, "stable", image)
+    assert named(quorum, leader) == flagged - {("controller_with_flag", str(other))}
 
 
 def test_with_a_comparison_that_does_not_end_no_mark_is_left() -> None:
