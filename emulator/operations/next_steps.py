@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -233,6 +234,24 @@ _BY_VALUE: Final = {why.value: meeting for why, meeting in BY_REASON.items()}
 _KNOWN: Final = {one.value: one for one in Ahead}
 PLAN_BACK: Final = "kraft-bridge rollback --config FILES"
 
+# Refusals of brokers: codes and texts of Kafka's ClusterControlManager.registerBroker.
+DUPLICATE: Final = "DUPLICATE_BROKER_REGISTRATION"
+NOT_REGISTERED: Final = "BROKER_ID_NOT_REGISTERED"
+IN_A_SESSION: Final = frozenset({DUPLICATE, "INCONSISTENT_CLUSTER_ID"})
+"""What another process is refused with while a broker of its id has a session."""
+NO_ZOOKEEPER_BROKERS: Final = "Controller does not support registering ZK brokers."
+NO_DIRECTORIES: Final = "No directories specified in request"
+"""Of a broker below 3.7, before it is asked which levels it supports."""
+NAMED_BY_ERROR: Final = "Correct what the error names in the broker's properties, and restart it."
+TRIES_S: Final = 60
+"""How long a broker tries to register, then it ends: initial.broker.registration.timeout.ms."""
+SESSION_TRIES: Final = 12
+"""A broker tries again after 0.1, 0.2, 0.4 … s, broker.session.timeout.ms at most. So many tries
+outlast the session of its last process, unless that is alive."""
+AFTER_COPY: Final = frozenset(
+    {Ahead.START_BROKERS, Ahead.ROLL_BROKERS, Ahead.ROLL_CONTROLLERS, Ahead.END_HOLD, Ahead.FINISH}
+)
+
 
 class _Looking:
     """One look at one document; see :func:`next_steps`."""
@@ -247,6 +266,7 @@ class _Looking:
         self._quorum: Document = status["quorum"]
         self._ahead = _KNOWN.get(status["phase"]["ahead"])
         self._look = f"kraft-bridge status{asked}"
+        self._shown_at = status.get("shown_at")
 
     def steps(self) -> list[NextStep]:
         """At least one."""
@@ -260,7 +280,19 @@ class _Looking:
             return [
                 NextStep(Action.ASK, why, f"kraft-bridge status{self._at_leader}", self._leader)
             ]
-        return self._of_the_leader()
+        found = self._of_the_leader()
+        return self._unheard(found[0]) or found
+
+    def _unheard(self, step: NextStep) -> list[NextStep]:
+        """Instead of the restart of a controller: a new leader does not know whether others run."""
+        if step.action is not Action.RESTART_CONTROLLER:
+            return []
+        others = [v for v in self._quorum["voters"] if v["id"] not in {step.node, self._own}]
+        silent = [one for one in others if one["last_fetch"] is None]
+        return [
+            self._wait(why=f"controller {one['id']} may be down: {one['why_not']}")
+            for one in silent[:1]
+        ]
 
     def _of_the_leader(self) -> list[NextStep]:
         first = [*self._refused_by_zookeeper(), *self._refusals()][:1]
@@ -350,10 +382,64 @@ class _Looking:
             if ends or not one["skipped"]:
                 yield self._repair(f"ZooKeeper refuses {one['znode']}: {one['remedy']}")
 
-    def _refusals(self) -> Iterator[NextStep]:
-        for one in self._status.get("refusals", ()):
-            why = f"it is refused ({one['error']}): {one['remedy'] or one['text']}"
-            yield self._repair(why, one["broker"])
+    def _refusals(self) -> list[NextStep]:
+        """About brokers that are refused: those that only an operator can help first."""
+        left = (one for one in self._status.get("refusals", ()) if not self._is_over(one))
+        return sorted(map(self._refused, left), key=lambda one: one.action is Action.WAIT)
+
+    def _is_over(self, refusal: Document) -> bool:
+        """Whether its broker has registered since, or it is cured by what the phase asks for.
+
+        A broker is active only in its session, and within one Kafka refuses another process by the
+        codes of ``IN_A_SESSION`` alone. What another leader registers does not clear this list.
+        """
+        code, broker = refusal["error"], self._registered(refusal["broker"])
+        if code == NOT_REGISTERED and refusal["text"] == NO_ZOOKEEPER_BROKERS:
+            flags = {one["id"]: one["migration_flag"] for one in self._quorum["voters"]}
+            return flags.get(self._own) is False
+        if code == DUPLICATE and self._is_voter(refusal["broker"]):
+            return False
+        tries = self._tries(refusal)
+        if broker is None or broker["fenced"]:
+            return code == DUPLICATE or (self._copied(refusal) and not tries)
+        return not (tries and code in IN_A_SESSION)
+
+    def _refused(self, refusal: Document) -> NextStep:
+        code, broker, text = refusal["error"], refusal["broker"], refusal["text"]
+        if self._copied(refusal):
+            why = f"broker {broker} was refused before all was copied: it registers by itself"
+            return self._wait(why=why)
+        if code == DUPLICATE and not self._is_voter(broker) and refusal["times"] < SESSION_TRIES:
+            return self._wait(
+                why=f"broker {broker} is refused ({code}) until the session of its last process "
+                "ends, which it does by itself (broker.session.timeout.ms)"
+            )
+        if text == NO_DIRECTORIES:
+            level = self._status["metadata_version"]["name"]
+            remedy = f"Run it with a release that supports metadata.version {level}."
+        else:
+            remedy = refusal["remedy"]
+        named = f"{code}: {text}" if remedy == NAMED_BY_ERROR or not remedy else code
+        return self._repair(f"it is refused ({named}): {remedy}".removesuffix(": "), broker)
+
+    def _registered(self, broker_id: int) -> Document | None:
+        return next((one for one in self._status["brokers"] if one["id"] == broker_id), None)
+
+    def _is_voter(self, node_id: int) -> bool:
+        return any(one["id"] == node_id for one in self._quorum["voters"])
+
+    def _copied(self, refusal: Document) -> bool:
+        """Whether a broker in KRaft mode was refused before the copy, which is complete by now."""
+        early = refusal["error"] == NOT_REGISTERED and refusal["text"] != NO_ZOOKEEPER_BROKERS
+        return early and self._ahead in AFTER_COPY
+
+    def _tries(self, refusal: Document) -> bool:
+        """Whether the broker that was refused may be trying on; if it is not known, it may."""
+        try:
+            at, now = (datetime.fromisoformat(str(x)) for x in (refusal["at"], self._shown_at))
+            return (now - at).total_seconds() <= TRIES_S
+        except (TypeError, ValueError):
+            return True
 
     def _met(self) -> list[NextStep]:
         """What is done about the reasons to wait, those that waiting cannot remove first."""

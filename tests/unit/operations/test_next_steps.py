@@ -12,6 +12,12 @@ from emulator.migration.side import BEHIND
 from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.next_steps import (
     BY_REASON,
+    DUPLICATE,
+    NAMED_BY_ERROR,
+    NO_DIRECTORIES,
+    NO_ZOOKEEPER_BROKERS,
+    NOT_REGISTERED,
+    SESSION_TRIES,
     Action,
     BrokerMode,
     NextStep,
@@ -51,6 +57,7 @@ from tests.unit.operations.rollback.model import (
 
 DOWN = voter(3002, answers=False, ready=False, why_not="it cannot be reached: Connection refused")
 THREE = [broker(1), broker(2), broker(3)]
+FINISH = Ahead.FINISH.value
 IN_KRAFT = [broker(1, "kraft"), broker(2, "kraft")]
 
 
@@ -165,7 +172,12 @@ UNSETTLED: list[tuple[dict[str, Any], Action, int | None]] = [
         Action.RESTART_CONTROLLER,
         3001,
     ),
-    (document("hybrid", THREE, refusals=[refusal()]), Action.REPAIR, 2),
+    (
+        document("hybrid", [broker(1), broker(2, fenced=True), broker(3)], refusals=[refusal()]),
+        Action.REPAIR,
+        2,
+    ),
+    (document("hybrid", [broker(1)], refusals=[refusal()]), Action.REPAIR, 2),
     (
         document(
             "hybrid",
@@ -185,6 +197,79 @@ def test_no_broker_is_restarted_before_what_is_wrong_is_settled(
     steps = next_steps(found, compared=True)
     assert (steps[0].action, steps[0].node) == (action, node)
     assert Action.RESTART_BROKER not in {one.action for one in steps}
+
+
+LATER, NOW = "2026-01-01T00:02:00.000+00:00", "2026-01-01T00:00:09.000+00:00"
+"""A minute after ``refusal()``, and some seconds."""
+ALIVE, FENCED = (), (broker(1), broker(2, fenced=True), broker(3))
+"""Brokers: 2 is active, or it is fenced."""
+EARLY = {"error": NOT_REGISTERED, "text": "Controller is in pre-migration mode"}
+NO_FLAG = {"error": NOT_REGISTERED, "text": NO_ZOOKEEPER_BROKERS}
+
+
+@pytest.mark.parametrize(
+    ("more", "brokers", "at", "action"),
+    [
+        ({"error": DUPLICATE, "times": 3}, ALIVE, NOW, Action.WAIT),
+        ({"error": DUPLICATE, "times": 3}, ALIVE, LATER, Action.DIFF),
+        ({"error": DUPLICATE, "times": 3}, FENCED, NOW, Action.START_BROKER),
+        ({"error": DUPLICATE, "times": SESSION_TRIES}, ALIVE, NOW, Action.REPAIR),
+        ({"error": DUPLICATE, "broker": 3000}, ALIVE, LATER, Action.REPAIR),
+        ({"error": "INCONSISTENT_CLUSTER_ID"}, ALIVE, NOW, Action.REPAIR),
+        ({"error": "INCONSISTENT_CLUSTER_ID"}, ALIVE, LATER, Action.DIFF),
+        ({}, ALIVE, NOW, Action.DIFF),
+        ({}, FENCED, LATER, Action.REPAIR),
+        (EARLY, FENCED, NOW, Action.WAIT),
+        (EARLY, FENCED, LATER, Action.START_BROKER),
+        (NO_FLAG, FENCED, NOW, Action.REPAIR),
+    ],
+)
+def test_a_refusal_that_ends_by_itself_needs_no_repair(
+    more: dict[str, Any], brokers: Any, at: str, action: Action
+) -> None:
+    """Of a broker that was killed and came back within its session it said: repair."""
+    found = document("hybrid", brokers or THREE, refusals=[refusal() | more], shown_at=at)
+    assert told(found).action is action
+    without_time = {key: found[key] for key in found if key != "shown_at"}
+    assert told(without_time).action is told(found | {"shown_at": NOW}).action
+
+
+def test_what_only_an_operator_can_help_comes_before_what_ends_by_itself() -> None:
+    waits = refusal(1) | {"error": DUPLICATE}
+    found = document("hybrid", FENCED, refusals=[waits, refusal(2)], shown_at=NOW)
+    assert (told(found).action, told(found).node) == (Action.REPAIR, 2)
+
+
+def test_a_broker_refused_by_a_leader_without_the_flag_is_not_what_is_to_be_repaired() -> None:
+    there = quorum(voter(3000, migration_flag=False))
+    found = document("pre-migration", refusals=[refusal() | NO_FLAG], quorum=there)
+    step = told(found | {"phase": found["phase"] | {"ahead": Ahead.SET_FLAG.value}})
+    assert (step.action, step.node, step.flag) == (Action.RESTART_CONTROLLER, 3000, True)
+
+
+def test_the_step_says_what_the_error_names() -> None:
+    """It said: correct what the error names; and not what that is."""
+    taken = {"error": "INVALID_REGISTRATION", "text": "Broker 1 has it", "remedy": NAMED_BY_ERROR}
+    found = document("hybrid", FENCED, refusals=[refusal() | taken])
+    assert f"(INVALID_REGISTRATION: Broker 1 has it): {NAMED_BY_ERROR}" in told(found).why
+    old = document("hybrid", FENCED, refusals=[refusal() | taken | {"text": NO_DIRECTORIES}])
+    assert told(old).why.endswith("a release that supports metadata.version 3.9-IV0.")
+
+
+@pytest.mark.parametrize("older", ["dual write", "hybrid", "finalising"])
+def test_no_controller_is_restarted_before_its_leader_has_heard_of_the_others(older: str) -> None:
+    """A leader that was just elected shows voters as running that may be down."""
+    unheard = {"last_fetch": None, "why_not": "it has not fetched from the leader in this epoch"}
+    there = quorum(
+        voter(3000, migration_flag=older != "finalising"),
+        voter(3001, migration_flag=older != "hybrid"),
+        voter(3002, **unheard),
+    )
+    missing = ends("waiting", "controller_with_flag", subjects=["3001"])
+    found = document(older, THREE[: older == "hybrid"], quorum=there, finalisation=missing)
+    found |= {} if older != "finalising" else {"phase": phase("finalising") | {"ahead": FINISH}}
+    step = told(found, compared=True)
+    assert (step.action, "controller 3002 may be down" in step.why) == (Action.WAIT, True)
 
 
 @pytest.mark.parametrize("brokers", [THREE, [broker(1, "kraft"), broker(2)]])
