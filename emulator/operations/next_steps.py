@@ -667,10 +667,27 @@ def _about(one: Finding, seen: Situation | None) -> list[NextStep]:
     return [NextStep(Action.REPAIR, f"{why}; {one.remedy}", problem=True)]
 
 
+GRAVEST_FIRST: Final = tuple(
+    "B20 B04 B14 B03 B13 B02 B01 B07 B06 B08 B09 B18 B05 B25 B23 B24 B12 B15 B16 B22 B21 B19 "
+    "B11 B10 B17".split()
+)
+"""Blockers of a preflight in the order in which they are cured; see :func:`of_preflight`."""
+
+
 def of_preflight(report: PreflightReport) -> tuple[NextStep, ...]:
-    """The step to take now, first: about the first blocker, else what the phase asks for."""
+    """The step to take now, first: about the gravest blocker, else what the phase asks for.
+
+    A blocker is graver than those that mean something only once it is cured. So first: is it the
+    right tree, of the right cluster (B20, B04)? Has it lost its topics, or does somebody else
+    migrate it, or did (B14, B03, B13, B02)? What cannot be read there (B01, B07), and what the copy
+    would stop at (B06, B08, B09)? Then the nodes: who they are (B18, B05), whether each starts with
+    its file (B25, B23, B24), the controllers (B12, B15), how nodes reach each other (B16, B22, B21,
+    B19), the brokers (B11, B10); last the files for KRaft mode, which are used last (B17).
+    """
     blockers = [one for one in report.findings if one.severity is Severity.BLOCKER]
     if blockers:
+        order = {code: at for at, code in enumerate(GRAVEST_FIRST)}
+        blockers.sort(key=lambda one: order.get(one.code, len(order)))
         first, *others = (
             NextStep(
                 Action.REPAIR,

@@ -13,6 +13,7 @@ from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.next_steps import (
     BY_REASON,
     DUPLICATE,
+    GRAVEST_FIRST,
     NAMED_BY_ERROR,
     NO_DIRECTORIES,
     NO_ZOOKEEPER_BROKERS,
@@ -463,6 +464,26 @@ def test_a_preflight_begins_with_the_first_blocker_or_what_the_phase_asks_for() 
         (step,) = of_preflight(replace(clean, findings=(), standing=standing))
         assert step.now
         assert (step.action is Action.FORMAT) == (stage is MigrationStage.NOT_BEGUN)
+
+
+@pytest.mark.parametrize(
+    ("codes", "gravest"),
+    [
+        (["B02", "B07", "B14"], "B14"),
+        (["B01", "B20"], "B20"),
+        (["B06", "B07"], "B07"),
+        (["B12", "B16", "B25"], "B25"),
+        (["B10", "B17", "B19"], "B19"),
+    ],
+)
+def test_a_preflight_names_the_blocker_that_others_depend_on(
+    codes: list[str], gravest: str
+) -> None:
+    """It named the first one of the report, which goes by codes."""
+    assert set(GRAVEST_FIRST) == {one.code for one in report.rules() if one.code.startswith("B")}
+    found = tuple(finding(code, "/x", "no", "", f"repair {code}") for code in codes)
+    first, *_ = of_preflight(replace(report.run(plain()), findings=found))
+    assert first.why == f"PF-{gravest} /x: repair {gravest}"
 
 
 def test_nobody_is_told_to_delete_the_controller_epoch() -> None:
