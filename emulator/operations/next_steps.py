@@ -230,6 +230,13 @@ BY_REASON: Final[Mapping[Why, Meeting]] = MappingProxyType(
     }
 )
 """What is done about each reason to wait."""
+WHAT_TO_DO: Final[Mapping[Why, str]] = MappingProxyType(
+    {
+        Why.NO_SESSION: "see that ZooKeeper runs, and is reached from here",
+        Why.NO_BROKERS: "start the brokers, in ZooKeeper mode with the migration on",
+    }
+)
+"""For reasons whose own text does not say it."""
 _BY_VALUE: Final = {why.value: meeting for why, meeting in BY_REASON.items()}
 _KNOWN: Final = {one.value: one for one in Ahead}
 PLAN_BACK: Final = "kraft-bridge rollback --config FILES"
@@ -454,7 +461,9 @@ class _Looking:
         if node is None and action is not Action.ROLLBACK:
             action, mode, flag = _REPAIR
         command = PLAN_BACK if action is Action.ROLLBACK else self._look
-        return NextStep(action, reason["text"], command, node, mode, flag, problem=problem)
+        do = {each.value: text for each, text in WHAT_TO_DO.items()}.get(reason["why"], "")
+        why = f"{reason['text']}: {do}" if do else reason["text"]
+        return NextStep(action, why, command, node, mode, flag, problem=problem)
 
     def _settle(self) -> list[NextStep]:
         """What must be settled before anything is restarted in dual write."""

@@ -19,6 +19,7 @@ from emulator.operations.next_steps import (
     NO_ZOOKEEPER_BROKERS,
     NOT_REGISTERED,
     SESSION_TRIES,
+    WHAT_TO_DO,
     Action,
     BrokerMode,
     NextStep,
@@ -76,7 +77,8 @@ def test_every_reason_to_wait_has_an_action() -> None:
     for why in Why:
         step = told(document("pre-migration", waiting=[reason(why.value, "2")]))
         assert (step.action, step.mode, step.flag) == BY_REASON[why]
-        assert step.why == f"text of {why.value}"
+        do = WHAT_TO_DO.get(why)
+        assert step.why == f"text of {why.value}{f': {do}' if do else ''}"
 
 
 @pytest.mark.parametrize("ahead", Ahead)
