@@ -39,6 +39,14 @@ def test_it_knows_the_way_out_of_each_trouble(simulate, trouble, scenario):
     assert ("mends" in told) == (trouble in MENDS), told
 
 
+def test_it_knows_the_way_out_when_no_broker_is_left(simulate):
+    """It said that none is registered, and not that one is to be started."""
+    only = replace(OF_ONE, brokers=1, faults=("broker-dead@WAIT_FOR_BROKERS/1",))
+    report = simulate(3, only)
+    assert not report.failure, str(report)
+    assert "no broker is registered in ZooKeeper: start the brokers" in "\n".join(report.lines)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("scenario", [OF_ONE, OF_THREE], ids=["one", "three"])
@@ -109,6 +117,23 @@ def test_wrong_advice_is_found(simulate, monkeypatch, scenario, phase, step):
     planted(monkeypatch, phase, step, times=1)
     report = simulate(3, scenario)
     assert report.invariant == SAFE, report.failure
+
+
+@pytest.mark.parametrize("action", [Action.RESTART_CONTROLLER, Action.STOP_CONTROLLER])
+def test_no_voter_may_be_restarted_or_stopped_while_another_is_down(simulate, monkeypatch, action):
+    looks = 12  # of a second each: it is known by then
+
+    def step(status):
+        nonlocal looks
+        looks -= any(not one["answers"] for one in status["quorum"]["voters"])
+        wrong = NextStep(action, node=status["leader_id"], flag=True)
+        return NextStep(Action.WAIT) if looks > 0 else wrong
+
+    planted(monkeypatch, "dual write", step)
+    dead = replace(OF_THREE, faults=("controller-dead@DUAL_WRITE+20/1",), faults_within_ms=10)
+    report = simulate(3, dead)
+    assert report.invariant == SAFE, report.failure
+    assert "is to end while" in report.failure
 
 
 @pytest.mark.parametrize(

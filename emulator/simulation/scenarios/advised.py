@@ -52,6 +52,8 @@ MOMENT_MS: Final = 1_000
 DIFFS: Final = 20
 """Comparisons of the stores while clients go on: the tree is behind the log for a moment."""
 DIFF_MS: Final = 300
+KNOWN_MS: Final = 10_000
+"""How long a controller is down before its leader must know of it: it asks every 5 s."""
 
 
 _DELETE: Final = re.compile(r"\bdelete (?P<path>/[\w/]+)")
@@ -84,6 +86,8 @@ class Hands:
         self._world = world
         self._rng = rng
         self._command = SimulatedRollback(world, rng)
+        self._ended_ms: dict[str, int] = {}
+        """By process of a controller: when it was seen to have ended."""
 
     def wait(self, holds: Callable[[], bool], within_ms: int) -> bool:
         """Let things happen until something holds, or for so long; whether it holds."""
@@ -138,10 +142,31 @@ class Hands:
             left = [one.id for one in facts.brokers.values() if one.is_migrating_zk_broker]
             left = [one for one in left if one not in self._world.lives.blamed]
             ensure_safe(not left, f"controller {node_id} loses its flag: {left} need it")
+        self.ensure_spare(node_id)
         self._world.set_flag(node_id, flag=flag)
         self._world.finalising |= not flag
         self.stop_controller(node_id)
         self.start_controller(node_id)
+
+    def ensure_spare(self, node_id: int) -> None:
+        """Every other voter runs, as far as their leader can know, so that this one may end.
+
+        Raises:
+            Violated: another one is down, and a broker may need a controller.
+        """
+        down = [one for one in self.look_for_ended() if one != node_id]
+        back = self._world.rolled_back
+        ensure_safe(back or not down, f"controller {node_id} is to end while {down} are down")
+
+    def look_for_ended(self) -> list[int]:
+        """The controllers that have been down for so long that their leader must know of it."""
+        now_ms, found = self._world.scheduler.now_ms, []
+        for host in self._world.controllers.values():
+            process = host.process
+            if process is not None and not process.alive:
+                since_ms = self._ended_ms.setdefault(process.name, now_ms)
+                found += [host.node_id] if now_ms - since_ms >= KNOWN_MS else []
+        return found
 
     def stop_controller(self, node_id: int) -> None:
         """SIGTERM; whoever starts processes again does not start this one any more."""
@@ -219,6 +244,10 @@ class Hands:
         if (found := _DELETE.search(why)) is not None:
             ensure_safe(found["path"] not in CHAIN, f"{found['path']} is deleted")
             return world.foreign_write(Delete(found["path"]))
+        if "start the brokers" in why:
+            for broker_id in sorted(lives.departed):
+                self.start_broker(broker_id, None)
+            return True
         if "start a broker in ZooKeeper mode" in why:
             for broker_id in sorted(lives.now):
                 self.start_broker(broker_id, BrokerMode.MIGRATION)
@@ -401,6 +430,7 @@ class Advised:
             self._world.calm()
         ensure(self.steps <= STEPS_MAX, NAME, f"not there after {STEPS_MAX} steps")
         self._hands.wait(lambda: False, self._rng.randint(*PAUSES_MS))
+        self._hands.look_for_ended()
 
     def _advice(self, found: dict[str, Any]) -> NextStep:
         phase = str(found["phase"]["text"])
@@ -429,6 +459,7 @@ class Advised:
             case Action.START_CONTROLLER:
                 hands.start_controller(_node(step))
             case Action.STOP_CONTROLLER:
+                hands.ensure_spare(_node(step))
                 hands.stop_controller(_node(step))
             case Action.RESTART_CONTROLLER:
                 ensure(step.flag is not None, NAME, f"with or without the flag? {step.text}")
