@@ -110,7 +110,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "zk dump": ("zk dump --zookeeper zk1:2181/kafka > tree.json",),
         "zk diff": ("zk diff --zookeeper zk1:2181/kafka --log-dir /var/lib/kraft-bridge --json",),
         "zk reconcile": (
-            "zk reconcile --url http://127.0.0.1:9404 --log-dir /var/lib/kraft-bridge --dry-run",
+            "zk reconcile -c server.properties --dry-run",
             "zk reconcile -c server.properties --log-dir /var/lib/kraft-bridge --yes",
         ),
         "log dump": ("log dump --log-dir /var/lib/kraft-bridge",),

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from emulator.commands.asking import AnswerError, ask, page_of, unanswered, without_login
-from emulator.commands.common import Json, OnlyPlan, checked_plan, fail
+from emulator.commands.common import Json, NodeFile, OnlyPlan, checked_plan, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.status import (
@@ -20,11 +20,12 @@ from emulator.commands.status import (
     UNREAD,
     AddressError,
     check_local,
+    leader_of,
     misread,
     status_of,
 )
 from emulator.commands.status_next import brokers_first
-from emulator.commands.status_nodes import url_option
+from emulator.commands.status_nodes import DEFAULT_URL, url_option
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.io.printable import printable, printable_json, sentence
 from emulator.operations.next_steps import Action, NextStep, lines, next_steps
@@ -54,11 +55,17 @@ class Judgement(NamedTuple):
 
 
 def finalise(
+    config: NodeFile = None,
     url: Annotated[
-        str, typer.Option("--url", help="The leader's kraftbridge.metrics.port, http://…")
-    ] = "http://127.0.0.1:9404",
+        str | None,
+        typer.Option(
+            "--url",
+            help=f"Instead of -c: the leader's kraftbridge.metrics.port; default {DEFAULT_URL}.",
+        ),
+    ] = None,
     log_dir: Annotated[
-        Path | None, typer.Option("--log-dir", help="With --yes: the leader's folder.")
+        Path | None,
+        typer.Option("--log-dir", help="With --yes: the leader's folder; default: that of -c."),
     ] = None,
     *,
     dry_run: OnlyPlan = False,
@@ -69,11 +76,19 @@ def finalise(
 ) -> None:
     """Show what is missing before the migration is final; with --yes end a hold, which makes it so.
 
-    Ask on the machine of the controller that leads. Exit code 1: more than a hold is missing.
+    With -c FILE of a controller the one of its quorum that leads is asked. For --yes it must be the
+    leader's file, on its machine. Exit code 1: more than a hold is missing.
     """
     checked_plan(dry_run=dry_run, yes=yes)
-    if yes and log_dir is None:
-        raise fail("--yes needs --log-dir, with the file operator.token", ExitCode.WRONG)
+    if config is not None and url is not None:
+        raise fail("-c and --url exclude each other", ExitCode.WRONG)
+    if yes and log_dir is None and config is None:
+        why = "--yes needs --log-dir, with the file operator.token, or -c FILE"
+        raise fail(why, ExitCode.WRONG)
+    if config is not None:
+        url, folder = leader_of(config, own=yes and log_dir is None)
+        log_dir = log_dir or folder
+    url = DEFAULT_URL if url is None else url
     try:
         if yes:
             check_local(url)

@@ -96,7 +96,7 @@ def status(
     """
     _check_line(wait, exit_when, timeout, watch=watch)
     wanted = _wanted("--wait" if exit_when is None else "--exit-when", wait or exit_when)
-    asked = _asked([*(configs or ()), *(files or ())], url or [])
+    asked = asked_nodes([*(configs or ()), *(files or ())], url or [])
     if watch:
         raise typer.Exit(_watched(asked, wanted, timeout, plain=plain, as_json=as_json))
     code = ExitCode.DONE
@@ -156,8 +156,12 @@ def _watched(
     return StatusWatch(asked, misread, at, until_s, plain=plain, document=document).run()
 
 
-def _asked(files: list[Path], urls: list[str]) -> AskedNodes:
-    """The nodes that a line names; exits with code 2 if it names none."""
+def asked_nodes(files: list[Path], urls: list[str]) -> AskedNodes:
+    """The nodes that a line names by ``-c`` and ``--url``; of none the one at the usual address.
+
+    Raises:
+        typer.Exit: with code 2: a file or an address is none of a controller.
+    """
     try:
         targets = of_files(files) if files else []
         for one in urls:
@@ -167,6 +171,28 @@ def _asked(files: list[Path], urls: list[str]) -> AskedNodes:
     except NodesError as error:
         raise fail(str(error), ExitCode.WRONG) from error
     return AskedNodes([*targets, *of_urls(urls or ([] if files else [DEFAULT_URL]))], fetch)
+
+
+def leader_of(file: Path, *, own: bool) -> tuple[str, Path | None]:
+    """Where the leader of a controller's quorum shows its status, and its folder.
+
+    Args:
+        file: of a controller.
+        own: whether it has to be the leader's; else the folder is None if it is another one's.
+
+    Raises:
+        typer.Exit: it is not, or no controller of that quorum answers.
+    """
+    nodes = asked_nodes([file], [])
+    try:
+        shown = nodes.once()
+    except (OSError, ValueError) as error:
+        raise fail(nodes.failed(error), ExitCode.UNREACHABLE) from error
+    folder = nodes.folder_of(shown)
+    if own and folder is None:
+        why = f"controller {shown.found.get('node_id')} leads, whose file {file} is not"
+        raise fail(f"{why}: run it with the leader's file, on its machine", ExitCode.WRONG)
+    return shown.url, folder
 
 
 def _with_next(asked: AskedNodes, shown: NodeAnswer) -> str:

@@ -292,6 +292,12 @@ class AskedNodes:
             raise UnreachedError("; ".join(self.last.unreached))
         return self.last.shown
 
+    def folder_of(self, shown: NodeAnswer) -> Path | None:
+        """The folder of the node that is shown; None if its file was not given."""
+        node_id = shown.found.get("node_id")
+        folders = (one.folder for one in self._targets if one.node_id == node_id)
+        return next(filter(None, folders), None)
+
     def leading(self) -> NodeAnswer:
         """As :meth:`once`, and follows the leader: to any voter that an earlier answer has named.
 

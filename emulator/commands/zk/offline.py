@@ -48,7 +48,7 @@ from emulator.zookeeper.client import ZkClient
 
 SESSION_TIMEOUT_MS: Final = 18_000
 CONNECT_TIMEOUT_MS: Final = 3_000
-_ASK_IT: Final = "ask that controller with --url, or stop it"
+_ASK_IT: Final = "ask that controller with --url or -c FILE, or stop it"
 _PATHS: Final = (cluster.PATH, controller.EPOCH_PATH, migration.PATH, own.PATH)
 
 

@@ -10,13 +10,16 @@ import typer
 
 from emulator.commands.common import Json, Override, fail
 from emulator.commands.exits import ExitCode
+from emulator.commands.status import leader_of
 from emulator.commands.zk.client import Ensemble, SecuredBy, ensemble
+from emulator.io.folder_holder import holder
 
 
 def reconcile(
     log_dir: Annotated[
-        Path, typer.Option("--log-dir", help="The controller's folder; with --url of that node.")
-    ],
+        Path | None,
+        typer.Option("--log-dir", help="The controller's folder; not needed if that of -c runs."),
+    ] = None,
     *,
     url: Annotated[
         str | None,
@@ -38,9 +41,10 @@ def reconcile(
 ) -> None:
     """Compare ZooKeeper's whole tree with the metadata log, and write only what differs.
 
-    With --url the controller that leads does it, on this machine: the token in its folder is
-    needed. Without, all controllers must be stopped: the cluster is claimed with the folder of one,
-    which fences every other writer, as a leader does it. Each znode that differs is named.
+    While the controller of -c FILE runs, or with --url, the one that leads does it, on this
+    machine: the token in its folder is needed. Else all controllers must be stopped: the cluster is
+    claimed with the folder of one, which fences every other writer, as a leader does it. Each znode
+    that differs is named.
 
     It ends with code 0 if nothing differs, or if what differed was written; a dry run that finds
     differences, a refusal and a failure end with code 1.
@@ -49,6 +53,10 @@ def reconcile(
         raise fail("--url excludes --zookeeper, --config and -X", ExitCode.WRONG)
     if not dry_run and not yes:
         _confirm()
+    if config is not None and not zookeeper and (log_dir is None or holder(log_dir).held):
+        url, log_dir = leader_of(config, own=True)
+    if log_dir is None:
+        raise fail("give -c FILE of a controller that runs, or --log-dir", ExitCode.WRONG)
     if url is not None:
         from emulator.commands.zk import by_leader
 

@@ -17,6 +17,7 @@ from emulator.commands.json_forms import FORMS
 from emulator.controller.rules.finalisation import Lack, Lacking
 from emulator.io import http
 from emulator.io.operator_route import TOKEN_FILE, OperatorRoute, finalise_page
+from emulator.io.status_url import STATUS_URL
 from emulator.metadata.migration_state import MigrationState
 from emulator.node import introspection
 from emulator.node.finalising import Finalising
@@ -80,6 +81,47 @@ def test_it_says_what_would_happen_and_does_it_when_told(held: World, tmp_path: 
         assert state(held) is MigrationState.POST_MIGRATION
         again = call("finalise", "--url", f"{url}/status/", "--log-dir", str(tmp_path), "--yes")
         assert again[:2] == (code, out)
+
+
+def file_of(folder: Path, url: str, node_id: int) -> Path:
+    """The file of a controller that runs in a folder."""
+    (folder / STATUS_URL).write_text(url)
+    file = folder / "server.properties"
+    file.write_text(
+        f"process.roles=controller\nnode.id={node_id}\nlog.dirs={folder}\n"
+        "controller.listener.names=C\nlisteners=C://127.0.0.1:9093\n"
+    )
+    return file
+
+
+def test_the_leader_is_found_by_its_file(held: World, tmp_path: Path) -> None:
+    """It took --url and --log-dir alone, and the port may be any free one."""
+    with page(held, tmp_path) as url:
+        file = file_of(tmp_path, url, held.node.config.node_id)
+        code, out, err = call("finalise", "-c", str(file))
+        assert (code, out.startswith("READY: only kraft")) == (ExitCode.DONE, True), err
+        assert call("finalise", "-c", str(file), "--url", url)[0] == ExitCode.WRONG
+        code, out, err = call("finalise", "-c", str(file), "--yes")
+        assert (code, out) == (ExitCode.DONE, "FINAL: the migration is finalised, for good.\n"), err
+        other = file_of(tmp_path, url, held.node.config.node_id + 1)
+        code, _, err = call("finalise", "-c", str(other))
+        assert code == ExitCode.UNREACHABLE
+        assert f"controller {held.node.config.node_id} answers there" in err
+
+
+def test_only_the_file_of_the_leader_ends_a_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its token is needed, which is in its folder."""
+    file = file_of(tmp_path, "http://127.0.0.1:1", 3000)
+    file.write_text(file.read_text() + "controller.quorum.voters=3000@a:9093,3001@b:9093\n")
+    shown = {"schema": "status/4", "leader_id": 3001, "leader_epoch": 2}
+    urls = {"http://127.0.0.1:1": 3000, "http://b:9404": 3001}
+    fetch = lambda url: json.dumps(shown | {"node_id": urls[url]})  # noqa: E731
+    monkeypatch.setattr("emulator.commands.status.fetch", fetch)
+    code, out, err = call("finalise", "-c", str(file), "--yes")
+    assert (code, out) == (ExitCode.WRONG, "")
+    assert f"controller 3001 leads, whose file {file} is not: run it with the leader's file" in err
 
 
 def test_with_something_else_missing_the_hold_stays(held: World, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from emulator.znodes import own
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.kit.json_form import problems
 from tests.unit.commands.socketed_zookeeper import on_a_socket
+from tests.unit.commands.test_finalise_by_leader import file_of
 from tests.unit.commands.test_folders_of_voters import written
 from tests.unit.commands.test_wrong_inputs import call
 from tests.unit.node.migrating_quorum import MigratingQuorum
@@ -255,6 +256,27 @@ def test_the_leader_names_what_differs_and_then_writes_it(
     assert "no znode differs" in err
     assert {each for each, _ in quorum.writes[writes:]} == {quorum.leader}
     assert list(tmp_path.iterdir()) == [], "no token is left"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_leader_is_found_by_its_file(
+    quorum: MigratingQuorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    """With its folder too, as long as it runs; it said then to ask it with --url."""
+    leader = quorum.leader
+    with metrics_port(quorum, leader, tmp_path) as url:
+        file = file_of(tmp_path, url, leader)
+        shown = {"schema": "status/4", "node_id": leader, "leader_id": leader}
+        asked: list[str] = []
+        fetch = lambda at: (asked.append(at), json.dumps(shown))[1]  # noqa: E731
+        monkeypatch.setattr("emulator.commands.status.fetch", fetch)
+        folder = ("--log-dir", str(tmp_path)) if named else ()
+        with (tmp_path / ".lock").open("a+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            code, out, err = call("zk", "reconcile", "-c", str(file), *folder, "--dry-run")
+    assert (code, out) == (ExitCode.FOUND, f"differs    {TOPIC}\n"), err
+    assert asked == [url]
+    assert call("zk", "reconcile", "--dry-run")[0] == ExitCode.WRONG
 
 
 def test_one_that_follows_names_the_leader(quorum: MigratingQuorum, tmp_path: Path) -> None:
