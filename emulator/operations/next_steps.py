@@ -637,9 +637,10 @@ def _after(course: Course, command: str) -> list[NextStep]:
     why = "one at a time, without the keys of the migration; this can wait"
     found += [
         NextStep(Action.RESTART_BROKER, "" if at else why, "", each, BrokerMode.ZOOKEEPER)
-        for at, each in enumerate(sorted(seen.survey.live_brokers))
+        for at, each in enumerate(seen.with_keys)
     ]
-    return found or [NextStep(Action.NOTHING, "the cluster is in ZooKeeper mode")]
+    why = "the cluster is in ZooKeeper mode, and each broker has registered again since"
+    return found or [NextStep(Action.NOTHING, why)]
 
 
 def _unblocked(course: Course, command: str) -> list[NextStep]:

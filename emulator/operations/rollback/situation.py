@@ -237,3 +237,20 @@ class Situation:
         """Brokers registered in KRaft mode that are not back in ``/brokers/ids``, ascending."""
         found = (one for one, kraft in (self.modes or {}).items() if kraft)
         return tuple(sorted(one for one in found if one not in self.survey.live_brokers))
+
+    @property
+    def with_keys(self) -> tuple[int, ...]:
+        """Brokers in ZooKeeper mode that have not registered again since the rollback, ascending.
+
+        They were not restarted since, and have the keys of the migration. One that has registered
+        may have been restarted with them: no znode shows that.
+        """
+        marked_ms = self._written_ms(own.PATH) if self.marked else None
+        found = ((one, self._written_ms(f"/brokers/ids/{one}")) for one in self.survey.live_brokers)
+        return tuple(
+            sorted(one for one, at in found if marked_ms is None or at is None or at <= marked_ms)
+        )
+
+    def _written_ms(self, path: str) -> int | None:
+        node = self.survey.nodes.get(path)
+        return None if node is None else node.mtime_ms

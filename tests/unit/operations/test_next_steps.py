@@ -36,6 +36,8 @@ from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import DumpedZnode
 from emulator.operations.rollback.course import START_AND_STOP, Course, Wanted, go, plan
 from emulator.operations.rollback.phases import RollbackPhase
+from emulator.znodes import own
+from emulator.zookeeper.ops import EPHEMERAL, Create, Delete
 from tests.kit.status_document import (
     LAG,
     broker,
@@ -418,6 +420,19 @@ def test_afterwards_the_brokers_lose_the_keys_of_the_migration() -> None:
     assert done.failed == ""
     assert actions(done) == [(Action.RESTART_BROKER, each) for each in BROKERS]
     assert {one.mode for one in of_rollback(done)} == {BrokerMode.ZOOKEEPER}
+
+
+def test_a_broker_that_was_restarted_since_the_rollback_is_not_named_again() -> None:
+    """It named the first one each time it was asked, and came to no end."""
+    cluster = dual_write()
+    go(cluster, Wanted())
+    for at, each in enumerate(BROKERS):
+        assert actions(planned(cluster)) == [(Action.RESTART_BROKER, one) for one in BROKERS[at:]]
+        cluster.tree.write(Delete(f"/brokers/ids/{each}"), 7, 2)
+        cluster.tree.write(Create(f"/brokers/ids/{each}", b"{}", flags=EPHEMERAL), 7, 2)
+    assert actions(planned(cluster)) == [(Action.NOTHING, None)]
+    cluster.tree.nodes[own.PATH].mtime_ms = 3
+    assert actions(planned(cluster)) == [(Action.RESTART_BROKER, one) for one in BROKERS]
 
 
 def test_a_run_that_failed_is_run_again() -> None:

@@ -114,7 +114,9 @@ class ModelCluster:
     # ------------------------------------------------------------- the world of the course
     def look(self) -> Situation:
         nodes = {
-            path: DumpedZnode(one.data, one.version, ephemeral=one.ephemeral_owner != 0)
+            path: DumpedZnode(
+                one.data, one.version, one.ephemeral_owner != 0, mtime_ms=one.mtime_ms
+            )
             for path, one in self.tree.nodes.items()
             if path != "/" and not path.startswith("/zookeeper")
         }
