@@ -5,6 +5,9 @@ Words in capitals stand for values; a test holds the page and this list equal.
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from bench.life.stage import Stage
-from bench.life.standing import Mode
+from bench.life.standing import Mode, Quorum
 from emulator.servers.bridge import COMMAND
 from emulator.servers.process import ProcessError
 from emulator.servers.waiting import PATIENCE_S
@@ -30,7 +33,9 @@ class Form(StrEnum):
     )
     FORMAT = "kraft-bridge format -c FILE -t CLUSTER_ID -r VERSION --new-quorum"
     CONTROLLER = "kraft-bridge controller -c FILE"
+    WAIT_COPYING = "kraft-bridge status --url URL --wait copying --timeout 600"
     WAIT_DUAL_WRITE = "kraft-bridge status --url URL --wait dual-write-begun --timeout 600"
+    WAIT_KRAFT = "kraft-bridge status --url URL --wait all-brokers-in-kraft --timeout 3600"
     WAIT_FINAL = "kraft-bridge status --url URL --wait final --timeout 600"
     STATUS = "kraft-bridge status --url URL"
     COMPARE = "kraft-bridge zk diff --zookeeper HOSTS --log-dir FOLDER"
@@ -97,24 +102,62 @@ def run(stage: Stage, form: Form, *codes: int, **values: str | Sequence[str]) ->
     name, *rest = words(form, **values)
     stage.typed(form.name)
     code, printed = (_ours if name == _OURS else _kafkas)(stage, rest)
+    return _right(f"{name} {' '.join(rest)}", code, printed, codes)
+
+
+def _right(line: str, code: int, printed: str, codes: Sequence[int]) -> str:
     if code not in (codes or (0,)):
-        raise ProcessError(f"{name} {' '.join(rest)} ended with {code}:\n{printed}")
+        raise ProcessError(f"{line} ended with {code}:\n{printed}")
     return printed
 
 
+def run_line(stage: Stage, line: str, *codes: int, **values: str) -> tuple[int, str]:
+    """Run a line that a verb advises to type, its capitals replaced; its code, and what it printed.
+
+    Raises:
+        ProcessError: it is none of ours, ended with another code than one of ``codes``, or not in
+            time.
+    """
+    for key, value in values.items():
+        line = line.replace(key, shlex.quote(value))
+    name, *rest = shlex.split(line)
+    if name != _OURS:
+        raise ProcessError(f"not a command of this program: {line}")
+    for form in Form:
+        if re.fullmatch(re.sub("[A-Z_]+", r"\\S+", form), line):
+            stage.typed(form.name)
+    code, printed = _ours(stage, rest)
+    return code, _right(line, code, printed, codes)
+
+
+def document(*line: str) -> dict[str, Any]:
+    """What a verb prints with ``--json``; ``line``: the verb and its options.
+
+    Raises:
+        ProcessError: no document, or not in time.
+    """
+    done = _process([*line, "--json"])
+    try:
+        return dict(json.loads(done.stdout))
+    except ValueError as error:
+        printed = done.stdout + done.stderr
+        text = f"{' '.join(line)} --json ended with {done.returncode}:\n{printed}"
+        raise ProcessError(text) from error
+
+
 def _ours(_stage: Stage, rest: list[str]) -> tuple[int, str]:
+    done = _process(rest)
+    return done.returncode, done.stdout + done.stderr
+
+
+def _process(rest: list[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", COMMAND, *rest]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE_S
         )
     except subprocess.TimeoutExpired as late:
         raise ProcessError(f"{_OURS} {' '.join(rest)} did not end: {late}") from late
-    return done.returncode, done.stdout + done.stderr
 
 
 def _kafkas(stage: Stage, rest: list[str]) -> tuple[int, str]:
@@ -124,10 +167,31 @@ def _kafkas(stage: Stage, rest: list[str]) -> tuple[int, str]:
 
 def preflight(stage: Stage) -> str:
     """Judge the tree with the properties that all nodes are to have."""
+    return run(stage, Form.PREFLIGHT, **_prepared(stage))
+
+
+def _prepared(stage: Stage) -> dict[str, str | Sequence[str]]:
     migrating, kraft = (stage.prepared(mode) for mode in (Mode.MIGRATING, Mode.KRAFT))
     files = [str(node.write_properties()) for node in stage.controllers.nodes.values()]
     files += map(str, migrating)
-    return run(stage, Form.PREFLIGHT, HOSTS=stage.zk.hosts, FILES=files, TARGETS=[*map(str, kraft)])
+    return {"HOSTS": stage.zk.hosts, "FILES": files, "TARGETS": [*map(str, kraft)]}
+
+
+def advice_forward(stage: Stage) -> dict[str, Any]:
+    """What ``preflight`` shows while no controller runs, and ``status`` from then on."""
+    if stage.standing.quorum is Quorum.ABSENT:
+        return document(*words(Form.PREFLIGHT, **_prepared(stage))[1:])
+    return document("status", "--config", *map(str, stage.config_files))
+
+
+def advice_back(stage: Stage) -> dict[str, Any]:
+    """What ``rollback`` plans."""
+    return document(*words(Form.PLAN_ROLLBACK, FILES=[str(one) for one in stage.config_files])[1:])
+
+
+def advice_to_end(stage: Stage) -> dict[str, Any]:
+    """What ``finalise`` shows of the controller that leads."""
+    return document(*words(Form.MISSING, URL=stage.leader().url)[1:])
 
 
 def look(stage: Stage) -> str:
@@ -135,9 +199,19 @@ def look(stage: Stage) -> str:
     return run(stage, Form.STATUS, URL=stage.leader().url)
 
 
+def wait_copying(stage: Stage) -> None:
+    """Wait until the controller that leads copies."""
+    run(stage, Form.WAIT_COPYING, URL=stage.leader().url)
+
+
 def wait_dual_write(stage: Stage) -> None:
     """Wait until the controller that leads is in dual write."""
     run(stage, Form.WAIT_DUAL_WRITE, URL=stage.leader().url)
+
+
+def wait_kraft(stage: Stage) -> None:
+    """Wait until every broker is in KRaft mode, as the controller that leads has it."""
+    run(stage, Form.WAIT_KRAFT, URL=stage.leader().url)
 
 
 def wait_finalised(stage: Stage) -> None:
@@ -160,12 +234,6 @@ def clear(stage: Stage) -> str:
 def missing(stage: Stage) -> str:
     """What is missing before the migration is final; 1: more than a hold."""
     return run(stage, Form.MISSING, 0, 1, URL=stage.leader().url)
-
-
-def finalise(stage: Stage) -> str:
-    """End the hold of the controller that leads."""
-    leader: Any = stage.leader()
-    return run(stage, Form.FINALISE, URL=leader.url, FOLDER=str(leader.data))
 
 
 def raise_level(stage: Stage, release: str) -> str:

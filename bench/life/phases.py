@@ -14,9 +14,10 @@ from typing import Final
 
 from bench.demo.controllers import IDS
 from bench.demo.verdict import ALREADY
-from bench.life import commands
+from bench.life import advised, commands
 from bench.life.held import held_copy
 from bench.life.life import Life
+from bench.life.stage import Stage
 from bench.life.standing import Mode, Quorum
 from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Shared
@@ -70,19 +71,18 @@ def dual_write(life: Life) -> None:
     """Controllers are started, brokers restart with the flag one by one, and dual write begins."""
     if life.stage.standing.quorum is Quorum.ABSENT:
         life.stage.plan_quorum()
-        _judge_and_start(life)
     _migrate(life)
 
 
-def _judge_and_start(life: Life) -> None:
-    """Let preflight judge what was planned, and start the controllers."""
-    output = commands.preflight(life.stage)
-    life.check("preflight finds nothing that blocks", held=True, figures=output.splitlines()[0])
-    life.stage.start_quorum()
-
-
 def _migrate(life: Life) -> None:
-    """Brokers restart with the flag one by one, and dual write begins."""
+    """Let preflight judge what was planned; controllers start, brokers restart with the flag."""
+    if life.stage.advised:
+        advised.walk(life, advised.DUAL_WRITE)
+        return
+    if life.stage.standing.quorum is Quorum.ABSENT:
+        output = commands.preflight(life.stage)
+        life.check("preflight finds nothing that blocks", held=True, figures=output.splitlines()[0])
+        life.stage.start_quorum()
     for broker in _in_mode(life, Mode.ZOOKEEPER):
         life.restart(broker, Mode.MIGRATING, while_stopped=_forget(life))
     commands.wait_dual_write(life.stage)
@@ -91,28 +91,42 @@ def _migrate(life: Life) -> None:
 
 def to_kraft(life: Life) -> None:
     """Every broker restarts in KRaft mode: partition epochs move that states do not show."""
-    for broker in _in_mode(life, Mode.MIGRATING):
-        life.restart(broker, Mode.KRAFT)
+    _roll(life, lambda: None)
+
+
+def _roll(life: Life, then: Callable[[], None]) -> None:
+    if life.stage.advised:
+        advised.walk(life, advised.IN_KRAFT, then)
+    else:
+        for broker in _in_mode(life, Mode.MIGRATING):
+            life.restart(broker, Mode.KRAFT)
+            then()
+    commands.wait_kraft(life.stage)
 
 
 def from_kraft(life: Life) -> None:
     """They restart in ZooKeeper mode with the flag again."""
+    if life.stage.advised:
+        advised.walk(life, advised.BROKERS_BACK)
+        return
     for broker in _in_mode(life, Mode.KRAFT):
         life.restart(broker, Mode.MIGRATING)
 
 
 def rollback(life: Life) -> None:
     """Controllers end, a broker is elected, and brokers restart in plain ZooKeeper mode."""
-    if life.stage.standing.quorum is Quorum.MIGRATING:
+    if life.stage.advised:
+        advised.walk(life, advised.BACK, back=_give_back)
+    elif life.stage.standing.quorum is Quorum.MIGRATING:
         _give_back(life)
     _to_zookeeper(life)
 
 
-def _give_back(life: Life) -> str:
+def _give_back(life: Life, go: Callable[[Stage], str] = commands.rollback) -> str:
     """Roll back: controllers end, a broker becomes the controller; returns the command's output."""
     stage = life.stage
     shared = Shared()
-    output = commands.rollback(stage)
+    output = go(stage)
     sharing = shared.read()
     life.print_line(output)
     freed = _FREED.search(output)
@@ -152,6 +166,7 @@ def copying(life: Life) -> None:
 
         def back() -> None:
             held()
+            commands.wait_copying(stage)
             began = f"rollback from: {_COPYING}:"
             output = _give_back(life)
             life.check("it went back from the copy", began in output, output.splitlines()[0])
@@ -174,7 +189,6 @@ def again(life: Life) -> None:
     """A new quorum; what the first attempt left is cleared, and dual write begins again."""
     if life.stage.standing.quorum is Quorum.ABSENT:
         _plan_anew(life)
-        _judge_and_start(life)
     _migrate(life)
 
 
@@ -197,9 +211,7 @@ def release_of(life: Life, broker: KafkaBroker) -> str:
 
 def roll(life: Life) -> None:
     """Every broker restarts in KRaft mode, one by one."""
-    for broker in _in_mode(life, Mode.MIGRATING):
-        life.restart(broker, Mode.KRAFT)
-        life.same_metadata()
+    _roll(life, life.same_metadata)
 
 
 def finalise(life: Life) -> None:
@@ -208,27 +220,27 @@ def finalise(life: Life) -> None:
     One of 3.4 does not say whether it has the flag: the same restart makes it one of 3.9.
     """
     stage = life.stage
+    if stage.advised:
+        advised.walk(life, advised.FINAL)
+    else:
+        _without_flag(life)
+    commands.wait_finalised(stage)
+    stage.end_zookeeper()
+
+
+def _without_flag(life: Life) -> None:
+    stage = life.stage
     life.print_line(commands.missing(stage))
-    change = "with the flag to without"
-    if stage.standing.release == OLDEST:
-        change += f", {OLDEST} to {NEWEST}"
-        stage.standing.controllers_release = NEWEST
-        stage.save()
+    stage.standing.controllers_release = NEWEST
+    stage.save()
     while left := [each for each in IDS if each not in stage.standing.without_flag]:
         leads = stage.status()["node_id"]
         number = next((each for each in left if each != leads), left[0])
         life.restart_controller(
             number,
-            change,
+            f"with the flag to without, {OLDEST} to {NEWEST}",
             functools.partial(stage.standing.without_flag.append, number),
         )
-    if stage.holds:
-        # The leader must first learn that every controller runs without the flag.
-        stage.wait("a hold", lambda: stage.status()["finalisation"]["state"] == "held")
-        life.check("the migration is held open", held=True)
-        life.print_line(commands.finalise(stage))
-    commands.wait_finalised(stage)
-    stage.end_zookeeper()
 
 
 def upgrade(life: Life) -> None:

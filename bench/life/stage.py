@@ -45,8 +45,9 @@ SAFE: Final = {
 }
 UNSECURED: Final = "3.4.1"
 """Its brokers do not start with migration on and an authorizer, nor is SCRAM in its log."""
-HELD: Final = "3.9.2"
-"""In the life of this release finalising waits for an operator; in the other life it does not."""
+ADVISED: Final = "3.9.2"
+"""In the life of this release the verbs' ``next`` decides what is done, and finalising waits for an
+operator; in the other life a script decides, and it does not wait."""
 _RULING: Final = frozenset({"MIGRATION", "POST_MIGRATION"})
 
 
@@ -71,8 +72,8 @@ class Stage:
         self.zk = ZooKeeper(folder / "zookeeper")
         self.secured = standing.release != UNSECURED
         """Whether brokers enforce ACLs and users log in."""
-        self.holds = standing.release == HELD
-        """Whether controllers without the flag wait for an operator."""
+        self.advised = standing.release == ADVISED
+        """Whether ``next`` of the verbs decides, and controllers without the flag wait."""
         self.cluster = KafkaCluster(
             standing.release,
             folder / "brokers",
@@ -173,7 +174,7 @@ class Stage:
         standing = self.standing
         node.release = standing.controllers_release or standing.release
         node.zk = None if number in standing.without_flag else self.zk.hosts
-        if node.zk is None and self.holds:
+        if node.zk is None and self.advised:
             node.extra["kraftbridge.finalise.hold"] = "true"
 
     def end_zookeeper(self) -> None:

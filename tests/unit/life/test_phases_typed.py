@@ -12,7 +12,7 @@ import pytest
 
 from bench.demo.controllers import IDS, Controllers
 from bench.judge.stores import Entities
-from bench.life import commands, phases
+from bench.life import advised, commands, phases
 from bench.life import life as lives
 from bench.life.commands import Form, untyped, words
 from bench.life.life import Life
@@ -20,7 +20,10 @@ from bench.life.stage import Stage
 from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
 from bench.load.admin import AdminResult
+from emulator.commands.finalise import judged
+from emulator.operations.next_steps import Action, BrokerMode, NextStep, as_json, next_steps
 from emulator.servers.machine import Sharing
+from tests.kit.status_document import broker, document, ends, quorum, reason, voter
 
 LEADER = IDS[1]
 SAID = {
@@ -50,6 +53,71 @@ class DryLife(Life):
         """Nobody can be asked."""
 
 
+class Paper:
+    """What the verbs show of a life on paper, with the advice that they have in such a state."""
+
+    stage: Stage
+    final = False
+
+    def document(self, verb, *_options):
+        return getattr(self, verb)()
+
+    def preflight(self):
+        return {"stage": {"name": "not migrating"}, "next": as_json([NextStep(Action.FORMAT)])}
+
+    def status(self):
+        found = self._shown()
+        return found | {"next": as_json(next_steps(found, asked=" --url http://h:1"))}
+
+    def _shown(self):
+        modes = {each: one.mode for each, one in self.stage.standing.brokers.items()}
+        if left := [each for each, mode in modes.items() if mode is Mode.ZOOKEEPER]:
+            reasons = [reason("broker_not_registered", str(each)) for each in left]
+            return document("pre-migration", waiting=reasons)
+        kraft = {each for each, mode in modes.items() if mode is Mode.KRAFT}
+        rows = [broker(each, "kraft" if each in kraft else "zookeeper") for each in modes]
+        voters = [
+            voter(each, migration_flag=each not in self.stage.standing.without_flag) for each in IDS
+        ]
+        found = document(
+            "dual write" if len(kraft) == len(modes) else "hybrid",
+            rows,
+            node_id=LEADER,
+            leader_id=LEADER,
+            quorum=quorum(*voters, leader=LEADER),
+            finalisation=ends("finalised" if self.final else "migrating"),
+        )
+        if len(self.stage.standing.without_flag) == len(IDS) and not self.final:
+            found["finalisation"] = ends("held", "held", hold=True)
+            found["phase"]["ahead"] = "end the hold"
+        return found
+
+    def finalise(self):
+        found = judged(self._shown(), " --url http://h:1")
+        return {"said": found.lines, "next": as_json(found.steps)}
+
+    def rollback(self):
+        if kraft := self.stage.in_mode(Mode.KRAFT):
+            steps = [_restarted(each, BrokerMode.MIGRATION) for each in kraft]
+        elif self.stage.standing.quorum is Quorum.MIGRATING:
+            steps = [NextStep(Action.ROLLBACK, command="kraft-bridge rollback -c a.properties")]
+        else:
+            left = self.stage.in_mode(Mode.MIGRATING)
+            steps = [_restarted(each, BrokerMode.ZOOKEEPER) for each in left]
+        there = self.stage.standing.quorum is Quorum.MIGRATING
+        name = "dual write" if there else "rolled back"
+        steps = steps or [NextStep(Action.NOTHING)]
+        return {"phase": {"name": name}, "next": as_json(steps)}
+
+    def run(self, _stage, rest):
+        self.final |= rest[0] == "finalise"
+        return 0, SAID[Form.ROLLBACK] if rest[0] == "rollback" else ""
+
+
+def _restarted(number, mode):
+    return NextStep(Action.RESTART_BROKER, node=number, mode=mode)
+
+
 @pytest.fixture
 def dry(monkeypatch, tmp_path):
     """Makes a life of a release; the second: the forms that were typed, in order."""
@@ -65,7 +133,12 @@ def dry(monkeypatch, tmp_path):
         stage.start_quorum()
         yield lambda: None
 
+    paper = Paper()
     monkeypatch.setattr(commands, "run", note)
+    monkeypatch.setattr(commands, "document", paper.document)
+    monkeypatch.setattr(commands, "_ours", paper.run)
+    monkeypatch.setattr(advised, "LOOK_S", 0.0)
+    monkeypatch.setattr(Stage, "typed", lambda _, name: typed.append(Form[name]))
     monkeypatch.setattr(phases, "held_copy", held)
     monkeypatch.setattr(Controllers, "start", lambda *_: None)
     monkeypatch.setattr(Controllers, "format", lambda *_: typed.append(Form.FORMAT))
@@ -89,6 +162,7 @@ def dry(monkeypatch, tmp_path):
         folder = tmp_path / release
         folder.mkdir()
         stage = Stage(folder, Standing(release, "code", brokers))
+        paper.stage, paper.final = stage, False
         return DryLife(stage, None, None, None, lambda _line: None)
 
     return made, typed
@@ -109,20 +183,23 @@ def played(dry, release):
 def test_both_lives_together_type_every_command_of_the_page(dry):
     for release in (phases.NEWEST, phases.OLDEST):
         played(dry, release)
-    assert untyped(form.name for form in dry[1]) == [Form.COMPARE], "typed where it is judged"
+    assert untyped(form.name for form in dry[1]) == []
 
 
 def test_each_command_is_typed_where_the_page_has_it(dry):
     found = played(dry, phases.OLDEST)
     assert found["dual-write"] == [Form.PREFLIGHT, Form.WAIT_DUAL_WRITE, Form.STATUS]
     assert found["rollback"] == [Form.PLAN_ROLLBACK, Form.ROLLBACK]
-    assert found["copying"] == [Form.FORMAT, Form.CLEAR, Form.PLAN_ROLLBACK, Form.ROLLBACK]
+    assert found["to-kraft"] == found["roll"] == [Form.WAIT_KRAFT]
+    back = [Form.PLAN_ROLLBACK, Form.ROLLBACK]
+    assert found["copying"] == [Form.FORMAT, Form.CLEAR, Form.WAIT_COPYING, *back]
     assert found["again"][:3] == [Form.FORMAT, Form.CLEAR, Form.PREFLIGHT]
     assert found["finalise"] == [Form.MISSING, Form.WAIT_FINAL]
     assert found["upgrade"] == [Form.RAISE]
     assert found["4.3.0"] == [Form.RAISE_TO]
-    held = played(dry, phases.NEWEST)["finalise"]
-    assert held == [Form.MISSING, Form.FINALISE, Form.WAIT_FINAL]
+    found = played(dry, phases.NEWEST)
+    assert found["finalise"] == [Form.FINALISE, Form.WAIT_FINAL]
+    assert found["to-kraft"] == [Form.COMPARE, Form.WAIT_KRAFT]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +250,8 @@ def given_back(dry, monkeypatch, said, cut, *, others):
     return life
 
 
-def test_the_leading_controller_restarts_last(dry, monkeypatch):
+@pytest.mark.parametrize("release", [phases.NEWEST, phases.OLDEST])
+def test_the_leading_controller_restarts_last(dry, monkeypatch, release):
     order = []
     restart = DryLife.restart_controller
 
@@ -182,7 +260,7 @@ def test_the_leading_controller_restarts_last(dry, monkeypatch):
         restart(self, number, change, while_stopped)
 
     monkeypatch.setattr(DryLife, "restart_controller", noting)
-    played(dry, phases.NEWEST)
+    played(dry, release)
     assert sorted(order) == sorted(IDS)
     assert order[-1] == LEADER
 
