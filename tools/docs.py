@@ -43,8 +43,8 @@ def table(*columns: str) -> str:
 
 
 def _metric(metric: Metric) -> str:
-    shown = "active" if metric.active_only else "every"
-    names = ", ".join(f"`{name}`" for name in metric.compatible_names) or "-"
+    shown = "active" if metric.active_only else ""
+    names = ", ".join(f"`{name}`" for name in metric.compatible_names)
     labels = f" by {', '.join(metric.labels)}" if metric.labels else ""
     return row(*_exposed(metric), metric.meaning + labels, metric.unit, shown, names)
 
@@ -57,7 +57,7 @@ def _exposed(metric: Metric) -> tuple[str, str]:
 
 
 def _broker_metric(metric: Metric) -> str:
-    names = ", ".join(f"`{name}`" for name in metric.compatible_names) or "-"
+    names = ", ".join(f"`{name}`" for name in metric.compatible_names)
     labels = f" by {', '.join(metric.labels)}" if metric.labels else ""
     return row(*_exposed(metric), metric.meaning + labels, metric.unit, metric.source, names)
 
@@ -66,23 +66,21 @@ def metrics() -> Iterator[str]:
     """docs/metrics.md."""
     yield HEAD.format(source="emulator/trace/metrics.py")
     yield "# Metrics\n\n`/metrics` shows each under our name and, where Kafka has a bean for it, "
-    yield "under the name\nthat the JMX exporter gives that bean. *Shown by*: the active "
-    yield "controller only, or every one.\nNext: [what to do when changes wait](blocking.md)."
+    yield "under the name\nthat the JMX exporter gives that bean. *active*: the active "
+    yield "controller alone shows it.\nNext: [what to do when changes wait](blocking.md)."
     yield "\n\n```\n"
     yield "curl -s http://127.0.0.1:9404/metrics | grep kraft_bridge_zk_write_blocking\n```\n\n"
     yield table("name", "type", "meaning", "unit", "shown by", "also as")
     yield from map(_metric, METRICS)
-    yield "\nNames and types are as exposed; a histogram has `_bucket`, `_count` and `_sum`. The\n"
-    yield "names of the JMX exporter are untyped, or a summary with Kafka's quantiles for a\n"
-    yield "histogram. Of the beans of Kafka's controller these have no counterpart:\n"
-    yield "`EventQueueProcessingTimeMs` (a long request is done in slices: see\n"
-    yield "`kraft_bridge_longest_step_ms` and `kraft_bridge_loop_stalls_total`), and of\n"
-    yield "`raft-metrics` what is not above.\n\n`/metrics` of every\n"
-    yield "node has `kraft_bridge_build_info` too, 1 with the labels `version` and `python`,\n"
-    yield "`kraft_bridge_log_lines_lost_total`, the log lines that could not be written, and\n"
-    yield "the process by the names that Prometheus gives it: `process_resident_memory_bytes`,\n"
-    yield "`process_virtual_memory_bytes`, `process_cpu_seconds_total`, `process_open_fds`,\n"
-    yield "`process_max_fds`, `process_start_time_seconds`.\n"
+    yield "\nA histogram has `_bucket`, `_count` and `_sum`; by the name of the JMX exporter it is\n"
+    yield "a summary with Kafka's quantiles, and all else is untyped there. Of the beans of\n"
+    yield "Kafka's controller `EventQueueProcessingTimeMs` is missing (a long request is done in\n"
+    yield "slices: see `kraft_bridge_longest_step_ms` and `kraft_bridge_loop_stalls_total`), and\n"
+    yield "of `raft-metrics` what is not above.\n\nEvery node also shows `kraft_bridge_build_info` "
+    yield "(1, with the labels `version` and `python`),\n`kraft_bridge_log_lines_lost_total`, the log "
+    yield "lines that could not be written, and of its process\n`process_resident_memory_bytes`, "
+    yield "`process_virtual_memory_bytes`, `process_cpu_seconds_total`,\n"
+    yield "`process_open_fds`, `process_max_fds`, `process_start_time_seconds`.\n"
     yield "\n## Of a broker\n\n`kraft-bridge broker` shows these, and the requests and connections "
     yield "above.\n\n"
     yield table("name", "type", "meaning", "unit", "source", "also as")
@@ -236,7 +234,7 @@ KINDS = {
     "str": "string",
     "int": "integer",
     "float": "number",
-    "bool": "true or false",
+    "bool": "bool",
     "any": "any value",
 }
 
@@ -245,10 +243,10 @@ def json_page() -> Iterator[str]:
     """docs/json.md."""
     yield HEAD.format(source="emulator/commands/json_forms.py")
     yield "# JSON for programs\n\n"
-    yield "Each output below is one object, or one object on each line where that is said. Its\n"
-    yield 'first member is `schema`, a name and a version, such as `"plan/1"`. The version grows\n'
-    yield "when a member goes, or changes its type or its meaning; members may be added under the\n"
-    yield "same version. A test holds what is printed and this page equal.\n\n"
+    yield "Each output is one object, or one object a line where that is said. Its first\n"
+    yield "member, not repeated below, is the string `schema`: a name and a version. The version\n"
+    yield "grows when a member goes, or changes its type or its meaning; members may be added\n"
+    yield "without that. A test holds what is printed and this page equal.\n\n"
     yield "`[]` stands for each element of an array, `{}` for each value of an object whose keys\n"
     yield "are data. Messages, progress and errors go to standard error, and the\n"
     yield "[exit codes](command-line.md#exit-codes) are the same with and without `--json`.\n\n"
@@ -263,12 +261,15 @@ def json_page() -> Iterator[str]:
         yield f"\n## {form.name}\n\n`kraft-bridge {form.printed_by}`"
         yield ": one object on each line.\n\n" if form.lines else ": one object.\n\n"
         yield table("member", "type", "meaning")
-        yield row("`schema`", "string", f'`"{form.schema}"`')
         for member in form.members:
+            if member.path.startswith("next[]."):
+                continue
             kind = KINDS[member.kind.strip("?-")]
             kind += " or null" if "?" in member.kind else ""
             kind += "; may be absent" if "-" in member.kind else ""
             yield row(f"`{member.path}`", kind, member.meaning)
+        if any(member.path.startswith("next[].") for member in form.members):
+            yield row("`next[]`", "object", "a [next step](status.md#the-next-step)")
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {

@@ -134,7 +134,7 @@ RAFT_LOG_EVENTS: Final = (
         "log_unfinished_end_truncated",
         "warning",
         "unfinished end of the log truncated",
-        "What a crash left half written, and nobody was told of, is dropped at the start; nothing "
+        "What a crash left half written, and was not acknowledged, is dropped at the start; nothing "
         "to do unless the node had not crashed.",
     ),
     LogEvent(
@@ -321,7 +321,7 @@ _ZOOKEEPER: Final = (
         "zookeeper_connected",
         "info",
         "zookeeper connected",
-        "A session with ZooKeeper stands, at `server`.",
+        "A session with ZooKeeper is open, at `server`.",
     ),
     LogEvent(
         "zookeeper_connection_lost",
