@@ -72,15 +72,15 @@ def metrics() -> Iterator[str]:
     yield "curl -s http://127.0.0.1:9404/metrics | grep kraft_bridge_zk_write_blocking\n```\n\n"
     yield table("name", "type", "meaning", "unit", "shown by", "also as")
     yield from map(_metric, METRICS)
-    yield "\nA histogram has `_bucket`, `_count` and `_sum`; by the name of the JMX exporter it is\n"
-    yield "a summary with Kafka's quantiles, and all else is untyped there. Of the beans of\n"
+    yield "\nA histogram has `_bucket`, `_count` and `_sum`; by the name of the JMX exporter it "
+    yield "is\na summary with Kafka's quantiles, and all else is untyped there. Of the beans of\n"
     yield "Kafka's controller `EventQueueProcessingTimeMs` is missing (a long request is done in\n"
     yield "slices: see `kraft_bridge_longest_step_ms` and `kraft_bridge_loop_stalls_total`), and\n"
     yield "of `raft-metrics` what is not above.\n\nEvery node also shows `kraft_bridge_build_info` "
-    yield "(1, with the labels `version` and `python`),\n`kraft_bridge_log_lines_lost_total`, the log "
-    yield "lines that could not be written, and of its process\n`process_resident_memory_bytes`, "
-    yield "`process_virtual_memory_bytes`, `process_cpu_seconds_total`,\n"
-    yield "`process_open_fds`, `process_max_fds`, `process_start_time_seconds`.\n"
+    yield "(1, with the labels `version` and `python`),\n`kraft_bridge_log_lines_lost_total`, the "
+    yield "log lines that could not be written, and of its process\n"
+    yield "`process_resident_memory_bytes`, `process_virtual_memory_bytes`, "
+    yield "`process_cpu_seconds_total`,\n`process_open_fds`, `process_max_fds`, `process_start_time_seconds`.\n"
     yield "\n## Of a broker\n\n`kraft-bridge broker` shows these, and the requests and connections "
     yield "above.\n\n"
     yield table("name", "type", "meaning", "unit", "source", "also as")

@@ -48,9 +48,10 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    """Every row, in the order of the page."""
-    line = r"^\| ([A-Z]\d\d) \|" + r" ([^|]+) \|" * 4 + "$"
-    return [Row(*cells) for cells in re.findall(line, ROWS.read_text(), re.MULTILINE)]
+    """Every row, in the order of the page; one without a run is due in ``make test``."""
+    line = r"^\| ([A-Z]\d\d) \|" + r" ([^|]+) \|" * 3 + r" (?:(\w+) )?\|$"
+    found = re.findall(line, ROWS.read_text(), re.MULTILINE)
+    return [Row(*cells, run or "test") for *cells, run in found]
 
 
 def caveats() -> dict[str, str]:
