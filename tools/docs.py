@@ -80,7 +80,8 @@ def metrics() -> Iterator[str]:
     yield "(1, with the labels `version` and `python`),\n`kraft_bridge_log_lines_lost_total`, the "
     yield "log lines that could not be written, and of its process\n"
     yield "`process_resident_memory_bytes`, `process_virtual_memory_bytes`, "
-    yield "`process_cpu_seconds_total`,\n`process_open_fds`, `process_max_fds`, `process_start_time_seconds`.\n"
+    yield "`process_cpu_seconds_total`,\n`process_open_fds`, `process_max_fds`, "
+    yield "`process_start_time_seconds`.\n"
     yield "\n## Of a broker\n\n`kraft-bridge broker` shows these, and the requests and connections "
     yield "above.\n\n"
     yield table("name", "type", "meaning", "unit", "source", "also as")
