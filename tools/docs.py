@@ -83,7 +83,7 @@ def metrics() -> Iterator[str]:
     yield "`process_cpu_seconds_total`,\n`process_open_fds`, `process_max_fds`, "
     yield "`process_start_time_seconds`.\n"
     yield "\n## Of a broker\n\n`kraft-bridge broker` shows these, and the requests and connections "
-    yield "above.\n\n"
+    yield "above. Those\nof KIP-590 and KIP-866 are in no Kafka release.\n\n"
     yield table("name", "type", "meaning", "unit", "source", "also as")
     yield from map(_broker_metric, BROKER_METRICS)
 
@@ -188,10 +188,10 @@ def preflight() -> Iterator[str]:
     yield "finding says what to do. W is a warning (exit code 4 with `--strict`), I information.\n"
     yield "It only reads. Next: the [runbook](runbook.md).\n\n```\n"
     yield "kraft-bridge preflight --zookeeper HOSTS --config FILES\n```\n\n"
-    yield "The first line is the verdict, the next one the step that may be taken now, then the\n"
-    yield "[phase](status.md#phases) of the migration. A finding may be milder or graver than the\n"
-    yield "letter of its rule. A rule that could not look, or only at a part, is named as PF-I04,\n"
-    yield "with the reason. Without PF- the codes are those of earlier releases."
+    yield "It prints the verdict, the step that may be taken now, and the\n"
+    yield "[phase](status.md#phases). A finding may be milder or graver than the letter of its\n"
+    yield "rule. PF-I04 names a rule that could not look everywhere, with the reason.\n"
+    yield "Earlier releases had the codes without PF-."
     yield "\n\n| it reads | given by |\n|---|---|\n"
     for what, how in PREFLIGHT_READS:
         yield row(what, how)

@@ -134,7 +134,7 @@ RAFT_LOG_EVENTS: Final = (
         "log_unfinished_end_truncated",
         "warning",
         "unfinished end of the log truncated",
-        "What a crash left half written, and was not acknowledged, is dropped at the start; nothing "
+        "What a crash left half written was not acknowledged, and is dropped at the start; nothing "
         "to do unless the node had not crashed.",
     ),
     LogEvent(

@@ -16,7 +16,7 @@ from emulator.servers.jars import client_jars
 from emulator.servers.java_tools import java
 from emulator.servers.waiting import wait_for
 from emulator.testing import Cluster
-from tests.unit.testing.test_examples import SURROUNDINGS, example
+from tests.unit.testing.test_examples import EXAMPLES, SURROUNDINGS
 
 pytestmark = pytest.mark.slow
 RELEASE = "3.9.2"
@@ -40,8 +40,7 @@ class Unregisters {
 def test_the_example_in_java_holds(
     compile_java: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = tmp_path / "LeaderMoves.java"
-    source.write_text(example("java"))
+    source = EXAMPLES / "LeaderMoves.java"
     jars = client_jars(RELEASE)
     classes = compile_java([source], jars)
     left = tmp_path / "temporary"
@@ -56,7 +55,7 @@ def test_the_example_in_java_holds(
 def test_the_example_in_go_holds(tmp_path: Path) -> None:
     """Needs Go, and nothing from its registry."""
     (tmp_path / "go.mod").write_text("module orders\n\ngo 1.21\n")
-    (tmp_path / "orders_test.go").write_text(example("go"))
+    (tmp_path / "cluster_test.go").write_text((EXAMPLES / "cluster_test.go").read_text())
     left = tmp_path / "temporary"
     left.mkdir()
     offline = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}

@@ -173,7 +173,7 @@ def _acl_entries(survey: Survey, path: str, affected: Severity | None) -> Iterat
 @rule(
     "W06",
     "users, clients and addresses are distinct",
-    "Quotas and credentials of one user stand in one znode. Kafka releases before 3.5 lost "
+    "Quotas and credentials of one user are in one znode. Kafka releases before 3.5 lost "
     "one kind when the other was written during the migration.",
 )
 def entities(survey: Survey) -> Iterator[Outcome]:

@@ -186,7 +186,7 @@ def is_uuid(text: str) -> bool:
     "the controllers let the brokers register",
     "The controllers had an authorizer, and the brokers' principal was not among their super "
     "users: each registration failed with ClusterAuthorizationException. ACLs in ZooKeeper did not "
-    "help, because they are copied only after every broker has registered.",
+    "help: they are copied after every broker has registered.",
 )
 def principals(survey: Survey) -> Iterator[Outcome]:
     """ClusterAction or super.users for each broker's principal, on the controllers."""

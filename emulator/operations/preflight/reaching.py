@@ -359,9 +359,8 @@ def _unknown_user(survey: Survey, one: Properties, other: Properties, mechanism:
     "nodes can log in to the controllers",
     "The controllers accepted one SASL mechanism, and sasl.mechanism.controller.protocol was left "
     "at its default, GSSAPI. The voters elected nobody, and no broker registered. Elsewhere the "
-    "brokers logged in to them by SCRAM, whose users were in ZooKeeper only, waiting to be copied. "
-    "Three voters that logged in to each other by SCRAM ran well, until all were down at once: "
-    "nobody was elected any more.",
+    "brokers logged in to them by SCRAM, whose users were not copied yet. Three voters that logged "
+    "in to each other by SCRAM elected nobody after all were down at once.",
 )
 def to_controllers(survey: Survey) -> Iterator[Outcome]:
     """Protocol, SASL mechanism and users of each node against the controllers' listeners."""

@@ -76,9 +76,9 @@ _W18: Final = FindingOf("W18", "Kafka 4.0 upgrade notes")
 @rule(
     "W18",
     "nothing is left that Kafka 4 refuses",
-    "A controller was upgraded to 4.0 before the migration was finalised. It reads the migration's "
-    "state as a record without effect: dual write stopped without a word. Others were surprised by "
-    "clients that 4.0 does not speak to any more, and by topics with segment.bytes below 1 MiB.",
+    "A controller was upgraded to 4.0 before the migration was finalised. It ignores the record of "
+    "the migration's state: dual write stopped without a message. Others had clients that 4.0 does "
+    "not serve any more, or topics with segment.bytes below 1 MiB.",
 )
 def kafka4(survey: Survey) -> Iterator[Outcome]:
     """With --target-release: stage, metadata.version, properties and topic configs."""

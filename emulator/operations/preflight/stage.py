@@ -209,8 +209,8 @@ def _silence(survey: Survey) -> str:
     "/migration holds no earlier migration",
     "After a rollback /migration was left. The controllers were formatted again and started: they "
     "took the migration for complete, skipped the copy, and wrote their empty metadata over "
-    "ZooKeeper. All topics were gone. It looks the same while the new controllers already hold "
-    "/controller and wait for the brokers.",
+    "ZooKeeper. All topics were gone. It looks the same while new controllers hold /controller "
+    "and wait for the brokers.",
 )
 def migration_stale(survey: Survey) -> Iterator[Outcome]:
     """A complete ``/migration`` that no given controller's log continues; a rollback's mark."""
@@ -284,8 +284,8 @@ def controller_held(survey: Survey) -> Iterator[Outcome]:
     "B13",
     "no migration is half done or finalised",
     "A migration was started a second time while the first one was copying, or after it had been "
-    "finalised. Once finalised, ZooKeeper is not written any more and its metadata is old: nothing "
-    "can be migrated from it, and going back to it loses every change since.",
+    "finalised. After the end the metadata in ZooKeeper is old: nothing can be migrated from it, "
+    "and going back to it loses every change since.",
 )
 def half_done(survey: Survey) -> Iterator[Outcome]:
     """A claim without a completed copy, or a tree that no ZooKeeper-mode broker uses any more."""

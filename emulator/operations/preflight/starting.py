@@ -45,7 +45,7 @@ _STOPS: Final = "the node does not start"
     "each node starts with its file",
     "In the middle of the roll a broker did not come back: process.roles was misspelt. On other "
     "clusters a controller's listener was not among its listeners, a broker advertised 0.0.0.0, or "
-    "the connect string had the chroot after each server. Kafka ended with one line in its log.",
+    "the connect string had the chroot after each server.",
 )
 def each_file(survey: Survey) -> Iterator[Outcome]:
     """What Kafka refuses in the file of a controller or of a ZooKeeper-mode broker."""

@@ -81,8 +81,8 @@ def topic_ids(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W02",
     "every partition is healthy",
-    "A partition without a leader is copied as it is, and stays without one. That is then "
-    "taken for a fault of the migration, and looked for in the wrong place.",
+    "A partition without a leader is copied as it is, and stays without one. That was then "
+    "taken for a fault of the migration.",
 )
 def unhealthy(survey: Survey) -> Iterator[Outcome]:
     """No leader, an empty ISR, ISR members that are not replicas, a broker twice, no state yet."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/testing.md"
+EXAMPLES = ROOT / "docs/examples"
 SURROUNDINGS = {
     **os.environ,
     "PYTHONPATH": str(ROOT),

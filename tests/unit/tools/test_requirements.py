@@ -21,7 +21,7 @@ GOOD = {
 NOTHING = {"complete": True, "tests": []}
 LEAVE = "import json, os; json.dump({document}, open(os.environ['KRAFT_BRIDGE_RECORD'], 'w'))"
 PAGE = """
-| W01 | the first | it is seen | unit | |
+| W01 | the first | it is seen | unit |
 | W02 | the second | it is seen too | real broker | matrix |
 """
 ROOT = Path(__file__).resolve().parents[3]
