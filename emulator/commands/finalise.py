@@ -134,7 +134,7 @@ def judged(status: dict[str, Any], asked: str = "") -> Judgement:
         text = f"node {status['node_id']} does not lead: {where}"
         return Judgement([text], ExitCode.UNREACHABLE, steps=next_steps(status, asked=asked))
     far = found is None or brokers_first(found)
-    steps = next_steps(status, asked=asked, compared=not far)
+    steps = next_steps(status, asked=asked)
     phase = status["phase"]["text"]
     if found is None:
         text = f"NOTHING TO FINALISE in this phase: {phase}"

@@ -16,7 +16,13 @@ from rich.text import Text
 from emulator.commands.status_next import brokers_first
 from emulator.io.printable import printable_in
 from emulator.migration.side import BEHIND
-from emulator.operations.next_steps import lines, next_steps, verdict
+from emulator.operations.next_steps import (
+    LINES_OF_FORMAT,
+    lines,
+    next_steps,
+    unregistered,
+    verdict,
+)
 
 LATER: Final = (
     "not now: brokers are in ZooKeeper mode. Once each is in KRaft mode status shows what is "
@@ -354,8 +360,14 @@ def _callers_wait(migration: dict[str, Any]) -> str:
 
 def _waiting(reasons: list[dict[str, Any]]) -> _Rows:
     table = _Rows("Waiting for", "since", "what")
+    missing = [one for one in reasons if unregistered(one)]
+    if missing:
+        ids = [one["subject"] for one in missing]
+        brokers = f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids)}"
+        table.add_row(missing[0]["since"], f"{brokers} to register: {LINES_OF_FORMAT}")
     for reason in reasons:
-        table.add_row(reason["since"], reason["text"])
+        if reason not in missing:
+            table.add_row(reason["since"], reason["text"])
     return table
 
 

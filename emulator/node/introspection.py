@@ -240,6 +240,7 @@ def status(
         "shown_at": advice.iso(now_ms),
         "node_id": node.config.node_id,
         "cluster_id": node.cluster_id,
+        "log_dir": node.config.log_dir,
         "release": node.config.release,
         "active": node.active,
         "leader_epoch": node.raft.leader_epoch,
@@ -379,6 +380,8 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
         "zookeeper": {
             "state": node.zk.state.name,
             "server": node.zk.server,
+            "connect": ",".join(map(str, node.config.zookeeper_servers))
+            + node.config.zookeeper_chroot,
             "sessions": node.zk.generation,
             "request_bytes_max": node.zk.limit.bytes,
             "requests_too_large": node.zk.limit.halved_count,

@@ -11,10 +11,11 @@ brokers that are refused or gone; then what the phase asks for (``migration/phas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -152,19 +153,77 @@ def as_json(steps: Iterable[NextStep]) -> list[dict[str, Any]]:
     ]
 
 
-def lines(steps: Iterable[NextStep]) -> list[str]:
-    """What a verb prints: the step to take now, what to type, and what comes later."""
-    found: list[str] = []
-    later = [one for one in steps if not one.now]
-    for one in steps:
-        if one.now:
-            found.append(f"next: {one.text}")
-            found += [f"type: {one.command}"] if one.command else []
+_LOOK: Final = "kraft-bridge status"
+_BY_HAND: Final = frozenset(
+    {
+        Action.START_CONTROLLER,
+        Action.STOP_CONTROLLER,
+        Action.RESTART_CONTROLLER,
+        Action.START_BROKER,
+        Action.RESTART_BROKER,
+        Action.REPAIR,
+    }
+)
+"""Steps that ``kraft-bridge status`` does not do."""
+_IN_A_ROW: Final = {Action.RESTART_BROKER: "broker", Action.RESTART_CONTROLLER: "controller"}
+"""Later steps that are one line for several nodes."""
+
+
+def lines(steps: Sequence[NextStep]) -> list[str]:
+    """What a verb prints: the step to take now, what to type, and what comes later.
+
+    A comparison of the stores is printed as what is checked before the step behind it: it changes
+    nothing, and nothing but its output shows that it was made.
+    """
+    if not steps:
+        return []
+    first, *later = steps
+    if first.action is Action.DIFF and later:
+        check = f"first check, it must print EQUAL: {first.command}"
+        first, later = later[0], later[1:]
+        found = [f"next: {first.text}", check, *_typed(first)]
+    else:
+        found = [f"next: {first.text}", *_typed(first)]
     found += ["later:"] if later else []
-    for one in later:
-        found.append(f"  {one.text}")
-        found += [f"    type: {one.command}"] if one.command else []
+    for some in _in_a_row(later):
+        found.append(f"  {_text_of(some)}")
+        found += [f"    {line}" for line in _typed(some[0])]
     return found
+
+
+def _typed(step: NextStep) -> list[str]:
+    """What to type for a step, or to see afterwards what came of it."""
+    if not step.command:
+        return []
+    looks = step.action in _BY_HAND and step.command.startswith(_LOOK)
+    looks = looks and not step.command.endswith(FILE)  # of other controllers, which is the step
+    return [f"{'then look again' if looks else 'type'}: {step.command}"]
+
+
+def _in_a_row(steps: Iterable[NextStep]) -> list[list[NextStep]]:
+    """Steps that follow each other and differ in their nodes alone, together."""
+    found: list[list[NextStep]] = []
+    for one in steps:
+        if found and one.action in _IN_A_ROW and _same(found[-1][0], one):
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def _same(one: NextStep, other: NextStep) -> bool:
+    named = (one.action, one.mode, one.flag, one.command)
+    alike = named == (other.action, other.mode, other.flag, other.command)
+    return alike and other.why in {"", one.why}
+
+
+def _text_of(steps: list[NextStep]) -> str:
+    first = steps[0]
+    if len(steps) == 1:
+        return first.text
+    noun = _IN_A_ROW[first.action]
+    ids = ", ".join(str(one.node) for one in steps)
+    return first.text.replace(f"{noun} {first.node}", f"{noun}s {ids}", 1)
 
 
 def verdict(status: Document, steps: tuple[NextStep, ...]) -> str:
@@ -260,6 +319,17 @@ AFTER_COPY: Final = frozenset(
 )
 
 
+LINES_OF_FORMAT: Final = "with the lines that kraft-bridge format printed (runbook, step 2)"
+"""How a broker is to be restarted: the flag alone is not enough, Kafka ends without the others."""
+
+
+def unregistered(reason: Document) -> bool:
+    """Whether a broker is missing that has not tried to register with the controllers."""
+    untried = f"broker {reason['subject']} (known from "
+    absent = reason["why"] == Why.BROKER_NOT_REGISTERED.value
+    return absent and str(reason["text"]).startswith(untried)
+
+
 class _Looking:
     """One look at one document; see :func:`next_steps`."""
 
@@ -345,10 +415,16 @@ class _Looking:
         return NextStep(Action.RESTART_CONTROLLER, why, "", node, flag=flag, problem=problem)
 
     def _zookeeper(self) -> str:
-        return str((self._migration.get("zookeeper") or {}).get("server") or "HOST:PORT")
+        """The connect string with its chroot; of an earlier release that is not known."""
+        found = (self._migration.get("zookeeper") or {}).get("connect")
+        return quote(str(found)) if found else "HOST:PORT/CHROOT"
+
+    def _folder(self) -> str:
+        """The option with the folder of the controller that was asked."""
+        return f" --log-dir {quote(str(self._status.get('log_dir') or 'FOLDER'))}"
 
     def _diff_command(self) -> str:
-        return f"kraft-bridge zk diff --zookeeper {self._zookeeper()} --log-dir FOLDER"
+        return f"kraft-bridge zk diff --zookeeper {self._zookeeper()}{self._folder()}"
 
     def _down(self) -> Iterator[NextStep]:
         """Voters that do not answer: without a majority nothing goes on, and none is to spare."""
@@ -463,6 +539,9 @@ class _Looking:
         command = PLAN_BACK if action is Action.ROLLBACK else self._look
         do = {each.value: text for each, text in WHAT_TO_DO.items()}.get(reason["why"], "")
         why = f"{reason['text']}: {do}" if do else reason["text"]
+        if unregistered(reason):
+            level = self._status["metadata_version"]["name"]
+            why = f"{LINES_OF_FORMAT}; its inter.broker.protocol.version must be {level}"
         return NextStep(action, why, command, node, mode, flag, problem=problem)
 
     def _settle(self) -> list[NextStep]:
@@ -508,12 +587,14 @@ class _Looking:
             return [self._wait(why=f"ZooKeeper is not known to have everything: {why}")]
         found: list[NextStep] = []
         if not self._compared:
-            why = "before the end of the migration; until then there is no hurry, and you can "
-            found.append(NextStep(Action.DIFF, f"{why}go back", self._diff_command()))
+            why = "before the end of the migration; until then you can go back"
+            found.append(NextStep(Action.DIFF, why, self._diff_command()))
         voters = [one["id"] for one in self._quorum["voters"] if one["migration_flag"] is not False]
         voters.sort(key=lambda each: each == self._own)
+        why = "one by one, the leader last; the last restart is final, unless there is a hold"
+        if len(voters) == 1:
+            why = "the last restart: it is final and cannot be undone, unless there is a hold"
         for at, each in enumerate(voters):
-            why = "one by one, the leader last; the last restart is final, unless there is a hold"
             found.append(self._controller(each, flag=False, why="" if at else why))
         return [*found, self._wait("final")]
 
@@ -538,7 +619,7 @@ class _Looking:
         for one in [*missing.get("controller_unknown", ()), *with_flag]:
             return [self._controller(int(one["subject"]), flag=False, why=one["text"])]
         if self._ahead is Ahead.END_HOLD:
-            command = f"kraft-bridge finalise{self._asked} --log-dir FOLDER --yes"
+            command = f"kraft-bridge finalise{self._asked}{self._folder()} --yes"
             why = "nothing else is missing; it cannot be undone"
             return [NextStep(Action.FINALISE, why, command), self._wait("final")]
         return [self._wait("final")]

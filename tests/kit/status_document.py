@@ -120,12 +120,13 @@ def document(
         "poisoned": [],
         "left_out": [],
         "waiting": list(waiting),
-        "zookeeper": {"state": "CONNECTED", "server": "z:2181"},
+        "zookeeper": {"state": "CONNECTED", "server": "z:2181", "connect": "z:2181/kafka"},
     }
     return {
         "schema": "status/4",
         "node_id": 3000,
         "cluster_id": "abc",
+        "log_dir": "/var/lib/kraft bridge",
         "active": True,
         "leader_epoch": 2,
         "leader_id": 3000,

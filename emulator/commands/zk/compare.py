@@ -28,7 +28,7 @@ from emulator.io.printable import printable, printable_json
 from emulator.io.tls import TlsError
 from emulator.migration.tree_diff import Claim, Difference, differences
 from emulator.raft.machine import Raft
-from emulator.znodes import migration, own
+from emulator.znodes import cluster, migration, own
 from emulator.znodes.reader import Tree, TreeReader
 from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.errors import ZkCode
@@ -199,7 +199,7 @@ def compare(
 
     Raises:
         FolderUnreadableError: the folder cannot be read.
-        ZooKeeperUnreadableError: ZooKeeper cannot be read.
+        ZooKeeperUnreadableError: ZooKeeper cannot be read, or this path of it is no cluster's.
     """
     for _ in range(READINGS_MAX):
         try:
@@ -208,9 +208,27 @@ def compare(
             open_log(folder)  # if both cannot be read, the folder's error is raised
             raise
         found, note = _compared(hosts, folder, security)
+        if migration.PATH not in before:
+            _check_of_a_cluster(hosts, security)
         if not found or read_some(hosts, security, _CLAIM) == before:
             return found, note
     return found, f"{note}; a controller wrote meanwhile, so what is listed may be on its way"
+
+
+def _check_of_a_cluster(hosts: str, security: ZooKeeperSecurity) -> None:
+    """Refuse a path without a cluster, at which every znode of the log would be missing.
+
+    Raises:
+        ZooKeeperUnreadableError: nothing of Kafka is there.
+    """
+    if cluster.PATH in read_some(hosts, security, [cluster.PATH]):
+        return
+    servers, slash, _ = hosts.partition("/")
+    hint = "Is its chroot right" if slash else f"Is the chroot missing ({servers}/kafka)"
+    raise ZooKeeperUnreadableError(
+        f"NOT COMPARED: ZooKeeper at {hosts} has neither {cluster.PATH} nor {migration.PATH}. "
+        f"{hint}? See zookeeper.connect in the controller's file"
+    )
 
 
 def _compared(

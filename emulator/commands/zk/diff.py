@@ -44,7 +44,7 @@ def diff(
         raise fail(str(error), ExitCode.WRONG) from error
     except compare.ZooKeeperUnreadableError as error:
         raise fail(str(error), ExitCode.UNREACHABLE) from error
-    typer.echo(f"{note}{_summary(found)}", err=True)
+    typer.echo(f"{_verdict(found)}: {note}{_summary(found)}", err=True)
     if as_json:
         document = to_json(found, note, with_secrets=with_secrets)
         typer.echo(printable_json(msgspec.json.encode(document).decode()))
@@ -52,6 +52,12 @@ def diff(
         for difference in found:
             typer.echo(printable(to_text(difference)))
     raise typer.Exit(ExitCode.FOUND if found else ExitCode.DONE)
+
+
+def _verdict(found: Sequence[Difference]) -> str:
+    if not found:
+        return "EQUAL"
+    return f"DIFFERENT: {len(found)} znode{'s' if len(found) > 1 else ''}"
 
 
 def _summary(found: Sequence[Difference]) -> str:

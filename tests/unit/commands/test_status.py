@@ -205,7 +205,7 @@ MAJORITY = (
             3000,
             (
                 "restart broker 2 in ZooKeeper mode with the migration on: broker 2 has not "
-                "registered\ntype: kraft-bridge status"
+                "registered\nthen look again: kraft-bridge status"
             ),
         ),
         (
@@ -363,10 +363,25 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
     assert "going back now Then stop the controller." in said
     assert "3 counted for the bounds 10 and none (30% of the first)" in said
     assert (
-        "next: compare the two stores: before the end of the migration; until then there is no "
-        "hurry, and you can go back type: kraft-bridge zk diff --zookeeper z:2181 "
-        "--log-dir FOLDER"
+        "next: restart controller 3000 without zookeeper.metadata.migration.enable, by SIGTERM: "
+        "the last restart: it is final and cannot be undone, unless there is a hold first check, "
+        "it must print EQUAL: kraft-bridge zk diff --zookeeper z:2181/kafka --log-dir "
+        "'/var/lib/kraft bridge'"
     ) in said
+
+
+def test_brokers_that_have_not_registered_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was named three times, with 250 characters that were not all that it needs."""
+    text = "broker {} (known from /brokers/ids) has not registered: restart it with the flag"
+    reasons = [
+        reason("broker_not_registered", str(one)) | {"text": text.format(one)} for one in (1, 2, 3)
+    ]
+    shown = STATUS | shown_in("pre-migration", waiting=[*reasons, reason("no_session")])
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+    said = run("status", "--plain")[1]
+    assert "brokers 1, 2, 3 to register: with the lines that kraft-bridge format printed" in said
+    assert "text of no_session" in said
+    assert "known from" not in said
 
 
 @pytest.mark.parametrize("refused", [False, True])

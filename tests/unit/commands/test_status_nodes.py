@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from emulator.commands import status as status_client
 from emulator.commands.status_shown import ago
-from tests.kit.status_document import refusal, voter
+from tests.kit.status_document import reason, refusal, voter
 from tests.unit.commands.running import run
 from tests.unit.commands.test_status import STATUS
 
@@ -228,7 +228,8 @@ AT = "2026-01-01T00:10:00.000+00:00"
 
 def screen(monkeypatch: pytest.MonkeyPatch, columns: int, *more: str) -> str:
     """What is printed about a document with each kind of table."""
-    waiting = [{"since": "2026-01-01T00:09:48.000+00:00", "text": "broker 3 is unreachable"}]
+    waiting = [reason("broker_slow", "3") | {"since": "2026-01-01T00:09:48.000+00:00"}]
+    waiting[0]["text"] = "broker 3 is unreachable"
     fetches = {"last_fetch": "2026-01-01T00:09:59.800+00:00", "last_caught_up": AT}
     quorum = {"leader_id": 3000, "leader_epoch": 7, "as_of": AT, "not_told_because": ""}
     quorum |= {"voters": [voter(each, endpoint="10.0.0.5:29093", **fetches) for each in (3000, 1)]}

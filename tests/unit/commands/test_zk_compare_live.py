@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from emulator.commands.exits import ExitCode
 from emulator.commands.zk import compare as compared
 from emulator.migration.tree_diff import Difference
-from emulator.znodes import migration, own
+from emulator.znodes import cluster, migration, own
 from tests.unit.commands.running import run
 
 TORN = Difference(migration.PATH, "differs", b"1", None)
@@ -22,6 +23,8 @@ class Cluster:
         self.claims, self.found, self.readings = claims, found, 0
 
     def read_some(self, _hosts: str, _security: Any, paths: tuple[str, ...]) -> dict[str, bytes]:
+        if set(paths) == {cluster.PATH}:
+            return {}
         assert set(paths) == {migration.PATH, own.PATH}
         return {migration.PATH: self.claims.pop(0)}
 
@@ -51,22 +54,44 @@ def test_what_differs_while_nobody_writes_is_said_at_once(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("paths", "said"),
+    ("paths", "verdict", "said"),
     [
-        ([], "note: no znode differs"),
-        ([migration.PATH, own.PATH, "/controller"], "of a controller that does not lead"),
-        ([migration.PATH, "/brokers/topics/t"], "note"),
+        ([], "EQUAL", "note: no znode differs"),
+        (
+            [migration.PATH, own.PATH, "/controller"],
+            "DIFFERENT: 3 znodes",
+            "of a controller that does not lead",
+        ),
+        (["/brokers/topics/t"], "DIFFERENT: 1 znode", "note"),
     ],
 )
 def test_what_an_empty_list_and_the_controllers_own_znodes_mean_is_said(
-    paths: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+    paths: list[str], verdict: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing that differs was an offset and silence; a follower's folder looked like damage."""
     found = [Difference(path, "differs", b"1", None) for path in paths]
     monkeypatch.setattr(compared, "compare", lambda *_of: (found, "note"))
     code, out, complaint = run("zk", "diff", "--zookeeper", "h:1", "--log-dir", "folder")
     assert (code, out.count("differs ")) == (int(bool(paths)), len(paths))
+    assert complaint.startswith(f"{verdict}: ")
     assert complaint.endswith(f"{said}\n")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "hint"), [("h:1", "(h:1/kafka)"), ("h:1/kafak", "Is its chroot right?")]
+)
+def test_a_path_without_a_cluster_is_not_compared(
+    hosts: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the chroot it named every znode as missing, as if all was lost."""
+    monkeypatch.setattr(compared, "read_some", lambda *_of: {})
+    monkeypatch.setattr(compared, "_compared", lambda *_of: ([TORN], "note"))
+    code, out, complaint = run("zk", "diff", "--zookeeper", hosts, "--log-dir", "folder")
+    assert (code, out) == (ExitCode.UNREACHABLE, "")
+    assert hint in complaint
+    there = {cluster.PATH: b"{}"}
+    monkeypatch.setattr(compared, "read_some", lambda *_of: there)
+    assert run("zk", "diff", "--zookeeper", hosts, "--log-dir", "folder")[0] == ExitCode.FOUND
 
 
 def test_a_path_of_others_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,65 @@ def told(found: dict[str, Any], **more: Any) -> NextStep:
     first, *later = next_steps(found, **more)
     assert first.now
     assert not any(one.now for one in later)
-    assert lines((first, *later))[0] == f"next: {first.text}"
+    done = later[0] if later and first.action is Action.DIFF else first
+    assert lines((first, *later))[0] == f"next: {done.text}"
     return first
+
+
+def test_a_comparison_is_checked_before_the_step_that_it_is_for() -> None:
+    """It was the next step for ever: nothing shows that it was made."""
+    there = quorum(voter(3000), voter(3001))
+    found = document("dual write", IN_KRAFT, quorum=there, finalisation=ends("migrating"))
+    step, check, *_ = lines(next_steps(found))
+    assert step.startswith("next: restart controller 3001 without zookeeper.metadata.")
+    assert check.startswith("first check, it must print EQUAL: kraft-bridge zk diff --zookeeper ")
+    step, check, *later = lines(next_steps(document("hybrid", THREE)))
+    assert step.startswith("next: restart broker 1 in KRaft mode: one at a time")
+    assert "kraft-bridge zk diff" in check
+    assert later[:2] == ["later:", "  restart brokers 2, 3 in KRaft mode"]
+    (waits, _) = lines(next_steps(document("hybrid", THREE, [reason("no_session")])))
+    assert waits.startswith("next: repair")
+    assert lines(()) == []
+
+
+def test_the_last_restart_says_that_it_is_final() -> None:
+    there = quorum(voter(3000), voter(3001, migration_flag=False))
+    found = document("dual write", IN_KRAFT, quorum=there, finalisation=ends("migrating"))
+    assert "cannot be undone" in lines(next_steps(found))[0]
+
+
+NOT_THERE = [
+    reason("broker_not_registered", str(one))
+    | {"text": f"broker {one} (known from /brokers/ids) has not registered: restart it with x=true"}
+    for one in (1, 2, 3)
+]
+
+
+def test_a_broker_is_restarted_with_all_that_it_needs() -> None:
+    """With the flag alone, as it said, Kafka ends: it wants the controllers' three keys too."""
+    step, again, _, others, *more = lines(next_steps(document("pre-migration", waiting=NOT_THERE)))
+    assert step == (
+        "next: restart broker 1 in ZooKeeper mode with the migration on: with the lines that "
+        "kraft-bridge format printed (runbook, step 2); its inter.broker.protocol.version must be "
+        "3.9-IV0"
+    )
+    assert again == "then look again: kraft-bridge status", "which restarts nothing"
+    assert others.startswith("  restart brokers 2, 3 in ZooKeeper mode with the migration on: ")
+    assert more == ["    then look again: kraft-bridge status"]
+    refused = NOT_THERE[0] | {"text": "broker 1 tries to register and is refused: why"}
+    assert told(document("pre-migration", waiting=[refused])).why == refused["text"]
+
+
+def test_a_command_that_only_looks_is_not_the_step() -> None:
+    """Under *restart broker 1* it told to type ``kraft-bridge status``."""
+    for why in Why:
+        found = document("pre-migration", waiting=[reason(why.value, "2")])
+        for line in lines(next_steps(found, asked=" --url http://h:1")):
+            if line.strip() == "type: kraft-bridge status --url http://h:1":
+                assert told(found).action is Action.WAIT
+    several = quorum(voter(3000), voter(3001), leader=None)
+    nobody = next_steps(document("hybrid", leader_id=None, quorum=several))
+    assert lines(nobody)[1] == "type: kraft-bridge status -c FILE", "of each of the others"
 
 
 def test_every_reason_to_wait_has_an_action() -> None:
@@ -87,6 +144,22 @@ def test_every_reason_to_wait_has_an_action() -> None:
 def test_everything_that_is_ahead_has_a_step(ahead: Ahead) -> None:
     found = document("dual write", finalisation=ends("migrating"))
     assert told(found | {"phase": found["phase"] | {"ahead": ahead.value}}).what
+
+
+@pytest.mark.parametrize("ahead", Ahead)
+def test_a_command_has_the_chroot_and_the_folder(ahead: Ahead) -> None:
+    """It named the server alone: ``zk diff`` without the chroot looks as if all was lost."""
+    found = document("dual write", finalisation=ends("held", "held"))
+    found |= {"phase": found["phase"] | {"ahead": ahead.value}}
+    for shown in (found, found | {"leader_id": 3001}):
+        for step in next_steps(shown):
+            if "--zookeeper" in step.command:
+                assert "--zookeeper z:2181/kafka" in step.command
+            if "--log-dir" in step.command:
+                assert "--log-dir '/var/lib/kraft bridge'" in step.command
+    del found["log_dir"], found["migration"]["zookeeper"]["connect"]
+    for step in next_steps(found):
+        assert "z:2181" not in step.command, "an earlier release does not show the chroot"
 
 
 @pytest.mark.parametrize("older", ["pre-migration", "copying", "hybrid", "dual write", "refused"])
