@@ -107,7 +107,7 @@ FINAL: Final = Goal(
     commands.advice_to_end,
     lambda document: phase_of(document).startswith("FINAL:"),
     Mode.KRAFT,
-    frozenset({"restart_controller without flag", "finalise", "wait final"}),
+    frozenset({"diff", "restart_controller without flag", "finalise", "wait final"}),
 )
 _LOOKS: Final = frozenset({"wait", "ask"})
 

@@ -111,6 +111,9 @@ def _right(line: str, code: int, printed: str, codes: Sequence[int]) -> str:
     return printed
 
 
+_WORD: Final = r"(?:'[^']*'|\\S+)"
+
+
 def run_line(stage: Stage, line: str, *codes: int, **values: str) -> tuple[int, str]:
     """Run a line that a verb advises to type, its capitals replaced; its code, and what it printed.
 
@@ -124,7 +127,7 @@ def run_line(stage: Stage, line: str, *codes: int, **values: str) -> tuple[int, 
     if name != _OURS:
         raise ProcessError(f"not a command of this program: {line}")
     for form in Form:
-        if re.fullmatch(re.sub("[A-Z_]+", r"\\S+", form), line):
+        if re.fullmatch(re.sub("[A-Z_]+", _WORD, form), line):
             stage.typed(form.name)
     code, printed = _ours(stage, rest)
     return code, _right(line, code, printed, codes)
