@@ -17,7 +17,11 @@ def start(
     ] = 2181,
     data: Annotated[Path, typer.Option(help="Where ZooKeeper keeps its data.")] = Path("zk-data"),
 ) -> None:
-    """Run an embedded real ZooKeeper 3.9.5 (needs Java 17 to 22) until interrupted."""
+    """Run a real ZooKeeper 3.9.5 on 127.0.0.1 until interrupted.
+
+    It needs Java 17 to 22 and the extra spark, whose jars hold ZooKeeper. It reads and writes
+    FOLDER/data, which may be the copied dataDir of another ZooKeeper.
+    """
     from emulator.servers.zookeeper import run_foreground
 
     check_name("--data", data)
