@@ -33,16 +33,16 @@ class Form(StrEnum):
     )
     FORMAT = "kraft-bridge format -c FILE -t CLUSTER_ID -r VERSION --new-quorum"
     CONTROLLER = "kraft-bridge controller -c FILE"
-    WAIT_COPYING = "kraft-bridge status --url URL --wait copying --timeout 600"
-    WAIT_DUAL_WRITE = "kraft-bridge status --url URL --wait dual-write-begun --timeout 600"
-    WAIT_KRAFT = "kraft-bridge status --url URL --wait all-brokers-in-kraft --timeout 3600"
-    WAIT_FINAL = "kraft-bridge status --url URL --wait final --timeout 600"
-    STATUS = "kraft-bridge status --url URL"
-    COMPARE = "kraft-bridge zk diff --zookeeper HOSTS --log-dir FOLDER"
+    WAIT_COPYING = "kraft-bridge status -c FILES --wait copying --timeout 600"
+    WAIT_DUAL_WRITE = "kraft-bridge status -c FILES --wait dual-write-begun --timeout 600"
+    WAIT_KRAFT = "kraft-bridge status -c FILES --wait all-brokers-in-kraft --timeout 3600"
+    WAIT_FINAL = "kraft-bridge status -c FILES --wait final --timeout 600"
+    STATUS = "kraft-bridge status -c FILES"
+    COMPARE = "kraft-bridge zk diff -c FILE --log-dir FOLDER"
     PLAN_ROLLBACK = "kraft-bridge rollback --config FILES"
     ROLLBACK = "kraft-bridge rollback --yes --config FILES"
     CLEAR = "kraft-bridge rollback --yes --clear --config FILES"
-    MISSING = "kraft-bridge finalise --url URL"
+    MISSING = "kraft-bridge finalise -c FILE"
     FINALISE = "kraft-bridge finalise --url URL --log-dir FOLDER --yes"
     RAISE = "kafka-features.sh --bootstrap-server BROKER upgrade --metadata RELEASE"
     RAISE_TO = (
@@ -70,8 +70,8 @@ def words(form: Form, **values: str | Sequence[str]) -> list[str]:
     Raises:
         KeyError: a value is missing.
 
-    >>> words(Form.STATUS, URL="http://h:1")
-    ['kraft-bridge', 'status', '--url', 'http://h:1']
+    >>> words(Form.STATUS, FILES=["a", "b"])
+    ['kraft-bridge', 'status', '-c', 'a', 'b']
     """
     found: list[str] = []
     for word in form.split():
@@ -189,54 +189,54 @@ def advice_forward(stage: Stage) -> dict[str, Any]:
 
 def advice_back(stage: Stage) -> dict[str, Any]:
     """What ``rollback`` plans."""
-    return document(*words(Form.PLAN_ROLLBACK, FILES=[str(one) for one in stage.config_files])[1:])
+    return document(*words(Form.PLAN_ROLLBACK, FILES=_files(stage))[1:])
 
 
 def advice_to_end(stage: Stage) -> dict[str, Any]:
     """What ``finalise`` shows of the controller that leads."""
-    return document(*words(Form.MISSING, URL=stage.leader().url)[1:])
+    return document(*words(Form.MISSING, FILE=_leaders_file(stage))[1:])
 
 
 def look(stage: Stage) -> str:
     """The status of the controller that leads, as text for a person."""
-    return run(stage, Form.STATUS, URL=stage.leader().url)
+    return run(stage, Form.STATUS, FILES=_files(stage))
 
 
 def wait_copying(stage: Stage) -> None:
     """Wait until the controller that leads copies."""
-    run(stage, Form.WAIT_COPYING, URL=stage.leader().url)
+    run(stage, Form.WAIT_COPYING, FILES=_files(stage))
 
 
 def wait_dual_write(stage: Stage) -> None:
     """Wait until the controller that leads is in dual write."""
-    run(stage, Form.WAIT_DUAL_WRITE, URL=stage.leader().url)
+    run(stage, Form.WAIT_DUAL_WRITE, FILES=_files(stage))
 
 
 def wait_kraft(stage: Stage) -> None:
     """Wait until every broker is in KRaft mode, as the controller that leads has it."""
-    run(stage, Form.WAIT_KRAFT, URL=stage.leader().url)
+    run(stage, Form.WAIT_KRAFT, FILES=_files(stage))
 
 
 def wait_finalised(stage: Stage) -> None:
     """Wait until the controller that leads reports that the migration is finalised."""
-    run(stage, Form.WAIT_FINAL, URL=stage.leader().url)
+    run(stage, Form.WAIT_FINAL, FILES=_files(stage))
 
 
 def rollback(stage: Stage) -> str:
     """Plan the way back, then go: controllers end, ``/controller`` is given back."""
-    files = [str(one) for one in stage.config_files]
+    files = _files(stage)
     run(stage, Form.PLAN_ROLLBACK, 0, 1, FILES=files)
     return run(stage, Form.ROLLBACK, FILES=files)
 
 
 def clear(stage: Stage) -> str:
     """Delete what the first attempt left in ZooKeeper."""
-    return run(stage, Form.CLEAR, FILES=[str(one) for one in stage.config_files])
+    return run(stage, Form.CLEAR, FILES=_files(stage))
 
 
 def missing(stage: Stage) -> str:
     """What is missing before the migration is final; 1: more than a hold."""
-    return run(stage, Form.MISSING, 0, 1, URL=stage.leader().url)
+    return run(stage, Form.MISSING, 0, 1, FILE=_leaders_file(stage))
 
 
 def raise_level(stage: Stage, release: str) -> str:
@@ -254,4 +254,13 @@ def refused_level(stage: Stage, level: int) -> str:
 def compare(stage: Stage) -> str:
     """Compare ZooKeeper with the log of the controller that leads."""
     leader: Any = stage.leader()
-    return run(stage, Form.COMPARE, HOSTS=stage.zk.hosts, FOLDER=str(leader.data))
+    return run(stage, Form.COMPARE, FILE=str(leader.config), FOLDER=str(leader.data))
+
+
+def _files(stage: Stage) -> list[str]:
+    return [str(one) for one in stage.config_files]
+
+
+def _leaders_file(stage: Stage) -> str:
+    leader: Any = stage.leader()
+    return str(leader.config)

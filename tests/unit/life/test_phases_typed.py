@@ -291,6 +291,6 @@ def test_a_command_is_noted_when_it_is_typed(monkeypatch, tmp_path):
     brokers = {each: BrokerStanding(Mode.KRAFT, phases.NEWEST) for each in range(3)}
     stage = Stage(tmp_path, Standing(phases.NEWEST, "code", brokers))
     for _ in range(2):
-        assert commands.run(stage, Form.STATUS, URL="http://h:1") == "status --url http://h:1"
+        assert commands.run(stage, Form.STATUS, FILES=["a", "b"]) == "status -c a b"
     assert stage.standing.typed == ["STATUS"]
     assert Standing.load(stage.state_file).typed == ["STATUS"]
