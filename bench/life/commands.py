@@ -38,7 +38,7 @@ class Form(StrEnum):
     WAIT_KRAFT = "kraft-bridge status -c FILES --wait all-brokers-in-kraft --timeout 3600"
     WAIT_FINAL = "kraft-bridge status -c FILES --wait final --timeout 600"
     STATUS = "kraft-bridge status -c FILES"
-    COMPARE = "kraft-bridge zk diff -c FILE --log-dir FOLDER"
+    COMPARE = "kraft-bridge zk diff --zookeeper HOSTS --log-dir FOLDER"
     PLAN_ROLLBACK = "kraft-bridge rollback --config FILES"
     ROLLBACK = "kraft-bridge rollback --yes --config FILES"
     CLEAR = "kraft-bridge rollback --yes --clear --config FILES"
@@ -254,7 +254,7 @@ def refused_level(stage: Stage, level: int) -> str:
 def compare(stage: Stage) -> str:
     """Compare ZooKeeper with the log of the controller that leads."""
     leader: Any = stage.leader()
-    return run(stage, Form.COMPARE, FILE=str(leader.config), FOLDER=str(leader.data))
+    return run(stage, Form.COMPARE, HOSTS=stage.zk.hosts, FOLDER=str(leader.data))
 
 
 def _files(stage: Stage) -> list[str]:
