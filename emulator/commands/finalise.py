@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import urllib.request
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -20,15 +21,22 @@ from emulator.commands.status import (
     UNREAD,
     AddressError,
     check_local,
+    fetch,
     leader_of,
     misread,
     status_of,
 )
 from emulator.commands.status_next import brokers_first
-from emulator.commands.status_nodes import DEFAULT_URL, url_option
+from emulator.commands.status_nodes import (
+    DEFAULT_URL,
+    AskedNodes,
+    NodeAnswer,
+    of_urls,
+    url_option,
+)
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.io.printable import printable, printable_json, sentence
-from emulator.operations.next_steps import Action, NextStep, lines, next_steps
+from emulator.operations.next_steps import FILE, Action, NextStep, lines, next_steps
 from emulator.operations.next_steps import as_json as steps_as_json
 
 FINAL_S: Final = 30.0
@@ -114,12 +122,13 @@ def finalise(
     raise typer.Exit(found.code)
 
 
-def judged(status: dict[str, Any], asked: str = "") -> Judgement:
+def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Judgement:
     """What ``/status`` of a controller means for finalising.
 
     Args:
         status: the document.
         asked: the option with which it was asked; empty: none.
+        leader_url: where the controller that leads answers, if this one does not.
     """
     if status.get("role") == "broker":
         return Judgement(["this is a broker; ask the controller that leads"], ExitCode.WRONG)
@@ -128,11 +137,13 @@ def judged(status: dict[str, Any], asked: str = "") -> Judgement:
         return Judgement(
             ["FINAL: the migration is finalised, for good."], ExitCode.DONE, final=True
         )
-    if found is not None and found["state"] == "follows":
-        leader = status.get("leader_id")
+    leader = status.get("leader_id")
+    follows = found is not None and found["state"] == "follows"
+    if follows or leader != status["node_id"]:
         where = "no leader is known" if leader is None else f"ask node {leader}, which leads"
-        text = f"node {status['node_id']} does not lead: {where}"
-        return Judgement([text], ExitCode.UNREACHABLE, steps=next_steps(status, asked=asked))
+        text = f"NOT HERE: node {status['node_id']} does not lead: {where}"
+        steps = _at_leader(next_steps(status, asked=asked), leader_url)
+        return Judgement([text], ExitCode.UNREACHABLE, steps=steps)
     far = found is None or brokers_first(found)
     steps = next_steps(status, asked=asked)
     phase = status["phase"]["text"]
@@ -140,6 +151,9 @@ def judged(status: dict[str, Any], asked: str = "") -> Judgement:
         text = f"NOTHING TO FINALISE in this phase: {phase}"
         return Judgement([text], ExitCode.FOUND, steps=steps)
     missing = [one for one in found["missing"] if one["why"] != "held"]
+    if found["state"] == "migrating":
+        # A leader that runs with the flag leaves the mark when it is restarted without.
+        missing = [one for one in missing if one["why"] != "no_mark"] or missing
     if far:
         whys = [one for one in missing if one["why"] == "zookeeper_broker"]
         text = f"NOT YET: brokers are in ZooKeeper mode: {phase}"
@@ -149,10 +163,11 @@ def judged(status: dict[str, Any], asked: str = "") -> Judgement:
         # A controller is not named for a restart while something else has to come first.
         waits = steps[0].problem or steps[0].action is Action.WAIT
         shown = [one for one in missing if not (waits and one["why"] == "controller_with_flag")]
-        text = (
-            f"NOT YET: {len(missing)} {'thing is' if len(missing) == 1 else 'things are'} missing"
-        )
-        told = [f"{text}: {phase}", *(f"missing: {one['text']}" for one in shown), UNDONE]
+        told = [
+            f"NOT YET: {_counted(missing)} missing: {phase}",
+            *(f"missing: {one['text']}" for one in shown),
+            UNDONE,
+        ]
         return Judgement(told, ExitCode.FOUND, steps=steps)
     if found["hold"] and found["state"] != "held":
         return Judgement(
@@ -165,10 +180,33 @@ def judged(status: dict[str, Any], asked: str = "") -> Judgement:
     return Judgement([text], ExitCode.DONE, steps=steps)
 
 
+def _counted(missing: list[dict[str, Any]]) -> str:
+    """How many, with the verb.
+
+    >>> _counted([{"why": "controller_with_flag"}] * 3), _counted([{"why": "no_mark"}])
+    ('3 restarts are', '1 thing is')
+    """
+    restarts = all(one["why"] == "controller_with_flag" for one in missing)
+    noun = "restart" if restarts else "thing"
+    return f"{len(missing)} {noun}{' is' if len(missing) == 1 else 's are'}"
+
+
+def _at_leader(steps: tuple[NextStep, ...], leader_url: str) -> tuple[NextStep, ...]:
+    """To ask the one that leads is to run this verb there."""
+    option = url_option(leader_url) if leader_url else FILE
+    return tuple(
+        replace(one, command=f"kraft-bridge finalise{option}") if one.action is Action.ASK else one
+        for one in steps
+    )
+
+
 def _judged(url: str) -> Judgement:
     found = status_of(url)
     try:
-        return judged(found, url_option(url))
+        leads = found.get("leader_id") == found["node_id"]
+        nodes = AskedNodes(of_urls([url]), fetch)
+        leader = "" if leads else nodes.leader_url(NodeAnswer(url, "", found))
+        return judged(found, url_option(url), leader)
     except UNREAD as error:
         raise ValueError(misread(found)) from error
 
@@ -205,7 +243,7 @@ def _release(url: str, log_dir: Path) -> bool:
         if error.code == HTTPStatus.CONFLICT:
             return False
         if error.code == HTTPStatus.FORBIDDEN:
-            why = f"not the token of the controller at {without_login(url)}"
+            why = f"not the token of the controller at {without_login(url)}: give its -c FILE"
             raise TokenError(f"{path}: {why}") from error
         raise ValueError(f"/finalise was answered {error.code} {error.reason}") from error
     return True

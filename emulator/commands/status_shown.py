@@ -24,6 +24,13 @@ from emulator.operations.next_steps import (
     verdict,
 )
 
+_OPEN: Final = ("waiting", "held")
+"""States of finalising at a leader without the flag."""
+BACK_TO_DUAL_WRITE: Final = (
+    "Restart the controllers with zookeeper.metadata.migration.enable=true, and wait for phase "
+    "dual write: what was changed is then written to ZooKeeper. Then kraft-bridge rollback "
+    "--config FILES, with the files of all controllers"
+)
 LATER: Final = (
     "not now: brokers are in ZooKeeper mode. Once each is in KRaft mode status shows what is "
     "missing; kraft-bridge finalise shows it at any time"
@@ -250,6 +257,8 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> _Rows:
             for p in migration["poisoned"]
         ]
         rows += [("not in ZooKeeper", one["reason"]) for one in migration.get("left_out", ())]
+    elif found["finalisation"]["state"] in _OPEN:
+        rows += [("roll back possible", "yes"), ("going back now", BACK_TO_DUAL_WRITE)]
     if failure := found.get("snapshot_failure"):
         rows.append(("no snapshot", _no_snapshot(failure)))
     rows += _not_observed(found)

@@ -25,6 +25,7 @@ from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.preflight.engine import Finding, Severity, printed
 from emulator.operations.preflight.report import PreflightReport
 from emulator.operations.preflight.stage import MigrationStage
+from emulator.operations.preflight.survey import Survey
 from emulator.operations.rollback.course import START_AND_STOP, Course, files_of
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.situation import Situation
@@ -115,7 +116,7 @@ _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
     {
         Action.NOTHING: lambda _one: "nothing",
         Action.PREFLIGHT: lambda _one: "check the cluster before a migration",
-        Action.FORMAT: lambda _one: "format each controller that is not, and start it",
+        Action.FORMAT: lambda one: f"format controller {one.node}, and start it",
         Action.ASK: lambda one: f"ask controller {one.node}",
         Action.WAIT: lambda one: f"wait for {one.wait_for}" if one.wait_for else "look again",
         Action.START_CONTROLLER: lambda one: f"start controller {one.node}",
@@ -745,7 +746,7 @@ def _about(one: Finding, seen: Situation | None) -> list[NextStep]:
     """The steps about one blocker."""
     why = f"{printed(one.code)}: {one.fact}"
     if one.code == "R01":
-        return [NextStep(Action.NOTHING, f"{why}; {one.remedy}", problem=True)]
+        return [NextStep(Action.NOTHING, "stay in KRaft mode", problem=True)]
     if one.code == "R05" and seen is not None and seen.without_flag is not None:
         return [
             NextStep(Action.RESTART_CONTROLLER, why, "", each.node_id, flag=True, problem=True)
@@ -765,7 +766,7 @@ GRAVEST_FIRST: Final = tuple(
 """Blockers of a preflight in the order in which they are cured; see :func:`of_preflight`."""
 
 
-def of_preflight(report: PreflightReport) -> tuple[NextStep, ...]:
+def of_preflight(report: PreflightReport, asked: str = "OPTIONS") -> tuple[NextStep, ...]:
     """The step to take now, first: about the gravest blocker, else what the phase asks for.
 
     A blocker is graver than those that mean something only once it is cured. So first: is it the
@@ -774,9 +775,14 @@ def of_preflight(report: PreflightReport) -> tuple[NextStep, ...]:
     would stop at (B06, B08, B09)? Then the nodes: who they are (B18, B05), whether each starts with
     its file (B25, B23, B24), the controllers (B12, B15), how nodes reach each other (B16, B22, B21,
     B19), the brokers (B11, B10); last the files for KRaft mode, which are used last (B17).
+
+    Args:
+        report: what was found.
+        asked: the options of the command line.
     """
+    again = f"kraft-bridge preflight {asked}"
     blockers = [one for one in report.findings if one.severity is Severity.BLOCKER]
-    if blockers:
+    if blockers and not report.final:
         order = {code: at for at, code in enumerate(GRAVEST_FIRST)}
         blockers.sort(key=lambda one: order.get(one.code, len(order)))
         first, *others = (
@@ -791,23 +797,69 @@ def of_preflight(report: PreflightReport) -> tuple[NextStep, ...]:
         texts = dict.fromkeys(one.why.partition(": ")[2] for one in others)
         texts.pop(first.why.partition(": ")[2], None)
         why = "until no blocker is left, with the same options"
-        again = NextStep(Action.PREFLIGHT, why, "kraft-bridge preflight OPTIONS")
+        last = NextStep(Action.PREFLIGHT, why, again)
         more = f"{len(texts)} more kinds of blockers below"
         later = [NextStep(Action.REPAIR, more, problem=True)] if texts else []
-        return (first, *(_later(one) for one in (*later, again)))
-    status = "kraft-bridge status"
-    begun = "dual-write-begun"
-    wait = NextStep(Action.WAIT, "", f"{status} --wait {begun} --timeout 600", wait_for=begun)
+        return (first, *(_later(one) for one in (*later, last)))
+    first, *others = _of_stage(report, again)
+    return (first, *(_later(one) for one in others))
+
+
+def _of_stage(report: PreflightReport, again: str) -> list[NextStep]:
+    """What the phase asks for, where nothing blocks it."""
+    survey = report.survey
+    files = "".join(f" -c {quote(one.name)}" for one in survey.controllers)
+    status = f"kraft-bridge status{files or FILE}"
     match report.standing.stage:
+        case MigrationStage.NOT_BEGUN if report.incomplete:
+            why = (
+                f"with the files of its controllers and brokers: {len(report.not_run)} checks need "
+                "them; of a production cluster make a copy first (your-own-cluster.md, step 2)"
+            )
+            return [NextStep(Action.PREFLIGHT, why, f"{again} -c FILES")]
         case MigrationStage.NOT_BEGUN:
-            why = "no check found a blocker"
-            return (NextStep(Action.FORMAT, why, "kraft-bridge format -c FILE --new-quorum"),)
+            return _of_new_controllers(survey)
         case MigrationStage.PREPARED | MigrationStage.UNDER_WAY:
-            return (wait,)
+            begun = "dual-write-begun"
+            command = f"{status} --wait {begun} --timeout 600"
+            return [NextStep(Action.WAIT, "", command, wait_for=begun)]
         case MigrationStage.DUAL_WRITE:
-            return (NextStep(Action.WAIT, "the controllers say what is next", status),)
+            return [NextStep(Action.WAIT, "the controllers say what is next", status)]
         case MigrationStage.FINALISED:
-            return (NextStep(Action.NOTHING, "the migration is final"),)
+            why = "the migration is final, and nobody writes ZooKeeper any more"
+            left = sorted(survey.live_brokers)
+            found = [
+                NextStep(Action.RESTART_BROKER, why, "", one, BrokerMode.KRAFT, problem=True)
+                for one in left
+            ]
+            return found or [NextStep(Action.NOTHING, "ZooKeeper may be stopped")]
         case _:
             why = "see in which phase the cluster is"
-            return (NextStep(Action.ROLLBACK, why, PLAN_BACK, problem=True),)
+            command = f"kraft-bridge rollback{files or ' --config FILES'}"
+            return [NextStep(Action.ROLLBACK, why, command, problem=True)]
+
+
+def _of_new_controllers(survey: Survey) -> list[NextStep]:
+    """Format those that are not, as far as that is known here; else start them."""
+    formatted = {one.node_id for one in survey.folders}
+    formatted |= {one.node_id for one in survey.controllers if "cluster.id" in one.meta}
+    fresh = [one for one in survey.controllers if one.node_id not in formatted]
+    if not fresh:
+        return [
+            NextStep(
+                Action.START_CONTROLLER,
+                "" if at else "it is formatted, and no check found a blocker",
+                f"kraft-bridge controller -c {quote(one.name)}",
+                one.node_id,
+            )
+            for at, one in enumerate(survey.controllers)
+        ]
+    return [
+        NextStep(
+            Action.FORMAT,
+            "" if at else "no check found a blocker",
+            f"kraft-bridge format -c {quote(one.name)} --new-quorum",
+            one.node_id,
+        )
+        for at, one in enumerate(fresh)
+    ]

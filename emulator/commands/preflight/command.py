@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -106,14 +107,35 @@ def preflight(
     except inputs.PreflightError as error:
         raise _cannot(str(error)) from error
     report = judging.run(survey)
+    asked = _line(zookeeper, dump, present, future, controller_dirs, target_release, identities)
     if as_json:
-        typer.echo(printable_json(sarif.to_json(report).decode()))
+        typer.echo(printable_json(sarif.to_json(report, asked).decode()))
     elif as_sarif:
         names = [*(x.name for x in survey.all_files), *(x.name for x in survey.folders)]
         typer.echo(printable_json(sarif.to_sarif(report, names).decode()))
     else:
-        sarif.show(report, Console())
+        sarif.show(report, Console(), asked)
     raise typer.Exit(report.exit_code(strict=strict))
+
+
+def _line(  # noqa: PLR0917 - as the command line
+    zookeeper: str | None,
+    dump: Path | None,
+    present: list[Path],
+    future: list[Path],
+    folders: list[Path] | None,
+    target_release: str,
+    identities: list[str] | None,
+) -> str:
+    """The options that say what was looked at, to be typed again; a digest's password is none."""
+    from emulator.commands.preflight import inputs
+
+    given: list[tuple[str, object]] = [("-c", one) for one in present]
+    given += [("--target", one) for one in future]
+    given += [("--controller-dir", one) for one in folders or ()]
+    given += [("--identity", inputs.identity(one)) for one in identities or ()]
+    given += [("--zookeeper", zookeeper), ("--dump", dump), ("--target-release", target_release)]
+    return " ".join(f"{option} {quote(str(value))}" for option, value in given if value)
 
 
 def _given(

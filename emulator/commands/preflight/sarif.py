@@ -38,7 +38,7 @@ _VARIES: Final = re.compile(r"[\w./-]*\d[\w./-]*")
 """Numbers, and paths and names with one in them."""
 
 
-def to_json(report: PreflightReport) -> bytes:
+def to_json(report: PreflightReport, asked: str) -> bytes:
     """One object of the form ``preflight``."""
     now = report.standing
     found = {
@@ -46,19 +46,33 @@ def to_json(report: PreflightReport) -> bytes:
         "counts": {one.value: report.count(one) for one in Severity},
         "findings": [with_code(one) for one in report.findings],
         "not_run": [with_code(one) for one in report.not_run],
-        "next": steps_as_json(of_preflight(report)),
+        "next": steps_as_json(of_preflight(report, asked)),
     }
     return msgspec.json.encode(stamped("preflight", found))
 
 
-def show(report: PreflightReport, console: Console) -> None:
-    """Print the verdict, where the migration stands, findings by kind, and what could not run."""
+def show(report: PreflightReport, console: Console, asked: str) -> None:
+    """Print the verdict, where the migration stands, findings by kind, and what could not run.
+
+    Of a migration that is final only that: what else was found is of no use any more.
+    """
     now = report.standing
     _print(console, verdict(report))
-    for line in lines(of_preflight(report)):
+    for line in lines(of_preflight(report, asked)):
         _print(console, line)
     _print(console, f"migration: {now.stage.value}: {now.text}")
-    for some in kinds(report.findings):
+    if report.final:
+        return
+    show_findings(report.findings, console)
+    if report.not_run:
+        console.print("[bold]PF-I04 not looked at[/]", highlight=False)
+    for skipped in report.not_run:
+        _lines(console, (f"{printed(skipped.code)}: ", skipped.why))
+
+
+def show_findings(findings: Iterable[Finding], console: Console) -> None:
+    """Print findings by kind: of many that differ in their place alone the first ones."""
+    for some in kinds(findings):
         one = some[0]
         console.print(
             f"[{STYLES[one.severity]}]{printed(one.code)} {one.severity.value:8}[/] ",
@@ -80,10 +94,6 @@ def show(report: PreflightReport, console: Console) -> None:
             ("do: ", one.remedy),
             ("see: ", one.reference),
         )
-    if report.not_run:
-        console.print("[bold]PF-I04 not looked at[/]", highlight=False)
-    for skipped in report.not_run:
-        _lines(console, (f"{printed(skipped.code)}: ", skipped.why))
 
 
 def verdict(report: PreflightReport) -> str:
@@ -93,6 +103,10 @@ def verdict(report: PreflightReport) -> str:
         f"{several(blockers, 'blocker')}, {several(warnings, 'warning')}, "
         f"{report.count(Severity.INFO):,} info, {len(report.not_run):,} not looked at"
     )
+    if report.final:
+        return "FINAL: the migration is finalised; there is nothing to check"
+    if not blockers and report.incomplete:
+        return f"INCOMPLETE: no blocker found, but files of nodes are missing: {counts}"
     return f"{'BLOCKED' if blockers else 'no blocker found'}: {counts}"
 
 

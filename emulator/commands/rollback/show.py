@@ -8,21 +8,22 @@ import msgspec
 from rich.console import Console
 
 from emulator.commands.json_forms import stamped
+from emulator.commands.preflight.sarif import show_findings
 from emulator.io.printable import printable
 from emulator.operations.next_steps import as_json as steps_as_json
 from emulator.operations.next_steps import lines, of_rollback
-from emulator.operations.preflight.engine import Finding, Severity, printed, with_code
-from emulator.operations.rollback.course import Course
+from emulator.operations.preflight.engine import Severity, printed, with_code
+from emulator.operations.rollback.course import Actor, Course
 from emulator.operations.rollback.phases import MEANINGS, RollbackPhase
 
 _BEFORE: Final = {RollbackPhase.PRE_MIGRATION, RollbackPhase.COPYING, RollbackPhase.DUAL_WRITE}
-STYLES: Final = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+WITHOUT_FLAG: Final = "a controller leads without the flag, and does not write ZooKeeper"
 
 
 def to_json(course: Course, *, acted: bool) -> str:
     """One object of the form ``rollback``."""
     document = {
-        "phase": {"name": course.phase.value, "text": MEANINGS[course.phase]},
+        "phase": dict(zip(("name", "text"), _phase(course), strict=True)),
         "counts": {
             one.value: sum(each.severity is one for each in course.findings) for one in Severity
         },
@@ -50,8 +51,7 @@ def show(course: Course, console: Console, *, acted: bool) -> None:
     _line(console, f"{_verdict(course, acted=acted)}{_from(course)}")
     for line in lines(of_rollback(course)[:1]):
         _line(console, line)
-    for one in course.findings:
-        _finding(console, one)
+    show_findings(course.findings, console)
     for did in course.did:
         _line(console, f"done: {did}")
     if course.controller is not None:
@@ -78,34 +78,31 @@ def show(course: Course, console: Console, *, acted: bool) -> None:
         codes = ", ".join(sorted({printed(one.code) for one in course.refused}))
         _line(console, f"refused because of {codes}: nothing was changed")
     elif not acted:
-        _line(console, "nothing was changed; --yes does the steps of kraft-bridge")
+        does = "; --yes does the steps of kraft-bridge"
+        steps = any(one.actor is Actor.COMMAND for one in left)
+        _line(console, f"nothing was changed{does if steps else ''}")
 
 
 def _from(course: Course) -> str:
-    return f"rollback from: {course.phase.value}: {MEANINGS[course.phase]}"
+    return f"rollback from: {': '.join(_phase(course))}"
+
+
+def _phase(course: Course) -> tuple[str, str]:
+    """The word for the phase, as in ``/status``, and what it means."""
+    if course.flagless and course.phase is RollbackPhase.DUAL_WRITE:
+        return course.flagless, WITHOUT_FLAG
+    return course.phase.value, MEANINGS[course.phase]
 
 
 def _verdict(course: Course, *, acted: bool) -> str:
     if course.failed:
         return "FAILED: "
     if course.refused:
-        return "NOT NOW: "
+        final = course.phase is RollbackPhase.FINALISED
+        return "NOT POSSIBLE: " if final else "NOT NOW: "
     if acted and course.did:
         return "DONE: "
     return "READY: " if course.phase in _BEFORE else ""
-
-
-def _finding(console: Console, one: Finding) -> None:
-    console.print(
-        f"[{STYLES[one.severity]}]{printed(one.code)} {one.severity.value:8}[/] ",
-        end="",
-        highlight=False,
-    )
-    _line(console, one.znode)
-    parts = (("", one.fact), ("means: ", one.consequence), ("do: ", one.remedy))
-    for label, text in (*parts, ("see: ", one.reference)):
-        if text:
-            _line(console, f"    {label}{text}")
 
 
 def _line(console: Console, text: str) -> None:

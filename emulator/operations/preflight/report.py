@@ -24,7 +24,7 @@ from emulator.operations.preflight import (
     values,
 )
 from emulator.operations.preflight.engine import RULES, Finding, NotRun, Rule, Severity
-from emulator.operations.preflight.stage import StageFound, standing
+from emulator.operations.preflight.stage import MigrationStage, StageFound, standing
 from emulator.operations.preflight.survey import Survey
 
 MODULES = (
@@ -51,11 +51,26 @@ MODULES = (
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
-    """Where the migration stands, the findings of all rules, and the rules that could not run."""
+    """Where the migration stands, the findings of all rules, and the rules that could not run.
+
+    ``survey``: what was looked at.
+    """
 
     findings: tuple[Finding, ...]
     not_run: tuple[NotRun, ...]
     standing: StageFound
+    survey: Survey
+
+    @property
+    def final(self) -> bool:
+        """Whether a log shows that the migration is finalised, so that nothing is left to check."""
+        return self.standing.stage is MigrationStage.FINALISED and self.standing.shown
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the file of no controller, or of no broker, was given."""
+        survey = self.survey
+        return not survey.controllers or not (survey.brokers or survey.kraft_brokers)
 
     def count(self, severity: Severity) -> int:
         """Findings of one severity."""
@@ -87,4 +102,4 @@ def run(survey: Survey) -> PreflightReport:
                 not_run.append(one)
     order = list(Severity)
     findings.sort(key=lambda one: order.index(one.severity))
-    return PreflightReport(tuple(findings), tuple(not_run), standing(survey))
+    return PreflightReport(tuple(findings), tuple(not_run), standing(survey), survey)

@@ -16,6 +16,7 @@ from enum import Enum
 from shlex import quote
 from typing import Final, Protocol
 
+from emulator.migration.phases import OperatorPhase
 from emulator.migration.taking_over.claim import Found
 from emulator.migration.taking_over.preconditions import Reason
 from emulator.operations.preflight.engine import Finding
@@ -126,11 +127,15 @@ def _release_steps(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackSt
         )
 
 
+EACH_FILE: Final = "FILE_OF_EACH_CONTROLLER"
+"""Where the files were not given."""
+
+
 def files_of(seen: Situation) -> str:
     """How the controllers are named on a command line."""
     found = [quote(one.file) for one in seen.controllers if one.file]
     if len(found) < len(seen.controllers) or not found:
-        found.append("FILE_OF_EACH_CONTROLLER")
+        found.append(EACH_FILE)
     return " ".join(f"-c {one}" for one in found)
 
 
@@ -149,7 +154,10 @@ def _afterwards(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]
         "brokers of 3.4 to 3.6 also delete the folder __cluster_metadata-0 in log.dirs while they "
         "are stopped, as 3.7 and later do themselves",
         "the metadata log of the first attempt; ZooKeeper has all of it",
-        "kraft-bridge format -c server.properties -t CLUSTER_ID -r VERSION --new-quorum",
+        "; ".join(
+            f"kraft-bridge format -c {quote(one)} --new-quorum"
+            for one in [one.file for one in seen.controllers if one.file] or [EACH_FILE]
+        ),
     )
     yield RollbackStep(
         Actor.COMMAND,
@@ -246,6 +254,8 @@ class Course:
     failed: str = ""
     seen: Situation | None = None
     """What was looked at last."""
+    flagless: str = ""
+    """The word for the phase that a leader without the flag shows; empty: none leads."""
 
     @property
     def without_controller_ms(self) -> float | None:
@@ -261,7 +271,10 @@ def plan(world: RollbackWorld, wanted: Wanted) -> tuple[Situation, Course]:
     phase = phase_of(seen)
     findings = checks(seen, phase, stopped=wanted.stopped)
     refused = blocking(findings, accept_loss=wanted.accept_loss)
-    return seen, Course(phase, findings, steps(seen, phase), refused, seen=seen)
+    leader = seen.without_flag
+    flagless = "" if leader is None else leader.phase_name or OperatorPhase.FINALISING.value
+    found = Course(phase, findings, steps(seen, phase), refused, seen=seen, flagless=flagless)
+    return seen, found
 
 
 def go(world: RollbackWorld, wanted: Wanted) -> Course:

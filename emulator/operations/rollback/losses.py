@@ -18,6 +18,11 @@ LOSSES: Final = frozenset({"R05", "R06"})
 NAMED_MAX: Final = 20
 """Differing znodes that are named one by one; ``zk diff`` names all."""
 
+_LOST: Final = {
+    "missing": "only the log has this: going back would lose it",
+    "extra": "the log does not have this any more: going back would bring it back",
+}
+_OTHER: Final = "the log has another content: going back would lose that"
 _AHEAD: Final = "ahead"
 """The kind of a difference that loses nothing: ``tree_diff.ahead``."""
 ALL_AT_ONCE: Final = "stop all brokers, then start all: a broker that starts knows no epochs"
@@ -119,7 +124,7 @@ def _fact_and_consequence(one: Difference) -> tuple[str, str]:
             "holds passwords alone, which are not compared without password.encoder.secret",
             "whether ZooKeeper has the passwords of the log is not known",
         )
-    return f"{one.kind} in ZooKeeper", "would be lost: the log has it otherwise"
+    return f"{one.kind} in ZooKeeper", _LOST.get(one.kind, _OTHER)
 
 
 def _too_low(seen: Situation) -> Iterator[Finding]:

@@ -95,6 +95,12 @@ class ControllerSeen:
         return str(found.get("text")) if isinstance(found, Mapping) else "unknown"
 
     @property
+    def phase_name(self) -> str:
+        """The word for that phase; empty if it shows none."""
+        found = None if self.status is None else self.status.get("phase")
+        return str(found.get("name", "")) if isinstance(found, Mapping) else ""
+
+    @property
     def voters_down(self) -> tuple[tuple[int, str], ...]:
         """The voters that do not answer it, by its ``/status``, and why."""
         quorum = None if self.status is None else self.status.get("quorum")

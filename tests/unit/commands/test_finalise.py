@@ -81,12 +81,12 @@ def test_no_controller_is_named_for_a_restart_while_another_one_is_down() -> Non
     there = quorum(voter(3000), voter(3001), down)
     found = judged(status("migrating", "controller_with_flag", "no_mark", quorum=there))
     assert (found.steps[0].action, found.steps[0].node) == (Action.START_CONTROLLER, 3002)
-    assert found.lines[1:] == ["missing: text of no_mark", UNDONE]
+    assert found.lines[1:] == [UNDONE]
 
 
 def test_a_follower_names_who_is_to_be_asked() -> None:
     (line,) = judged(status("follows") | {"leader_id": 3002}).lines
-    assert line == "node 3000 does not lead: ask node 3002, which leads"
+    assert line == "NOT HERE: node 3000 does not lead: ask node 3002, which leads"
 
 
 def test_the_phase_of_a_controller_without_the_flag_is_that_of_its_log() -> None:
@@ -94,3 +94,24 @@ def test_the_phase_of_a_controller_without_the_flag_is_that_of_its_log() -> None
     assert phase_of(status("held", "held")) == "finalising"
     assert phase_of(status("follows")) == "finalising"
     assert phase_of(status() | {"finalisation": None}) == "not migrating"
+
+
+def test_what_the_restarts_bring_is_not_missing_beside_them() -> None:
+    """Three restarts and the mark, which the last of them leaves, were four things."""
+    text = judged(status("migrating", *["controller_with_flag"] * 3, "no_mark")).lines
+    assert text[0].startswith("NOT YET: 3 restarts are missing: dual write")
+    assert "missing: text of no_mark" not in text
+    assert judged(status("waiting", "no_mark")).lines[0].startswith("NOT YET: 1 thing is missing")
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_follower_names_the_command_for_the_leader(begun: bool) -> None:
+    """It said ``kraft-bridge status -c FILE``, and in phase waiting that there was nothing."""
+    found = status("follows") | {"leader_id": 3001}
+    found |= {"quorum": quorum(voter(3000), voter(3001), leader=3001)}
+    found |= {} if begun else {"finalisation": None}
+    there = judged(found, leader_url="http://h:29404")
+    assert there.code == ExitCode.UNREACHABLE
+    assert there.lines == ["NOT HERE: node 3000 does not lead: ask node 3001, which leads"]
+    assert there.steps[0].command == "kraft-bridge finalise --url http://h:29404"
+    assert judged(found).steps[0].command == "kraft-bridge finalise -c FILE"

@@ -10,6 +10,7 @@ import pytest
 
 from emulator.commands import configuration
 from emulator.commands.preflight.inputs import PreflightError, read_properties
+from emulator.operations.preflight.report import PreflightReport
 from tests import data
 from tests.unit.commands.running import run
 
@@ -135,11 +136,27 @@ def test_where_the_migration_stands_follows_the_verdict(tmp_path: Path) -> None:
         verdict, step_now, *more = out.splitlines()
         standing = next(one for one in more if one.startswith("migration: "))
         assert step_now.startswith("next: ")
-        assert verdict.startswith("no blocker found: " if code == 0 else "BLOCKED: ")
+        assert verdict.startswith("INCOMPLETE: no blocker " if code == 0 else "BLOCKED: ")
         assert standing.startswith(f"migration: {stage}")
         assert code == (0 if step == "0-before" else 1)
         told = json.loads(run("preflight", "--dump", dump, "--json")[1])["stage"]
         assert f"{told['name']}: " == stage
+
+
+def test_a_final_one_is_not_blocked_and_the_line_is_typed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said BLOCKED, and listed what a migration that is to begin lacks."""
+    dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    found = run("preflight", "--dump", dump, "--identity", "digest:kafka:secret", "--json")
+    (step,) = json.loads(found[1])["next"]
+    assert step["command"] == (
+        f"kraft-bridge preflight --identity digest:kafka --dump {dump} -c FILES"
+    )
+    monkeypatch.setattr(PreflightReport, "final", True)
+    _, out, _ = run("preflight", "--dump", dump)
+    assert out.startswith("FINAL: the migration is finalised; there is nothing to check\n")
+    assert "PF-" not in out
 
 
 def test_sarif_has_rules_results_and_their_places(tmp_path: Path) -> None:

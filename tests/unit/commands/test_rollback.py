@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.looking import Given, Looker, url_of_status
 from emulator.config.listeners import HostPort
 from emulator.io.folder_holder import Ending, FolderHolder, holder
+from emulator.migration.tree_diff import Difference
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.rollback.course import CourseError, Wanted, go, plan
+from emulator.operations.rollback.course import Course, CourseError, Wanted, go, plan, steps
 from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
 from emulator.servers.waiting import PATIENCE_S
@@ -143,6 +145,56 @@ def test_text_says_what_was_done_and_what_is_left(capsys: pytest.CaptureFixture[
     assert "nothing was changed; --yes does" in capsys.readouterr().out
     show.show(go(finalised(), Wanted()), console, acted=True)
     assert "refused because of RB-R01: nothing was changed" in capsys.readouterr().out
+
+
+def shown(course: Course, *, acted: bool = False) -> str:
+    console = Console(width=200)
+    with console.capture() as printed:
+        show.show(course, console, acted=acted)
+    return printed.get()
+
+
+def test_the_phase_is_that_of_the_controllers() -> None:
+    """During a hold it said dual write: both stores are written."""
+    _, course = plan(dual_write(flagless="held"), Wanted())
+    assert f"rollback from: finalising: {show.WITHOUT_FLAG}\n" in shown(course)
+    assert json.loads(show.to_json(course, acted=False))["phase"] == {
+        "name": "finalising",
+        "text": show.WITHOUT_FLAG,
+    }
+    _, course = plan(dual_write(), Wanted())
+    assert "rollback from: dual write: " in shown(course)
+
+
+def test_of_a_final_one_the_losses_are_grouped_and_nothing_is_next() -> None:
+    """18 findings of three lines each, for two topics; and a next step of four clauses."""
+    world = finalised()
+    world.differences = [
+        Difference(f"/brokers/topics/t{n}", "missing", None, b"") for n in range(9)
+    ]
+    world.up = []
+    text = shown(go(world, Wanted()), acted=True)
+    assert text.startswith("NOT POSSIBLE: rollback from: final")
+    assert "next: nothing: stay in KRaft mode\n" in text
+    assert text.count("RB-R06 blocker") == 1
+    assert "means: only the log has this: going back would lose it" in text
+
+
+def test_nothing_is_offered_where_there_is_nothing_to_do() -> None:
+    """Where no migration was begun it said that --yes does the steps of kraft-bridge."""
+    _, course = plan(dual_write(), Wanted())
+    assert "nothing was changed; --yes does the steps of kraft-bridge\n" in shown(course)
+    course.steps = []
+    assert shown(course).endswith("nothing was changed\n")
+
+
+def test_the_plan_names_the_files_that_were_given() -> None:
+    _, course = plan(dual_write(), Wanted())
+    assert course.seen is not None
+    named = [replace(one, file=f"{one.node_id}.p") for one in course.seen.controllers]
+    found = steps(replace(course.seen, controllers=named), course.phase)
+    (again,) = (one.command for one in found if "format" in one.command)
+    assert again == "kraft-bridge format -c 3000.p --new-quorum"
 
 
 @pytest.mark.parametrize(

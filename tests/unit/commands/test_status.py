@@ -13,6 +13,7 @@ import pytest
 
 from emulator.commands import status as status_client
 from emulator.commands.status_next import ORDER, STUCK
+from emulator.commands.status_shown import BACK_TO_DUAL_WRITE
 from emulator.migration.side import BEHIND
 from tests.kit.status_document import broker, document, ends, phase, quorum, reason, refusal, voter
 from tests.unit.commands.running import run
@@ -368,6 +369,17 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
         "it must print EQUAL: kraft-bridge zk diff --zookeeper z:2181/kafka --log-dir "
         "'/var/lib/kraft bridge'"
     ) in said
+
+
+@pytest.mark.parametrize("state", ["held", "waiting"])
+def test_before_the_end_it_says_how_to_go_back(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both lines were missing in the very phase before the step that cannot be undone."""
+    shown = STATUS | {"migration": None, "phase": phase("finalising"), "finalisation": ends(state)}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+    said = " ".join(run("status", "--plain")[1].split())
+    assert f"roll back possible yes going back now {BACK_TO_DUAL_WRITE}" in said
+    shown |= {"finalisation": ends("finalised"), "phase": phase("finalised")}
+    assert "roll back possible" not in run("status", "--plain")[1]
 
 
 def test_brokers_that_have_not_registered_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

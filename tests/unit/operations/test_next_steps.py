@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from emulator.metadata.migration_state import MigrationState
 from emulator.migration.phases import Ahead
 from emulator.migration.side import BEHIND
 from emulator.migration.taking_over.preconditions import Why
@@ -31,7 +32,7 @@ from emulator.operations.next_steps import (
     verdict,
 )
 from emulator.operations.preflight import report
-from emulator.operations.preflight.engine import finding
+from emulator.operations.preflight.engine import Severity, finding
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import DumpedZnode
 from emulator.operations.rollback.course import START_AND_STOP, Course, Wanted, go, plan
@@ -49,7 +50,7 @@ from tests.kit.status_document import (
     refusal,
     voter,
 )
-from tests.unit.operations.preflight.clean import plain
+from tests.unit.operations.preflight.clean import plain, three_controllers_below_a_chroot
 from tests.unit.operations.rollback.model import (
     BROKERS,
     ModelCluster,
@@ -551,9 +552,66 @@ def test_a_preflight_begins_with_the_first_blocker_or_what_the_phase_asks_for() 
     assert (last.action, last.now) == (Action.PREFLIGHT, False)
     for stage in MigrationStage:
         standing = replace(clean.standing, stage=stage)
-        (step,) = of_preflight(replace(clean, findings=(), standing=standing))
+        step, *_ = of_preflight(replace(clean, findings=(), standing=standing))
         assert step.now
-        assert (step.action is Action.FORMAT) == (stage is MigrationStage.NOT_BEGUN)
+        starts = stage is MigrationStage.NOT_BEGUN
+        assert (step.action is Action.START_CONTROLLER) == starts, "it is formatted"
+
+
+def test_controllers_are_formatted_and_then_started() -> None:
+    """Of three that were formatted it still said to format each."""
+    survey = three_controllers_below_a_chroot()
+    names = {one.node_id: one.name for one in survey.controllers}
+    ready = [(each, f"kraft-bridge controller -c {names[each]}") for each in sorted(names)]
+    steps = of_preflight(report.run(survey))
+    assert [(one.node, one.command) for one in steps] == ready
+    bare = [replace(one, meta={}, metas={}) for one in survey.properties]
+    fresh = of_preflight(report.run(replace(survey, properties=bare, folders=survey.folders[:1])))
+    assert [(one.action, one.node, one.command) for one in fresh] == [
+        (Action.FORMAT, each, f"kraft-bridge format -c {names[each]} --new-quorum")
+        for each in sorted(names)[1:]
+    ]
+    assert lines(fresh)[0].startswith("next: format controller ")
+
+
+def test_without_the_files_no_controller_is_started() -> None:
+    """Of production alone, with 16 checks left out, it said to start a controller there."""
+    found = report.run(replace(plain(), properties=(), targets=(), folders=()))
+    (step,) = of_preflight(found, "--zookeeper h:1/kafka")
+    assert (step.action, step.command) == (
+        Action.PREFLIGHT,
+        "kraft-bridge preflight --zookeeper h:1/kafka -c FILES",
+    )
+    assert f"{len(found.not_run)} checks need them; of a production cluster make a copy" in step.why
+
+
+def test_where_it_is_final_nothing_is_checked() -> None:
+    """It said BLOCKED, and wanted the flag of the migration back."""
+    survey = plain()
+    done = [replace(one, state=MigrationState.POST_MIGRATION) for one in survey.folders]
+    nodes = {k: one for k, one in survey.nodes.items() if not k.startswith("/brokers/ids/")}
+    over = report.run(replace(survey, folders=done, nodes=nodes))
+    assert over.count(Severity.BLOCKER), "those of a migration that is to begin"
+    (step,) = of_preflight(over)
+    assert (step.action, step.why) == (Action.NOTHING, "ZooKeeper may be stopped")
+    step, *_ = of_preflight(report.run(replace(survey, folders=done)))
+    assert (step.action, step.mode, step.problem) == (
+        Action.RESTART_BROKER,
+        BrokerMode.KRAFT,
+        True,
+    ), "one that is still in ZooKeeper mode sees no change"
+
+
+def test_a_preflight_names_the_files_that_it_was_given() -> None:
+    """It said ``kraft-bridge status``, which asks another address, and ``preflight OPTIONS``."""
+    clean = report.run(three_controllers_below_a_chroot())
+    names = [one.name for one in clean.survey.controllers]
+    for stage in set(MigrationStage) - {MigrationStage.FINALISED, MigrationStage.NOT_BEGUN}:
+        standing = replace(clean.standing, stage=stage)
+        step, *_ = of_preflight(replace(clean, findings=(), standing=standing))
+        assert "".join(f" -c {one}" for one in names) in step.command
+    blocked = replace(clean, findings=(finding("B07", "/x", "no JSON", "", "repair it"),))
+    assert of_preflight(blocked, "-c a -c b")[-1].command == "kraft-bridge preflight -c a -c b"
 
 
 @pytest.mark.parametrize(

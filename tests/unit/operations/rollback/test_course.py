@@ -227,6 +227,7 @@ def test_a_leader_without_the_flag_is_named_before_any_broker_is_restarted(state
     assert "zookeeper.metadata.migration.enable=true and zookeeper.connect" in course.steps[0].what
     assert "restart each broker" in course.steps[1].what
     assert (world.done, world.up) == ([], [*QUORUM])
+    assert course.flagless == "finalising", "as its status says, and not dual write"
     world.kraft, world.alive = (), BROKERS
     assert "R05" in codes(go(world, Wanted())), "all brokers are back, and refused"
     assert (world.done, world.up) == ([], [*QUORUM])
