@@ -60,6 +60,8 @@ class Judgement(NamedTuple):
     steps: tuple[NextStep, ...] = ()
     final: bool = False
     """Whether the migration is final."""
+    shown: tuple[NextStep, ...] = ()
+    """What is printed of the steps, as ``status`` prints them: with what is checked first."""
 
 
 def finalise(
@@ -118,7 +120,7 @@ def finalise(
         typer.echo(printable_json(msgspec.json.encode(body).decode()))
     else:
         first, *others = found.lines
-        typer.echo("\n".join(map(printable, [first, *lines(found.steps), *others])))
+        typer.echo("\n".join(map(printable, [first, *lines(found.shown or found.steps), *others])))
     raise typer.Exit(found.code)
 
 
@@ -145,7 +147,8 @@ def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Jud
         steps = _at_leader(next_steps(status, asked=asked), leader_url)
         return Judgement([text], ExitCode.UNREACHABLE, steps=steps)
     far = found is None or brokers_first(found)
-    steps = next_steps(status, asked=asked)
+    steps = next_steps(status, asked=asked, compared=not far)
+    shown_steps = next_steps(status, asked=asked)
     phase = status["phase"]["text"]
     if found is None:
         text = f"NOTHING TO FINALISE in this phase: {phase}"
@@ -168,7 +171,7 @@ def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Jud
             *(f"missing: {one['text']}" for one in shown),
             UNDONE,
         ]
-        return Judgement(told, ExitCode.FOUND, steps=steps)
+        return Judgement(told, ExitCode.FOUND, steps=steps, shown=shown_steps)
     if found["hold"] and found["state"] != "held":
         return Judgement(
             ["NOT YET: it is not known yet what is missing: run this again."], ExitCode.FOUND

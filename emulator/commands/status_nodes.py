@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import shlex
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -53,7 +53,8 @@ class AskedNode:
 
     ``urls``: tried in this order. ``node_id``, ``cluster_id``: who must answer; None and empty:
     anyone. ``why``: what the reason of no answer is followed by. ``folder``: of the node, whose
-    ``status.url`` is tried first, as it is at that moment; None: not known.
+    ``status.url`` is tried first, as it is at that moment; None: not known. ``file``: its
+    properties; empty: not given.
     """
 
     name: str
@@ -62,6 +63,7 @@ class AskedNode:
     cluster_id: str = ""
     why: str = ""
     folder: Path | None = None
+    file: str = field(default="", compare=False)
 
     def noted(self) -> tuple[list[str], str]:
         """The address in the folder, and why there is none; a restart may change it."""
@@ -163,11 +165,11 @@ def _own(file: Properties) -> AskedNode:
     cluster_id = file.metas.get(folder, {}).get("cluster.id", "")
     if port is not None and port < 0:
         why = f"{METRICS_PORT} is -1 in {file.name}: it serves no status"
-        return AskedNode(name, (), node_id, cluster_id, why)
+        return AskedNode(name, (), node_id, cluster_id, why, file=file.name)
     urls = [DEFAULT_URL] if port is None else []
     if port is not None and port > 0:
         urls = [url_of(host, port) for host in _hosts(file, node_id)]
-    return AskedNode(name, tuple(urls), node_id, cluster_id, folder=Path(folder))
+    return AskedNode(name, tuple(urls), node_id, cluster_id, folder=Path(folder), file=file.name)
 
 
 def _hosts(file: Properties, node_id: int) -> list[str]:
@@ -321,7 +323,11 @@ class AskedNodes:
     def failed(self, error: Exception) -> str:
         """What is printed if nobody answers."""
         if isinstance(error, UnreachedError):
-            return "\n".join(self.last.unreached)
+            verdict = "NOT REACHED: none of these controllers answers"
+            step = "next: start each controller that does not run, on its machine"
+            files = [quote(one.file) for one in self._targets if one.file] or ["FILE"]
+            typed = [f"type: kraft-bridge controller -c {one}" for one in files]
+            return "\n".join([verdict, step, *typed, *self.last.unreached])
         return unanswered(self.name.removesuffix(": "), error)
 
     def leader_url(self, shown: NodeAnswer) -> str:
@@ -363,4 +369,4 @@ def url_option(url: str) -> str:
     >>> url_option("http://me:secret@h:1"), url_option(DEFAULT_URL)
     (' --url http://h:1', '')
     """
-    return "" if url == DEFAULT_URL else f" --url {shlex.quote(without_login(url))}"
+    return "" if url == DEFAULT_URL else f" --url {quote(without_login(url))}"

@@ -23,6 +23,7 @@ from emulator.migration.phases import Ahead
 from emulator.migration.side import BEHIND
 from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.preflight.engine import Finding, Severity, printed
+from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.report import PreflightReport
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import Survey
@@ -116,7 +117,11 @@ _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
     {
         Action.NOTHING: lambda _one: "nothing",
         Action.PREFLIGHT: lambda _one: "check the cluster before a migration",
-        Action.FORMAT: lambda one: f"format controller {one.node}, and start it",
+        Action.FORMAT: lambda one: (
+            "format each controller that is not, and start it"
+            if one.node is None
+            else f"format controller {one.node}, and start it"
+        ),
         Action.ASK: lambda one: f"ask controller {one.node}",
         Action.WAIT: lambda one: f"wait for {one.wait_for}" if one.wait_for else "look again",
         Action.START_CONTROLLER: lambda one: f"start controller {one.node}",
@@ -818,7 +823,7 @@ def _of_stage(report: PreflightReport, again: str) -> list[NextStep]:
             )
             return [NextStep(Action.PREFLIGHT, why, f"{again} -c FILES")]
         case MigrationStage.NOT_BEGUN:
-            return _of_new_controllers(survey)
+            return _of_new_controllers(survey, again, status)
         case MigrationStage.PREPARED | MigrationStage.UNDER_WAY:
             begun = "dual-write-begun"
             command = f"{status} --wait {begun} --timeout 600"
@@ -839,27 +844,37 @@ def _of_stage(report: PreflightReport, again: str) -> list[NextStep]:
             return [NextStep(Action.ROLLBACK, why, command, problem=True)]
 
 
-def _of_new_controllers(survey: Survey) -> list[NextStep]:
-    """Format those that are not, as far as that is known here; else start them."""
-    formatted = {one.node_id for one in survey.folders}
-    formatted |= {one.node_id for one in survey.controllers if "cluster.id" in one.meta}
-    fresh = [one for one in survey.controllers if one.node_id not in formatted]
-    if not fresh:
+def _log_dir(file: Properties) -> str:
+    return file.get("metadata.log.dir") or next(iter(file.folders), "FOLDER")
+
+
+def _of_new_controllers(survey: Survey, again: str, status: str) -> list[NextStep]:
+    """Format those that are not, as far as that is known here; then start them."""
+    files = survey.controllers
+    if any(one.end_offset for one in survey.folders):
+        return [NextStep(Action.WAIT, "a controller has run: its status says what is next", status)]
+    seen = {one.node_id for one in survey.folders}
+    fresh = [one for one in files if one.node_id not in seen and "cluster.id" not in one.meta]
+    unseen = [one for one in files if one.node_id not in seen and one not in fresh]
+    if fresh:
         return [
             NextStep(
-                Action.START_CONTROLLER,
-                "" if at else "it is formatted, and no check found a blocker",
-                f"kraft-bridge controller -c {quote(one.name)}",
+                Action.FORMAT,
+                "" if at else "no check found a blocker",
+                f"kraft-bridge format -c {quote(one.name)} --new-quorum",
                 one.node_id,
             )
-            for at, one in enumerate(survey.controllers)
+            for at, one in enumerate(fresh)
         ]
+    if unseen:
+        folders = "".join(f" --controller-dir {quote(_log_dir(one))}" for one in unseen)
+        return [NextStep(Action.PREFLIGHT, "with the formatted folders", f"{again}{folders}")]
     return [
         NextStep(
-            Action.FORMAT,
-            "" if at else "no check found a blocker",
-            f"kraft-bridge format -c {quote(one.name)} --new-quorum",
+            Action.START_CONTROLLER,
+            "" if at else "it is formatted, and no check found a blocker",
+            f"kraft-bridge controller -c {quote(one.name)}",
             one.node_id,
         )
-        for at, one in enumerate(fresh)
+        for at, one in enumerate(files)
     ]

@@ -126,7 +126,7 @@ def document(
         "schema": "status/4",
         "node_id": 3000,
         "cluster_id": "abc",
-        "log_dir": "/var/lib/kraft bridge",
+        "log_dir": "/var/lib/kraft-bridge",
         "active": True,
         "leader_epoch": 2,
         "leader_id": 3000,

@@ -5,9 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from emulator.config.broker import BrokerConfig
+from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import Config
+
+DEFAULT_MAP: Final = ",".join(f"{one}:{one}" for one in SECURITY_PROTOCOLS)
+"""``listener.security.protocol.map`` of a broker that does not name it."""
 
 
 def lines(settings: Config | BrokerConfig, file: Path, *, overridden: bool) -> Iterator[str]:
@@ -24,9 +29,12 @@ def lines(settings: Config | BrokerConfig, file: Path, *, overridden: bool) -> I
     if isinstance(settings, BrokerConfig) or not settings.migration_enabled:
         return
     listener = settings.controller_listener
-    yield "then restart each broker, one by one, with these lines beside its own:"
+    when = "when all controllers run" if len(settings.voters) > 1 else "when it runs"
+    yield f"{when}: restart each broker, one by one, with these lines beside its own:"
     yield "  zookeeper.metadata.migration.enable=true"
     voters = ",".join(f"{number}@{at}" for number, at in settings.voters.items())
     yield f"  controller.quorum.voters={voters}"
     yield f"  controller.listener.names={listener.name}"
-    yield f"  listener.security.protocol.map=…,{listener.name}:{listener.security_protocol}"
+    added = f"{listener.name}:{listener.security_protocol}"
+    yield f"  listener.security.protocol.map=…,{added}"
+    yield f"(… is what the broker has there; if it has no such line: {DEFAULT_MAP},{added})"

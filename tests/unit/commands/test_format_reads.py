@@ -83,6 +83,11 @@ def nowhere(properties: Path, tmp_path: Path) -> Migrating:
 
 Answer = Callable[[m.DescribeConfigsRequest], m.DescribeConfigsResponse]
 
+BROKERS_MAP = (
+    "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,"
+    "CONTROLLER:PLAINTEXT)"
+)
+
 
 def saying(version: str | None, code: int = 0) -> Answer:
     def answer(request: m.DescribeConfigsRequest) -> m.DescribeConfigsResponse:
@@ -150,11 +155,12 @@ def test_both_are_read_and_what_comes_next_is_said(there: Migrating) -> None:
         f"cluster id {CLUSTER}, read from /cluster/id of ZooKeeper at {there.hosts}",
         f"metadata.version 3.6-IV2, the {IBP} of brokers 1, 2",
         f"next: kraft-bridge controller -c {there.file}",
-        "then restart each broker, one by one, with these lines beside its own:",
+        "when it runs: restart each broker, one by one, with these lines beside its own:",
         "  zookeeper.metadata.migration.enable=true",
         "  controller.quorum.voters=3000@127.0.0.1:19093",
         "  controller.listener.names=CONTROLLER",
         "  listener.security.protocol.map=…,CONTROLLER:PLAINTEXT",
+        f"(… is what the broker has there; if it has no such line: {BROKERS_MAP}",
     ]
     assert there.written == CLUSTER
 

@@ -367,7 +367,7 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
         "next: restart controller 3000 without zookeeper.metadata.migration.enable, by SIGTERM: "
         "the last restart: it is final and cannot be undone, unless there is a hold first check, "
         "it must print EQUAL: kraft-bridge zk diff --zookeeper z:2181/kafka --log-dir "
-        "'/var/lib/kraft bridge'"
+        "/var/lib/kraft-bridge"
     ) in said
 
 

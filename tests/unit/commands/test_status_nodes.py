@@ -156,8 +156,8 @@ def test_who_else_answers_at_the_address_is_not_taken_for_it(
         up[USUAL] = found
     code, out, err = run("status", "-c", file_of(tmp_path))
     assert (code, out) == (3, "")
-    lines = err.splitlines()
-    assert lines[0].startswith(f"kraft-bridge: controller 3000 is not reached: {why}")
+    _verdict, _step, _command, *lines = err.splitlines()
+    assert lines[0].startswith(f"controller 3000 is not reached: {why}")
     assert "has no status.url, as a running controller's has" in lines[0]
     assert lines[1] == (
         "controller 3001 is not reached: http://b:9404: Connection refused; without "
@@ -221,6 +221,11 @@ def test_all_are_waited_for_and_the_leader_decides(
     code, out, err = run("status", "-c", file, "--wait", "dual-write-begun", "--timeout", 0)
     assert (code, out) == (3, "")
     assert err.count("is not reached: ") == 3
+    assert err.splitlines()[:3] == [
+        "kraft-bridge: NOT REACHED: none of these controllers answers",
+        "next: start each controller that does not run, on its machine",
+        f"type: kraft-bridge controller -c {file}",
+    ], "before any controller ran there was no verdict and no step"
 
 
 AT = "2026-01-01T00:10:00.000+00:00"

@@ -75,7 +75,7 @@ def test_what_is_advised_is_done_and_nothing_else(life):
     after = []
     walk(one, replace(advised.IN_KRAFT, ask=shown), lambda: after.append(len(one.done)))
     assert one.done == [
-        "zk diff --zookeeper z:2181/kafka --log-dir /var/lib/kraft bridge",
+        "zk diff --zookeeper z:2181/kafka --log-dir /var/lib/kraft-bridge",
         *((each, "kraft") for each in range(3)),
     ]
     assert after == [2, 3, 4], "what is to be looked at after each restart"

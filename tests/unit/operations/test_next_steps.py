@@ -157,7 +157,9 @@ def test_a_command_has_the_chroot_and_the_folder(ahead: Ahead) -> None:
             if "--zookeeper" in step.command:
                 assert "--zookeeper z:2181/kafka" in step.command
             if "--log-dir" in step.command:
-                assert "--log-dir '/var/lib/kraft bridge'" in step.command
+                assert "--log-dir /var/lib/kraft-bridge" in step.command
+    (first, *_) = next_steps(document("hybrid", THREE, log_dir="/a b"))
+    assert first.command.endswith(" --log-dir '/a b'")
     del found["log_dir"], found["migration"]["zookeeper"]["connect"]
     for step in next_steps(found):
         assert "z:2181" not in step.command, "an earlier release does not show the chroot"
@@ -565,6 +567,13 @@ def test_controllers_are_formatted_and_then_started() -> None:
     ready = [(each, f"kraft-bridge controller -c {names[each]}") for each in sorted(names)]
     steps = of_preflight(report.run(survey))
     assert [(one.node, one.command) for one in steps] == ready
+    assert steps[0].action is Action.START_CONTROLLER
+    old = [replace(one, end_offset=9, state=MigrationState.PRE_MIGRATION) for one in survey.folders]
+    (step,) = of_preflight(replace(report.run(survey), survey=replace(survey, folders=old)))
+    assert (step.action, "has run" in step.why) == (Action.WAIT, True)
+    (step,) = of_preflight(report.run(replace(survey, folders=())), "-c a")
+    asked = step.command.split(" --controller-dir ")
+    assert asked == ["kraft-bridge preflight -c a", *["FOLDER"] * 3], "it may hold an old log"
     bare = [replace(one, meta={}, metas={}) for one in survey.properties]
     fresh = of_preflight(report.run(replace(survey, properties=bare, folders=survey.folders[:1])))
     assert [(one.action, one.node, one.command) for one in fresh] == [
