@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from emulator.operations.preflight import (
     callers,
@@ -51,15 +51,13 @@ MODULES = (
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
-    """Where the migration stands, the findings of all rules, and the rules that could not run.
-
-    ``survey``: what was looked at.
-    """
+    """Where the migration stands, the findings of all rules, and the rules that could not run."""
 
     findings: tuple[Finding, ...]
     not_run: tuple[NotRun, ...]
     standing: StageFound
-    survey: Survey
+    survey: Survey = field(repr=False)
+    """What was looked at; it has passwords, which no text of a report may show."""
 
     @property
     def final(self) -> bool:
