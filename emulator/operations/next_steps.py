@@ -299,9 +299,12 @@ WHAT_TO_DO: Final[Mapping[Why, str]] = MappingProxyType(
     {
         Why.NO_SESSION: "see that ZooKeeper runs, and is reached from here",
         Why.NO_BROKERS: "start the brokers, in ZooKeeper mode with the migration on",
+        Why.OFFLINE_REPLICAS: "if it is gone for good: move its replicas to other brokers "
+        "(kafka-reassign-partitions.sh)",
+        Why.BROKER_UNREACHABLE: "if it is gone for good: kafka-cluster.sh unregister --id NODE",
     }
 )
-"""For reasons whose own text does not say it."""
+"""For reasons whose own text does not say it; NODE: the broker's id."""
 _BY_VALUE: Final = {why.value: meeting for why, meeting in BY_REASON.items()}
 _KNOWN: Final = {one.value: one for one in Ahead}
 PLAN_BACK: Final = "kraft-bridge rollback --config FILES"
@@ -544,7 +547,7 @@ class _Looking:
             action, mode, flag = _REPAIR
         command = PLAN_BACK if action is Action.ROLLBACK else self._look
         do = {each.value: text for each, text in WHAT_TO_DO.items()}.get(reason["why"], "")
-        why = f"{reason['text']}: {do}" if do else reason["text"]
+        why = f"{reason['text']}: {do.replace('NODE', subject)}" if do else reason["text"]
         if unregistered(reason):
             level = self._status["metadata_version"]["name"]
             why = f"{LINES_OF_FORMAT}; its inter.broker.protocol.version must be {level}"
@@ -760,6 +763,7 @@ def _about(one: Finding, seen: Situation | None) -> list[NextStep]:
         ]
     broker = one.znode.removeprefix("/brokers/ids/")
     if one.code == "R04" and broker.isdecimal():
+        why += f"; if it is gone for good: kafka-cluster.sh unregister --id {broker}"
         return [NextStep(Action.RESTART_BROKER, why, "", int(broker), BrokerMode.MIGRATION)]
     return [NextStep(Action.REPAIR, f"{why}; {one.remedy}", problem=True)]
 

@@ -94,6 +94,7 @@ REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
     "finalise": _VOTER,
     "controller-dead": _ENDED | _VOTER,
     "broker-dead": _BROKER,
+    "broker-gone": _BROKER,
     "broker-refused": _BROKER,
     "znode-forbidden": _WRITTEN,
     "znode-malformed": _WRITTEN,

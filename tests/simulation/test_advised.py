@@ -47,6 +47,15 @@ def test_it_knows_the_way_out_when_no_broker_is_left(simulate):
     assert "no broker is registered in ZooKeeper: start the brokers" in "\n".join(report.lines)
 
 
+@pytest.mark.parametrize("goal", ["final", "back"])
+def test_a_broker_that_never_comes_back_is_unregistered(simulate, goal):
+    """It was to be started, for ever: it named no other way for one in ZooKeeper mode."""
+    gone = replace(OF_ONE, faults=("broker-gone@DUAL_WRITE+20/1",), goal=goal, brokers=3)
+    report = simulate(3, replace(gone, attempts=1 if goal == "final" else 2, faults_within_ms=10))
+    assert not report.failure, str(report)
+    assert "gone for good: kafka-cluster.sh unregister" in "\n".join(report.lines)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("scenario", [OF_ONE, OF_THREE], ids=["one", "three"])

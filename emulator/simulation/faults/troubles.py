@@ -48,6 +48,20 @@ def broker_dead(strike: Strike) -> None:
     strike.world.lives.kill(broker)
 
 
+def broker_gone(strike: Strike) -> None:
+    """The machine of a broker is lost for good, once all is copied; another broker is left."""
+    world, broker = strike.world, _one(strike)
+    alive = [one for one in world.lives.now.values() if one.alive]
+    if broker is None or _late(strike) or world.facts.migration_state != MIGRATION:
+        return
+    if len(alive) < 2 or world.lives.gone:
+        return
+    strike.add_line(f"{broker.name} is gone for good")
+    world.departed.add(broker.id)
+    world.lives.gone.add(broker.id)
+    world.lives.kill(broker)
+
+
 def broker_refused(strike: Strike) -> None:
     """A broker is restarted with another level, or release, than the cluster has."""
     world, broker = strike.world, _one(strike)
@@ -165,6 +179,7 @@ def _one(strike: Strike) -> SimulatedBroker | None:
 TROUBLES: Final[dict[str, Recipe]] = {
     "controller-dead": controller_dead,
     "broker-dead": broker_dead,
+    "broker-gone": broker_gone,
     "broker-refused": broker_refused,
     "znode-forbidden": znode_forbidden,
     "znode-malformed": znode_malformed,

@@ -114,6 +114,8 @@ class BrokerLives(BrokerEyes):
         self.now: dict[int, SimulatedBroker] = {}
         self.departed: set[int] = set()
         """Brokers that will not come back."""
+        self.gone: set[int] = set()
+        """Those of them whose machine is gone: an operator cannot start them either."""
         self.unregistered: set[int] = set()
         """Brokers that somebody has asked to unregister; the request may still be on its way."""
         self.blamed: set[int] = set()

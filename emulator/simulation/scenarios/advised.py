@@ -40,6 +40,7 @@ from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.violation import Violated, ensure
 from emulator.simulation.world import FINALISED, MIGRATION, Trouble, World
 from emulator.zookeeper.ops import Delete
+from wire import messages as m
 
 NAME: Final = "advice-leads-there"
 SAFE: Final = "advice-is-safe"
@@ -221,10 +222,21 @@ class Hands:
     def _begin(self, broker_id: int) -> None:
         """A life follows by itself, unless somebody has seen to it that none does."""
         lives = self._world.lives
+        if broker_id in lives.gone:
+            return
         if broker_id in lives.departed:
             lives.departed.discard(broker_id)
             lives.start(broker_id)
         self.wait(lambda: lives.now[broker_id].alive, BEGIN_MS)
+
+    def unregister(self, broker_id: int) -> None:
+        """``kafka-cluster.sh unregister``, through another broker, if there is one."""
+        lives = self._world.lives
+        lives.unregistered.add(broker_id)
+        if others := lives.able():
+            request = m.UnregisterBrokerRequest(broker_id=broker_id)
+            self._rng.choice(others).ask(request, 0, lambda _: None)
+        self.wait(lambda: False, MOMENT_MS)
 
     # ------------------------------------------------------------- what somebody has done
     def repair(self, step: NextStep) -> bool:
@@ -464,10 +476,8 @@ class Advised:
             case Action.RESTART_CONTROLLER:
                 ensure(step.flag is not None, NAME, f"with or without the flag? {step.text}")
                 hands.restart_controller(_node(step), flag=bool(step.flag))
-            case Action.START_BROKER:
-                hands.start_broker(_node(step), step.mode)
-            case Action.RESTART_BROKER:
-                hands.restart_broker(_node(step), step.mode)
+            case Action.START_BROKER | Action.RESTART_BROKER:
+                self._of_a_broker(step)
             case Action.REPAIR:
                 self._repair(step)
             case Action.FINALISE:
@@ -477,6 +487,16 @@ class Advised:
                 self._look_later()
             case Action.NOTHING | Action.FORMAT | Action.ROLLBACK:
                 raise Violated(NAME, f"leads elsewhere: {step.text}")
+
+    def _of_a_broker(self, step: NextStep) -> None:
+        """Start or restart it; if its machine is gone, do what the advice says of that."""
+        command = f"if it is gone for good: kafka-cluster.sh unregister --id {step.node}"
+        if step.node in self._world.lives.gone and command in step.why:
+            self._hands.unregister(_node(step))
+        elif step.action is Action.START_BROKER:
+            self._hands.start_broker(_node(step), step.mode)
+        else:
+            self._hands.restart_broker(_node(step), step.mode)
 
     def _wait(self, step: NextStep) -> None:
         if not step.wait_for:
