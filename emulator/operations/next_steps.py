@@ -323,6 +323,8 @@ TRIES_S: Final = 60
 SESSION_TRIES: Final = 12
 """A broker tries again after 0.1, 0.2, 0.4 … s, broker.session.timeout.ms at most. So many tries
 outlast the session of its last process, unless that is alive."""
+LED_BEFORE: Final = frozenset({"resigned", "unattached", "candidate"})
+"""The states of a voter that names itself as leader, and has not been elected again."""
 AFTER_COPY: Final = frozenset(
     {Ahead.START_BROKERS, Ahead.ROLL_BROKERS, Ahead.ROLL_CONTROLLERS, Ahead.END_HOLD, Ahead.FINISH}
 )
@@ -348,8 +350,9 @@ class _Looking:
         self._migration: Document = status.get("migration") or {}
         self._end: Document = status.get("finalisation") or {}
         self._own = int(status["node_id"])
-        self._leader: int | None = status["leader_id"]
         self._quorum: Document = status["quorum"]
+        led = status["leader_id"] == self._own and self._quorum.get("state") in LED_BEFORE
+        self._leader: int | None = None if led else status["leader_id"]
         self._ahead = _KNOWN.get(status["phase"]["ahead"])
         self._look = f"kraft-bridge status{asked}"
         self._shown_at = status.get("shown_at")

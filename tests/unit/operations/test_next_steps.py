@@ -188,6 +188,15 @@ def test_a_follower_says_which_controller_to_ask() -> None:
     assert (step.action, step.node) == (Action.ASK, 3002)
 
 
+def test_one_that_led_before_its_restart_does_not_lead() -> None:
+    """It had applied nothing of its log yet, and said that nothing was migrated: preflight."""
+    there = quorum(voter(3000), voter(3001), state="resigned")
+    step = told(document("not migrating", quorum=there))
+    assert (step.action, step.why.startswith("no leader is known")) == (Action.REPAIR, True)
+    led = quorum(voter(3000), voter(3001), state="leader")
+    assert told(document("not migrating", quorum=led)).action is Action.PREFLIGHT
+
+
 def test_without_a_leader_the_quorum_comes_first() -> None:
     there = quorum(voter(3000), voter(3001), leader=None)
     step = told(document("hybrid", leader_id=None, quorum=there))
