@@ -95,6 +95,7 @@ REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
     "controller-dead": _ENDED | _VOTER,
     "broker-dead": _BROKER,
     "broker-gone": _BROKER,
+    "claim-taken": _ENDED,
     "broker-refused": _BROKER,
     "znode-forbidden": _WRITTEN,
     "znode-malformed": _WRITTEN,

@@ -16,7 +16,7 @@ OF_ONE = Scenario(goal="final", changes=10, brokers=2)
 OF_THREE = Scenario(goal="final", controllers=3, changes=10, change_every_ms=200, brokers=2)
 BEFORE = ("znode-malformed", "epoch-missing")
 """Before the first claim only."""
-MENDS = ("broker-refused", "znode-forbidden", *BEFORE)
+MENDS = ("broker-refused", "claim-taken", "znode-forbidden", *BEFORE)
 """What has to be repaired; the others are started, or restarted."""
 
 

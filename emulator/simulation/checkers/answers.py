@@ -21,6 +21,8 @@ LATEST_MS: Final = 2 * REQUEST_MS + 1_000
 TRANSIENT: Final = frozenset({"DUPLICATE_BROKER_REGISTRATION"})
 """The life before has not ended for the controller yet; the broker asks again."""
 OUT: Final = frozenset({Authority.REFUSED, Authority.DEPOSED})
+BY_OTHERS: Final = ("epoch-missing", "claim-taken")
+"""Troubles of somebody else that refuse a controller, until an operator mends them."""
 
 
 class HandlersCope(Checker):
@@ -130,5 +132,5 @@ class NobodyRefused(Checker):
             ensure(right, self.name, why)
         if node.driver is not None and node.driver.authority in OUT:
             why = f"{process.name} is {node.driver.authority.value}: {process.refuses_because}"
-            others = any("epoch-missing" in one for one in world.scenario.faults)
+            others = any(name in one for one in world.scenario.faults for name in BY_OTHERS)
             ensure(others or world.rolled_back or world.going_back, self.name, why)

@@ -108,14 +108,19 @@ def controller_foreign(strike: Strike) -> None:
     world, rng = strike.world, strike.rng
     if not _begins(strike):
         return
-    epoch = max(-1, world.claimed_kraft_epoch + rng.choice((-1, 0, 1, 1, 3)))
+    take(strike, max(-1, world.claimed_kraft_epoch + rng.choice((-1, 0, 1, 1, 3))))
+    _removed_later(strike)
+
+
+def take(strike: Strike, epoch: int) -> None:
+    """``/controller`` names a controller of another quorum, in an epoch."""
+    world = strike.world
     claim = {"version": 2, "brokerid": STRANGER, "timestamp": "3", "kraftControllerEpoch": epoch}
     data = json.dumps(claim).encode()
     there = CONTROLLER in world.tree.nodes
     world.foreign_write(SetData(CONTROLLER, data) if there else Create(CONTROLLER, data))
     world.controller_deleted = True
     strike.add_line(f"/controller names {STRANGER} in epoch {epoch}")
-    _removed_later(strike)
 
 
 def _removed_later(strike: Strike) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from emulator.simulation.checkers.base import CONTROLLER
 from emulator.simulation.faults.strike import Recipe, Strike
+from emulator.simulation.faults.taken import STRANGER, take
 from emulator.simulation.models.broker import SimulatedBroker
 from emulator.simulation.models.broker_settings import RELEASE
 from emulator.simulation.world import FINALISED, MIGRATION, Trouble, World
@@ -135,6 +137,26 @@ def epoch_missing(strike: Strike) -> None:
     )
 
 
+def claim_taken(strike: Strike) -> None:
+    """A controller of another quorum takes ``/controller``, and a voter of ours has to claim."""
+    world = strike.world
+    epoch = world.claimed_kraft_epoch
+    process = world.process
+    if _late(strike) or world.zookeeper.frozen or world.finalising or epoch < 0:
+        return
+
+    def mend() -> None:
+        if world.numbers(CONTROLLER).get("brokerid") == STRANGER:
+            world.foreign_write(Delete(CONTROLLER))
+            world.controller_deleted = True
+
+    take(strike, epoch + strike.rng.choice((10, 30)))
+    words = ("delete the znode if that quorum",)
+    world.troubles.append(Trouble(strike.name, CONTROLLER, mend, remedy=words))
+    if process.alive:
+        process.kill()
+
+
 def flag_forgotten(strike: Strike) -> None:
     """Somebody restarts a controller without the flag of the migration."""
     world = strike.world
@@ -183,6 +205,7 @@ TROUBLES: Final[dict[str, Recipe]] = {
     "broker-refused": broker_refused,
     "znode-forbidden": znode_forbidden,
     "znode-malformed": znode_malformed,
+    "claim-taken": claim_taken,
     "epoch-missing": epoch_missing,
     "flag-forgotten": flag_forgotten,
 }
