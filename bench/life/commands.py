@@ -202,14 +202,10 @@ def look(stage: Stage) -> str:
     return run(stage, Form.STATUS, FILES=_files(stage))
 
 
-def wait_copying(stage: Stage) -> None:
-    """Wait until the controller that leads copies."""
-    run(stage, Form.WAIT_COPYING, FILES=_files(stage))
-
-
 def wait_dual_write(stage: Stage) -> None:
-    """Wait until the controller that leads is in dual write."""
-    run(stage, Form.WAIT_DUAL_WRITE, FILES=_files(stage))
+    """Wait until the controller that leads copies, and then until it is in dual write."""
+    for form in (Form.WAIT_COPYING, Form.WAIT_DUAL_WRITE):
+        run(stage, form, FILES=_files(stage))
 
 
 def wait_kraft(stage: Stage) -> None:

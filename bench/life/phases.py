@@ -166,7 +166,6 @@ def copying(life: Life) -> None:
 
         def back() -> None:
             held()
-            commands.wait_copying(stage)
             began = f"rollback from: {_COPYING}:"
             output = _give_back(life)
             life.check("it went back from the copy", began in output, output.splitlines()[0])

@@ -88,6 +88,7 @@ def test_stores_that_differ_are_compared_again(life, monkeypatch):
     codes = iter([1, 1, 0])
     monkeypatch.setattr(commands, "_ours", lambda *_: (next(codes), ""))
     walk(one, replace(advised.IN_KRAFT, ask=shown))
+    assert list(codes) == [], "no broker before they are the same"
     assert one.done == [(each, "kraft") for each in range(3)]
 
 
@@ -119,13 +120,18 @@ def test_wrong_advice_is_named_before_it_is_followed(life, mode, goal, step, nam
 
 def test_advice_that_leads_nowhere_ends_with_all_of_it(life, monkeypatch):
     monkeypatch.setattr(advised, "LOOKS_MAX", 3)
+    looks = []
+    monkeypatch.setattr(advised.time, "sleep", looks.append)
     one = life(Mode.MIGRATING)
     with pytest.raises(AdviceError, match=r"nothing else in 3 looks\n.*\n.*restart broker 0"):
         walk(one, planted(advised.IN_KRAFT, TO_KRAFT))
     assert one.done == [(0, "kraft")], "the second time it is a matter of waiting"
+    assert len(looks) == 2
     again = replace(planted(advised.FINAL, WITHOUT_FLAG), reached=lambda _: False)
+    one = life(Mode.KRAFT)
     with pytest.raises(AdviceError, match="more than 20 steps"):
-        walk(life(Mode.KRAFT), again)
+        walk(one, again)
+    assert len(one.done) == advised.STEPS_MAX
 
 
 def test_without_a_step_it_looks_again(life, monkeypatch):
