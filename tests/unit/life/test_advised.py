@@ -23,10 +23,10 @@ class PaperLife:
     def __init__(self, folder, mode):
         brokers = {each: BrokerStanding(mode, "3.9.2") for each in range(3)}
         self.stage = Stage(folder, Standing("3.9.2", "code", brokers))
-        self.done, self.checks = [], []
+        self.done, self.checks, self.lines = [], [], []
 
     def print_line(self, line):
-        """Nobody reads it."""
+        self.lines.append(line)
 
     def check(self, what, held, figures):
         self.checks.append((what, held, figures))
@@ -86,9 +86,12 @@ def test_what_is_advised_is_done_and_nothing_else(life):
 def test_stores_that_differ_are_compared_again(life, monkeypatch):
     one = life(Mode.MIGRATING)
     codes = iter([1, 1, 0])
-    monkeypatch.setattr(commands, "_ours", lambda *_: (next(codes), ""))
+    found = "missing /brokers/topics/a\n/migration is at offset 7\n\n"
+    monkeypatch.setattr(commands, "_ours", lambda *_: (next(codes), found))
     walk(one, replace(advised.IN_KRAFT, ask=shown))
     assert list(codes) == [], "no broker before they are the same"
+    assert "differ: /migration is at offset 7" in one.lines[1]
+    assert not any("missing" in line for line in one.lines)
     assert one.done == [(each, "kraft") for each in range(3)]
 
 
