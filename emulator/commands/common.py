@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
@@ -52,6 +54,11 @@ def fail(problem: str, code: int = ExitCode.FOUND) -> typer.Exit:
     """Print an error to stderr; the caller raises the result."""
     typer.echo(f"kraft-bridge: {printable_lines(problem)}", err=True)
     return typer.Exit(code)
+
+
+def columns() -> int:
+    """In how many columns a terminal wraps; 0: standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def check_name(option: str, path: Path) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from emulator.commands.asking import AnswerError, ask, page_of, unanswered, without_login
-from emulator.commands.common import Json, NodeFile, OnlyPlan, checked_plan, fail
+from emulator.commands.common import Json, NodeFile, OnlyPlan, checked_plan, columns, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.status import (
@@ -120,7 +120,11 @@ def finalise(
         typer.echo(printable_json(msgspec.json.encode(body).decode()))
     else:
         first, *others = found.lines
-        typer.echo("\n".join(map(printable, [first, *lines(found.shown or found.steps), *others])))
+        typer.echo(
+            "\n".join(
+                map(printable, [first, *lines(found.shown or found.steps, columns()), *others])
+            )
+        )
     raise typer.Exit(found.code)
 
 

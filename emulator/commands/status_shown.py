@@ -13,6 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from emulator.commands.common import columns
 from emulator.commands.status_next import brokers_first
 from emulator.io.printable import printable_in
 from emulator.migration.side import BEHIND
@@ -179,7 +180,8 @@ def show(text: str, console: Console, asked: str = "", leader_url: str = "") -> 
     first = f"PROBLEM: phase {unread}" if unread else verdict(found, steps)
     style = VERDICTS.get(first.partition(":")[0], "")
     console.print(Text(first, style=style, overflow="fold"), soft_wrap=True)
-    for line in lines(steps):
+    width = 0 if console.width == PLAIN_WIDTH else columns()
+    for line in lines(steps, width):
         console.print(line, soft_wrap=True)
     found = with_ages(found)
     migration = found["migration"]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from shlex import quote
+from textwrap import wrap
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -175,11 +176,15 @@ _IN_A_ROW: Final = {Action.RESTART_BROKER: "broker", Action.RESTART_CONTROLLER: 
 """Later steps that are one line for several nodes."""
 
 
-def lines(steps: Sequence[NextStep]) -> list[str]:
+def lines(steps: Sequence[NextStep], width: int = 0) -> list[str]:
     """What a verb prints: the step to take now, what to type, and what comes later.
 
     A comparison of the stores is printed as what is checked before the step behind it: it changes
     nothing, and nothing but its output shows that it was made.
+
+    Args:
+        steps: the first may be taken now.
+        width: columns in which steps are wrapped, and never what is to be typed; 0: nothing is.
     """
     if not steps:
         return []
@@ -187,14 +192,28 @@ def lines(steps: Sequence[NextStep]) -> list[str]:
     if first.action is Action.DIFF and later:
         check = f"first check, it must print EQUAL: {first.command}"
         first, later = later[0], later[1:]
-        found = [f"next: {first.text}", check, *_typed(first)]
+        found = [*_wrapped(f"next: {first.text}", width), check, *_typed(first)]
     else:
-        found = [f"next: {first.text}", *_typed(first)]
+        found = [*_wrapped(f"next: {first.text}", width), *_typed(first)]
     found += ["later:"] if later else []
     for some in _in_a_row(later):
-        found.append(f"  {_text_of(some)}")
+        found += _wrapped(f"  {_text_of(some)}", width)
         found += [f"    {line}" for line in _typed(some[0])]
     return found
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """A step in lines, indented below its first word.
+
+    >>> _wrapped("next: wait for the others", 16)
+    ['next: wait for', '      the others']
+    """
+    if not width:
+        return [text]
+    indent = "      " if text.startswith("next: ") else "    "
+    return wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _typed(step: NextStep) -> list[str]:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 from rich.console import Console
 
+from emulator.commands.common import columns
 from emulator.commands.json_forms import stamped
 from emulator.io.printable import printable
 from emulator.operations.next_steps import as_json as steps_as_json
@@ -58,7 +59,7 @@ def show(report: PreflightReport, console: Console, asked: str) -> None:
     """
     now = report.standing
     _print(console, verdict(report))
-    for line in lines(of_preflight(report, asked)):
+    for line in lines(of_preflight(report, asked), columns()):
         _print(console, line)
     _print(console, f"migration: {now.stage.value}: {now.text}")
     if report.final:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from rich.console import Console
 
+from emulator.commands.common import columns
 from emulator.commands.json_forms import stamped
 from emulator.commands.preflight.sarif import show_findings
 from emulator.io.printable import printable
@@ -49,7 +50,7 @@ def _rounded(value: float | None) -> float | None:
 def show(course: Course, console: Console, *, acted: bool) -> None:
     """Print the verdict and what to do now, the findings, what was done, and what comes later."""
     _line(console, f"{_verdict(course, acted=acted)}{_from(course)}")
-    for line in lines(of_rollback(course)[:1]):
+    for line in lines(of_rollback(course)[:1], columns()):
         _line(console, line)
     show_findings(course.findings, console)
     for did in course.did:

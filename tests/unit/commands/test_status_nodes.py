@@ -11,6 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 from emulator.commands import status as status_client
+from emulator.commands import status_shown
 from emulator.commands.status_shown import ago
 from tests.kit.status_document import reason, refusal, voter
 from tests.unit.commands.running import run
@@ -265,6 +266,13 @@ def test_a_screen_fits_and_says_how_long_ago(columns: int, monkeypatch: pytest.M
     assert ("│" in out) == (columns >= 60)
     row = "│ 3000 │ 10.0.0.5:29093 │ 0   │ leads      │ 0.0 s ago │ 3.9     │ yes   │"
     assert (row in out) == (columns >= 80), "a voter is one line"
+
+
+def test_on_a_terminal_the_step_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_shown, "columns", lambda: 60)
+    out = screen(monkeypatch, 60)
+    assert max(map(cell_len, out.partition("controller ")[0].splitlines())) <= 60
+    assert max(map(cell_len, screen(monkeypatch, 60, "--plain").splitlines())) > 60
 
 
 def test_plain_has_no_lines_and_wraps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

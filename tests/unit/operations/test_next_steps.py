@@ -92,6 +92,19 @@ def test_a_comparison_is_checked_before_the_step_that_it_is_for() -> None:
     assert lines(()) == []
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_terminal_gets_short_lines_and_commands_in_one(width: int) -> None:
+    """Lines of 260 characters, beside tables of 80."""
+    for found in (document("hybrid", THREE), document("pre-migration", waiting=NOT_THERE)):
+        whole, wrapped = lines(next_steps(found)), lines(next_steps(found), width)
+        labels = ("type: ", "check, it must", "look again: ")
+        typed = [one for one in wrapped if any(each in one for each in labels)]
+        assert set(typed) <= set(whole)
+        assert all(len(one) <= width for one in wrapped if one not in typed)
+        assert " ".join(" ".join(wrapped).split()) == " ".join(" ".join(whole).split())
+        assert len(wrapped) > len(whole)
+
+
 def test_the_last_restart_says_that_it_is_final() -> None:
     there = quorum(voter(3000), voter(3001, migration_flag=False))
     found = document("dual write", IN_KRAFT, quorum=there, finalisation=ends("migrating"))
