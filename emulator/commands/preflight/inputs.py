@@ -42,7 +42,8 @@ def read_properties(path: Path) -> Properties:
         values = properties_text.parse(text_of(path))
         values = {_encodable(key): _encodable(value) for key, value in values.items()}
     except IsADirectoryError as error:
-        why = f"{error.strerror}; of folders, each has its own --controller-dir"
+        each = f"--controller-dir {path} --controller-dir …"
+        why = f"{error.strerror}; give --controller-dir once for each folder: {each}"
         raise PreflightError(f"{path}: {why}") from error
     except OSError as error:
         raise PreflightError(f"{path}: {error.strerror or error}") from error

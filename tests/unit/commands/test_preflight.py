@@ -110,7 +110,8 @@ def test_a_connect_string_that_is_none_exits_with_2(tmp_path: Path) -> None:
 
 def test_a_folder_given_as_a_file_is_named_without_an_error_number(tmp_path: Path) -> None:
     dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
-    each = "of folders, each has its own --controller-dir"
+    each = f"give --controller-dir once for each folder: --controller-dir {tmp_path}"
+    each += " --controller-dir …"
     for option in ("-c", "--target"):
         code, _, err = run("preflight", "--dump", dump, option, tmp_path)
         assert (code, err) == (2, f"kraft-bridge: preflight: {tmp_path}: Is a directory; {each}\n")
