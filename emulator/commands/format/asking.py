@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from emulator.io.printable import printable, sentence
 from emulator.io.reach import why_unreachable
 from emulator.io.tls import TlsError
 from emulator.metadata.brokers import Endpoint
-from emulator.znodes import brokers, cluster
+from emulator.znodes import brokers, cluster, own
 from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import number_of
 from wire import messages as m
@@ -48,7 +48,8 @@ SHOWN_MAX: Final = 200
 class ZooKeeperAnswer:
     """``brokers``: id -> znode. ``why``: why ZooKeeper was not read.
 
-    ``strange``: children of ``/brokers/ids`` that are no ids of brokers.
+    ``strange``: children of ``/brokers/ids`` that are no ids of brokers. ``rolled_back``: whether
+    a rollback has marked ``/kraft_bridge``, which is still there.
     """
 
     hosts: str
@@ -56,6 +57,7 @@ class ZooKeeperAnswer:
     brokers: Mapping[str, bytes] = field(default_factory=dict)
     why: str = ""
     strange: Sequence[str] = ()
+    rolled_back: bool = False
 
     @property
     def cluster_id(self) -> ReadValues:
@@ -73,7 +75,7 @@ class ZooKeeperAnswer:
 
 
 def zookeeper(hosts: str, security: ZooKeeperSecurity, patience_s: float) -> ZooKeeperAnswer:
-    """Read ``/cluster/id`` and ``/brokers/ids``.
+    """Read ``/cluster/id``, ``/brokers/ids`` and ``/kraft_bridge``.
 
     Args:
         hosts: connect string.
@@ -111,14 +113,20 @@ def _read(client: KazooClient, hosts: str, deadline: float) -> ZooKeeperAnswer:
         except NoNodeError:
             return nothing
 
-    own = client.get_async(cluster.PATH)
+    identity = client.get_async(cluster.PATH)
+    mark = client.get_async(own.PATH)
     children = sorted(one or "" for one in value(client.get_children_async(brokers.ROOT), []))
     ids = [one for one in children if number_of(one) is not None]
     asked = {one: client.get_async(f"{brokers.ROOT}/{one}") for one in ids}
     read = {one: value(call, (None,))[0] for one, call in asked.items()}
     registered = {one: data for one, data in read.items() if data is not None}
     strange = [one for one in children if one not in asked]
-    return ZooKeeperAnswer(hosts, value(own, (None,))[0], registered, strange=strange)
+    found = ZooKeeperAnswer(hosts, value(identity, (None,))[0], registered, strange=strange)
+    try:
+        marked = own.rolled_back(own.try_parse(value(mark, (None,))[0]))
+    except NoAuthError:
+        return found  # nothing is decided by it
+    return replace(found, rolled_back=marked)
 
 
 def shown(text: object) -> str:

@@ -90,7 +90,7 @@ def format_command(
             _warn(f"not used: -r {release_version}: the controllers have it, and this is a broker")
     asked = ToFormat(settings, config, cluster_id, release_version, tuple(brokers or ()), unchecked)
     try:
-        done, decisions = _formatted(
+        done, decisions, rolled_back = _formatted(
             asked, ignore_formatted=ignore_formatted, new_quorum=new_quorum
         )
     except FormatError as error:
@@ -99,21 +99,22 @@ def format_command(
     for line in (line for one in decisions for line in one.unchecked):
         _warn(f"not checked: {line}")
     sources = [line for one in decisions for line in one.sources]
-    for line in (done, *sources, *following.lines(settings, config, overridden=bool(overrides))):
+    after = following.lines(settings, config, overridden=bool(overrides), rolled_back=rolled_back)
+    for line in (done, *sources, *after):
         typer.echo(printable(line))
 
 
 def _formatted(
     asked: ToFormat, *, ignore_formatted: bool, new_quorum: bool
-) -> tuple[str, tuple[Decision, Decision]]:
-    """Format the folders: what was done, the cluster id and the version.
+) -> tuple[str, tuple[Decision, Decision], bool]:
+    """Format the folders: what was done, the cluster id and version, whether it was rolled back.
 
     Raises:
         FormatError: it cannot be done, or not all of it.
         typer.Exit: see :func:`_decided`.
     """
     present = _present(asked, ignore_formatted=ignore_formatted)
-    identity, version = _decided(asked, needed=present is None)
+    identity, version, rolled_back = _decided(asked, needed=present is None)
     if ignore_formatted:
         _check_same(asked.settings, identity.value, version.value)
     done = _format(
@@ -125,7 +126,7 @@ def _formatted(
     )
     if ignore_formatted:  # by another process, if it was not formatted before
         _check_same(asked.settings, identity.value, version.value)
-    return done, (identity, version)
+    return done, (identity, version), rolled_back
 
 
 def _warn(line: str) -> None:
@@ -175,8 +176,10 @@ def _check_same(
     return formatting.check_same(settings, cluster_id, first)
 
 
-def _decided(asked: ToFormat, *, needed: bool) -> tuple[Decision, Decision]:
+def _decided(asked: ToFormat, *, needed: bool) -> tuple[Decision, Decision, bool]:
     """The cluster id and the version, as far as they are given, or can be read in time.
+
+    Third: whether ``/kraft_bridge`` was read, and is marked by a rollback.
 
     Raises:
         typer.Exit: one that is needed is missing, or differs from what was read.
@@ -188,13 +191,14 @@ def _decided(asked: ToFormat, *, needed: bool) -> tuple[Decision, Decision]:
     compares_id = asked.migrates and not (asked.unchecked and asked.cluster_id is not None)
     reads_version = asked.version is None and needed and no_file
     compares_version = no_file and not (asked.unchecked and asked.version is not None)
-    identity, versions = deciding.ReadValues(), deciding.ReadValues()
+    identity, versions, rolled_back = deciding.ReadValues(), deciding.ReadValues(), False
     if reads_id or compares_id or compares_version:
         static = asked.settings.static
         hosts = trim(static.get("zookeeper.connect", ""))
         if hosts:
             patience_s = NEEDED_S if reads_id or reads_version else COMPARED_S
             answer = asking.zookeeper(hosts, config_zookeeper.read(static)[0], patience_s)
+            rolled_back = answer.rolled_back
             if reads_id or compares_id:
                 identity = answer.cluster_id
             if compares_version and isinstance(asked.settings, Config):
@@ -211,6 +215,7 @@ def _decided(asked: ToFormat, *, needed: bool) -> tuple[Decision, Decision]:
             deciding.version(
                 asked.version, versions, needed=needed and (asked.migrates or bool(asked.brokers))
             ),
+            rolled_back,
         )
     except deciding.UndecidedError as error:
         raise fail(printable(str(error)), error.code) from error

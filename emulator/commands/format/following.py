@@ -15,17 +15,26 @@ DEFAULT_MAP: Final = ",".join(f"{one}:{one}" for one in SECURITY_PROTOCOLS)
 """``listener.security.protocol.map`` of a broker that does not name it."""
 
 
-def lines(settings: Config | BrokerConfig, file: Path, *, overridden: bool) -> Iterator[str]:
+def lines(
+    settings: Config | BrokerConfig, file: Path, *, overridden: bool, rolled_back: bool
+) -> Iterator[str]:
     """Lines for the operator.
 
     Args:
         settings: of the node whose folder was formatted.
         file: its properties.
         overridden: whether ``-X`` was given; what it said may be a secret, and is not repeated.
+        rolled_back: whether the mark of a rollback is still in ZooKeeper.
     """
     verb = "broker" if isinstance(settings, BrokerConfig) else "controller"
     same = ", with the same -X" if overridden else ""
-    yield f"next: kraft-bridge {verb} -c {shlex.quote(str(file))}{same}"
+    named = f"-c {shlex.quote(str(file))}"
+    migrates = not isinstance(settings, BrokerConfig) and settings.migration_enabled
+    if rolled_back and migrates:
+        clear = f"kraft-bridge rollback {named} ... --clear --yes"
+        yield f"next: when all controllers are formatted: {clear}; start no controller before"
+    else:
+        yield f"next: kraft-bridge {verb} {named}{same}"
     if isinstance(settings, BrokerConfig) or not settings.migration_enabled:
         return
     listener = settings.controller_listener

@@ -21,7 +21,7 @@ from emulator.commands.format.asking import BROKER, ZooKeeperAnswer
 from emulator.commands.format.deciding import IBP, ReadValues
 from emulator.metadata.brokers import Endpoint
 from emulator.raft.format import parse_meta_properties
-from emulator.znodes import brokers, cluster
+from emulator.znodes import brokers, cluster, own
 from emulator.zookeeper.ops import Create, SetData
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.unit.commands.running import CLUSTER, run
@@ -163,6 +163,19 @@ def test_both_are_read_and_what_comes_next_is_said(there: Migrating) -> None:
         f"(… is what the broker has there; if it has no such line: {BROKERS_MAP}",
     ]
     assert there.written == CLUSTER
+
+
+def test_before_the_mark_of_a_rollback_is_deleted_no_controller_is_to_be_started(
+    there: Migrating,
+) -> None:
+    there.put(own.PATH, own.encode(own.OwnZnode(3000, 1, 9, 0, 1, 1, writer=own.ROLLED_BACK)))
+    with cluster_of(there, {1: "3.6"}):
+        code, out, err = there.format()
+    assert (code, err) == (0, "")
+    clear = f"kraft-bridge rollback -c {there.file} ... --clear --yes"
+    said = f"next: when all controllers are formatted: {clear}; start no controller before\n"
+    assert said in out
+    assert "kraft-bridge controller" not in out
 
 
 def test_of_brokers_that_differ_the_lowest_is_taken_and_said(there: Migrating) -> None:
