@@ -166,7 +166,7 @@ def copying(life: Life) -> None:
 
         def back() -> None:
             held()
-            began = f"rollback from: {_COPYING}:"
+            began = f"rolled back, from {_COPYING}:"
             output = _give_back(life)
             life.check("it went back from the copy", began in output, output.splitlines()[0])
 

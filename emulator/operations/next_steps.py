@@ -28,7 +28,7 @@ from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.report import PreflightReport
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.rollback.course import START_AND_STOP, Course, files_of
+from emulator.operations.rollback.course import CLEARED, START_AND_STOP, Course, files_of
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.situation import Situation
 
@@ -126,7 +126,11 @@ _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
         Action.ASK: lambda one: f"ask controller {one.node}",
         Action.WAIT: lambda one: f"wait for {one.wait_for}" if one.wait_for else "look again",
         Action.START_CONTROLLER: lambda one: f"start controller {one.node}",
-        Action.STOP_CONTROLLER: lambda one: f"stop controller {one.node}, by SIGTERM",
+        Action.STOP_CONTROLLER: lambda one: (
+            "stop every controller"
+            if one.node is None
+            else f"stop controller {one.node}, by SIGTERM"
+        ),
         Action.RESTART_CONTROLLER: _restarted,
         Action.START_BROKER: lambda one: (
             f"start broker {one.node}" + ("" if one.mode is None else f" in {one.mode.value}")
@@ -381,7 +385,7 @@ class _Looking:
         if self._ahead is Ahead.NOTHING:
             return [*self._down(), *self._without_leader(), NextStep(Action.NOTHING)][:1]
         found = [*self._down(), *self._without_leader()][:1]
-        if found:
+        if found and self._ahead is not Ahead.SEE_ROLLBACK:  # none is started again then
             return found
         if self._leader not in {self._own, None}:
             why = "it leads, and it alone knows what the migration waits for"
@@ -419,8 +423,9 @@ class _Looking:
                 why = "the log waits for a migration, and this controller runs without the flag"
                 return [self._controller(self._own, flag=True, why=why, problem=True)]
             case Ahead.SEE_ROLLBACK:
-                why = "the cluster was rolled back; the command shows what is left to do"
-                return [NextStep(Action.ROLLBACK, why, PLAN_BACK, problem=True)]
+                why = "the cluster is in ZooKeeper mode again"
+                left = NextStep(Action.ROLLBACK, "it shows what is left to do", PLAN_BACK)
+                return [NextStep(Action.STOP_CONTROLLER, why, problem=True), left]
             case Ahead.RECOVER:
                 why = self._migration.get("deposed_because") or "see the log of this controller"
                 return [NextStep(Action.REPAIR, why, self._diff_command(), problem=True)]
@@ -668,9 +673,13 @@ def of_rollback(course: Course) -> tuple[NextStep, ...]:
         course: what was planned, or what came of it.
     """
     files = "--config FILES" if course.seen is None else files_of(course.seen)
-    command = f"kraft-bridge rollback {files} --yes"
+    command = f"kraft-bridge rollback {files}{' --clear' if course.clear else ''} --yes"
     if course.refused:
         found = _unblocked(course, f"kraft-bridge rollback {files}")
+    elif course.busy:
+        names = ", ".join(one.text.removeprefix("controller ") for one in course.busy)
+        why = f"{names} by SIGTERM, then repeat"
+        found = [NextStep(Action.STOP_CONTROLLER, why, command, problem=True)]
     elif course.failed and not _nobody_to_elect(course):
         found = _to_write_what_is_missing(course)
         found += [
@@ -752,6 +761,8 @@ def _after(course: Course, command: str) -> list[NextStep]:
         for at, each in enumerate(seen.with_keys)
     ]
     why = "the cluster is in ZooKeeper mode, and each broker has registered again since"
+    if CLEARED in course.did:
+        why = "for a second attempt begin with kraft-bridge preflight (runbook, step 1)"
     return found or [NextStep(Action.NOTHING, why)]
 
 
@@ -785,9 +796,18 @@ def _about(one: Finding, seen: Situation | None) -> list[NextStep]:
         ]
     broker = one.znode.removeprefix("/brokers/ids/")
     if one.code == "R04" and broker.isdecimal():
-        why += f"; if it is gone for good: kafka-cluster.sh unregister --id {broker}"
+        if not _alive(int(broker), seen):
+            why += f"; if it is gone for good: kafka-cluster.sh unregister --id {broker}"
         return [NextStep(Action.RESTART_BROKER, why, "", int(broker), BrokerMode.MIGRATION)]
     return [NextStep(Action.REPAIR, f"{why}; {one.remedy}", problem=True)]
+
+
+def _alive(broker: int, seen: Situation | None) -> bool:
+    """Whether the leader's status shows that a broker runs; False too if it is not known."""
+    leader = None if seen is None else seen.leader
+    status = None if leader is None else leader.status
+    known = [] if status is None else status.get("brokers", [])
+    return any(one["id"] == broker and one.get("fenced") is False for one in known)
 
 
 GRAVEST_FIRST: Final = tuple(

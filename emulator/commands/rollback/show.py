@@ -11,13 +11,12 @@ from emulator.commands.common import columns
 from emulator.commands.json_forms import stamped
 from emulator.commands.preflight.sarif import show_findings
 from emulator.io.printable import printable
+from emulator.operations.next_steps import Action, lines, of_rollback
 from emulator.operations.next_steps import as_json as steps_as_json
-from emulator.operations.next_steps import lines, of_rollback
 from emulator.operations.preflight.engine import Severity, printed, with_code
 from emulator.operations.rollback.course import Actor, Course
 from emulator.operations.rollback.phases import MEANINGS, RollbackPhase
 
-_BEFORE: Final = {RollbackPhase.PRE_MIGRATION, RollbackPhase.COPYING, RollbackPhase.DUAL_WRITE}
 WITHOUT_FLAG: Final = "a controller leads without the flag, and does not write ZooKeeper"
 
 
@@ -49,7 +48,7 @@ def _rounded(value: float | None) -> float | None:
 
 def show(course: Course, console: Console, *, acted: bool) -> None:
     """Print the verdict and what to do now, the findings, what was done, and what comes later."""
-    _line(console, f"{_verdict(course, acted=acted)}{_from(course)}")
+    _line(console, _verdict(course, acted=acted))
     for line in lines(of_rollback(course)[:1], columns()):
         _line(console, line)
     show_findings(course.findings, console)
@@ -96,14 +95,21 @@ def _phase(course: Course) -> tuple[str, str]:
 
 
 def _verdict(course: Course, *, acted: bool) -> str:
+    """The first line: what came of it, and the phase that it began from."""
     if course.failed:
-        return "FAILED: "
+        return f"FAILED: {_from(course)}"
     if course.refused:
         final = course.phase is RollbackPhase.FINALISED
-        return "NOT POSSIBLE: " if final else "NOT NOW: "
+        return f"{'NOT POSSIBLE' if final else 'NOT NOW'}: {_from(course)}"
+    back = course.phase is RollbackPhase.ROLLED_BACK
     if acted and course.did:
-        return "DONE: "
-    return "READY: " if course.phase in _BEFORE else ""
+        began = "" if back else f", from {_phase(course)[0]}"
+        return f"DONE: rolled back{began}: broker {course.controller} holds /controller"
+    if back and of_rollback(course)[0].action is not Action.NOTHING:
+        return f"BACK: {': '.join(_phase(course))}"  # the command has nothing to do, others have
+    if back or course.phase is RollbackPhase.NOT_BEGUN:
+        return f"NOTHING TO DO: {': '.join(_phase(course))}"
+    return f"READY: {_from(course)}"
 
 
 def _line(console: Console, text: str) -> None:

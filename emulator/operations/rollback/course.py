@@ -25,7 +25,7 @@ from emulator.operations.rollback.checks import blocking, checks, epoch_min
 from emulator.operations.rollback.losses import losses, not_here
 from emulator.operations.rollback.missing import FolderEnd
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
-from emulator.operations.rollback.situation import Situation
+from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.znodes import controller, migration, own
 from emulator.zookeeper.ops import Multi, ReadValue
 
@@ -80,8 +80,12 @@ def _before(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]:
 
 def _release_steps(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]:
     over = phase in {RollbackPhase.RELEASED, RollbackPhase.ROLLED_BACK}
-    local = [one for one in seen.running if one.pid is not None]
-    remote = [one for one in seen.running if one.pid is None]
+    local = [one for one in seen.running if one.pid is not None and not over]
+    remote = [one for one in seen.running if one.pid is None and not over]
+    if over and seen.running:
+        there = ", ".join(one.text for one in seen.running)
+        cost = "none: no controller claims while /kraft_bridge is marked"
+        yield RollbackStep(Actor.OPERATOR, f"stop {there} by SIGTERM", cost)
     if phase is RollbackPhase.DUAL_WRITE and seen.running:
         yield RollbackStep(
             Actor.COMMAND,
@@ -98,7 +102,7 @@ def _release_steps(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackSt
             "from the end of the last controller on, no change of metadata is answered, and no "
             "leader is elected",
         )
-    if local or not remote:
+    if local or (not remote and not (over and seen.running)):
         mine = ", ".join(one.text for one in local) or names
         cost = "no change of metadata is answered, and no leader is elected, until a broker is "
         cost += "elected; clients go on to produce and consume"
@@ -254,6 +258,9 @@ class Course:
     failed: str = ""
     seen: Situation | None = None
     """What was looked at last."""
+    clear: bool = False
+    """Whether ``--clear`` was given, and ``busy``: controllers that kept it from being done."""
+    busy: Sequence[ControllerSeen] = ()
     flagless: str = ""
     """The word for the phase that a leader without the flag shows; empty: none leads."""
 
@@ -274,6 +281,7 @@ def plan(world: RollbackWorld, wanted: Wanted) -> tuple[Situation, Course]:
     leader = seen.without_flag
     flagless = "" if leader is None else leader.phase_name or OperatorPhase.FINALISING.value
     found = Course(phase, findings, steps(seen, phase), refused, seen=seen, flagless=flagless)
+    found.clear = wanted.clear
     return seen, found
 
 
@@ -303,12 +311,19 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
             _clear(world, after, course, wanted)
             if CLEARED in course.did:
                 course.steps = [
-                    replace(one, done=True) if "--clear" in one.command else one
+                    replace(one, done=True) if _over_with(one, after) else one
                     for one in course.steps
                 ]
     except CourseError as error:
         course.failed = str(error)
     return course
+
+
+def _over_with(step: RollbackStep, seen: Situation) -> bool:
+    """Whether a step needs not be named any more once the znodes are cleared."""
+    if "kraft-bridge format" in step.command:
+        return not any(one.end_offset for one in seen.survey.folders)
+    return "--clear" in step.command or not seen.with_keys
 
 
 def _permitted(world: RollbackWorld, phase: RollbackPhase, lowest: int) -> None:
@@ -443,9 +458,9 @@ def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted
             "not cleared: no controller was given, and one that runs would not be noticed: give "
             "-c of each; or make sure that all are stopped, and give --stopped"
         )
-    busy = [*seen.running, *(() if wanted.stopped else seen.unknown)]
-    if busy:
-        names = ", ".join(one.text for one in busy)
+    course.busy = [*seen.running, *(() if wanted.stopped else seen.unknown)]
+    if course.busy:
+        names = ", ".join(one.text for one in course.busy)
         raise CourseError(f"not cleared: {names} may run; stop it first (or give --stopped)")
     for one in seen.survey.folders:
         if one.end_offset:

@@ -137,7 +137,7 @@ def test_text_says_what_was_done_and_what_is_left(capsys: pytest.CaptureFixture[
     console = Console(width=200)
     show.show(go(dual_write(), Wanted()), console, acted=True)
     text = capsys.readouterr().out
-    assert "rollback from: dual write" in text
+    assert text.startswith("DONE: rolled back, from dual write: broker 0 holds /controller\n")
     assert "done: deleted /controller, marked /kraft_bridge" in text
     assert "without a controller: 210 ms" in text
     assert "  1. operator: restart every broker without" in text
@@ -164,6 +164,16 @@ def test_the_phase_is_that_of_the_controllers() -> None:
     }
     _, course = plan(dual_write(), Wanted())
     assert "rollback from: dual write: " in shown(course)
+
+
+def test_a_later_run_begins_with_a_verdict() -> None:
+    world = dual_write()
+    go(world, Wanted())
+    _, course = plan(world, Wanted())
+    assert shown(course).startswith("BACK: rolled back: a broker in ZooKeeper mode is the")
+    assert course.seen is not None
+    course.seen = replace(course.seen, survey=replace(course.seen.survey, nodes={}))
+    assert shown(course).startswith("NOTHING TO DO: rolled back: a broker in ZooKeeper mode")
 
 
 def test_of_a_final_one_the_losses_are_grouped_and_nothing_is_next() -> None:

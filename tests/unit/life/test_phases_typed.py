@@ -28,7 +28,7 @@ from tests.kit.status_document import broker, document, ends, quorum, reason, vo
 LEADER = IDS[1]
 SAID = {
     Form.PREFLIGHT: "0 blockers",
-    Form.ROLLBACK: "rollback from: copying: a KRaft controller holds it\n"
+    Form.ROLLBACK: "DONE: rolled back, from copying: broker 1 holds /controller\n"
     "without a controller: 1,310 ms from the end of the last controller on: 58 ms until "
     "/controller was free, 1,252 ms that the brokers took to elect one",
     Form.RAISE_TO: "Could not upgrade to 22: Local controller 3001 only supports 1 to 21",

@@ -35,7 +35,7 @@ from emulator.operations.preflight import report
 from emulator.operations.preflight.engine import Severity, finding
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import DumpedZnode
-from emulator.operations.rollback.course import START_AND_STOP, Course, Wanted, go, plan
+from emulator.operations.rollback.course import START_AND_STOP, Actor, Course, Wanted, go, plan
 from emulator.operations.rollback.phases import RollbackPhase
 from emulator.znodes import own
 from emulator.zookeeper.ops import EPHEMERAL, Create, Delete
@@ -488,6 +488,14 @@ def test_brokers_in_kraft_mode_are_restarted_before_the_way_back() -> None:
         (Action.ROLLBACK, None),
     ]
     assert {one.mode for one in of_rollback(course)} == {BrokerMode.MIGRATION, None}
+    assert "unregister --id 1" in of_rollback(course)[0].why, "it may be gone"
+    assert course.seen is not None
+    (leader,) = course.seen.controllers
+    there = {"brokers": [broker(1, "kraft"), broker(2, "kraft", fenced=True)]}
+    status = {**(leader.status or {}), **there}
+    course.seen = replace(course.seen, controllers=(replace(leader, status=status),))
+    alive, gone, _ = of_rollback(course)
+    assert ("unregister" in alive.why, "unregister" in gone.why) == (False, True)
     assert "--yes" not in of_rollback(course)[-1].command, "it is planned again first"
 
 
@@ -531,6 +539,50 @@ def test_a_broker_that_was_restarted_since_the_rollback_is_not_named_again() -> 
     assert actions(planned(cluster)) == [(Action.NOTHING, None)]
     cluster.tree.nodes[own.PATH].mtime_ms = 3
     assert actions(planned(cluster)) == [(Action.RESTART_BROKER, one) for one in BROKERS]
+
+
+def test_controllers_that_run_again_after_a_rollback_are_stopped() -> None:
+    """Each verb named another, and none of them stops what runs."""
+    rolled = [reason(Why.ZOOKEEPER_MODE_TOOK_OVER.value)]
+    for there in (quorum(voter(3000), voter(3001)), quorum(voter(3000), voter(3001), DOWN)):
+        found = document("refused", waiting=rolled, quorum=there)
+        found["phase"]["ahead"] = Ahead.SEE_ROLLBACK.value
+        step, *_ = lines(next_steps(found))
+        assert step == "next: stop every controller: the cluster is in ZooKeeper mode again"
+    cluster = dual_write(quorum=(3000, 3001))
+    go(cluster, Wanted())
+    cluster.up = [3000, 3001]
+    again = go(cluster, Wanted())
+    assert actions(again)[0] == (Action.STOP_CONTROLLER, 3000)
+    first = next(one for one in again.steps if not one.done)
+    assert (first.actor, first.what) == (
+        Actor.OPERATOR,
+        "stop controller 3000, controller 3001 by SIGTERM",
+    )
+    assert not [one for one in again.steps if one.actor is Actor.COMMAND and "stop" in one.what]
+    assert lines(of_rollback(go(cluster, Wanted(clear=True)))) == [
+        "next: stop every controller: 3000, 3001 by SIGTERM, then repeat",
+        "type: kraft-bridge rollback -c FILE_OF_EACH_CONTROLLER --clear --yes",
+    ]
+
+
+def test_once_cleared_nothing_is_left_but_what_was_not_done() -> None:
+    """It said to restart brokers and to format folders that were."""
+    cluster = dual_write(quorum=(3000, 3001), seen_folders=False)
+    go(cluster, Wanted(accept_loss=True))
+    cluster.tree.nodes[own.PATH].mtime_ms = 1
+    for each in BROKERS:
+        cluster.tree.write(Delete(f"/brokers/ids/{each}"), 7, 2)
+        cluster.tree.write(Create(f"/brokers/ids/{each}", b"{}", flags=EPHEMERAL), 7, 2)
+    cleared = go(cluster, Wanted(clear=True))
+    assert [one for one in cleared.steps if not one.done] == []
+    begin = "for a second attempt begin with kraft-bridge preflight (runbook, step 1)"
+    assert lines(of_rollback(cleared)) == [f"next: nothing: {begin}"]
+    left = go(dual_write(), Wanted(clear=True))
+    assert [one.what.partition(" ")[0] for one in left.steps if not one.done] == [
+        "restart",
+        "before",
+    ], "a folder holds a log, and brokers have the keys"
 
 
 def test_a_run_that_failed_is_run_again() -> None:
