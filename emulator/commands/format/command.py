@@ -99,8 +99,7 @@ def format_command(
     for line in (line for one in decisions for line in one.unchecked):
         _warn(f"not checked: {line}")
     sources = [line for one in decisions for line in one.sources]
-    after = following.lines(settings, config, overridden=bool(overrides), rolled_back=rolled_back)
-    for line in (done, *sources, *after):
+    for line in (done, *sources, *following.lines(settings, config, bool(overrides), rolled_back)):
         typer.echo(printable(line))
 
 

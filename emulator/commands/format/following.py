@@ -16,7 +16,7 @@ DEFAULT_MAP: Final = ",".join(f"{one}:{one}" for one in SECURITY_PROTOCOLS)
 
 
 def lines(
-    settings: Config | BrokerConfig, file: Path, *, overridden: bool, rolled_back: bool
+    settings: Config | BrokerConfig, file: Path, overridden: bool, rolled_back: bool
 ) -> Iterator[str]:
     """Lines for the operator.
 
