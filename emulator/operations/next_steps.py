@@ -50,7 +50,7 @@ class Action(Enum):
     WAIT = "wait"
     """Wait (wait_for); without a phase: look again after a while."""
     START_CONTROLLER = "start_controller"
-    """It does not answer: see that it runs, and is reached (node)."""
+    """It does not answer: see that it runs, and is reached (node, flag; None: as it ran last)."""
     STOP_CONTROLLER = "stop_controller"
     """Stop it by SIGTERM (node)."""
     RESTART_CONTROLLER = "restart_controller"
@@ -109,9 +109,9 @@ class NextStep:
         return ": ".join(part for part in (self.what, self.why) if part)
 
 
-def _restarted(step: NextStep) -> str:
-    how = "with" if step.flag else "without"
-    return f"restart controller {step.node} {how} {FLAG}{'=true' if step.flag else ''}, by SIGTERM"
+def _with_flag(step: NextStep) -> str:
+    """How a controller is started."""
+    return {True: f" with {FLAG}=true", False: f" without {FLAG}", None: ""}[step.flag]
 
 
 _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
@@ -125,13 +125,15 @@ _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
         ),
         Action.ASK: lambda one: f"ask controller {one.node}",
         Action.WAIT: lambda one: f"wait for {one.wait_for}" if one.wait_for else "look again",
-        Action.START_CONTROLLER: lambda one: f"start controller {one.node}",
+        Action.START_CONTROLLER: lambda one: f"start controller {one.node}{_with_flag(one)}",
         Action.STOP_CONTROLLER: lambda one: (
             "stop every controller"
             if one.node is None
             else f"stop controller {one.node}, by SIGTERM"
         ),
-        Action.RESTART_CONTROLLER: _restarted,
+        Action.RESTART_CONTROLLER: lambda one: (
+            f"restart controller {one.node}{_with_flag(one)}, by SIGTERM"
+        ),
         Action.START_BROKER: lambda one: (
             f"start broker {one.node}" + ("" if one.mode is None else f" in {one.mode.value}")
         ),
@@ -346,8 +348,16 @@ TRIES_S: Final = 60
 SESSION_TRIES: Final = 12
 """A broker tries again after 0.1, 0.2, 0.4 … s, broker.session.timeout.ms at most. So many tries
 outlast the session of its last process, unless that is alive."""
+LAST_START: Final = (
+    "this is the last restart: it is final and cannot be undone, unless there is a hold (to go "
+    "back instead, start it with the flag)"
+)
+NEED_FLAG: Final = frozenset({"zookeeper_broker", "no_mark"})
+"""What is missing and can come only while a controller with the flag leads."""
 LED_BEFORE: Final = frozenset({"resigned", "unattached", "candidate"})
 """The states of a voter that names itself as leader, and has not been elected again."""
+ENDING: Final = frozenset({Ahead.END_HOLD, Ahead.FINISH})
+"""What is ahead where a controller without the flag leads, or the one that shows it runs so."""
 AFTER_COPY: Final = frozenset(
     {Ahead.START_BROKERS, Ahead.ROLL_BROKERS, Ahead.ROLL_CONTROLLERS, Ahead.END_HOLD, Ahead.FINISH}
 )
@@ -466,9 +476,33 @@ class _Looking:
         """Voters that do not answer: without a majority nothing goes on, and none is to spare."""
         for voter in self._quorum["voters"]:
             if not voter["answers"]:
-                why = f"it does not answer at {voter['endpoint']}: {voter['why_not']}"
+                flag, why = self._started_with(voter)
                 command = "kraft-bridge controller -c FILE"
-                yield NextStep(Action.START_CONTROLLER, why, command, voter["id"], problem=True)
+                yield NextStep(
+                    Action.START_CONTROLLER, why, command, voter["id"], flag=flag, problem=True
+                )
+
+    def _started_with(self, voter: Document) -> tuple[bool | None, str]:
+        """Whether one that is down is started with the flag, and why.
+
+        Near the end that decides: once no voter has it nothing else keeps the migration open.
+        """
+        why = f"it does not answer at {voter['endpoint']}: {voter['why_not']}"
+        if self._ahead not in ENDING:
+            return None, why
+        if self._leader != self._own:
+            return None, (
+                f"with {FLAG} or without, as it ran last: once no controller has it the migration "
+                f"is final and cannot be undone, unless there is a hold; {why}"
+            )
+        needs = [one for one in self._end.get("missing", ()) if one["why"] in NEED_FLAG]
+        if needs:
+            return True, f"{needs[0]['text']}; this needs a leader with the flag; {why}"
+        others = [one for one in self._quorum["voters"] if one["id"] != voter["id"]]
+        left = [one for one in others if one["migration_flag"] is not False]
+        if left or voter["migration_flag"] is False:
+            return False, why
+        return False, LAST_START
 
     def _without_leader(self) -> Iterator[NextStep]:
         """How to get a leader: a voter without its log grants no vote before it knows one."""
@@ -640,7 +674,6 @@ class _Looking:
         for one in self._end.get("missing", ()):
             missing.setdefault(one["why"], []).append(one)
         with_flag = missing.get("controller_with_flag", [])
-        # Both can come only while a controller with the flag leads.
         needs_flag = [*missing.get("zookeeper_broker", ()), *missing.get("no_mark", ())]
         # While it refuses, registrations in the log are old: what a voter answers counts.
         flagged = [one["id"] for one in self._quorum["voters"] if one["migration_flag"]]

@@ -118,11 +118,17 @@ class Hands:
         return not world.zookeeper.frozen and not self._command.differences_now(world.active)
 
     # ------------------------------------------------------------- controllers
-    def start_controller(self, node_id: int) -> None:
-        """Start it, unless it runs; with the flag, if it has ended because it lacks it."""
+    def start_controller(self, node_id: int, *, flag: bool | None = None) -> None:
+        """Start it, unless it runs; with the flag, if it has ended because it lacks it.
+
+        Raises:
+            Violated: it is to start without the flag, and that would harm.
+        """
         host = self._world.controllers[node_id]
         host.restarts = True
         if host.process is None or not host.process.alive:
+            if flag is not None:
+                self._set_flag(node_id, flag=flag)
             words = "" if host.process is None else host.process.last_words
             if f"{FLAG} is not true" in words and any(one in words for one in _WANTS_FLAG):
                 self._world.set_flag(node_id, flag=True)
@@ -136,6 +142,13 @@ class Hands:
         Raises:
             Violated: without the flag it could not serve a broker, or ends the copy.
         """
+        self.ensure_spare(node_id)
+        self._set_flag(node_id, flag=flag)
+        self.stop_controller(node_id)
+        self.start_controller(node_id)
+
+    def _set_flag(self, node_id: int, *, flag: bool) -> None:
+        """Write its file, if losing the flag harms nobody."""
         if not flag:
             facts = self._world.facts
             copied = facts.migration_state in {MIGRATION, FINALISED}
@@ -143,11 +156,8 @@ class Hands:
             left = [one.id for one in facts.brokers.values() if one.is_migrating_zk_broker]
             left = [one for one in left if one not in self._world.lives.blamed]
             ensure_safe(not left, f"controller {node_id} loses its flag: {left} need it")
-        self.ensure_spare(node_id)
         self._world.set_flag(node_id, flag=flag)
         self._world.finalising |= not flag
-        self.stop_controller(node_id)
-        self.start_controller(node_id)
 
     def ensure_spare(self, node_id: int) -> None:
         """Every other voter runs, as far as their leader can know, so that this one may end.
@@ -469,7 +479,7 @@ class Advised:
                 self._asked = _node(step)
                 self._look_later()
             case Action.START_CONTROLLER:
-                hands.start_controller(_node(step))
+                hands.start_controller(_node(step), flag=step.flag)
             case Action.STOP_CONTROLLER:
                 hands.ensure_spare(_node(step))
                 hands.stop_controller(_node(step))
@@ -533,9 +543,7 @@ def _over(step: NextStep) -> bool:
 
 def _ends(step: NextStep) -> bool:
     """Whether this step may close the way back."""
-    return step.action in NO_WAY_BACK or (
-        step.action is Action.RESTART_CONTROLLER and step.flag is False
-    )
+    return step.action in NO_WAY_BACK or step.flag is False
 
 
 def _node(step: NextStep) -> int:

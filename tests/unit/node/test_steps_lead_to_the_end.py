@@ -81,6 +81,10 @@ class Operated(FinalisingQuorum):
             case Action.START_CONTROLLER:
                 assert step.node is not None
                 if step.node not in self.parties:
+                    if step.flag is not None:
+                        (self.without_flag.discard if step.flag else self.without_flag.add)(
+                            step.node
+                        )
                     self.start(step.node)
             case Action.RESTART_CONTROLLER:
                 assert step.node is not None

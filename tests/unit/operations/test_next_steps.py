@@ -14,6 +14,7 @@ from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.next_steps import (
     BY_REASON,
     DUPLICATE,
+    FLAG,
     GRAVEST_FIRST,
     NAMED_BY_ERROR,
     NO_DIRECTORIES,
@@ -109,6 +110,54 @@ def test_the_last_restart_says_that_it_is_final() -> None:
     there = quorum(voter(3000), voter(3001, migration_flag=False))
     found = document("dual write", IN_KRAFT, quorum=there, finalisation=ends("migrating"))
     assert "cannot be undone" in lines(next_steps(found))[0]
+
+
+@pytest.mark.parametrize(
+    ("why", "flag"), [("controller_with_flag", True), ("controller_unknown", None)]
+)
+def test_the_last_start_says_that_it_is_final(why: str, flag: bool | None) -> None:
+    """It said *start controller 3001*, which was the act that cannot be undone."""
+    down = voter(3001, answers=False, ready=False, why_not="refused", migration_flag=flag)
+    without = [voter(each, migration_flag=False) for each in (3000, 3002)]
+    found = ending(why, subjects=["3001"], quorum=quorum(*without, down))
+    (step,) = next_steps(found)
+    first, typed = lines((step,))
+    assert first == (
+        "next: start controller 3001 without zookeeper.metadata.migration.enable: this is the last "
+        "restart: it is final and cannot be undone, unless there is a hold (to go back instead, "
+        "start it with the flag)"
+    )
+    assert typed == "type: kraft-bridge controller -c FILE"
+    assert as_json((step,))[0]["flag"] is False
+
+
+def ending(*whys: str, subjects: Any = (), **more: Any) -> dict[str, Any]:
+    """A document of a leader without the flag."""
+    end = ends("waiting", *whys, subjects=subjects)
+    found = document("finalising", finalisation=end, **more)
+    return found | {"migration": None, "phase": found["phase"] | {"ahead": FINISH}}
+
+
+def test_near_the_end_a_start_says_with_or_without_the_flag() -> None:
+    down = voter(3001, answers=False, ready=False, why_not="refused")
+    own = voter(3000, migration_flag=False)
+    left = quorum(own, down, voter(3002))
+    step = told(ending("controller_with_flag", "controller_with_flag", quorum=left))
+    assert (step.flag, "last restart" in step.text) == (False, False), "3002 has it still"
+    there = quorum(own, down, voter(3002, migration_flag=False))
+    for why in ("no_mark", "zookeeper_broker"):
+        step = told(ending(why, "controller_with_flag", quorum=there))
+        assert (step.action, step.node, step.flag) == (Action.START_CONTROLLER, 3001, True)
+        assert step.text.startswith(f"start controller 3001 with {FLAG}=true: text of {why}")
+    before = quorum(own, down | {"migration_flag": False}, voter(3002, migration_flag=False))
+    step = told(ending("held", quorum=before))
+    assert (step.flag, "last restart" in step.text) == (False, False), "it changes nothing"
+    for leader in (None, 3002):
+        step = told(ending(quorum=there | {"leader_id": leader}, leader_id=leader))
+        assert (step.flag, "once no controller has it the migration is final" in step.why) == (
+            None,
+            True,
+        ), "one that does not lead does not know what is missing"
 
 
 NOT_THERE = [
