@@ -324,7 +324,10 @@ class AskedNodes:
         """What is printed if nobody answers."""
         if isinstance(error, UnreachedError):
             verdict = "NOT REACHED: none of these controllers answers"
-            step = "next: start each controller that does not run, on its machine"
+            step = (
+                "next: start each controller that does not run, on its machine; after kraft-bridge "
+                "rollback leave them stopped"
+            )
             files = [quote(one.file) for one in self._targets if one.file] or ["FILE"]
             typed = [f"type: kraft-bridge controller -c {one}" for one in files]
             return "\n".join([verdict, step, *typed, *self.last.unreached])

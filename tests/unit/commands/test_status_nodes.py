@@ -224,7 +224,8 @@ def test_all_are_waited_for_and_the_leader_decides(
     assert err.count("is not reached: ") == 3
     assert err.splitlines()[:3] == [
         "kraft-bridge: NOT REACHED: none of these controllers answers",
-        "next: start each controller that does not run, on its machine",
+        "next: start each controller that does not run, on its machine; after kraft-bridge "
+        "rollback leave them stopped",
         f"type: kraft-bridge controller -c {file}",
     ], "before any controller ran there was no verdict and no step"
 
