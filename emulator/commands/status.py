@@ -25,7 +25,6 @@ from emulator.commands.status_nodes import (
     NodesError,
     of_files,
     of_urls,
-    url_option,
 )
 from emulator.commands.status_shown import console_of, show
 from emulator.io.printable import printable, printable_json
@@ -201,15 +200,15 @@ def _with_next(asked: AskedNodes, shown: NodeAnswer) -> str:
     leader = "" if shown.leads else asked.leader_url(shown)
     try:
         broker = found.get("role") == "broker"
-        option = url_option(shown.url)
-        steps = () if broker else next_steps(found, asked=option, leader_url=leader)
+        option, files = asked.option(shown), asked.files
+        steps = () if broker else next_steps(found, asked=option, leader_url=leader, files=files)
     except UNREAD:
         return shown.body
     return msgspec.json.encode({**found, "next": steps_as_json(steps)}).decode()
 
 
 def _text(asked: AskedNodes, shown: NodeAnswer, *, plain: bool) -> str:
-    """What a person reads; what to type next asks the same node, without a login in its address.
+    """What a person reads; what to type next asks the same nodes, without a login in an address.
 
     Raises:
         ValueError: it has another form.
@@ -218,7 +217,7 @@ def _text(asked: AskedNodes, shown: NodeAnswer, *, plain: bool) -> str:
     leader = "" if shown.leads else asked.leader_url(shown)
     try:
         with console.capture() as printed:
-            show(shown.body, console, url_option(shown.url), leader)
+            show(shown.body, console, asked.option(shown), leader, asked.files)
             for one in asked.unreached:
                 console.print(printable(one), soft_wrap=True)
     except UNREAD as error:

@@ -283,6 +283,20 @@ class AskedNodes:
         """Who did not answer in the last look, and why."""
         return self.last.unreached
 
+    @property
+    def files(self) -> dict[int, str]:
+        """The files that were given, by node id."""
+        named = ((one.node_id, one.file) for one in self._targets)
+        return {node_id: file for node_id, file in named if node_id is not None and file}
+
+    def option(self, shown: NodeAnswer) -> str:
+        """The options that ask these nodes again: a step may end the one that is shown."""
+        files = "".join(f" -c {quote(one)}" for one in self.files.values())
+        urls = [one.urls[0] for one in self._targets if one.node_id is None]
+        if not files and len(urls) == 1:
+            return url_option(shown.url)
+        return files + "".join(f" --url {quote(without_login(one))}" for one in urls)
+
     def once(self) -> NodeAnswer:
         """Ask all of them; returns what is shown.
 

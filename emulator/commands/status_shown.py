@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -162,20 +164,27 @@ def _warning(text: str, *, on: bool = True) -> Text:
     return Text(text, style="yellow" if on else "")
 
 
-def show(text: str, console: Console, asked: str = "", leader_url: str = "") -> None:
+def show(
+    text: str,
+    console: Console,
+    asked: str = "",
+    leader_url: str = "",
+    files: Mapping[int, str] = MappingProxyType({}),
+) -> None:
     """Print the verdict and what to do now, then phase, missing brokers, lag, the way back.
 
     Args:
         text: the JSON of ``/status``.
         console: to print on.
-        asked: the option with which it was asked, for what to type next.
+        asked: the options with which it was asked, for what to type next.
         leader_url: where the controller that leads answers, if this one does not.
+        files: of controllers, by node id, as far as they were given.
     """
     found: dict[str, Any] = printable_in(msgspec.json.decode(text))
     if found.get("role") == "broker":
         console.print(_of_a_broker(found))
         return
-    steps = next_steps(found, asked=asked, leader_url=leader_url)
+    steps = next_steps(found, asked=asked, leader_url=leader_url, files=files)
     unread = _unread(found)
     first = f"PROBLEM: phase {unread}" if unread else verdict(found, steps)
     style = VERDICTS.get(first.partition(":")[0], "")

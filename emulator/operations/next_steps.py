@@ -28,7 +28,13 @@ from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.report import PreflightReport
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.rollback.course import CLEARED, START_AND_STOP, Course, files_of
+from emulator.operations.rollback.course import (
+    CLEARED,
+    EACH_FILE,
+    START_AND_STOP,
+    Course,
+    files_of,
+)
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.situation import Situation
 
@@ -267,18 +273,24 @@ def verdict(status: Document, steps: tuple[NextStep, ...]) -> str:
 
 
 def next_steps(
-    status: Document, *, asked: str = "", compared: bool = False, leader_url: str = ""
+    status: Document,
+    *,
+    asked: str = "",
+    compared: bool = False,
+    leader_url: str = "",
+    files: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[NextStep, ...]:
     """The step to take now, first, and those that come later, in their order; never empty.
 
     Args:
         status: of a controller; of one that does not lead the step is to ask the one that does.
-        asked: the option with which it was asked, such as `` --url http://h:1``; empty: none.
+        asked: the options with which it was asked, such as `` --url http://h:1``; empty: none.
         compared: whether ``zk diff`` found no difference in this phase; the document cannot show
             that.
         leader_url: where the controller that leads shows its status; empty: it is not known.
+        files: the properties files of controllers by their node ids, as far as they were given.
     """
-    looking = _Looking(status, asked, compared, leader_url)
+    looking = _Looking(status, asked, leader_url, files, compared=compared)
     found = looking.steps()
     first, *others = found
     return (first, *(_later(one) for one in others))
@@ -377,8 +389,16 @@ def unregistered(reason: Document) -> bool:
 class _Looking:
     """One look at one document; see :func:`next_steps`."""
 
-    def __init__(self, status: Document, asked: str, compared: bool, leader_url: str) -> None:
-        self._at_leader = f" --url {leader_url}" if leader_url else FILE
+    def __init__(
+        self,
+        status: Document,
+        asked: str,
+        leader_url: str,
+        files: Mapping[int, str],
+        *,
+        compared: bool,
+    ) -> None:
+        self._leader_url, self._files = leader_url, files
         self._status, self._asked, self._compared = status, asked, compared
         self._migration: Document = status.get("migration") or {}
         self._end: Document = status.get("finalisation") or {}
@@ -399,9 +419,8 @@ class _Looking:
             return found
         if self._leader not in {self._own, None}:
             why = "it leads, and it alone knows what the migration waits for"
-            return [
-                NextStep(Action.ASK, why, f"kraft-bridge status{self._at_leader}", self._leader)
-            ]
+            where = f" --url {self._leader_url}" if self._leader_url else self._file(self._leader)
+            return [NextStep(Action.ASK, why, f"kraft-bridge status{where}", self._leader)]
         found = self._of_the_leader()
         return self._unheard(found[0]) or found
 
@@ -434,7 +453,7 @@ class _Looking:
                 return [self._controller(self._own, flag=True, why=why, problem=True)]
             case Ahead.SEE_ROLLBACK:
                 why = "the cluster is in ZooKeeper mode again"
-                left = NextStep(Action.ROLLBACK, "it shows what is left to do", PLAN_BACK)
+                left = NextStep(Action.ROLLBACK, "it shows what is left to do", self._plan_back())
                 return [NextStep(Action.STOP_CONTROLLER, why, problem=True), left]
             case Ahead.RECOVER:
                 why = self._migration.get("deposed_because") or "see the log of this controller"
@@ -465,6 +484,20 @@ class _Looking:
         found = (self._migration.get("zookeeper") or {}).get("connect")
         return quote(str(found)) if found else "HOST:PORT/CHROOT"
 
+    def _file(self, node: int | None) -> str:
+        """The option with the file of a controller, as far as it is known."""
+        name = self._files.get(node) if node is not None else None
+        return FILE if name is None else f" -c {quote(name)}"
+
+    def _plan_back(self) -> str:
+        """To plan the way back, with the files of all controllers."""
+        if not self._files:
+            return PLAN_BACK
+        names = [quote(one) for one in self._files.values()]
+        if any(one["id"] not in self._files for one in self._quorum["voters"]):
+            names.append(EACH_FILE)
+        return "".join(["kraft-bridge rollback", *(f" -c {one}" for one in names)])
+
     def _folder(self) -> str:
         """The option with the folder of the controller that was asked."""
         return f" --log-dir {quote(str(self._status.get('log_dir') or 'FOLDER'))}"
@@ -477,7 +510,7 @@ class _Looking:
         for voter in self._quorum["voters"]:
             if not voter["answers"]:
                 flag, why = self._started_with(voter)
-                command = "kraft-bridge controller -c FILE"
+                command = f"kraft-bridge controller{self._file(voter['id'])}"
                 yield NextStep(
                     Action.START_CONTROLLER, why, command, voter["id"], flag=flag, problem=True
                 )
@@ -524,7 +557,8 @@ class _Looking:
             "no leader is known: if no controller of this quorum has ever led, stop each of them, "
             "format it and start it; if this one's disk was replaced or emptied, start the others, "
             "which hold the log",
-            f"kraft-bridge format -c FILE -t {self._status['cluster_id']} --new-quorum "
+            f"kraft-bridge format{self._file(self._own)} -t {self._status['cluster_id']} "
+            "--new-quorum "
             "--ignore-formatted",
             problem=True,
         )
@@ -606,7 +640,7 @@ class _Looking:
         node = int(subject) if subject.isdecimal() else None
         if node is None and action is not Action.ROLLBACK:
             action, mode, flag = _REPAIR
-        command = PLAN_BACK if action is Action.ROLLBACK else self._look
+        command = self._plan_back() if action is Action.ROLLBACK else self._look
         do = {each.value: text for each, text in WHAT_TO_DO.items()}.get(reason["why"], "")
         why = f"{reason['text']}: {do.replace('NODE', subject)}" if do else reason["text"]
         if unregistered(reason):
@@ -688,7 +722,8 @@ class _Looking:
         for one in [*missing.get("controller_unknown", ()), *with_flag]:
             return [self._controller(int(one["subject"]), flag=False, why=one["text"])]
         if self._ahead is Ahead.END_HOLD:
-            command = f"kraft-bridge finalise{self._asked}{self._folder()} --yes"
+            where = self._file(self._own) if self._own in self._files else self._asked
+            command = f"kraft-bridge finalise{where}{self._folder()} --yes"
             why = "nothing else is missing; it cannot be undone"
             return [NextStep(Action.FINALISE, why, command), self._wait("final")]
         return [self._wait("final")]

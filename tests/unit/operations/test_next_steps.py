@@ -160,6 +160,30 @@ def test_near_the_end_a_start_says_with_or_without_the_flag() -> None:
         ), "one that does not lead does not know what is missing"
 
 
+def test_files_that_were_given_are_named() -> None:
+    """It waited for the end at the leader, which the step before restarts."""
+    files = {3000: "a", 3001: "b c"}
+    asked: Any = {"asked": " -c a -c 'b c'", "files": files}
+    there = quorum(voter(3000), voter(3001, migration_flag=False))
+    found = document("dual write", IN_KRAFT, quorum=there, finalisation=ends("migrating"))
+    assert next_steps(found, **asked)[-1].command == (
+        "kraft-bridge status -c a -c 'b c' --wait final --timeout 600"
+    )
+    down = voter(3001, answers=False, ready=False, why_not="refused")
+    step = told(document("hybrid", THREE, quorum=quorum(voter(3000), down)), **asked)
+    assert step.command == "kraft-bridge controller -c 'b c'"
+    held = document("finalising", finalisation=ends("held", "held"), quorum=there)
+    held |= {"migration": None, "phase": held["phase"] | {"ahead": Ahead.END_HOLD.value}}
+    assert told(held, **asked).command.startswith("kraft-bridge finalise -c a --log-dir ")
+    back = document("refused", quorum=there)
+    back |= {"phase": back["phase"] | {"ahead": Ahead.SEE_ROLLBACK.value}}
+    assert told(back, **asked).command == "kraft-bridge rollback -c a -c 'b c'"
+    one = told(back, files={3000: "a"})
+    assert one.command == "kraft-bridge rollback -c a -c FILE_OF_EACH_CONTROLLER"
+    led = document("hybrid", leader_id=3001, quorum=there)
+    assert told(led, **asked).command == "kraft-bridge status -c 'b c'"
+
+
 NOT_THERE = [
     reason("broker_not_registered", str(one))
     | {"text": f"broker {one} (known from /brokers/ids) has not registered: restart it with x=true"}
