@@ -177,8 +177,8 @@ def test_files_that_were_given_are_named() -> None:
     assert told(held, **asked).command.startswith("kraft-bridge finalise -c a --log-dir ")
     back = document("refused", quorum=there)
     back |= {"phase": back["phase"] | {"ahead": Ahead.SEE_ROLLBACK.value}}
-    assert told(back, **asked).command == "kraft-bridge rollback -c a -c 'b c'"
-    one = told(back, files={3000: "a"})
+    assert next_steps(back, **asked)[1].command == "kraft-bridge rollback -c a -c 'b c'"
+    one = next_steps(back, files={3000: "a"})[1]
     assert one.command == "kraft-bridge rollback -c a -c FILE_OF_EACH_CONTROLLER"
     led = document("hybrid", leader_id=3001, quorum=there)
     assert told(led, **asked).command == "kraft-bridge status -c 'b c'"
