@@ -159,12 +159,14 @@ class Ordered(Generic[K, V]):
     def __init__(self, places: Callable[[K, V], Iterable[Place]]) -> None:
         self._places = places
         self._made: tuple[tuple[PMap[K, V], PMap[Place, V]], ...] = ((PMap(), PMap()),)
-        """The last ones first: that of the newest version, and of what is committed."""
+        """The last ones asked for, first: that of the newest version, and of what is committed."""
 
     def of(self, entries: PMap[K, V]) -> Slices[PMap[Place, V]]:
         """The values of a map by their places."""
-        for seen, order in self._made:
+        for at, (seen, order) in enumerate(self._made):
             if seen is entries:
+                if at:  # the next version is likely one of this map
+                    self._made = (self._made[at], self._made[0])
                 return order
         before = seen, order = self._made[0]
         gone, come = seen.apart(entries)

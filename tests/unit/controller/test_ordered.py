@@ -47,3 +47,19 @@ def test_no_step_depends_on_the_map_of_another_node(monkeypatch: pytest.MonkeyPa
     steps(after, PMap(dict.fromkeys(range(500), 1)))
     assert [steps(Ordered(places), mine), steps(after, mine), steps(after, changed)] == alone
     assert alone[2] < alone[1], "it follows"
+
+
+def test_of_two_maps_that_are_asked_for_in_turn_each_is_followed() -> None:
+    counted: list[int] = []
+
+    def counting(key: int, value: int) -> Iterator[Place]:
+        counted.append(key)
+        return places(key, value)
+
+    order = Ordered(counting)
+    small, large = (PMap({n: n % 9 for n in range(count)}) for count in (500, 5_000))
+    for entries in (small, large, small):
+        whole(order.of(entries))
+    counted.clear()
+    whole(order.of(small.set(7, 1)))
+    assert len(counted) <= 2
