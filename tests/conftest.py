@@ -31,13 +31,8 @@ typer.testing._get_command = typer.main.get_command
 
 load_profile()
 
-
-def pytest_runtest_setup() -> None:
-    """Let processes that a test starts take Ctrl-C.
-
-    A shell's background jobs ignore it, and so does a verb that has ended in this process.
-    """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background jobs ignore Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

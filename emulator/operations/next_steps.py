@@ -201,12 +201,11 @@ def lines(steps: Sequence[NextStep], width: int = 0) -> list[str]:
     if not steps:
         return []
     first, *later = steps
+    check: list[str] = []
     if first.action is Action.DIFF and later:
-        check = f"first check, it must print EQUAL: {first.command}"
-        first, later = later[0], later[1:]
-        found = [*_wrapped(f"next: {first.text}", width), check, *_typed(first)]
-    else:
-        found = [*_wrapped(f"next: {first.text}", width), *_typed(first)]
+        check = [f"first check, it must print EQUAL: {first.command}"]
+        first, *later = later
+    found = [*_wrapped(f"next: {first.text}", width), *check, *_typed(first)]
     found += ["later:"] if later else []
     for some in _in_a_row(later):
         found += _wrapped(f"  {_text_of(some)}", width)
@@ -971,24 +970,20 @@ def _of_new_controllers(survey: Survey, again: str, status: str) -> list[NextSte
     fresh = [one for one in files if one.node_id not in seen and "cluster.id" not in one.meta]
     unseen = [one for one in files if one.node_id not in seen and one not in fresh]
     if fresh:
-        return [
-            NextStep(
-                Action.FORMAT,
-                "" if at else "no check found a blocker",
-                f"kraft-bridge format -c {quote(one.name)} --new-quorum",
-                one.node_id,
-            )
-            for at, one in enumerate(fresh)
-        ]
+        why = "no check found a blocker"
+        return _one_each(fresh, Action.FORMAT, why, "kraft-bridge format -c {} --new-quorum")
     if unseen:
         folders = "".join(f" --controller-dir {quote(_log_dir(one))}" for one in unseen)
         return [NextStep(Action.PREFLIGHT, "with the formatted folders", f"{again}{folders}")]
+    why = "it is formatted, and no check found a blocker"
+    return _one_each(files, Action.START_CONTROLLER, why, "kraft-bridge controller -c {}")
+
+
+def _one_each(
+    files: Sequence[Properties], action: Action, why: str, command: str
+) -> list[NextStep]:
+    """A step for each controller; the first one has the reason."""
     return [
-        NextStep(
-            Action.START_CONTROLLER,
-            "" if at else "it is formatted, and no check found a blocker",
-            f"kraft-bridge controller -c {quote(one.name)}",
-            one.node_id,
-        )
+        NextStep(action, "" if at else why, command.replace("{}", quote(one.name)), one.node_id)
         for at, one in enumerate(files)
     ]

@@ -157,8 +157,8 @@ def led_by_the_present(
     the ISR stays and there is no leader: the missing broker may come back, and no other has all of
     the data.
 
-    A partition without a leader gets one if a member of its ISR is unfenced already: what elects
-    leaders later is an unfencing.
+    A partition without a leader gets one if a broker of its ISR is unfenced. Later an unfencing
+    elects, and that broker is unfenced already.
     """
     named = {*partition.isr, partition.leader} - {NO_LEADER}
     may_lead = partial(_active, brokers)

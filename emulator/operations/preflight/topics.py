@@ -81,8 +81,8 @@ def topic_ids(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W02",
     "every partition is healthy",
-    "A partition without a leader is copied as it is, and stays without one. That was then "
-    "taken for a fault of the migration.",
+    "A partition whose brokers in the ISR are down is copied without a leader, and stays so until "
+    "one is back. That was then taken for a fault of the migration.",
 )
 def unhealthy(survey: Survey) -> Iterator[Outcome]:
     """No leader, an empty ISR, ISR members that are not replicas, a broker twice, no state yet."""
@@ -102,7 +102,7 @@ def unhealthy(survey: Survey) -> Iterator[Outcome]:
                     "W02",
                     path,
                     fact,
-                    "copied as it is; the copy does not repair a partition",
+                    "the copy repairs nothing of it, but elects a broker of its ISR that runs",
                     remedy,
                     "ZkTopicMigrationClient",
                 )
