@@ -218,7 +218,7 @@ class MigrationDriver:
                 self.propagation_gate.committed(deltas)
             effects += self.write_behind.metadata(deltas, now_ms)
         if any(delta.touched.brokers or delta.touched.controllers for delta in deltas):
-            self._retry.sooner(now_ms)
+            self._sooner(now_ms)
         return self._proceed(effects, now_ms)
 
     def zk_results(self, outcomes: Iterable[ZkOutcome], now_ms: int) -> list[Effect]:
@@ -232,7 +232,7 @@ class MigrationDriver:
 
     def zk_connected(self, now_ms: int) -> list[Effect]:
         """A session is open; no request of an older one can be applied any more."""
-        self._retry.sooner(now_ms)
+        self._sooner(now_ms)
         return self._proceed(self.write_behind.zk_connected(now_ms), now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
@@ -251,6 +251,11 @@ class MigrationDriver:
     def drain(self, now_ms: int) -> list[Effect]:
         """Clean shutdown: write what is left at once; ready when :attr:`drained` (B03)."""
         return self._proceed(self.write_behind.drain(now_ms), now_ms)
+
+    def _sooner(self, now_ms: int) -> None:
+        """What a poll waits for may have changed; a purge waits only for the age of znodes."""
+        if self.state is not State.DUAL_WRITE:
+            self._retry.sooner(now_ms)
 
     def _proceed(self, effects: list[Effect], now_ms: int) -> list[Effect]:
         """Take the next steps that the current state allows, in a fixed order."""

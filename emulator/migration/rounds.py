@@ -80,9 +80,13 @@ class Zk(Protocol):
 
 
 class RoundTag(msgspec.Struct, frozen=True, eq=False):
-    """Tag of one request of one round."""
+    """Tag of one request of one round.
 
-    of: Round
+    An outcome holds it, and the round holds its outcomes: the tag does not name the round itself.
+    A circle would stay in memory, with all that was read, until the next collection of garbage.
+    """
+
+    of: object
     index: int
 
 
@@ -95,17 +99,18 @@ class Round:
 
     requests: Sequence[ZkRequest]
     outcomes: list[ZkOutcome] = field(default_factory=list)
+    _mark: object = field(default_factory=object, repr=False)
 
     def begin(self, zk: Zk, now_ms: int) -> list[Effect]:
         """Send every request."""
         effects: list[Effect] = []
         for index, request in enumerate(self.requests):
-            effects += zk.submit(RoundTag(self, index), request, now_ms)
+            effects += zk.submit(RoundTag(self._mark, index), request, now_ms)
         return effects
 
     def take(self, outcome: ZkOutcome) -> bool:
         """Take an outcome if it belongs to this round; returns whether the round is complete."""
-        if not isinstance(outcome.tag, RoundTag) or outcome.tag.of is not self:
+        if not isinstance(outcome.tag, RoundTag) or outcome.tag.of is not self._mark:
             return False
         self.outcomes.append(outcome)
         return len(self.outcomes) == len(self.requests)

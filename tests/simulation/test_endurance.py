@@ -6,6 +6,10 @@ endurance` takes whole hours.
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from emulator.metadata.idle import IdleOffsets
@@ -13,6 +17,7 @@ from emulator.migration import driver
 from emulator.migration.taking_over import purge
 from emulator.node.machine import Node
 from emulator.raft.replica import Replica
+from emulator.simulation.run import Run
 from emulator.simulation.scenarios import endurance
 from emulator.simulation.scenarios.endurance import BROKERS, TO_KRAFT, Endurance, HourRow, grown
 
@@ -108,3 +113,21 @@ def test_runs_that_are_kept_below_the_start_of_the_log_are_named(
     monkeypatch.setattr(IdleOffsets, "add", heavier)
     found = {line.partition(":")[0] for line in grown(rows_of(TO_KRAFT))}
     assert {"beyond_bytes"} <= found <= {"beyond_bytes", "metadata_bytes"}
+
+
+def test_no_object_waits_for_a_collection_of_garbage(simulator: object) -> None:
+    """The process collects seldom, so what holds itself in a circle would pile up until then."""
+    assert simulator
+    run = Run(3, replace(endurance.endurance(1), faults=(), changes=40))
+    gc.collect()
+    gc.disable()
+    try:
+        run.run(600_000)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        kinds = Counter(f"{type(one).__module__}.{type(one).__name__}" for one in gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert [(kind, count) for kind, count in kinds.items() if kind.startswith("emulator.")] == []

@@ -30,6 +30,7 @@ from emulator.zookeeper.ops import (
     Stat,
     ZkFailed,
     ZkOutcome,
+    ZkRequest,
     ZkResult,
 )
 from tests.unit.migration.stories import A
@@ -151,6 +152,26 @@ def test_what_a_gap_hides_is_found_when_fewer_are_left() -> None:
     assert left(world) == {paths[0]}
     world.advance(AGE_MS)
     assert left(world) == set()
+
+
+def test_what_brokers_do_does_not_hurry_it() -> None:
+    world = World().dual_write()
+    heads = MultiRead(tuple(GetData(path) for path in ("/controller", *PREFIXES)))
+    asked: list[ZkRequest] = []
+    submit = world.zk.submit
+
+    def noted(tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
+        asked.append(request)
+        return submit(tag, request, now_ms)
+
+    world.zk.submit = noted  # type: ignore[method-assign]
+    for number in range(20):
+        world.register(100 + number, fenced=True)
+        world.cut()
+        world.advance(LOOK_MS_MIN // 40)
+    assert heads not in asked, "it is not due yet"
+    world.advance(LOOK_MS_MIN)
+    assert asked.count(heads) == 1
 
 
 def test_a_broker_that_is_faster_is_no_failure() -> None:

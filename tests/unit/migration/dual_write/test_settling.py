@@ -247,7 +247,7 @@ def test_a_lost_read_is_repeated_and_a_refused_one_says_nothing() -> None:
 def test_answers_to_an_earlier_read_or_of_anybody_else_count_nothing() -> None:
     line = Line()
     settling = Settling(line)
-    assert settling.answered(ZkResult(RoundTag(Round(()), 0), None)) is None
+    assert settling.answered(ZkResult(RoundTag(object(), 0), None)) is None
     early = asked(settling, line)
     late = asked(settling, line)
     for tag in (*early, "somebody", late[0]):
