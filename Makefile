@@ -1,8 +1,10 @@
 # Everything runs from here: `make` lists the targets. The first one run sets up what it needs.
 
-PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 python3,\
-            $(if $(shell command -v $(p)),$(p))))
-VENV   ?= .venv
+# Python of the environment; not given: the fastest one (tools/bootstrap.py). One that is given in the
+# command has an environment of its own.
+PYTHON ?=
+VENV   ?= .venv$(if $(filter command,$(origin PYTHON)),-$(notdir $(PYTHON)))
+ANY    := $(firstword $(foreach p,python3 python3.11 python3.12 python3.13,$(if $(shell command -v $(p)),$(p))))
 PY     := $(VENV)/bin/python
 ENV    := $(VENV)/.installed
 JARS   := .cache/jars/.verified
@@ -122,8 +124,8 @@ docs: $(ENV) ## write the tables, diagrams and pictures in the docs anew from th
 jars: $(JARS) ## fetch the Kafka jars, by checksum
 
 $(ENV): requirements.lock tools/bootstrap.py
-	$(if $(PYTHON),,$(error No python3 on PATH: install Python 3.11 or newer))
-	$(PYTHON) tools/bootstrap.py $(VENV) requirements.lock
+	$(if $(ANY),,$(error No python3 on PATH: install Python 3.11 or newer))
+	$(ANY) tools/bootstrap.py $(VENV) requirements.lock $(PYTHON)
 
 $(JARS): $(ENV) jars/ivy.xml jars/jars.sha256 jars/settings.xml
 	$(PY) -m tools.jars

@@ -1,9 +1,13 @@
-"""Which source code measured a row: rows of different code are not results of one run."""
+"""Which source code and which build of Python measured a row.
+
+Rows of different ones are not results of one run: builds of one version differ by up to a third.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +23,9 @@ def code_digest(*more: str) -> str:
 
 
 def code_now(*more: str) -> str:
-    """Of every source file of the controller and of what measures it; 12 hexadecimal digits.
+    """Of the controller's source files, those of what measures it, and the build of Python.
+
+    Returns 12 hexadecimal digits.
 
     Args:
         more: other folders of this repository that count.
@@ -28,8 +34,8 @@ def code_now(*more: str) -> str:
 
 
 def digest_of(*folders: str) -> str:
-    """Of every source file in these folders of the repository; 12 hexadecimal digits."""
-    digest = hashlib.sha256()
+    """Of every source file in these folders and the build of Python; 12 hexadecimal digits."""
+    digest = hashlib.sha256(sys.version.encode())
     for folder in folders:
         for path in sorted((_ROOT / folder).rglob("*")):
             if path.suffix in _SUFFIXES:

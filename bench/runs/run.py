@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import platform
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -97,7 +97,7 @@ def run(
     Returns:
         The rows of the plan that are there in the end; one that failed twice is not.
     """
-    versions = f"Python {platform.python_version()}, Kafka {KAFKA_RELEASE}, ZooKeeper 3.9.5"
+    versions = f"Python {sys.version}, Kafka {KAFKA_RELEASE}, ZooKeeper 3.9.5"
     machine = description()
     for _, group in groupby(planned, key=lambda one: one.round):
         of_round = list(group)

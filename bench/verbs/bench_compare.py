@@ -55,7 +55,8 @@ def _rows(folder: Path, *, any_code: bool) -> list[BenchRow]:
     rows = found if any_code else [row for row in found if row.code == found[-1].code]
     if len(rows) < len(found):
         left = len(found) - len(rows)
-        typer.echo(f"{folder}: {left} rows of older source code are left out", err=True)
+        of = "of other source code or another Python"
+        typer.echo(f"{folder}: {left} rows {of} are left out", err=True)
     busy = sum(row.others_cores is not None and not row.quiet for row in rows)
     if busy:
         typer.echo(

@@ -127,6 +127,12 @@ def test_what_decides_the_flags_of_kafka_is_part_of_the_code(tmp_path, monkeypat
     assert len(found) == 3
 
 
+def test_another_build_of_python_takes_rows_of_its_own(monkeypatch):
+    before = code.code_now()
+    monkeypatch.setattr(code.sys, "version", "3.11.2 (another one)")
+    assert code.code_now() != before
+
+
 def test_an_interrupted_run_keeps_what_it_has(monkeypatch, store):
     plan = plan_of_two()
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import platform
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -32,7 +36,7 @@ def disks(monkeypatch):
 
 def test_too_little_room_is_one_sentence_and_nothing_is_made(monkeypatch, tmp_path):
     monkeypatch.setattr(bootstrap.shutil, "disk_usage", lambda _: SimpleNamespace(free=1e9))
-    monkeypatch.setattr(sys, "argv", ["bootstrap.py", str(tmp_path / "venv"), "lock"])
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", str(tmp_path / "venv"), "lock", ""])
     with pytest.raises(SystemExit, match=r"has 1\.0 GB free and .* need \d\.\d GB there") as ended:
         bootstrap.main()
     assert "\n" not in ended.value.code
@@ -58,7 +62,7 @@ def checkout(monkeypatch, tmp_path):
         bootstrap,
         "sys",
         SimpleNamespace(
-            argv=["bootstrap.py", "venv", "lock"], stderr=said, version_info=sys.version_info
+            argv=["bootstrap.py", "venv", "lock", ""], stderr=said, version_info=sys.version_info
         ),
     )
     monkeypatch.setattr(bootstrap, "make", lambda *given: made.append(given))
@@ -97,3 +101,80 @@ def test_a_second_make_makes_what_the_first_one_could_not(checkout):
     second.join()
     assert checkout.made == [("venv", "lock")]
     assert checkout.installed.exists()
+
+
+@pytest.fixture
+def pythons(monkeypatch, tmp_path):
+    """Put these on PATH: name -> the folder of its files, able, seconds; None: it is broken."""
+
+    def be(*found):
+        folders = []
+        for number, (name, answer) in enumerate(found):
+            folder = tmp_path / f"path{number}"
+            folder.mkdir()
+            prefix, able, seconds = answer or ("", False, 0)
+            printed = json.dumps([prefix, "3.11.9", able, seconds])
+            text = f"echo '{printed}'" if answer else "echo no such version; exit 127"
+            (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (folder / name).chmod(0o755)
+            folders.append(str(folder))
+        monkeypatch.setenv("PATH", os.pathsep.join([*folders, "/nowhere"]))
+        return [f"{folder}/{name}" for folder, (name, _) in zip(folders, found, strict=True)]
+
+    return be
+
+
+def test_the_fastest_build_is_taken_and_the_line_says_why(pythons):
+    slow, _, _, fast = pythons(
+        ("python3.11", ("/slow", True, 0.030)),
+        ("python3.11", None),
+        ("python3.12", ("/unable", False, 0.001)),
+        ("python3.13", ("/fast", True, 0.020)),
+    )
+    path, why = bootstrap.fastest()
+    assert path == fast
+    others = f"; a loop takes there, with 1 for this one: 1.50 {slow}"
+    assert why == f"Python 3.11.9, {fast}{others} (PYTHON=... takes another)"
+
+
+def test_of_builds_that_are_equally_fast_the_first_one_is_taken(pythons):
+    first, *_ = pythons(
+        ("python3.11", ("/one", True, 0.0200)),
+        ("python3.12", ("/two", True, 0.0195)),
+        ("python3.12", ("/one", True, 0.0100)),
+    )
+    assert bootstrap.fastest()[0] == first, "the third one is the first one by another name"
+
+
+def test_where_none_can_make_an_environment_none_is_taken(pythons):
+    pythons(("python3.12", None))
+    assert bootstrap.fastest() == (None, "")
+
+
+def test_the_loop_tells_what_is_chosen_by():
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", bootstrap.LOOP], capture_output=True, check=True
+    )
+    prefix, version, able, seconds = json.loads(done.stdout)
+    assert (prefix, version) == (sys.base_prefix, platform.python_version())
+    assert isinstance(able, bool)
+    assert seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "run"), [([], "/fast"), (["/mine/python3.12"], "/mine/python3.12")]
+)
+def test_it_goes_on_with_the_python_that_was_given_or_chosen(monkeypatch, tmp_path, given, run):
+    begun = []
+
+    def become(*command):
+        begun.append(command)
+        raise SystemExit
+
+    target = str(tmp_path / "venv")
+    monkeypatch.setattr(bootstrap, "fastest", lambda: ("/fast", "it is"))
+    monkeypatch.setattr(bootstrap.os, "execvp", become)
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", target, "lock", *given])
+    with pytest.raises(SystemExit):
+        bootstrap.main()
+    assert begun == [(run, [run, str(Path(bootstrap.__file__).absolute()), target, "lock", ""])]

@@ -100,7 +100,7 @@ def test_rows_of_older_code_in_the_same_folder_are_compared_only_if_wanted(tmp_p
         Store(tmp_path / "new").keep(left)
     said = bench("compare", tmp_path / "old", tmp_path / "new")
     assert said.exit_code == 0
-    assert "2 rows of older source code are left out" in said.output
+    assert "2 rows of other source code or another Python are left out" in said.output
     assert bench("compare", tmp_path / "old", tmp_path / "new", "--any-code").exit_code == 1
 
 
