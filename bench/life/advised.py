@@ -6,6 +6,7 @@ many of them, ends the walk with all that was advised.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -79,7 +80,15 @@ DUAL_WRITE: Final = Goal(
     commands.advice_forward,
     _in_kraft(0),
     Mode.MIGRATING,
-    frozenset({"format", "restart_broker migration", "wait dual-write-begun"}),
+    frozenset(
+        {
+            "preflight",
+            "format",
+            "start_controller",
+            "restart_broker migration",
+            "wait dual-write-begun",
+        }
+    ),
 )
 IN_KRAFT: Final = Goal(
     "dual write, brokers in KRaft mode",
@@ -149,6 +158,7 @@ class _Walk:
         self._compared = ""
         """The phase in which both stores had the same, which no document can show."""
         self._restarted: set[tuple[int, str]] = set()
+        self._checked = False
         self._looks = 0
         self.steps = 0
         """Steps that changed something."""
@@ -182,6 +192,11 @@ class _Walk:
         self.ensure(self._is_safe(step), f"unsafe {way}: {does}")
         if does == "diff":
             self._compare(step, phase)
+            return
+        if does == "preflight":
+            self.ensure(not self._checked, f"checked again and again {way}")
+            self._checked = True
+            self.take(commands.document(*shlex.split(step["command"])[1:]))
             return
         self.ensure(self.steps < STEPS_MAX, f"more than {STEPS_MAX} steps {way}")
         self.steps, self._looks = self.steps + 1, 0
@@ -221,7 +236,7 @@ class _Walk:
     def _carry_out(self, step: Document) -> None:
         stage, number, command = self._stage, step["node"], step["command"]
         match step["action"]:
-            case "format":
+            case "format" | "start_controller":
                 stage.start_quorum()
             case "wait":
                 # Code 1: something is to be done before, and is advised next.

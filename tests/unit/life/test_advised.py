@@ -164,3 +164,26 @@ def test_a_server_that_runs_is_not_started(life, monkeypatch, alive, meant):
 def test_a_line_of_another_program_is_not_typed(life):
     with pytest.raises(commands.ProcessError, match="not a command of this program: rm -r /"):
         commands.run_line(life(Mode.KRAFT).stage, "rm -r /")
+
+
+def test_a_preflight_that_is_advised_decides_the_next_step_once(life, monkeypatch):
+    monkeypatch.setattr(ServerProcess, "alive", False)
+    begun, typed = [], []
+    monkeypatch.setattr(Stage, "start_quorum", lambda _: begun.append(True))
+    check = NextStep(Action.PREFLIGHT, "with folders", "kraft-bridge preflight --folder '/a b'")
+    start = NextStep(Action.START_CONTROLLER, node=IDS[0])
+
+    def checked(step):
+        def found(*line):
+            typed.append(line)
+            return {"stage": {"name": "not begun"}, "next": as_json([step])}
+
+        return found
+
+    goal = planted(advised.DUAL_WRITE, check)
+    monkeypatch.setattr(commands, "document", checked(start))
+    walk(life(Mode.MIGRATING), replace(goal, reached=lambda _: bool(begun)))
+    assert (typed, begun) == ([("preflight", "--folder", "/a b")], [True])
+    monkeypatch.setattr(commands, "document", checked(check))
+    with pytest.raises(AdviceError, match="checked again and again"):
+        walk(life(Mode.MIGRATING), replace(goal, reached=lambda _: False))
