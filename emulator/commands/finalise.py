@@ -36,7 +36,15 @@ from emulator.commands.status_nodes import (
 )
 from emulator.io.operator_route import TOKEN_FILE
 from emulator.io.printable import printable, printable_json, sentence
-from emulator.operations.next_steps import FILE, Action, NextStep, lines, next_steps
+from emulator.operations.next_steps import (
+    FILE,
+    Action,
+    NextStep,
+    known_leader,
+    led_by,
+    lines,
+    next_steps,
+)
 from emulator.operations.next_steps import as_json as steps_as_json
 
 FINAL_S: Final = 30.0
@@ -143,12 +151,10 @@ def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Jud
         return Judgement(
             ["FINAL: the migration is finalised, for good."], ExitCode.DONE, final=True
         )
-    leader = status.get("leader_id")
     follows = found is not None and found["state"] == "follows"
-    if follows or leader != status["node_id"]:
-        where = "no leader is known" if leader is None else f"ask node {leader}, which leads"
-        text = f"NOT HERE: node {status['node_id']} does not lead: {where}"
+    if follows or known_leader(status) != status["node_id"]:
         steps = _at_leader(next_steps(status, asked=asked), leader_url)
+        text = f"NOT HERE: node {status['node_id']} does not lead: {led_by(status, steps[0])}"
         return Judgement([text], ExitCode.UNREACHABLE, steps=steps)
     far = found is None or brokers_first(found)
     steps = next_steps(status, asked=asked, compared=not far)

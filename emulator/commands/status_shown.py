@@ -21,6 +21,9 @@ from emulator.io.printable import printable_in
 from emulator.migration.side import BEHIND
 from emulator.operations.next_steps import (
     LINES_OF_FORMAT,
+    NextStep,
+    known_leader,
+    led_by,
     lines,
     next_steps,
     unregistered,
@@ -194,7 +197,7 @@ def show(
         console.print(line, soft_wrap=True)
     found = with_ages(found)
     migration = found["migration"]
-    console.print(_facts(found, migration))
+    console.print(_facts(found, migration, steps[0]))
     if migration and migration["waiting"]:
         console.print(_waiting(migration["waiting"]))
     finalisation = found.get("finalisation")
@@ -231,12 +234,13 @@ def _of_a_broker(found: dict[str, Any]) -> _Rows:
     return table
 
 
-def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> _Rows:
+def _facts(found: dict[str, Any], migration: dict[str, Any] | None, step: NextStep) -> _Rows:
     table = _Rows("")
     version = found["metadata_version"]
+    role = _role(found, step)
     unread = _unread(found)
     rows: list[tuple[str, str | Text]] = [
-        ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {_role(found)}"),
+        ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {role}"),
         (
             "metadata.version",
             unread or f"{version['name']} (level {version['level']})",
@@ -304,18 +308,13 @@ def _unread(found: dict[str, Any]) -> str:
     return "unknown: the metadata log is empty here" if empty else ""
 
 
-def _role(found: dict[str, Any]) -> str:
-    """Whether the controller is active, else which one to ask; older releases do not name it."""
+def _role(found: dict[str, Any], step: NextStep) -> str:
+    """Whether the controller is active, else which one to ask, or what comes before that."""
     if found["active"]:
         return "active"
-    if "leader_id" not in found:
-        return "not active"
-    leader = found["leader_id"]
-    if leader is None:
-        return "not active: no leader is known"
-    if leader == found["node_id"]:
+    if known_leader(found) == found["node_id"]:
         return "not active although it leads the log"
-    return f"not active: ask node {leader}, which leads"
+    return f"not active: {led_by(found, step)}"
 
 
 def _lag(lag: dict[str, Any]) -> str:

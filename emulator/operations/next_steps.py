@@ -295,6 +295,28 @@ def next_steps(
     return (first, *(_later(one) for one in others))
 
 
+def known_leader(status: Document) -> int | None:
+    """Who leads, as a controller shows; one that led before names itself until one is elected."""
+    leader: int | None = status["leader_id"]
+    led = leader == status["node_id"] and status["quorum"].get("state") in LED_BEFORE
+    return None if led else leader
+
+
+def led_by(status: Document, step: NextStep) -> str:
+    """Who leads instead of the controller asked, or the step that comes before asking that one.
+
+    Args:
+        status: of a controller that does not lead.
+        step: its first, which may name another node.
+    """
+    leader = known_leader(status)
+    if leader is None:
+        return "no leader is known"
+    if step.action is Action.START_CONTROLLER:
+        return f"first {step.what}"
+    return f"ask node {leader}, which leads"
+
+
 def _later(step: NextStep) -> NextStep:
     return NextStep(
         step.action, step.why, step.command, step.node, step.mode, step.flag, step.wait_for,
@@ -403,8 +425,7 @@ class _Looking:
         self._end: Document = status.get("finalisation") or {}
         self._own = int(status["node_id"])
         self._quorum: Document = status["quorum"]
-        led = status["leader_id"] == self._own and self._quorum.get("state") in LED_BEFORE
-        self._leader: int | None = None if led else status["leader_id"]
+        self._leader = known_leader(status)
         self._ahead = _KNOWN.get(status["phase"]["ahead"])
         self._look = f"kraft-bridge status{asked}"
         self._shown_at = status.get("shown_at")

@@ -89,6 +89,25 @@ def test_a_follower_names_who_is_to_be_asked() -> None:
     assert line == "NOT HERE: node 3000 does not lead: ask node 3002, which leads"
 
 
+@pytest.mark.parametrize(
+    ("led", "state", "told"),
+    [
+        (3002, "follower", "first start controller 3002"),
+        (3001, "follower", "first start controller 3002"),
+        (3000, "resigned", "no leader is known"),
+        (None, "unattached", "no leader is known"),
+    ],
+)
+def test_its_sentence_names_the_node_of_the_step(led: int | None, state: str, told: str) -> None:
+    """The leader was down: *ask node 3002, which leads*, above *start controller 3002*."""
+    down = voter(3002, answers=False, ready=False, why_not="Connection refused")
+    there = quorum(voter(3000), voter(3001), down, leader=led, state=state)
+    found = status("follows", quorum=there) | {"leader_id": led}
+    judgement = judged(found)
+    assert judgement.lines == [f"NOT HERE: node 3000 does not lead: {told}"]
+    assert (judgement.steps[0].action, judgement.steps[0].node) == (Action.START_CONTROLLER, 3002)
+
+
 def test_the_phase_of_a_controller_without_the_flag_is_that_of_its_log() -> None:
     assert phase_of(status("finalised")) == "finalised"
     assert phase_of(status("held", "held")) == "finalising"

@@ -176,6 +176,9 @@ def _last_cells(out: str) -> list[str]:
     return [one[-2].replace(" ", "") for one in cells]
 
 
+LEADER_DOWN = voter(3002, answers=False, ready=False, why_not="Connection refused")
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
@@ -183,6 +186,10 @@ def _last_cells(out: str) -> list[str]:
         ({"active": False, "leader_id": 3000}, "not active although it leads the log metadata"),
         ({"active": False, "leader_id": 3002}, "not active: ask node 3002, which leads metadata"),
         ({"active": False, "leader_id": None}, "not active: no leader is known metadata"),
+        (
+            {"active": False, "leader_id": 3002, "quorum": quorum(voter(3000), LEADER_DOWN)},
+            "not active: first start controller 3002 metadata",
+        ),
     ],
 )
 def test_a_controller_that_is_not_active_says_whom_to_ask(
