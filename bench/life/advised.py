@@ -263,8 +263,8 @@ class _Walk:
         """Compare both stores; while clients go on ZooKeeper is behind for a moment (code 1)."""
         code, printed = commands.run_line(self._stage, step["command"], 0, 1, FOLDER=self._folder())
         if code:
-            # The last line says up to where each store was read; before it is a line a znode.
-            self._look(f"{phase}: they differ: {printed.strip().splitlines()[-1]}")
+            # The first line says up to where each store was read; behind it is a line a znode.
+            self._look(f"{phase}: they differ: {printed.splitlines()[0]}")
         else:
             self._compared = phase
 

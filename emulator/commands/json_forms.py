@@ -179,6 +179,7 @@ _FORMS: Final = (
         1,
         "zk diff --json",
         _members("""
+            verdict                   str   `EQUAL` or `DIFFERENT`
             compared                  str   up to which offset of each store
             differences[].path        str   of the znode
             differences[].kind        str   missing, extra, differs, malformed, recreated, \

@@ -177,7 +177,7 @@ def reconcile(bridge, how):
     """Exit code of ``kraft-bridge zk reconcile``, and the znodes that it names."""
     options = ["--log-dir", str(bridge.data), "--url", bridge.url, how]
     result = CliRunner().invoke(app, ["zk", "reconcile", *options])
-    return result.exit_code, {line.split()[1] for line in result.stdout.splitlines()}
+    return result.exit_code, {line.split()[1] for line in result.stdout.splitlines()[:-1]}
 
 
 def decode_both(request, reply):

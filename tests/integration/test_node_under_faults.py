@@ -269,7 +269,7 @@ def diff(stage: Stage) -> tuple[int, set[str]]:
     """Exit code of ``kraft-bridge zk diff``, and the znodes that it names."""
     options = ["--zookeeper", stage.zookeeper.hosts, "--log-dir", str(stage.bridge.data)]
     result = CliRunner().invoke(app, ["zk", "diff", *options])
-    return result.exit_code, {line.split()[1] for line in result.stdout.splitlines()}
+    return result.exit_code, {line.split()[1] for line in result.stdout.splitlines()[1:]}
 
 
 def test_zk_diff_names_what_was_changed_by_hand(stage: Stage) -> None:
@@ -306,7 +306,7 @@ def reconcile(stage: Stage, *more: str) -> tuple[int, set[str]]:
     """Exit code of ``kraft-bridge zk reconcile``, and the znodes that it names."""
     options = ["--log-dir", str(stage.bridge.data), *more]
     result = CliRunner().invoke(app, ["zk", "reconcile", *options])
-    return result.exit_code, {line.split()[1] for line in result.stdout.splitlines()}
+    return result.exit_code, {line.split()[1] for line in result.stdout.splitlines()[:-1]}
 
 
 def test_zk_reconcile_repairs_what_was_changed_by_hand(stage: Stage) -> None:

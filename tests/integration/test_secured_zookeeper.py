@@ -234,7 +234,7 @@ def test_tls_and_a_certificate_are_enough(stage: SecuredStage) -> None:
     diff = command(
         "zk", "diff", "-c", str(stage.bridge.config), "--log-dir", str(stage.bridge.data)
     )
-    assert (diff.returncode, diff.stdout) == (0, ""), diff.stderr
+    assert (diff.returncode, diff.stdout.splitlines()[1:]) == (0, []), diff.stderr
     dumped = command("zk", "dump", "-c", str(stage.bridge.config))
     assert json.loads(dumped.stdout)["nodes"][f"/brokers/topics/{name}"]["acl"]
 

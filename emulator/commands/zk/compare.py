@@ -79,10 +79,10 @@ def print_outcome(
         note += f"; {more} of them are not listed"
     if sum(found.counts.values()):
         note += "; nothing was written" if found.dry_run else "; written to ZooKeeper"
-    typer.echo(note, err=True)
+    typer.echo(note, err=as_json)
     for path, cause in found.refused.items():
         left_out = f"left out, as ZooKeeper refuses it: {path}: {cause}"
-        typer.echo(printable(left_out), err=True)
+        typer.echo(printable(left_out), err=as_json)
     differs = found.dry_run and any(found.counts.values())
     raise typer.Exit(ExitCode.FOUND if differs or found.refused else ExitCode.DONE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,6 +16,9 @@ from emulator.io.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from emulator.migration.tree_diff import Difference
+
+EQUAL: Final = "EQUAL"
+DIFFERENT: Final = "DIFFERENT"
 
 
 def diff(
@@ -44,7 +47,7 @@ def diff(
         raise fail(str(error), ExitCode.WRONG) from error
     except compare.ZooKeeperUnreadableError as error:
         raise fail(str(error), ExitCode.UNREACHABLE) from error
-    typer.echo(f"{_verdict(found)}: {note}{_summary(found)}", err=True)
+    typer.echo(f"{_verdict(found)}: {note}{_summary(found)}", err=as_json)
     if as_json:
         document = to_json(found, note, with_secrets=with_secrets)
         typer.echo(printable_json(msgspec.json.encode(document).decode()))
@@ -55,9 +58,8 @@ def diff(
 
 
 def _verdict(found: Sequence[Difference]) -> str:
-    if not found:
-        return "EQUAL"
-    return f"DIFFERENT: {len(found)} znode{'s' if len(found) > 1 else ''}"
+    plural = "s" if len(found) > 1 else ""
+    return f"{DIFFERENT}: {len(found)} znode{plural}" if found else EQUAL
 
 
 def _summary(found: Sequence[Difference]) -> str:
@@ -100,4 +102,5 @@ def to_json(found: Sequence[Difference], note: str, *, with_secrets: bool) -> di
         }
         for one in found
     ]
-    return stamped("zk-diff", {"compared": note, "differences": rows})
+    verdict = DIFFERENT if found else EQUAL
+    return stamped("zk-diff", {"verdict": verdict, "compared": note, "differences": rows})

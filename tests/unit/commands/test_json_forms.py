@@ -32,7 +32,7 @@ PINNED = {
     "plan/1": "f1db40be5e34220d",
     "rollback/2": "3069854194046f8c",
     "zk-dump/1": "fb421238d7183c2d",
-    "zk-diff/1": "dc08f3aa7a9eee7d",
+    "zk-diff/1": "bbdbe17cd2325021",
     "zk-reconcile/1": "3d5214ac9b088e3f",
     "finalise/1": "5296ab0299e95829",
     "log-record/1": "540c70c363f74336",
@@ -144,7 +144,7 @@ def test_zk_diff(properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ]
     monkeypatch.setattr(compare, "compare", lambda *_: (rows, "a note"))
     lines = run("zk", "diff", *where[:-1])[1].splitlines()
-    assert lines[2:] == ["version    /c/state 3, below 7"]
+    assert lines[3:] == ["version    /c/state 3, below 7"]
 
 
 def test_log_dump(properties: Path, tmp_path: Path) -> None:

@@ -91,9 +91,11 @@ def test_a_dry_run_from_a_stopped_folder(quorum: MigratingQuorum, tmp_path: Path
     folder = folder_of(quorum, tmp_path)
     before = dict(quorum.zookeeper.nodes)
     code, out, err = offline_run(quorum, folder, "--dry-run")
-    assert (code, out) == (ExitCode.FOUND, f"differs    {TOPIC}\n"), err
-    assert "1 znode differs (1 differs)" in err
-    assert "nothing was written" in err
+    assert code == ExitCode.FOUND, err
+    listed, verdict = out.splitlines()
+    assert listed == f"differs    {TOPIC}"
+    assert verdict.startswith("1 znode differs (1 differs), compared up to offset ")
+    assert verdict.endswith("; nothing was written")
     assert dict(quorum.zookeeper.nodes) == before
     code, out, _ = offline_run(quorum, folder, "--dry-run", "--json")
     assert problems(FORMS["zk-reconcile"], json.loads(out)) == []
@@ -133,12 +135,11 @@ def test_what_differs_is_written_from_the_folder_of_one_of_three(tmp_path: Path)
     quorum.kill(*IDS)
     quorum.put(TOPIC, FOREIGN)
     code, out, err = offline_run(quorum, folder, "--yes")
-    assert (code, out) == (ExitCode.DONE, f"differs    {TOPIC}\n"), err
+    assert (code, out.splitlines()[:-1]) == (ExitCode.DONE, [f"differs    {TOPIC}"]), err
     assert quorum.data(TOPIC) == OURS
     assert own.parse(quorum.data(own.PATH)).incarnation.startswith("offline")
     code, out, err = offline_run(quorum, folder, "--yes")
-    assert (code, out) == (ExitCode.DONE, "")
-    assert "no znode differs" in err
+    assert (code, out.partition(",")[0]) == (ExitCode.DONE, "no znode differs"), err
     # Its quorum goes on.
     for each in IDS:
         quorum.start(each)
@@ -244,7 +245,7 @@ def test_the_leader_names_what_differs_and_then_writes_it(
 ) -> None:
     writes = len(quorum.writes)
     code, out, err = by_leader(quorum, tmp_path, "--dry-run")
-    assert (code, out) == (ExitCode.FOUND, f"differs    {TOPIC}\n"), err
+    assert (code, out.splitlines()[:-1]) == (ExitCode.FOUND, [f"differs    {TOPIC}"]), err
     assert quorum.data(TOPIC) == FOREIGN
     code, out, err = by_leader(quorum, tmp_path, "--yes", "--json")
     assert problems(FORMS["zk-reconcile"], json.loads(out)) == []
@@ -252,8 +253,7 @@ def test_the_leader_names_what_differs_and_then_writes_it(
     assert "written to ZooKeeper" in err
     assert quorum.data(TOPIC) == OURS
     code, out, err = by_leader(quorum, tmp_path, "--dry-run")
-    assert (code, out) == (ExitCode.DONE, "")
-    assert "no znode differs" in err
+    assert (code, out.partition(",")[0]) == (ExitCode.DONE, "no znode differs"), err
     assert {each for each, _ in quorum.writes[writes:]} == {quorum.leader}
     assert list(tmp_path.iterdir()) == [], "no token is left"
 
@@ -274,7 +274,7 @@ def test_the_leader_is_found_by_its_file(
         with (tmp_path / ".lock").open("a+b") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             code, out, err = call("zk", "reconcile", "-c", str(file), *folder, "--dry-run")
-    assert (code, out) == (ExitCode.FOUND, f"differs    {TOPIC}\n"), err
+    assert (code, out.splitlines()[:-1]) == (ExitCode.FOUND, [f"differs    {TOPIC}"]), err
     assert asked == [url]
     assert call("zk", "reconcile", "--dry-run")[0] == ExitCode.WRONG
 

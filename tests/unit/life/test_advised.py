@@ -86,11 +86,11 @@ def test_what_is_advised_is_done_and_nothing_else(life):
 def test_stores_that_differ_are_compared_again(life, monkeypatch):
     one = life(Mode.MIGRATING)
     codes = iter([1, 1, 0])
-    found = "missing /brokers/topics/a\n/migration is at offset 7\n\n"
+    found = "DIFFERENT: 1 znode: /migration is at offset 7\nmissing /brokers/topics/a\n"
     monkeypatch.setattr(commands, "_ours", lambda *_: (next(codes), found))
     walk(one, replace(advised.IN_KRAFT, ask=shown))
     assert list(codes) == [], "no broker before they are the same"
-    assert "differ: /migration is at offset 7" in one.lines[1]
+    assert "differ: DIFFERENT: 1 znode: /migration is at offset 7" in one.lines[1]
     assert not any("missing" in line for line in one.lines)
     assert one.done == [(each, "kraft") for each in range(3)]
 
