@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.commands.common import columns
-from emulator.commands.status_next import brokers_first
+from emulator.commands.status_next import STUCK, brokers_first
 from emulator.io.printable import printable_in
 from emulator.migration.side import BEHIND
 from emulator.operations.next_steps import (
@@ -29,7 +29,10 @@ from emulator.operations.next_steps import (
     unregistered,
     verdict,
 )
+from emulator.operations.rollback.phases import NOT_NOW
 
+WRITES_BOTH: Final = ("hybrid", "dual write")
+"""Phases in which ``rollback`` waits until ZooKeeper has every change."""
 _OPEN: Final = ("waiting", "held")
 """States of finalising at a leader without the flag."""
 BACK_TO_DUAL_WRITE: Final = (
@@ -251,7 +254,6 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None, step: NextSt
         rows.append(("migration", "not enabled"))
     elif migration is not None:
         lag = migration["lag"]
-        back = "yes" if migration["may_roll_back"] else "no"
         zookeeper = migration["zookeeper"]
         rows += [
             ("records copied", str(migration["records_copied"])),
@@ -259,8 +261,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None, step: NextSt
             ("callers wait", _warning(_callers_wait(migration), on=migration["blocked"])),
             ("last claim", _claim(migration)),
             ("stores compared", migration.get("compared_at") or "not yet"),
-            ("roll back possible", back),
-            ("going back now", migration.get("going_back", {}).get("text", "unknown")),
+            ("going back", _going_back(found, migration)),
             ("ZooKeeper", f"{zookeeper['state'].lower()} {zookeeper['server']}"),
         ]
         if (soon_ms := lag.get("hard_bound_in_ms")) is not None:
@@ -273,13 +274,24 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None, step: NextSt
         ]
         rows += [("not in ZooKeeper", one["reason"]) for one in migration.get("left_out", ())]
     elif found["finalisation"]["state"] in _OPEN:
-        rows += [("roll back possible", "yes"), ("going back now", BACK_TO_DUAL_WRITE)]
+        rows.append(("going back", f"{NOT_NOW}: {BACK_TO_DUAL_WRITE}"))
     if failure := found.get("snapshot_failure"):
         rows.append(("no snapshot", _no_snapshot(failure)))
     rows += _not_observed(found)
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _going_back(found: dict[str, Any], migration: dict[str, Any]) -> str:
+    """What it takes, behind the word of ``rollback``'s verdict if that would refuse."""
+    text: str = migration.get("going_back", {}).get("text", "unknown")
+    leads = found["leader_id"] == found["node_id"]
+    unknown = migration["phase"] in WRITES_BOTH and migration["lag"]["records"] is None
+    kraft = any(one["kind"] == "kraft" for one in found["brokers"])
+    refused = kraft or migration["poisoned"] or (leads and unknown)
+    may = migration["may_roll_back"] and migration["phase"] not in STUCK
+    return f"{NOT_NOW}: {text}" if may and refused else text
 
 
 def _not_observed(found: dict[str, Any]) -> list[tuple[str, str]]:

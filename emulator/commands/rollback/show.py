@@ -15,7 +15,7 @@ from emulator.operations.next_steps import Action, lines, of_rollback
 from emulator.operations.next_steps import as_json as steps_as_json
 from emulator.operations.preflight.engine import Severity, printed, with_code
 from emulator.operations.rollback.course import Actor, Course
-from emulator.operations.rollback.phases import MEANINGS, RollbackPhase
+from emulator.operations.rollback.phases import MEANINGS, NOT_NOW, RollbackPhase
 
 WITHOUT_FLAG: Final = "a controller leads without the flag, and does not write ZooKeeper"
 
@@ -100,7 +100,7 @@ def _verdict(course: Course, *, acted: bool) -> str:
         return f"FAILED: {_from(course)}"
     if course.refused:
         final = course.phase is RollbackPhase.FINALISED
-        return f"{'NOT POSSIBLE' if final else 'NOT NOW'}: {_from(course)}"
+        return f"{'NOT POSSIBLE' if final else NOT_NOW}: {_from(course)}"
     back = course.phase is RollbackPhase.ROLLED_BACK
     if acted and course.did:
         began = "" if back else f", from {_phase(course)[0]}"

@@ -13,6 +13,9 @@ from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.rollback.situation import Situation
 from emulator.znodes import migration
 
+NOT_NOW: Final = "NOT NOW"
+"""What the verdict begins with where something is to be done first; ``status`` has it too."""
+
 
 class RollbackPhase(Enum):
     """What going back begins from; the words are those of every verb."""

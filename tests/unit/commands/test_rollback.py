@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from emulator.commands import status_shown
 from emulator.commands.json_forms import FORMS
 from emulator.commands.preflight.inputs import read_properties
 from emulator.commands.rollback import show
@@ -27,13 +29,16 @@ from emulator.io.folder_holder import Ending, FolderHolder, holder
 from emulator.migration.tree_diff import Difference
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.rollback.course import Course, CourseError, Wanted, go, plan, steps
+from emulator.operations.rollback.phases import NOT_NOW
 from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
 from emulator.servers.waiting import PATIENCE_S
 from tests.kit.json_form import never_shown, problems
+from tests.kit.status_document import LAG, broker, document, ends
 from tests.unit.commands.running import run
 from tests.unit.operations.rollback.model import dual_write, finalised
 
+REFUSED = {"znode": "/x", "cause": "NO_AUTH", "remedy": "grant it", "skipped": False}
 HOLDS = """
 import fcntl, sys
 file = open(sys.argv[1], "a+b")
@@ -164,6 +169,35 @@ def test_the_phase_is_that_of_the_controllers() -> None:
     }
     _, course = plan(dual_write(), Wanted())
     assert "rollback from: dual write: " in shown(course)
+
+
+@pytest.mark.parametrize(
+    ("world", "found", "now"),
+    [
+        ({}, document("hybrid"), True),
+        (
+            {"kraft": (1,), "alive": (0, 2)},
+            document("hybrid", [broker(0), broker(1, "kraft")]),
+            False,
+        ),
+        ({"lag": None}, document("hybrid", migration={"lag": LAG | {"records": None}}), False),
+        ({"poisoned": ("/x",)}, document("hybrid", migration={"poisoned": [REFUSED]}), False),
+        ({"flagless": "held"}, document("finalising", finalisation=ends("held")), False),
+    ],
+)
+def test_status_and_it_agree_whether_going_back_waits_for_an_operator(
+    world: dict[str, Any], found: dict[str, Any], now: bool
+) -> None:
+    """A status said *roll back possible yes* where this verdict is *NOT NOW*."""
+    _, course = plan(dual_write(**world), Wanted())
+    assert shown(course).startswith("READY: " if now else f"{NOT_NOW}: ")
+    found["migration"] = None if world.get("flagless") else found["migration"]
+    console = Console(width=200)
+    with console.capture() as printed:
+        status_shown.show(json.dumps(found), console)
+    (row,) = re.findall(r"^going back +(.*?) *$", printed.get(), re.MULTILINE)
+    assert row.startswith(f"{NOT_NOW}: ") is not now
+    assert "possible" not in row
 
 
 def test_a_later_run_begins_with_a_verdict() -> None:

@@ -15,6 +15,7 @@ from emulator.commands import status as status_client
 from emulator.commands.status_next import ORDER, STUCK
 from emulator.commands.status_shown import BACK_TO_DUAL_WRITE
 from emulator.migration.side import BEHIND
+from emulator.operations.rollback.phases import NOT_NOW
 from tests.kit.status_document import broker, document, ends, phase, quorum, reason, refusal, voter
 from tests.unit.commands.running import run
 
@@ -368,7 +369,7 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
         in said
     )
     assert "stores compared 2026-01-01T00:00:03.000+00:00" in said
-    assert "going back now Then stop the controller." in said
+    assert f"going back {NOT_NOW}: Then stop the controller." in said
     assert "3 counted for the bounds 10 and none (30% of the first)" in said
     assert (
         "next: restart controller 3000 without zookeeper.metadata.migration.enable, by SIGTERM: "
@@ -384,9 +385,9 @@ def test_before_the_end_it_says_how_to_go_back(state: str, monkeypatch: pytest.M
     shown = STATUS | {"migration": None, "phase": phase("finalising"), "finalisation": ends(state)}
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
     said = " ".join(run("status", "--plain")[1].split())
-    assert f"roll back possible yes going back now {BACK_TO_DUAL_WRITE}" in said
+    assert f"going back {NOT_NOW}: {BACK_TO_DUAL_WRITE}" in said
     shown |= {"finalisation": ends("finalised"), "phase": phase("finalised")}
-    assert "roll back possible" not in run("status", "--plain")[1]
+    assert "going back" not in run("status", "--plain")[1]
 
 
 def test_brokers_that_have_not_registered_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
