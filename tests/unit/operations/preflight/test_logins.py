@@ -38,6 +38,8 @@ def module(options: str) -> dict[str, str]:
         ('username="b" password="p"', 'user_b="q"', "logs in as b with another password"),
         ('username="b" password="p"', 'username="x"', "logs in as b, and C of b knows no such"),
         ('username="b" password="p"', 'user_B="p"', "logs in as b, and C of b knows no such"),
+        (r'username="b" password="\101b"', 'user_b="Ab"', ""),
+        (r'username="b" password="\101b"', 'user_b="x"', "logs in as b with another password"),
     ],
 )
 def test_users_of_plain(own: str, theirs: str, fact: str) -> None:
