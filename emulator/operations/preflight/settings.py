@@ -411,7 +411,10 @@ def good_version(survey: Survey) -> Iterator[Outcome]:
                 "not set: the newest the release knows"
                 + (f"; {older[0].name} has {older[0].get(IBP)}" if older else ""),
                 "it must equal the controllers' metadata.version",
-                "set it",
+                f"set it to {older[0].get(IBP)} too"
+                if older
+                else "nothing to do while all brokers run the same release; else set one value on "
+                "all of them",
                 None if older else Severity.INFO,
             )
         elif level is not None and MIGRATION_LEVEL <= level < TRANSACTION_LEVEL:

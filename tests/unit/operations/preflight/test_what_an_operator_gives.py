@@ -384,12 +384,20 @@ def test_a_broker_whose_id_zookeeper_made_is_not_taken_for_another_than_its_targ
 
 
 @pytest.mark.parametrize(
-    ("ibp", "severity"), [("3.8", Severity.WARNING), ("3.9", Severity.INFO), (None, Severity.INFO)]
+    ("ibp", "severity", "remedy"),
+    [
+        ("3.8", Severity.WARNING, "set it to 3.8 too"),
+        ("3.9", Severity.INFO, "nothing to do while all brokers run the same release; else "),
+        (None, Severity.INFO, "nothing to do while all brokers run the same release; else "),
+    ],
 )
 def test_a_protocol_that_only_some_brokers_set_may_be_another_one(
-    ibp: str | None, severity: Severity
+    ibp: str | None, severity: Severity, remedy: str
 ) -> None:
-    """What is not set is the newest of a release, and 3.9 is the last in ZooKeeper mode."""
+    """What is not set is the newest of a release, and 3.9 is the last in ZooKeeper mode.
+
+    *Set it* was the remedy, also where nothing is to be done.
+    """
     key = "inter.broker.protocol.version"
     files = [
         changed("a", BROKER, {key: ibp}),
@@ -398,3 +406,4 @@ def test_a_protocol_that_only_some_brokers_set_may_be_another_one(
     report = run(replace(survey(), properties=files))
     told = [x for x in report.findings if (x.code, x.znode) == ("W13", f"b: {key}")]
     assert [x.severity for x in told] == [severity]
+    assert told[0].remedy.startswith(remedy)
