@@ -25,7 +25,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.DONE: "done; a check found nothing",
         ExitCode.FOUND: "a check found something, or the work failed",
         ExitCode.WRONG: "the command line, the configuration or an input file is wrong",
-        ExitCode.UNREACHABLE: "what is asked cannot be reached or read, so nothing is known",
+        ExitCode.UNREACHABLE: "what is asked cannot be reached, read or checked: it is not known",
         ExitCode.WARNED: "with --strict: warnings, and nothing worse",
         ExitCode.NOT_YET: "with status --wait or --exit-when, or finalise --yes: the time is over",
         ExitCode.INTERRUPTED: "interrupted by Ctrl-C",

@@ -132,7 +132,7 @@ def test_a_migration_of_kafkas_own_from_before_to_dual_write(
     with broker:
         present = broker._write_properties()
         code, found = preflight("--zookeeper", hosts, "-c", present)
-        assert (code, found["stage"]["name"]) == (0, "not migrating"), found
+        assert (code, found["stage"]["name"]) == (3, "not migrating"), found
         read = CliRunner().invoke(app, ["zk", "dump", "--zookeeper", hosts]).stdout
         broker.stop()  # a killed one leaves its znode for a while
     controller.cluster_id = json.loads(json.loads(read)["nodes"]["/cluster/id"]["text"])["id"]

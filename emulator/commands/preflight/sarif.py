@@ -28,7 +28,7 @@ from emulator.operations.preflight.engine import (
     several,
     with_code,
 )
-from emulator.operations.preflight.report import PreflightReport, rules
+from emulator.operations.preflight.report import PreflightReport, PreflightVerdict, rules
 
 # A report of ``kraft-bridge preflight`` as text or JSON.
 
@@ -104,11 +104,14 @@ def verdict(report: PreflightReport) -> str:
         f"{several(blockers, 'blocker')}, {several(warnings, 'warning')}, "
         f"{report.count(Severity.INFO):,} info, {len(report.not_run):,} not looked at"
     )
-    if report.final:
-        return "FINAL: the migration is finalised; there is nothing to check"
-    if not blockers and report.incomplete:
-        return f"INCOMPLETE: no blocker found, but files of nodes are missing: {counts}"
-    return f"{'BLOCKED' if blockers else 'no blocker found'}: {counts}"
+    match report.verdict:
+        case PreflightVerdict.FINAL:
+            said = "the migration is finalised; there is nothing to check"
+        case PreflightVerdict.INCOMPLETE:
+            said = f"no blocker found, but files of nodes are missing: {counts}"
+        case _:
+            said = counts
+    return f"{report.verdict.value}: {said}"
 
 
 def kinds(findings: Iterable[Finding]) -> list[list[Finding]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
 
 from emulator.operations.preflight import (
     callers,
@@ -49,6 +51,23 @@ MODULES = (
 """Imported for the rules they register."""
 
 
+class PreflightVerdict(Enum):
+    """The first words of a report."""
+
+    FINAL = "FINAL"
+    BLOCKED = "BLOCKED"
+    INCOMPLETE = "INCOMPLETE"
+    CLEAR = "no blocker found"
+
+
+_CODES: Final = {
+    PreflightVerdict.FINAL: 0,
+    PreflightVerdict.BLOCKED: 1,
+    PreflightVerdict.INCOMPLETE: 3,
+    PreflightVerdict.CLEAR: 0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
     """Where the migration stands, the findings of all rules, and the rules that could not run."""
@@ -74,11 +93,19 @@ class PreflightReport:
         """Findings of one severity."""
         return sum(one.severity is severity for one in self.findings)
 
-    def exit_code(self, *, strict: bool) -> int:
-        """1 with a blocker; 4 with a warning, if those count; else 0. As for all verbs."""
+    @property
+    def verdict(self) -> PreflightVerdict:
+        """What is printed first, and what the exit code goes by."""
+        if self.final:
+            return PreflightVerdict.FINAL
         if self.count(Severity.BLOCKER):
-            return 1
-        return 4 if strict and self.count(Severity.WARNING) else 0
+            return PreflightVerdict.BLOCKED
+        return PreflightVerdict.INCOMPLETE if self.incomplete else PreflightVerdict.CLEAR
+
+    def exit_code(self, *, strict: bool) -> int:
+        """That of the verdict; 4 with nothing but warnings, if those count. As for all verbs."""
+        warned = strict and self.verdict is PreflightVerdict.CLEAR and self.count(Severity.WARNING)
+        return 4 if warned else _CODES[self.verdict]
 
 
 def rules() -> list[Rule]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator.commands import configuration
+from emulator.commands.exits import ExitCode
 from emulator.commands.preflight.inputs import PreflightError, read_properties
 from emulator.operations.preflight.report import PreflightReport
 from tests import data
@@ -19,10 +20,12 @@ def test_preflight_of_a_dump_says_what_it_found_by_exit_code(tmp_path: Path) -> 
     folder = "3.9.2-rollback-and-stale-migration-znode"
     before = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
     code, out, _ = run("preflight", "--dump", before)
-    assert code == 0
+    assert (code, out.partition(":")[0]) == (ExitCode.UNREACHABLE, "INCOMPLETE"), (
+        "of no node a file"
+    )
     assert "PF-W03 warning  /brokers/topics/moving" in out
     assert "PF-B11: no server.properties given" in out
-    assert run("preflight", "--dump", before, "--strict")[0] == 4
+    assert run("preflight", "--dump", before, "--strict")[0] == ExitCode.UNREACHABLE
     rolled_back = data.extract(f"{folder}/tree-5-rolled-back.json", tmp_path)
     code, out, _ = run("preflight", "--dump", rolled_back, "--json")
     assert code == 1
@@ -137,9 +140,9 @@ def test_where_the_migration_stands_follows_the_verdict(tmp_path: Path) -> None:
         verdict, step_now, *more = out.splitlines()
         standing = next(one for one in more if one.startswith("migration: "))
         assert step_now.startswith("next: ")
-        assert verdict.startswith("INCOMPLETE: no blocker " if code == 0 else "BLOCKED: ")
+        assert verdict.startswith("INCOMPLETE: no blocker " if code == 3 else "BLOCKED: ")
         assert standing.startswith(f"migration: {stage}")
-        assert code == (0 if step == "0-before" else 1)
+        assert code == (3 if step == "0-before" else 1)
         told = json.loads(run("preflight", "--dump", dump, "--json")[1])["stage"]
         assert f"{told['name']}: " == stage
 
@@ -147,7 +150,7 @@ def test_where_the_migration_stands_follows_the_verdict(tmp_path: Path) -> None:
 def test_a_final_one_is_not_blocked_and_the_line_is_typed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It said BLOCKED, and listed what a migration that is to begin lacks."""
+    """It said BLOCKED, and listed what a migration that is to begin lacks; and its code was 1."""
     dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
     found = run("preflight", "--dump", dump, "--identity", "digest:kafka:secret", "--json")
     (step,) = json.loads(found[1])["next"]
@@ -155,7 +158,9 @@ def test_a_final_one_is_not_blocked_and_the_line_is_typed_again(
         f"kraft-bridge preflight --identity digest:kafka --dump {dump} -c FILES"
     )
     monkeypatch.setattr(PreflightReport, "final", True)
-    _, out, _ = run("preflight", "--dump", dump)
+    monkeypatch.setattr(PreflightReport, "count", lambda *_of: 1)
+    code, out, _ = run("preflight", "--dump", dump, "--strict")
+    assert code == ExitCode.DONE
     assert out.startswith("FINAL: the migration is finalised; there is nothing to check\n")
     assert "PF-" not in out
 
@@ -210,7 +215,7 @@ def test_a_latin_1_comment_does_not_make_a_file_unreadable(tmp_path: Path) -> No
     dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
     file = tmp_path / "b.properties"
     file.write_bytes("# Größe\nbroker.id=0\nzookeeper.connect=zk:2181\n".encode("latin-1"))
-    assert run("preflight", "--dump", dump, "-c", file)[0] == 0
+    assert run("preflight", "--dump", dump, "-c", file)[0] == ExitCode.UNREACHABLE, "no controller"
 
 
 def test_every_verb_reads_properties_as_kafka_does(tmp_path: Path) -> None:
