@@ -12,7 +12,7 @@ brokers that are refused or gone; then what the phase asks for (``migration/phas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from shlex import quote
@@ -125,7 +125,7 @@ _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
         Action.NOTHING: lambda _one: "nothing",
         Action.PREFLIGHT: lambda _one: "check the cluster before a migration",
         Action.FORMAT: lambda one: (
-            "format each controller that is not, and start it"
+            "format each controller"
             if one.node is None
             else f"format controller {one.node}, and start it"
         ),
@@ -318,10 +318,7 @@ def led_by(status: Document, step: NextStep) -> str:
 
 
 def _later(step: NextStep) -> NextStep:
-    return NextStep(
-        step.action, step.why, step.command, step.node, step.mode, step.flag, step.wait_for,
-        step.problem, now=False,
-    )  # fmt: skip
+    return replace(step, now=False)
 
 
 Meeting: TypeAlias = tuple[Action, BrokerMode | None, bool | None]
@@ -473,8 +470,9 @@ class _Looking:
                 return [self._controller(self._own, flag=True, why=why, problem=True)]
             case Ahead.SEE_ROLLBACK:
                 why = "the cluster is in ZooKeeper mode again"
-                left = NextStep(Action.ROLLBACK, "it shows what is left to do", self._plan_back())
-                return [NextStep(Action.STOP_CONTROLLER, why, problem=True), left]
+                plan = self._plan_back()
+                left = NextStep(Action.ROLLBACK, "it shows what is left to do", plan)
+                return [NextStep(Action.STOP_CONTROLLER, why, problem=True), left, _again(plan)]
             case Ahead.RECOVER:
                 why = self._migration.get("deposed_because") or "see the log of this controller"
                 return [NextStep(Action.REPAIR, why, self._diff_command(), problem=True)]
@@ -848,10 +846,26 @@ def _after(course: Course, command: str) -> list[NextStep]:
         NextStep(Action.RESTART_BROKER, "" if at else why, "", each, BrokerMode.ZOOKEEPER)
         for at, each in enumerate(seen.with_keys)
     ]
-    why = "the cluster is in ZooKeeper mode, and each broker has registered again since"
     if CLEARED in course.did:
         why = "for a second attempt begin with kraft-bridge preflight (runbook, step 1)"
-    return found or [NextStep(Action.NOTHING, why)]
+        return found or [NextStep(Action.NOTHING, why)]
+    why = "the cluster is in ZooKeeper mode, and each broker has registered again since"
+    again = _again(f"kraft-bridge rollback {files_of(seen)}")
+    return [*(found or [NextStep(Action.NOTHING, why)]), again]
+
+
+def _again(rollback: str) -> NextStep:
+    """How a second attempt is begun, after a rollback; in the words of the runbook.
+
+    Args:
+        rollback: the command that went back, without ``--yes``.
+    """
+    why = (
+        "for a second attempt, once all brokers run as before step 2 of the runbook: stop the "
+        "controllers, remove their folders, format each, and start none yet; then "
+        f"{rollback} --yes --clear, and begin again with step 1"
+    )
+    return NextStep(Action.FORMAT, why, "kraft-bridge format -c FILE --new-quorum")
 
 
 def _unblocked(course: Course, command: str) -> list[NextStep]:

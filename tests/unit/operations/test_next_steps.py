@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,7 @@ from tests.unit.operations.rollback.model import (
 DOWN = voter(3002, answers=False, ready=False, why_not="it cannot be reached: Connection refused")
 THREE = [broker(1), broker(2), broker(3)]
 FINISH = Ahead.FINISH.value
+AGAIN = (Action.FORMAT, None)
 IN_KRAFT = [broker(1, "kraft"), broker(2, "kraft")]
 
 
@@ -597,8 +599,32 @@ def test_where_there_is_no_way_back_there_is_no_step() -> None:
 def test_afterwards_the_brokers_lose_the_keys_of_the_migration() -> None:
     done = go(dual_write(), Wanted())
     assert done.failed == ""
-    assert actions(done) == [(Action.RESTART_BROKER, each) for each in BROKERS]
-    assert {one.mode for one in of_rollback(done)} == {BrokerMode.ZOOKEEPER}
+    *brokers, again = of_rollback(done)
+    assert [(one.action, one.node) for one in brokers] == [
+        (Action.RESTART_BROKER, each) for each in BROKERS
+    ]
+    assert {one.mode for one in brokers} == {BrokerMode.ZOOKEEPER}
+    assert (again.action, again.now) == (Action.FORMAT, False)
+
+
+def test_behind_the_way_back_is_how_a_second_attempt_is_begun() -> None:
+    """What comes later had nothing about it; the runbook has, in the same words."""
+    cluster = dual_write()
+    go(cluster, Wanted())
+    again = of_rollback(planned(cluster))[-1]
+    assert again.text.startswith("format each controller: for a second attempt, once all brokers ")
+    assert "; then kraft-bridge rollback -c FILE_OF_EACH_CONTROLLER --yes --clear, " in again.text
+    assert again.command == "kraft-bridge format -c FILE --new-quorum"
+    page = " ".join((Path(__file__).parents[3] / "docs/runbook.md").read_text().split())
+    _, _, page = page.lower().partition("for a second attempt, ")
+    words = ("once all brokers run as before step 2", "stop the controllers, remove their folders")
+    for each in (*words, "format each", "start none yet", "begin again with step 1"):
+        assert each in again.why
+        assert each in page
+    rolled = document("refused", waiting=[reason(Why.ZOOKEEPER_MODE_TOOK_OVER.value)])
+    rolled["phase"]["ahead"] = Ahead.SEE_ROLLBACK.value
+    assert next_steps(rolled)[-1].action is Action.FORMAT
+    assert of_rollback(go(cluster, Wanted(clear=True)))[-1].action is not Action.FORMAT
 
 
 def test_a_broker_that_was_restarted_since_the_rollback_is_not_named_again() -> None:
@@ -606,12 +632,18 @@ def test_a_broker_that_was_restarted_since_the_rollback_is_not_named_again() -> 
     cluster = dual_write()
     go(cluster, Wanted())
     for at, each in enumerate(BROKERS):
-        assert actions(planned(cluster)) == [(Action.RESTART_BROKER, one) for one in BROKERS[at:]]
+        assert actions(planned(cluster)) == [
+            *((Action.RESTART_BROKER, one) for one in BROKERS[at:]),
+            AGAIN,
+        ]
         cluster.tree.write(Delete(f"/brokers/ids/{each}"), 7, 2)
         cluster.tree.write(Create(f"/brokers/ids/{each}", b"{}", flags=EPHEMERAL), 7, 2)
-    assert actions(planned(cluster)) == [(Action.NOTHING, None)]
+    assert actions(planned(cluster)) == [(Action.NOTHING, None), AGAIN]
     cluster.tree.nodes[own.PATH].mtime_ms = 3
-    assert actions(planned(cluster)) == [(Action.RESTART_BROKER, one) for one in BROKERS]
+    assert actions(planned(cluster)) == [
+        *((Action.RESTART_BROKER, one) for one in BROKERS),
+        AGAIN,
+    ]
 
 
 def test_controllers_that_run_again_after_a_rollback_are_stopped() -> None:
