@@ -66,10 +66,9 @@ class Judgement(NamedTuple):
     held: bool = False
     """Whether a hold is all that is missing."""
     steps: tuple[NextStep, ...] = ()
+    """As ``status`` has them."""
     final: bool = False
     """Whether the migration is final."""
-    shown: tuple[NextStep, ...] = ()
-    """What is printed of the steps, as ``status`` prints them: with what is checked first."""
 
 
 def finalise(
@@ -128,11 +127,7 @@ def finalise(
         typer.echo(printable_json(msgspec.json.encode(body).decode()))
     else:
         first, *others = found.lines
-        typer.echo(
-            "\n".join(
-                map(printable, [first, *lines(found.shown or found.steps, columns()), *others])
-            )
-        )
+        typer.echo("\n".join(map(printable, [first, *lines(found.steps, columns()), *others])))
     raise typer.Exit(found.code)
 
 
@@ -156,9 +151,7 @@ def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Jud
         steps = _at_leader(next_steps(status, asked=asked), leader_url)
         text = f"NOT HERE: node {status['node_id']} does not lead: {led_by(status, steps[0])}"
         return Judgement([text], ExitCode.UNREACHABLE, steps=steps)
-    far = found is None or brokers_first(found)
-    steps = next_steps(status, asked=asked, compared=not far)
-    shown_steps = next_steps(status, asked=asked)
+    steps = next_steps(status, asked=asked)
     phase = status["phase"]["text"]
     if found is None:
         text = f"NOTHING TO FINALISE in this phase: {phase}"
@@ -167,7 +160,7 @@ def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Jud
     if found["state"] == "migrating":
         # A leader that runs with the flag leaves the mark when it is restarted without.
         missing = [one for one in missing if one["why"] != "no_mark"] or missing
-    if far:
+    if brokers_first(found):
         whys = [one for one in missing if one["why"] == "zookeeper_broker"]
         text = f"NOT YET: brokers are in ZooKeeper mode: {phase}"
         told = [text, *(f"missing: {one['text']}" for one in whys), BROKERS_FIRST]
@@ -181,11 +174,10 @@ def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Jud
             *(f"missing: {one['text']}" for one in shown),
             UNDONE,
         ]
-        return Judgement(told, ExitCode.FOUND, steps=steps, shown=shown_steps)
+        return Judgement(told, ExitCode.FOUND, steps=steps)
     if found["hold"] and found["state"] != "held":
-        return Judgement(
-            ["NOT YET: it is not known yet what is missing: run this again."], ExitCode.FOUND
-        )
+        text = "NOT YET: it is not known yet what is missing: run this again."
+        return Judgement([text], ExitCode.FOUND, steps=steps)
     if found["hold"]:
         text = "READY: only kraftbridge.finalise.hold keeps the migration open: --yes ends that."
         return Judgement([text, UNDONE], ExitCode.DONE, held=True, steps=steps)
