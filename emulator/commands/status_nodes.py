@@ -161,7 +161,7 @@ def _own(file: Properties) -> AskedNode:
     node_id, port = file.node_id, _port(file)
     if node_id is None:
         raise NodesError(f"{file.name}: node.id is not a number")
-    folder, name = log_dir(file), f"controller {node_id}"
+    folder, name = file.log_dir, f"controller {node_id}"
     cluster_id = file.metas.get(folder, {}).get("cluster.id", "")
     if port is not None and port < 0:
         why = f"{METRICS_PORT} is -1 in {file.name}: it serves no status"
@@ -185,12 +185,6 @@ def _other(node_id: int, where: HostPort, port: int | None) -> AskedNode:
     hint = "" if port is not None else f"without {METRICS_PORT} it is asked on its own machine only"
     url = url_of(where.host, port if port is not None and port > 0 else USUAL.port)
     return AskedNode(f"controller {node_id}", (url,), node_id, why=hint)
-
-
-def log_dir(file: Properties) -> str:
-    """The folder with the metadata log, as a controller's properties name it; empty: none."""
-    folder = file.get("metadata.log.dir") or next(iter(file.names("log.dirs")), "")
-    return folder or file.get("log.dir")
 
 
 def look(targets: Sequence[AskedNode], fetch: Fetch) -> Look:

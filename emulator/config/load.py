@@ -35,7 +35,7 @@ from emulator.config.listeners import (
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.passwords import PasswordSettings
 from emulator.config.quorum import QuorumTimes
-from emulator.config.reading import PropertyReader, integer, name_list, one_of
+from emulator.config.reading import PropertyReader, integer, metadata_dir, name_list, one_of
 from emulator.config.sasl import (
     CONTROLLER_MECHANISM,
     INTER_BROKER_MECHANISM,
@@ -309,7 +309,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         listeners=listeners,
         advertised=advertised_of(listeners, advertised, voters.get(node_id)),
         controller_listener_names=names,
-        log_dir=_log_dir(r),
+        log_dir=metadata_dir(lambda key: r.take(key, str, "")),
         zookeeper_servers=servers,
         zookeeper_chroot=chroot,
         zookeeper_session_timeout_ms=session_ms,
@@ -343,11 +343,6 @@ def _elsewhere(config: Config) -> Iterator[str]:
     names = config.controller_listener_names
     if why := voter_elsewhere(config.node_id, own, listening, names):
         yield f"controller.quorum.voters: {why}: no other node reaches it there"
-
-
-def _log_dir(r: PropertyReader) -> str:
-    given = [r.take(key, str, "") for key in ("metadata.log.dir", "log.dirs", "log.dir")]
-    return next(iter(name_list(next(filter(None, given), ""))), "")
 
 
 def _connections(r: PropertyReader, listeners: Sequence[Listener]) -> dict[str, Any]:

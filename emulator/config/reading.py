@@ -77,3 +77,16 @@ def name_list(text: str) -> tuple[str, ...]:
     ('a', 'b')
     """
     return tuple(part for part in items(text) if part)
+
+
+def metadata_dir(text_of: Callable[[str], str]) -> str:
+    """The folder with a node's metadata log; empty: its properties name none.
+
+    Args:
+        text_of: the value of a key, empty if it has none.
+
+    >>> metadata_dir({"log.dirs": "/a, /b", "metadata.log.dir": "", "log.dir": "/c"}.__getitem__)
+    '/a'
+    """
+    own, *lists = [text_of(key) for key in ("metadata.log.dir", "log.dirs", "log.dir")]
+    return own or next(iter(name_list(next(filter(None, lists), ""))), "")

@@ -992,10 +992,6 @@ def _of_stage(report: PreflightReport, again: str) -> list[NextStep]:
             return [NextStep(Action.ROLLBACK, why, command, problem=True)]
 
 
-def _log_dir(file: Properties) -> str:
-    return file.get("metadata.log.dir") or next(iter(file.folders), "FOLDER")
-
-
 def _of_new_controllers(survey: Survey, again: str, status: str) -> list[NextStep]:
     """Format those that are not, as far as that is known here; then start them."""
     files = survey.controllers
@@ -1008,7 +1004,7 @@ def _of_new_controllers(survey: Survey, again: str, status: str) -> list[NextSte
         why = "no check found a blocker"
         return _one_each(fresh, Action.FORMAT, why, "kraft-bridge format -c {} --new-quorum")
     if unseen:
-        folders = "".join(f" --controller-dir {quote(_log_dir(one))}" for one in unseen)
+        folders = "".join(f" --controller-dir {quote(one.log_dir or 'FOLDER')}" for one in unseen)
         return [NextStep(Action.PREFLIGHT, "with the formatted folders", f"{again}{folders}")]
     why = "it is formatted, and no check found a blocker"
     return _one_each(files, Action.START_CONTROLLER, why, "kraft-bridge controller -c {}")

@@ -17,7 +17,6 @@ from emulator.commands import folders
 from emulator.commands.configuration import text_of
 from emulator.commands.preflight import inputs
 from emulator.commands.status import SCHEMAS, OtherReleaseError, misread, status_of
-from emulator.commands.status_nodes import log_dir
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
 from emulator.config.listeners import METRICS_PORT, HostPort
 from emulator.config.properties import parse
@@ -269,7 +268,7 @@ class Looker:
         for one in self._given.properties:
             if not one.is_controller:
                 continue
-            folder = log_dir(one)
+            folder = one.log_dir
             # A file of another machine may name a folder that is another node's here.
             meta = one.metas.get(folder, {})
             if folder and meta and meta.get("node.id") == str(one.node_id):
@@ -312,7 +311,7 @@ class Looker:
             own=own,
             copied=str(folder or "") if copied else "",
             file="" if file is None else file.name,
-            log_dir="" if file is None else log_dir(file),
+            log_dir="" if file is None else file.log_dir,
             why=why,
             unread=unread,
         )
@@ -458,7 +457,7 @@ def url_of_status(file: Properties, address: HostPort | None) -> str | None:
     port = file.get(METRICS_PORT)
     where = address or next(iter(file.controller_addresses), None)
     if where is None or not port.isdigit() or port == "0":
-        folder = log_dir(file)
+        folder = file.log_dir
         if file.metas.get(folder, {}).get("node.id") != str(file.node_id):
             return None
         try:

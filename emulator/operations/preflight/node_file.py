@@ -22,6 +22,7 @@ from emulator.config.listeners import (
     listeners_of,
     voters_of,
 )
+from emulator.config.reading import metadata_dir
 from emulator.metadata.metadata_version import MetadataVersion
 
 ENABLE: Final = "zookeeper.metadata.migration.enable"
@@ -97,6 +98,11 @@ class Properties:
         """``log.dirs``, or else ``log.dir``, each as its shortest path: Kafka compares those."""
         key = "log.dirs" if self.names("log.dirs") else "log.dir"
         return tuple(normpath(folder) for folder in self.names(key))
+
+    @property
+    def log_dir(self) -> str:
+        """The folder with the metadata log, as it is written; empty: none is named."""
+        return metadata_dir(self.get)
 
     @property
     def principal_builder(self) -> str:

@@ -177,8 +177,7 @@ def _metadata_folder(survey: Survey, one: Properties) -> Iterator[Outcome]:
 
 def _metadata_log(one: Properties) -> str:
     """The folder of a node's metadata log; empty if its file does not name one."""
-    own = one.get("metadata.log.dir")
-    return normpath(own) if own else next(iter(one.folders), "")
+    return normpath(one.log_dir) if one.log_dir else ""
 
 
 def _left(one: Properties) -> Iterator[Outcome]:

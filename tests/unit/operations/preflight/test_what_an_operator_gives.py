@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from emulator.commands.status_nodes import of_files
+from emulator.config.load import load
+from emulator.operations.next_steps import of_preflight
 from emulator.operations.preflight.engine import Severity
 from emulator.operations.preflight.node_file import ENABLE
 from emulator.operations.preflight.report import run
@@ -381,6 +385,29 @@ def test_a_broker_whose_id_zookeeper_made_is_not_taken_for_another_than_its_targ
     report = run(replace(one, properties=files))
     assert found(report, "B11")
     assert not found(report, "B24")
+
+
+@pytest.mark.parametrize(
+    ("folders", "log_dir"),
+    [
+        ({"metadata.log.dir": "/m,1", "log.dirs": "/a,/b", "log.dir": "/c"}, "/m,1"),
+        ({"log.dirs": "/a/../a, /b", "log.dir": "/c"}, "/a/../a"),
+        ({"log.dir": "/c,/d"}, "/c"),
+    ],
+)
+def test_every_verb_looks_for_a_controllers_log_where_it_writes_it(
+    folders: dict[str, str], log_dir: str, tmp_path: Path
+) -> None:
+    """Three functions had three answers where a value has a comma, or a longer path."""
+    file = changed("c", CONTROLLER, folders)
+    assert load(file.values)[0].log_dir == log_dir
+    path = tmp_path / "c.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in file.values.items()))
+    assert [one.folder for one in of_files([path])] == [Path(log_dir)]
+    brokers = changed("b", BROKER, {"log.dirs": "/x"})
+    formatted = replace(survey(), properties=(brokers, file), folders=())
+    typed = [one.command for one in of_preflight(run(formatted))]
+    assert typed == [f"kraft-bridge preflight OPTIONS --controller-dir {log_dir}"]
 
 
 @pytest.mark.parametrize(
