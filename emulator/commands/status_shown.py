@@ -22,6 +22,7 @@ from emulator.migration.side import BEHIND
 from emulator.operations.next_steps import (
     LINES_OF_FORMAT,
     NextStep,
+    if_down,
     known_leader,
     led_by,
     lines,
@@ -391,14 +392,16 @@ def _callers_wait(migration: dict[str, Any]) -> str:
 
 def _waiting(reasons: list[dict[str, Any]]) -> _Rows:
     table = _Rows("Waiting for", "since", "what")
-    missing = [one for one in reasons if unregistered(one)]
+    missing = [one for one in reasons if unregistered(one) and not if_down(one)]
     if missing:
         ids = [one["subject"] for one in missing]
         brokers = f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids)}"
         table.add_row(missing[0]["since"], f"{brokers} to register: {LINES_OF_FORMAT}")
     for reason in reasons:
         if reason not in missing:
-            table.add_row(reason["since"], reason["text"])
+            down = if_down(reason)
+            text = f"broker {reason['subject']}: {down}" if down else reason["text"]
+            table.add_row(reason["since"], text)
     return table
 
 

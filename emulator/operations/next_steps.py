@@ -404,6 +404,17 @@ def unregistered(reason: Document) -> bool:
     return absent and str(reason["text"]).startswith(untried)
 
 
+def if_down(reason: Document) -> str:
+    """What to do about a broker that is missing and does not run; empty: ZooKeeper shows it."""
+    known_from = str(reason["text"]).partition("(known from ")[2].partition(")")[0]
+    if not unregistered(reason) or "/brokers/ids" in known_from:
+        return ""
+    left = WHAT_TO_DO[Why.OFFLINE_REPLICAS]
+    if "replica assignments" not in known_from:
+        left = f"if it is gone for good: delete /config/brokers/{reason['subject']}"
+    return f"it does not run: it is absent from /brokers/ids; {left}"
+
+
 class _Looking:
     """One look at one document; see :func:`next_steps`."""
 
@@ -664,6 +675,8 @@ class _Looking:
         if unregistered(reason):
             level = self._status["metadata_version"]["name"]
             why = f"{LINES_OF_FORMAT}; its inter.broker.protocol.version must be {level}"
+            if down := if_down(reason):
+                action, problem, why = Action.START_BROKER, True, f"{why}; {down}"
         return NextStep(action, why, command, node, mode, flag, problem=problem)
 
     def _settle(self) -> list[NextStep]:

@@ -396,9 +396,14 @@ def test_brokers_that_have_not_registered_are_one_line(monkeypatch: pytest.Monke
     reasons = [
         reason("broker_not_registered", str(one)) | {"text": text.format(one)} for one in (1, 2, 3)
     ]
-    shown = STATUS | shown_in("pre-migration", waiting=[*reasons, reason("no_session")])
+    down = reasons[0] | {
+        "subject": "8",
+        "text": "broker 8 (known from replica assignments) has not",
+    }
+    shown = STATUS | shown_in("pre-migration", waiting=[*reasons, down, reason("no_session")])
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
     said = run("status", "--plain")[1]
+    assert "broker 8: it does not run: it is absent from /brokers/ids; if it is gone" in said
     assert "brokers 1, 2, 3 to register: with the lines that kraft-bridge format printed" in said
     assert "text of no_session" in said
     assert "known from" not in said

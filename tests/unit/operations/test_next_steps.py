@@ -208,6 +208,28 @@ def test_a_broker_is_restarted_with_all_that_it_needs() -> None:
     assert told(document("pre-migration", waiting=[refused])).why == refused["text"]
 
 
+@pytest.mark.parametrize(
+    ("known_from", "gone"),
+    [
+        (
+            "replica assignments",
+            "move its replicas to other brokers (kafka-reassign-partitions.sh)",
+        ),
+        ("replica assignments, /config/brokers", "move its replicas to other brokers"),
+        ("/config/brokers", "delete /config/brokers/8"),
+    ],
+)
+def test_a_broker_that_does_not_run_is_started(known_from: str, gone: str) -> None:
+    """It was to be restarted, and nothing was said of a machine that is lost."""
+    text = f"broker 8 (known from {known_from}) has not registered: restart it with x=true"
+    down = reason("broker_not_registered", "8") | {"text": text}
+    step = told(document("pre-migration", waiting=[down]))
+    assert (step.action, step.node, step.mode) == (Action.START_BROKER, 8, BrokerMode.MIGRATION)
+    assert step.problem
+    assert "with the lines that kraft-bridge format printed" in step.why
+    assert f"it is absent from /brokers/ids; if it is gone for good: {gone}" in step.why
+
+
 def test_a_command_that_only_looks_is_not_the_step() -> None:
     """Under *restart broker 1* it told to type ``kraft-bridge status``."""
     for why in Why:
