@@ -415,6 +415,16 @@ def if_down(reason: Document) -> str:
     return f"it does not run: it is absent from /brokers/ids; {left}"
 
 
+_AGAIN: Final = NextStep(
+    Action.FORMAT,
+    "for a second attempt, once all brokers run as before step 2 of the runbook: stop the "
+    "controllers, remove their folders, format each, and start none yet; then, with the same "
+    "files, kraft-bridge rollback --yes --clear, and begin again with step 1",
+    "kraft-bridge format -c FILE --new-quorum",
+)
+"""What comes last after a rollback, in the words of the runbook."""
+
+
 class _Looking:
     """One look at one document; see :func:`next_steps`."""
 
@@ -481,9 +491,8 @@ class _Looking:
                 return [self._controller(self._own, flag=True, why=why, problem=True)]
             case Ahead.SEE_ROLLBACK:
                 why = "the cluster is in ZooKeeper mode again"
-                plan = self._plan_back()
-                left = NextStep(Action.ROLLBACK, "it shows what is left to do", plan)
-                return [NextStep(Action.STOP_CONTROLLER, why, problem=True), left, _again(plan)]
+                left = NextStep(Action.ROLLBACK, "it shows what is left to do", self._plan_back())
+                return [NextStep(Action.STOP_CONTROLLER, why, problem=True), left, _AGAIN]
             case Ahead.RECOVER:
                 why = self._migration.get("deposed_because") or "see the log of this controller"
                 return [NextStep(Action.REPAIR, why, self._diff_command(), problem=True)]
@@ -863,22 +872,7 @@ def _after(course: Course, command: str) -> list[NextStep]:
         why = "for a second attempt begin with kraft-bridge preflight (runbook, step 1)"
         return found or [NextStep(Action.NOTHING, why)]
     why = "the cluster is in ZooKeeper mode, and each broker has registered again since"
-    again = _again(f"kraft-bridge rollback {files_of(seen)}")
-    return [*(found or [NextStep(Action.NOTHING, why)]), again]
-
-
-def _again(rollback: str) -> NextStep:
-    """How a second attempt is begun, after a rollback; in the words of the runbook.
-
-    Args:
-        rollback: the command that went back, without ``--yes``.
-    """
-    why = (
-        "for a second attempt, once all brokers run as before step 2 of the runbook: stop the "
-        "controllers, remove their folders, format each, and start none yet; then "
-        f"{rollback} --yes --clear, and begin again with step 1"
-    )
-    return NextStep(Action.FORMAT, why, "kraft-bridge format -c FILE --new-quorum")
+    return [*(found or [NextStep(Action.NOTHING, why)]), _AGAIN]
 
 
 def _unblocked(course: Course, command: str) -> list[NextStep]:
