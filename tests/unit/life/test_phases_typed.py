@@ -198,7 +198,7 @@ def test_each_command_is_typed_where_the_page_has_it(dry):
     assert found["upgrade"] == [Form.RAISE]
     assert found["4.3.0"] == [Form.RAISE_TO]
     found = played(dry, phases.NEWEST)
-    assert found["finalise"] == [Form.FINALISE, Form.WAIT_FINAL]
+    assert found["finalise"] == [Form.COMPARE, Form.FINALISE, Form.WAIT_FINAL]
     assert found["to-kraft"] == [Form.COMPARE, Form.WAIT_KRAFT]
 
 
