@@ -6,6 +6,7 @@ from emulator.migration.authority import Authority
 from emulator.simulation.checkers.base import OWN, Checker
 from emulator.simulation.faults import RECIPES, controllers, zookeeper
 from emulator.simulation.run import Run
+from emulator.simulation.scenarios import swarm
 from emulator.simulation.scenarios.scenario import Scenario
 from emulator.simulation.world import World
 
@@ -162,6 +163,14 @@ def test_the_log_keeps_the_batch_that_a_claim_on_its_way_names(simulate):
     for seed in (1, 3, 24):
         report = simulate(seed, story)
         assert not report.failure, str(report)
+
+
+def test_an_operator_mends_what_a_clone_and_a_restored_zookeeper_leave(simulate):
+    """Brokers knew the epoch of a clone's claim, which ZooKeeper had forgotten: they refused all
+    that the controller sent. What its status advises, to write that epoch, ends it."""
+    report = simulate(970_599, swarm.swarm(970_599))
+    assert not report.failure, str(report)
+    assert any("brokers know controller epoch" in line for line in report.lines)
 
 
 @pytest.mark.slow

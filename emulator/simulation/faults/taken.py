@@ -32,7 +32,8 @@ class OperatorOfOne(Checker):
 
     One whose claim is over is restarted. If its log begins after what a restored ZooKeeper shows,
     the log is known to be the newer one here: then ``/kraft_bridge`` is deleted, and the epoch that
-    brokers know is written.
+    brokers know is written. It is written too where brokers refuse a claim because they know a
+    higher epoch: of another process of this folder, which ZooKeeper has forgotten.
     """
 
     def __init__(self, world: World) -> None:
@@ -58,6 +59,8 @@ class OperatorOfOne(Checker):
             for one in driver.waits.reasons
         ):
             self._later(process, self._log_wins)
+        elif self._restored and driver.channels.outdated.waiting:
+            self._later(process, lambda: self._claims_above(process))
 
     def _later(self, process: Process, action: Callable[[], None]) -> None:
         self._seen.add(process.name)
@@ -70,15 +73,34 @@ class OperatorOfOne(Checker):
             return
         if OWN not in world.tree.nodes:
             return
-        epoch = int(world.tree.nodes[EPOCH].data or b"0")
-        claims = [one for one in world.onlookers if isinstance(one, EpochsGrow)]
-        known = max((claim[0] for one in claims for claim in one.claims), default=epoch)
-        world.foreign_write(Delete(OWN), SetData(EPOCH, b"%d" % max(epoch, known)))
+        _, known = self._epochs()
+        world.foreign_write(Delete(OWN), SetData(EPOCH, b"%d" % known))
         # Without both znodes a restored ensemble looks like that of a cluster that went back.
         world.forgotten |= CONTROLLER not in world.tree.nodes
         world.scheduler.add_line("operator", "the log is the newer one")
-        for one in claims:
-            one.set_back()
+        for one in world.onlookers:
+            if isinstance(one, EpochsGrow):
+                one.set_back()
+
+    def _claims_above(self, process: Process) -> None:
+        """Stop the controller, write the epoch that brokers know; it is started again."""
+        world = self.world
+        if world.zookeeper.frozen:
+            world.after_ms(100, lambda: self._claims_above(process))
+            return
+        process.kill()
+        epoch, known = self._epochs()
+        world.foreign_write(SetData(EPOCH, b"%d" % known))
+        world.epochs_raised += known - epoch
+        world.raised_ever += known - epoch
+        world.scheduler.add_line("operator", f"brokers know controller epoch {known}")
+
+    def _epochs(self) -> tuple[int, int]:
+        """The controller epoch that ZooKeeper shows, and the highest one that brokers may know."""
+        world = self.world
+        epoch = int(world.tree.nodes[EPOCH].data or b"0")
+        claims = [one for one in world.onlookers if isinstance(one, EpochsGrow)]
+        return epoch, max((claim[0] for one in claims for claim in one.claims), default=epoch)
 
 
 def epoch_bumped(strike: Strike) -> None:
