@@ -71,6 +71,8 @@ class IdleOffsets:
         too many are counted above an offset inside one, and above its first none.
         """
         stop = min(bisect_left(self._firsts, log_start), len(self._firsts) - 1)
+        if stop > 0 and self._firsts[stop - 1] + self._length(stop - 1) > log_start:
+            stop -= 1  # a part of this run is in the log
         kept: list[int] = []
         for at in range(stop):
             if not kept or self._firsts[at] - self._firsts[kept[-1]] >= BLOCK:
@@ -92,10 +94,14 @@ class IdleOffsets:
         at = bisect_right(self._firsts, offset) - 1
         if at < 0:
             return self._total - (self._before[0] if self._before else 0)
+        length = self._length(at)
+        left = max(0, self._firsts[at] + length - 1 - offset)
+        return self._total - self._before[at] - length + left
+
+    def _length(self, at: int) -> int:
+        """How many offsets a run has."""
         end = self._before[at + 1] if at + 1 < len(self._before) else self._total
-        of_run = end - self._before[at]
-        left = max(0, self._firsts[at] + of_run - 1 - offset)
-        return self._total - end + left
+        return end - self._before[at]
 
     def _forget(self, runs: int) -> None:
         self.since = max(self.since, self._firsts[runs] - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from emulator.metadata import idle
@@ -43,6 +43,7 @@ def test_counts_are_those_of_a_set(steps: list[tuple[str, int]], since: int, ask
         max_size=60,
     )
 )
+@example([("idle", 2), ("change", 1), ("idle", 2), ("change", 1), ("idle", 1), ("thin", 1)])
 def test_above_the_start_of_the_log_counts_stay_exact_and_below_it_nearly(
     steps: list[tuple[str, int]],
 ) -> None:
