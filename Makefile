@@ -1,10 +1,10 @@
 # Everything runs from here: `make` lists the targets. The first one run sets up what it needs.
 
-# Python of the environment; not given: the fastest one (tools/bootstrap.py). One that is given in the
+# Python of the environment; not given: the fastest build (tools/bootstrap.py). One that is given in the
 # command has an environment of its own.
 PYTHON ?=
 VENV   ?= .venv$(if $(filter command,$(origin PYTHON)),-$(notdir $(PYTHON)))
-ANY    := $(firstword $(foreach p,python3 python3.11 python3.12 python3.13,$(if $(shell command -v $(p)),$(p))))
+ANY    := $(firstword $(foreach p,python3 python3.11 python3.12 python3.13 python3.14,$(if $(shell command -v $(p)),$(p))))
 PY     := $(VENV)/bin/python
 ENV    := $(VENV)/.installed
 JARS   := .cache/jars/.verified

@@ -26,7 +26,7 @@ BUILDERS = ("setuptools", "wheel", "hatchling", "editables")
 # Measured: the environment takes 1.4 GB and the jars 0.3 GB; pip's own files 2.5 GB at most, as it
 # builds pyspark.
 KEPT_GB, BUILT_GB = 2.0, 2.5
-# The lock has a wheel of each package that is compiled for each of these.
+# The tests run with the first one; the next one is only taken where there is none of it.
 TRIED = ("python3.11", "python3.12", "python3.13")
 # Two builds that differ by less are equally fast: the first one is taken, so that two runs of one
 # machine take the same.
@@ -56,21 +56,32 @@ print(json.dumps([sys.base_prefix, sys.version.split()[0], bool(able), seconds])
 """
 
 
+def speed(path):
+    """Where a Python is installed, its version and seconds; None: it can make no environment."""
+    command = [path, "-I", "-c", LOOP]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=20, check=True)
+        prefix, version, able, seconds = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return (prefix, version, seconds) if able else None
+
+
 def fastest():
     """The path of the fastest Python on PATH that can make an environment, and why it is taken.
 
-    None and an empty text: none of TRIED is there.
+    Only builds of the first version that is there are compared. None and "": there is none.
     """
-    paths = [shutil.which(name, path=folder) for name in TRIED for folder in os.get_exec_path()]
     found = {}
-    for path in filter(None, paths):
-        with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
-            done = subprocess.run(
-                [path, "-I", "-c", LOOP], capture_output=True, timeout=20, check=True
-            )
-            prefix, version, able, seconds = json.loads(done.stdout)
-            if able:
-                found.setdefault((prefix, version), (path, version, seconds))
+    for name in TRIED:
+        for folder in os.get_exec_path():
+            path = shutil.which(name, path=folder)
+            measured = path and speed(path)
+            if measured:
+                prefix, version, seconds = measured
+                found.setdefault(prefix, (path, version, seconds))
+        if found:
+            break
     best = None
     for one in found.values():
         if best is None or one[2] < FASTER * best[2]:
@@ -142,8 +153,10 @@ def needed_to_build(lock):
 def main():
     """Make the environment hold what the lock pins, and this project from its checkout."""
     target, lock = sys.argv[1:3]
-    given = sys.argv[3:]
-    if not given and not os.path.exists(os.path.join(target, "bin", "python")):
+    given, own = sys.argv[3:], os.path.join(target, "bin", "python")
+    if not given and os.path.exists(own):
+        given = [own]  # python3 of this system may be too old for it
+    elif not given:
         path, why = fastest()
         if path:
             sys.stderr.write(why + "\n")

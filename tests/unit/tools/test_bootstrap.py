@@ -125,11 +125,12 @@ def pythons(monkeypatch, tmp_path):
 
 
 def test_the_fastest_build_is_taken_and_the_line_says_why(pythons):
-    slow, _, _, fast = pythons(
+    slow, _, _, fast, _ = pythons(
         ("python3.11", ("/slow", True, 0.030)),
         ("python3.11", None),
-        ("python3.12", ("/unable", False, 0.001)),
-        ("python3.13", ("/fast", True, 0.020)),
+        ("python3.11", ("/unable", False, 0.001)),
+        ("python3.11", ("/fast", True, 0.020)),
+        ("python3.13", ("/untried", True, 0.002)),
     )
     path, why = bootstrap.fastest()
     assert path == fast
@@ -140,10 +141,15 @@ def test_the_fastest_build_is_taken_and_the_line_says_why(pythons):
 def test_of_builds_that_are_equally_fast_the_first_one_is_taken(pythons):
     first, *_ = pythons(
         ("python3.11", ("/one", True, 0.0200)),
-        ("python3.12", ("/two", True, 0.0195)),
-        ("python3.12", ("/one", True, 0.0100)),
+        ("python3.11", ("/two", True, 0.0195)),
+        ("python3.11", ("/one", True, 0.0100)),
     )
     assert bootstrap.fastest()[0] == first, "the third one is the first one by another name"
+
+
+def test_another_version_is_taken_where_the_first_one_is_not_there(pythons):
+    _, later = pythons(("python3.11", None), ("python3.13", ("/later", True, 0.0200)))
+    assert bootstrap.fastest()[0] == later
 
 
 def test_where_none_can_make_an_environment_none_is_taken(pythons):
@@ -162,19 +168,33 @@ def test_the_loop_tells_what_is_chosen_by():
 
 
 @pytest.mark.parametrize(
-    ("given", "run"), [([], "/fast"), (["/mine/python3.12"], "/mine/python3.12")]
+    ("given", "made", "run"),
+    [
+        ([], False, "/fast"),
+        ([], True, "venv/bin/python"),
+        (["/mine/python3.12"], False, "/mine/python3.12"),
+        (["/mine/python3.12"], True, "/mine/python3.12"),
+    ],
 )
-def test_it_goes_on_with_the_python_that_was_given_or_chosen(monkeypatch, tmp_path, given, run):
+def test_it_goes_on_with_the_python_that_is_given_there_or_chosen(
+    monkeypatch, tmp_path, given, made, run
+):
     begun = []
 
     def become(*command):
         begun.append(command)
         raise SystemExit
 
-    target = str(tmp_path / "venv")
+    target = "venv"
+    monkeypatch.chdir(tmp_path)
+    if made:
+        own = tmp_path / "venv" / "bin" / "python"
+        own.parent.mkdir(parents=True)
+        own.touch()
+    program = str(Path(bootstrap.__file__).absolute())
     monkeypatch.setattr(bootstrap, "fastest", lambda: ("/fast", "it is"))
     monkeypatch.setattr(bootstrap.os, "execvp", become)
     monkeypatch.setattr(sys, "argv", ["bootstrap.py", target, "lock", *given])
     with pytest.raises(SystemExit):
         bootstrap.main()
-    assert begun == [(run, [run, str(Path(bootstrap.__file__).absolute()), target, "lock", ""])]
+    assert begun == [(run, [run, program, target, "lock", ""])]
