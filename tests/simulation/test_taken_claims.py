@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from emulator.migration.side import MigrationSide
+from emulator.simulation.checkers.base import EPOCH
+from emulator.simulation.checkers.chain import EpochsGrow
 from emulator.simulation.clients.taking import TAKING
 from emulator.simulation.faults.taken import OperatorOfOne
 from emulator.simulation.models.zookeeper_watches import WatchedZooKeeper
@@ -72,3 +75,14 @@ def test_a_restored_ensemble_has_the_tree_and_the_sessions_of_the_backup():
     model.tree.write(SetData("/b", b"4"), 7, 6)
     model.restore(backup, 7)
     assert nodes["/b"].data == b"2", "a backup may be taken again"
+
+
+def test_an_epoch_that_others_raised_is_never_written_lower():
+    claims = object.__new__(EpochsGrow)
+    claims.claims = [(3, 1)]
+    nodes = {EPOCH: SimpleNamespace(data=b"5")}
+    world = SimpleNamespace(seed=1, onlookers=[claims], tree=SimpleNamespace(nodes=nodes))
+    operator = OperatorOfOne(world)
+    assert operator._epochs() == (5, 5)
+    nodes[EPOCH].data = b"2"
+    assert operator._epochs() == (2, 3)

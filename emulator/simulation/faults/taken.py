@@ -100,7 +100,7 @@ class OperatorOfOne(Checker):
         world = self.world
         epoch = int(world.tree.nodes[EPOCH].data or b"0")
         claims = [one for one in world.onlookers if isinstance(one, EpochsGrow)]
-        return epoch, max((claim[0] for one in claims for claim in one.claims), default=epoch)
+        return epoch, max([epoch, *(claim[0] for one in claims for claim in one.claims)])
 
 
 def epoch_bumped(strike: Strike) -> None:
