@@ -203,6 +203,18 @@ class Machine(Protocol):
         """When to call ``step`` again even if nothing happens."""
 
 
+class Part(Protocol):
+    """A pure machine inside another one, which asks it for nothing before it has something to do.
+
+    What it has for others at once it shows as plain attributes (``dirty``, ``effects``), so nothing
+    is called to find that there is nothing.
+    """
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When its ``tick`` is due even if nothing happens; None: never."""
+
+
 # Work that is done in slices: a generator that yields where others may be served in between.
 #
 # A request with thousands of entries takes a tenth of a second. Cut into slices of a fixed number

@@ -115,10 +115,11 @@ def batch_crc_holds(data: bytes, position: int = 0) -> bool:
         BatchTruncated: the batch is incomplete.
         BatchCorrupt: a length that cannot be, or another magic.
     """
-    return _crc_holds(data, position, _whole_header(data, position))
+    return crc_holds(data, _whole_header(data, position), position)
 
 
-def _crc_holds(data: bytes, position: int, header: BatchHeader) -> bool:
+def crc_holds(data: bytes, header: BatchHeader, position: int = 0) -> bool:
+    """The same of a complete batch whose header was read."""
     crc = google_crc32c.value(data[position + _CHECKED_AT : position + header.size])
     return bool(crc == header.crc)
 
@@ -213,7 +214,7 @@ def _whole_header(data: bytes, position: int) -> BatchHeader:
 def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
     path = f"offset {header.base_offset}"
     end = position + header.size
-    if not _crc_holds(data, position, header):
+    if not crc_holds(data, header, position):
         why = f"the bytes do not have CRC-32C {header.crc:#010x}, as the header says"
         raise BatchCorrupt("RecordBatch", MAGIC, path, position + _CRC_AT, why)
     if header.attributes & _COMPRESSION:

@@ -20,19 +20,15 @@ from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.net.channel import Answered, EndedBy, Unanswered
-from emulator.seam import Effect, Event, Log, earliest
+from emulator.seam import Effect, Event, Log, Part, earliest
 from wire import messages as m
 from wire.errors import ErrorCode, named
 
 # A part of a broker: it has connections of its own, and something to do at times.
 
 
-class Part(Protocol):
+class BrokerPart(Part, Protocol):
     """A pure machine inside a broker's; the broker calls it in the order of these methods."""
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """When :meth:`tick` is due even if nothing happens."""
 
     def start(self, now_ms: int) -> None:
         """Begin; called once."""
@@ -134,8 +130,8 @@ class LifeSettings:
     is_migrating_zk_broker: bool = False
 
 
-class LifecycleManager(Part):
-    """A ``Part``. ``epoch`` is that of the registration, -1 before; ``over`` the end, if it came.
+class LifecycleManager(BrokerPart):
+    """``epoch`` is that of the registration, -1 before; ``over`` the end, if it came.
 
     Args:
         settings: see there.

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from emulator.broker.controller_channel import ControllerChannel
 from emulator.broker.kraft.side import spoken
-from emulator.broker.lifecycle import Part
+from emulator.broker.lifecycle import BrokerPart
 from emulator.broker.registry import (
     Answer,
     Asked,
@@ -290,7 +290,7 @@ class BrokerNode:
         config: BrokerConfig,
         side: BrokerSide,
         around: BrokerSurroundings,
-        parts: Sequence[Part] = (),
+        parts: Sequence[BrokerPart] = (),
     ) -> None:
         self.config = config
         self.side = side
@@ -322,7 +322,7 @@ class BrokerNode:
         self.clients = ClientSoftware()
         self.failures = RequestFailures()
         self._rng = around.rng
-        self._parts: tuple[Part, ...] = (*side.parts, self.forwarding, *parts)
+        self._parts: tuple[BrokerPart, ...] = (*side.parts, self.forwarding, *parts)
         self._forwardable = forwardable(config.release)
         self._creation = TopicCreation(
             self.forwarding, spoken(config.release), config.request_timeout_ms

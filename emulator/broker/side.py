@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.controller_channel import ControllerNode
-from emulator.broker.lifecycle import LifeState, Part
+from emulator.broker.lifecycle import BrokerPart, LifeState
 from emulator.net.control import ControlRequest, ControlResponse
 from emulator.net.scram import UsedCredential
 
@@ -31,7 +31,7 @@ class BrokerSide(Protocol):
         """Credentials that were deleted since the last call, as far as each change is known."""
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[BrokerPart]:
         """Its parts, in the order in which they are called."""
 
     @property

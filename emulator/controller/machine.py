@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from emulator.controller.context import Call, ControllerConfig
 from emulator.controller.queue.answers import Answers, EncodedReply
-from emulator.controller.queue.gate import Gate
 from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.queue.journal import Appended, Journal, ReplicatedLog
 from emulator.controller.queue.periodic import Periodic
@@ -54,7 +53,7 @@ class SessionTimer:
 
     Args:
         config: what fencing depends on.
-        journal: the metadata.
+        history, journal: the metadata.
         heartbeats: the sessions.
         work: makes records in slices, and appends them, in as many batches as needed; they count
             for the bounds on what ZooKeeper does not have.
@@ -63,11 +62,13 @@ class SessionTimer:
     def __init__(
         self,
         config: ControllerConfig,
+        history: History,
         journal: Journal,
         heartbeats: Heartbeats,
         work: Callable[[Moves, int], None],
     ) -> None:
         self._config = config
+        self._history = history
         self._journal = journal
         self._heartbeats = heartbeats
         self._work = work
@@ -102,7 +103,7 @@ class SessionTimer:
         self._work(moves, now_ms)
 
     def _silent_longest(self) -> tuple[int, int] | None:
-        tip = self._journal.tip
+        tip = self._history.tip
         if tip.migration_state is MigrationState.PRE_MIGRATION:
             return self._heartbeats.oldest(tip)
         return self._heartbeats.oldest(tip, self._journal.index.leads)
@@ -168,17 +169,6 @@ NO_OPS_AT_PACE: Final = 7_200
 INTERVAL_MS_MAX: Final = 60_000
 
 
-class KeptLog(Protocol):
-    """The part of the journal that counts."""
-
-    @property
-    def tip(self) -> Image:
-        """The image of everything appended."""
-
-    def changes_after(self, offset: int) -> ChangeCount:
-        """Number of records above an offset, without those known to change nothing."""
-
-
 class IdlePace:
     """The interval of NoOps now.
 
@@ -190,12 +180,12 @@ class IdlePace:
         self._idle_ms = idle_ms
         self.interval_ms = idle_ms
 
-    def kept_from(self, offset: int | None, journal: KeptLog) -> None:
+    def kept_from(self, offset: int | None, log: History) -> None:
         """The log is kept from that offset on; None: nothing is kept for ZooKeeper's sake."""
-        if offset is None or journal.tip.offset - offset < NO_OPS_AT_PACE:
+        if offset is None or log.tip.offset - offset < NO_OPS_AT_PACE:
             self.interval_ms = self._idle_ms
             return
-        no_ops = journal.tip.offset - offset - sum(journal.changes_after(offset))
+        no_ops = log.tip.offset - offset - sum(log.changes_after(offset))
         slower = self._idle_ms << min(no_ops // NO_OPS_AT_PACE, 16)
         self.interval_ms = max(self._idle_ms, min(slower, INTERVAL_MS_MAX))
 
@@ -207,9 +197,9 @@ class Controller:
     """One controller; before ``activate`` and after ``resign`` it refuses what needs the leader.
 
     ``history`` holds the log up to its end when the controller is activated. ``rng`` decides
-    placement and topic ids. ``answers`` holds the responses to send and the calls that the Raft
-    machine answers, ``gate`` the operations that wait for ZooKeeper, ``surroundings`` what calls
-    leave behind besides records.
+    placement and topic ids, ``pace`` how often there is a NoOp. ``answers`` holds the responses
+    to send and the calls that the Raft machine answers, ``gate`` the operations that wait for
+    ZooKeeper, ``surroundings`` what calls leave behind besides records.
     """
 
     def __init__(
@@ -219,9 +209,10 @@ class Controller:
         self.active = False
         self.leader_id = -1
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
+        self.history = history
         self._journal = Journal(log, history, self.heartbeats)
         self._periodic = Periodic(config, SWEEPS)
-        self._idle_pace = IdlePace(config.metadata_max_idle_interval_ms)
+        self.pace = IdlePace(config.metadata_max_idle_interval_ms)
         self.surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
         self.answers = Answers(config.release)
         self._refuse = self.answers.refuse
@@ -229,7 +220,10 @@ class Controller:
             self._journal, self.answers, self.surroundings, self.heartbeats, self._too_early
         )
         self._purgatory, self._turns = self._writes.purgatory, self._writes.turns
-        self._sessions = SessionTimer(config, self._journal, self.heartbeats, self._writes.work)
+        self.gate = self._writes.gate
+        self._sessions = SessionTimer(
+            config, history, self._journal, self.heartbeats, self._writes.work
+        )
         self._ending = False
         self._now_ms = 0
 
@@ -238,17 +232,12 @@ class Controller:
     @property
     def tip(self) -> Image:
         """The image of everything appended, committed or not."""
-        return self._journal.tip
+        return self.history.tip
 
     @property
     def stable(self) -> Image:
         """The image of everything that may be shown."""
-        return self._journal.stable
-
-    @property
-    def gate(self) -> Gate:
-        """The calls that wait for ZooKeeper."""
-        return self._writes.gate
+        return self.history.stable
 
     @property
     def appended_bytes(self) -> int:
@@ -257,7 +246,7 @@ class Controller:
 
     def changes_after(self, offset: int) -> ChangeCount:
         """Number of records appended above an offset, without those known to change nothing."""
-        return self._journal.changes_after(offset)
+        return self.history.changes_after(offset)
 
     def take_appended(self) -> list[Appended]:
         """Records appended since the last call."""
@@ -365,10 +354,6 @@ class Controller:
         for call in (*self._writes.drop(gone, now_ms), *self.answers.long.drop(gone)):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 
-    def kept_from(self, offset: int | None) -> None:
-        """The log is kept from that offset on: NoOps are appended less often if many stay."""
-        self._idle_pace.kept_from(offset, self._journal)
-
     def hold(
         self,
         *,
@@ -462,7 +447,8 @@ class Controller:
             return None
         deadlines = [self._purgatory.deadline_ms, self.gate.deadline_ms]
         if not self._ending:
-            deadlines += [self._sessions.deadline_ms, self._sweep_ms, self._no_op_ms]
+            no_op_ms = self._journal.no_op_ms(self.pace.interval_ms)
+            deadlines += [self._sessions.deadline_ms, self._sweep_ms, no_op_ms]
         return earliest(deadlines)
 
     def tick(self, now_ms: int) -> None:
@@ -495,21 +481,17 @@ class Controller:
         if self._turns.under_way:
             return  # the end of a session goes on
         self._sweep(now_ms)
-        if (due_ms := self._no_op_ms) is not None and due_ms <= now_ms:
+        due_ms = self._journal.no_op_ms(self.pace.interval_ms)
+        if due_ms is not None and due_ms <= now_ms:
             self._journal.append((r.NoOpRecord(),), now_ms)
-
-    @property
-    def _no_op_ms(self) -> int | None:
-        """When the next NoOp is due; None if none is needed."""
-        return self._journal.no_op_ms(self._idle_pace.interval_ms)
 
     @property
     def _sweep_ms(self) -> int | None:
         """When periodic work is due; None while it has to wait for ZooKeeper."""
-        if self._in_pre_migration:
+        tip, at = self.history.tip, self._journal
+        if tip.migration_state is MigrationState.PRE_MIGRATION:
             return None
-        at = self._journal
-        return self._periodic.deadline_ms(at.tip, at.index, at.last_append_ms, self.gate.room)
+        return self._periodic.deadline_ms(tip, at.index, at.last_append_ms, self.gate.room)
 
     def _sweep(self, now_ms: int) -> None:
         if (due_ms := self._sweep_ms) is None or due_ms > now_ms:
@@ -521,7 +503,7 @@ class Controller:
 
     @property
     def _in_pre_migration(self) -> bool:
-        return self.tip.migration_state is MigrationState.PRE_MIGRATION
+        return self.history.tip.migration_state is MigrationState.PRE_MIGRATION
 
     def _read(self, handler: Handler, call: Call, now_ms: int) -> None:
         self._now_ms = now_ms

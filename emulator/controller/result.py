@@ -184,18 +184,18 @@ class RequestFailures:
 
     def __init__(self) -> None:
         self.total: Counter[tuple[int, str, str]] = Counter()
-        self._new: list[RequestFailure] = []
+        self.new: list[RequestFailure] = []
 
     def note(self, api_key: int, error: Exception) -> None:
         """Record a failure."""
         fingerprint = (api_key, type(error).__name__, place(error.__traceback__))
         self.total[fingerprint] += 1
         first = self.total[fingerprint] == 1
-        self._new.append(RequestFailure(*fingerprint, shortened(str(error)), first))
+        self.new.append(RequestFailure(*fingerprint, shortened(str(error)), first))
 
     def take(self) -> list[RequestFailure]:
         """Failures recorded since the last call."""
-        taken, self._new = self._new, []
+        taken, self.new = self.new, []
         return taken
 
 

@@ -56,7 +56,7 @@ class Registrations:
     def __init__(self) -> None:
         self._causes: dict[Cause, None] = {}
         self._newest: dict[int, RefusedBroker] = {}
-        self._lines: list[Log] = []
+        self.lines: list[Log] = []
 
     def tried(self, one: Registering) -> None:
         """A broker was registered or refused."""
@@ -71,7 +71,7 @@ class Registrations:
         if cause not in self._causes:
             full = len(self._causes) >= CAUSES_MAX
             fields: dict[str, object] = cause._asdict()
-            self._lines.append(Log("debug" if full else "warning", "broker refused", fields))
+            self.lines.append(Log("debug" if full else "warning", "broker refused", fields))
             if full:
                 return
             self._causes[cause] = None
@@ -90,7 +90,7 @@ class Registrations:
 
     def take(self) -> list[Log]:
         """Lines for the log since the last call."""
-        taken, self._lines = self._lines, []
+        taken, self.lines = self.lines, []
         return taken
 
 

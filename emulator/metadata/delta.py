@@ -68,9 +68,14 @@ class Touched(msgspec.Struct):
     @property
     def in_zookeeper(self) -> bool:
         """Whether anything is touched that ZooKeeper has too during a migration."""
-        if self.topics or self.configs:
+        return bool(self.topics) or self.beside_topics
+
+    @property
+    def beside_topics(self) -> bool:
+        """Whether this is so of anything else than topics; configs are something else."""
+        if self.configs or self.producer_ids or self.client_quotas or self.scram_credentials:
             return True
-        return self.producer_ids or any(getattr(self, name) for name in _SELDOM_IN_ZOOKEEPER)
+        return bool(self.acls or self.delegation_tokens)
 
     @property
     def only_states(self) -> bool:

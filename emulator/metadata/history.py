@@ -52,8 +52,10 @@ class History:
     """
 
     def __init__(self, image: Image = EMPTY) -> None:
-        self._stable = image
-        self._tip = image
+        self.stable = image
+        """Through the last record that may be shown."""
+        self.tip = image
+        """Through the last appended record."""
         self._begin: Image | None = None
         # Committed segments of the open transaction, then segments above the high watermark.
         self._open: list[_Segment] = []
@@ -64,24 +66,14 @@ class History:
         batch nor of its activation."""
 
     @property
-    def tip(self) -> Image:
-        """The image through the last appended record."""
-        return self._tip
-
-    @property
     def committed(self) -> Image:
         """The image through the high watermark, including records of an open transaction."""
-        return self._open[-1].image if self._open else self._stable
-
-    @property
-    def stable(self) -> Image:
-        """The image through the last record that may be shown."""
-        return self._stable
+        return self._open[-1].image if self._open else self.stable
 
     @property
     def stable_offset(self) -> int:
         """Offset of the last record that may be shown; -1 if there is none."""
-        return self._stable.offset
+        return self.stable.offset
 
     @property
     def begin(self) -> Image | None:
@@ -91,7 +83,7 @@ class History:
     @property
     def empty(self) -> bool:
         """Whether the log holds no metadata, but for that of an open transaction."""
-        return replace(self._begin or self._tip, offset=-1, epoch=-1) == EMPTY
+        return replace(self._begin or self.tip, offset=-1, epoch=-1) == EMPTY
 
     @property
     def in_transaction(self) -> bool:
@@ -100,7 +92,7 @@ class History:
 
     def changes_after(self, offset: int) -> ChangeCount:
         """Count the appended records above an offset, without those known to change nothing."""
-        return self._idle.changes(offset, self._tip.offset)
+        return self._idle.changes(offset, self.tip.offset)
 
     def trimmed(self, log_start_offset: int) -> None:
         """The log begins at that offset now: less is kept of what is below it."""
@@ -127,8 +119,8 @@ class History:
         """
         assert records, "a batch holds at least one record"
         self._follows(base_offset)
-        begin, replayer = self._begin, Replayer(self._tip)
-        segments = [_Segment(base_offset, self._tip, begin, Touched())]
+        begin, replayer = self._begin, Replayer(self.tip)
+        segments = [_Segment(base_offset, self.tip, begin, Touched())]
         slice_end = base_offset + RECORDS_PER_SLICE
         for offset, record in enumerate(records, base_offset):
             if offset == slice_end:
@@ -160,15 +152,15 @@ class History:
                 replayer.take(record, offset, epoch, segments[-1].touched)
         segments[-1].image, segments[-1].begin = replayer.image, begin
         _judge_mark(segments, epoch)
-        idle = all(isinstance(record, r.NoOpRecord) for record in records)
-        return Replayed(self._tip, tuple(segments), idle)
+        idle = {*map(type, records)} == {r.NoOpRecord}
+        return Replayed(self.tip, tuple(segments), idle)
 
     def accept(self, batch: Replayed) -> None:
         """Accept a replayed batch as appended; the tip must not have changed since."""
-        assert batch.follows is self._tip, "replayed onto another tip"
+        assert batch.follows is self.tip, "replayed onto another tip"
         self._appended.extend(batch.segments)
         last = batch.segments[-1]
-        self._tip, self._begin = last.image, last.begin
+        self.tip, self._begin = last.image, last.begin
         if not (last.touched.controllers or last.aborts):
             self.confirmed_leader = last.image.offset
         if batch.idle:
@@ -181,8 +173,8 @@ class History:
             ReplayError: the batch does not lie above the tip.
         """
         self._follows(base_offset)
-        self._tip = replace(self._tip, offset=last_offset, epoch=epoch)
-        self._appended.append(_Segment(base_offset, self._tip, self._begin, Touched()))
+        self.tip = replace(self.tip, offset=last_offset, epoch=epoch)
+        self._appended.append(_Segment(base_offset, self.tip, self._begin, Touched()))
         self._idle.add(base_offset, last_offset)
 
     def advance(self, high_watermark: int) -> list[Delta]:
@@ -211,7 +203,7 @@ class History:
         deltas: list[Delta] = []
         if self._open:
             return deltas
-        before = self._stable
+        before = self.stable
         for segment in self._appended:
             if segment.begin is not None:
                 break
@@ -224,14 +216,14 @@ class History:
     def rewind(self) -> None:
         """Drop every record that is not committed, as a deposed leader does."""
         self._appended.clear()
-        self._tip = self.committed
-        self._idle.rewind(self._tip.offset)
+        self.tip = self.committed
+        self._idle.rewind(self.tip.offset)
         self._begin = self._open[-1].begin if self._open else None
 
     def begin_anew(self, image: Image) -> None:
         """Go on from a snapshot of everything through its offset, which is committed."""
-        assert image.offset > self._stable.offset, "a snapshot goes further than what is shown"
-        self._stable = self._tip = image
+        assert image.offset > self.stable.offset, "a snapshot goes further than what is shown"
+        self.stable = self.tip = image
         self._begin = None
         self._open.clear()
         self._appended.clear()
@@ -244,14 +236,14 @@ class History:
             if segment.aborts:
                 touched = Touched()
             touched.merge(segment.touched)
-        delta = Delta(self._stable, last.image, touched, first.first_offset, last.image.offset)
-        self._stable = last.image
+        delta = Delta(self.stable, last.image, touched, first.first_offset, last.image.offset)
+        self.stable = last.image
         self._open.clear()
         return delta
 
     def _follows(self, base_offset: int) -> None:
-        if base_offset <= self._tip.offset:
-            raise ReplayError(f"offset {base_offset} does not follow offset {self._tip.offset}")
+        if base_offset <= self.tip.offset:
+            raise ReplayError(f"offset {base_offset} does not follow offset {self.tip.offset}")
 
     @staticmethod
     def _opened(begin: Image | None, offset: int, record: object) -> Image:

@@ -59,7 +59,7 @@ class PMap(Mapping[K, V]):
 
     def set(self, key: K, value: V) -> PMap[K, V]:
         """Return this map with ``key`` at ``value``."""
-        at = self._at(key)
+        at = _bisect_right(self._lows, key, 1) - 1
         chunk = self._chunks[at].copy()
         chunk[key] = value
         chunks = self._chunks.copy()

@@ -104,7 +104,7 @@ class MigrationDriver:
         self._zk_epoch = self._epoch_version = -1
         self.propagation_gate = PropagationGate(self.propagator)
         self.bound = Bound(controller, settings.bounds)
-        self.write_behind.sending.hurried = lambda: self.bound.waits
+        self.write_behind.sending.bound = self.bound
         self.waits = Waits()
         self.why_not_ready: preconditions.WhyNot = lambda _voter: ""
 
@@ -113,13 +113,17 @@ class MigrationDriver:
         """When :meth:`tick` wants to be called."""
         if self.propagator.busy or (self._task is not None and self._task.busy):
             return self._now_ms
-        times = (
-            self._retry.due_ms if self._zk.connected else None,
-            self.write_behind.deadline_ms(self._now_ms),
-            self.channels.deadline_ms,
-            self.propagation_gate.ahead_ms(self.write_behind.poison.since_ms),
-            self.bound.deadline_ms(self.write_behind.lag.oldest_ms),
-        )
+        behind, due_ms = self.write_behind, self._retry.due_ms
+        times = [
+            due_ms if due_ms is not None and self._zk.connected else None,
+            behind.deadline_ms(self._now_ms),
+        ]
+        if self.channels.open:
+            times.append(self.channels.deadline_ms)
+        if behind.poison.since_ms is not None:
+            times.append(self.propagation_gate.ahead_ms(behind.poison.since_ms))
+        if self.bound.bounds.age_ms:
+            times.append(self.bound.deadline_ms(behind.lag.oldest_ms))
         return earliest(times)
 
     @property
@@ -130,8 +134,10 @@ class MigrationDriver:
     @property
     def authority(self) -> Authority:
         """Whether brokers and callers may be answered."""
-        state = self._controller.tip.migration_state
-        return authority(state, self._guards_passed, self.write_behind.mode)
+        passed, mode = self._guards_passed, self.write_behind.mode
+        if passed and mode is not Mode.DEPOSED:
+            return Authority.GRANTED  # asked for several times in each step
+        return authority(self._controller.tip.migration_state, passed, mode)
 
     @property
     def copy_progress(self) -> tuple[int, int] | None:
@@ -217,8 +223,9 @@ class MigrationDriver:
             if self.state is not State.INACTIVE:
                 self.propagation_gate.committed(deltas)
             effects += self.write_behind.metadata(deltas, now_ms)
-        if any(delta.touched.brokers or delta.touched.controllers for delta in deltas):
-            self._sooner(now_ms)
+        for delta in deltas:
+            if delta.touched.brokers or delta.touched.controllers:
+                self._sooner(now_ms)
         return self._proceed(effects, now_ms)
 
     def zk_results(self, outcomes: Iterable[ZkOutcome], now_ms: int) -> list[Effect]:
@@ -262,8 +269,10 @@ class MigrationDriver:
         self._now_ms = now_ms
         effects += self._work(now_ms)
         effects += self._follow_writes(now_ms)
-        effects += self.propagator.step(now_ms)
-        if not self.propagator.busy:
+        if busy := self.propagator.busy:
+            effects += self.propagator.step(now_ms)
+            busy = self.propagator.busy
+        if not busy:
             effects += self._after_propagation(now_ms)
         if self.write_behind.mode is Mode.DEPOSED and self.state is not State.INACTIVE:
             effects += self._give_up(now_ms)
@@ -281,7 +290,8 @@ class MigrationDriver:
             effects += self._finished(task, now_ms)
         if self.state is State.WAIT_FOR_CONTROLLER_QUORUM:
             effects += self._check_quorum(now_ms)
-        if self._task is None and self._retry.due(now_ms) and self._zk.connected:
+        due_ms = self._retry.due_ms
+        if self._task is None and due_ms is not None and due_ms <= now_ms and self._zk.connected:
             self._retry.due_ms = None
             self._task = self._conversations.next(
                 self.state, self._epoch, self._epoch_version, now_ms
@@ -368,24 +378,32 @@ class MigrationDriver:
     def _follow_writes(self, now_ms: int) -> list[Effect]:
         """Propagate what ZooKeeper has confirmed: brokers read topic configs there."""
         effects: list[Effect] = []
+        confirmations, refused_ms = (
+            self.write_behind.confirmations,
+            self.write_behind.poison.since_ms,
+        )
+        if not confirmations.written and refused_ms is None:
+            return effects
         newest, zk_epoch = self._controller.stable, self._zk_epoch
-        for written in self.write_behind.confirmations.take():
+        for written in confirmations.take():
             if self.state is State.SYNC_KRAFT_TO_ZK:
                 effects += self._enter(State.KRAFT_CONTROLLER_TO_BROKER_COMM, now_ms, poll=False)
                 effects += self.propagation_gate.full(written, zk_epoch)
             else:
                 effects += self.propagation_gate.written(written, newest, zk_epoch)
-        ahead_ms = self.propagation_gate.ahead_ms(self.write_behind.poison.since_ms)
+        ahead_ms = self.propagation_gate.ahead_ms(refused_ms)
         if ahead_ms is not None and ahead_ms <= now_ms:
             effects += self.propagation_gate.propagate_ahead(newest, zk_epoch)
         return effects
 
     def _after_propagation(self, now_ms: int) -> list[Effect]:
-        stamp = self._stamp()
-        effects: list[Effect] = [
-            Row(RangeRow(Stage.PROPAGATED, written.first_offset, written.last_offset, stamp))
-            for written in self.propagation_gate.take_handed()
-        ]
+        effects: list[Effect] = []
+        if self.propagation_gate.handed:
+            stamp = self._stamp()
+            effects += [
+                Row(RangeRow(Stage.PROPAGATED, written.first_offset, written.last_offset, stamp))
+                for written in self.propagation_gate.take_handed()
+            ]
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
             effects += self._enter(State.DUAL_WRITE, now_ms)
             self._retry.due_ms = now_ms + LOOK_MS_MIN

@@ -70,7 +70,8 @@ def changes(
         Pieces of about 50 znodes, possibly empty: topics by name, then the other classes in order.
     """
     yield from topic_changes(before, after, touched, controller_epoch)
-    yield from entity_changes(entities, before, after, touched, known)
+    if touched.beside_topics:
+        yield from entity_changes(entities, before, after, touched, known)
 
 
 def compare(

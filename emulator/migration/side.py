@@ -1,15 +1,16 @@
 """The migration part of a node as one object: a ZooKeeper client and the driver that uses it.
 
-A node that has none to do holds :class:`NoMigration` in its place, which answers the same calls.
+A node that has none to do holds a ``Finalising`` in its place, which answers the same calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from emulator.metadata.brokers import Brokers
 from emulator.metadata.delta import Delta
+from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState
 from emulator.migration.authority import SILENT, Authority
@@ -39,7 +40,7 @@ class LastLook:
         self._brokers: Brokers | None = None
         self._zookeeper_mode = False
         """Whether a broker was in ZooKeeper mode when it was looked last."""
-        self._since_ms: int | None = None
+        self.since_ms: int | None = None
         """When the last one had left it; None: none has, while this process looked."""
 
     def step(self, driver: MigrationDriver, image: Image, now_ms: int) -> None:
@@ -50,9 +51,9 @@ class LastLook:
                 broker.is_migrating_zk_broker for broker in image.brokers.values()
             )
             if self._zookeeper_mode:
-                self._since_ms = None
+                self.since_ms = None
             elif before:
-                self._since_ms = now_ms
+                self.since_ms = now_ms
         behind = driver.write_behind
         asked = behind.comparing.now
         if self._compared(driver) or driver.state is not State.DUAL_WRITE:
@@ -114,10 +115,10 @@ class LastLook:
 
     def _compared(self, driver: MigrationDriver) -> bool:
         """Whether the tree was read after the last broker had left ZooKeeper mode."""
-        if self._since_ms is None:
+        if self.since_ms is None:
             return True
         read_ms = driver.write_behind.confirmations.read_ms
-        return read_ms is not None and read_ms >= self._since_ms
+        return read_ms is not None and read_ms >= self.since_ms
 
 
 BEHIND: Final = "ZooKeeper does not have everything yet: wait until the lag is 0"
@@ -132,12 +133,14 @@ _OUT_OF_CHARGE: Final = {
 class MigrationSide:
     """Every call may return effects, to be performed in order."""
 
-    def __init__(self, zk: ZkClient, driver: MigrationDriver, stable: Callable[[], Image]) -> None:
-        """``stable``: the newest stable metadata."""
+    def __init__(self, zk: ZkClient, driver: MigrationDriver, history: History) -> None:
+        """``history``: the metadata of this node."""
         self.zk = zk
         self.driver = driver
-        self._stable = stable
+        self._history = history
         self._last_look = LastLook()
+        self._seen: Image | None = None
+        """What was stable in the last :meth:`exchange`."""
         self._seen_generation = 0
         self._started = False
         self._leads = False
@@ -208,20 +211,30 @@ class MigrationSide:
                 effects += machine.tick(now_ms)
         return effects
 
+    @property
+    def dirty(self) -> bool:
+        """Whether :meth:`exchange` has something to do."""
+        zk = self.zk
+        same = self._history.stable is self._seen and zk.generation == self._seen_generation
+        return not same or bool(zk.outcomes) or self._last_look.since_ms is not None
+
     def exchange(self, now_ms: int) -> list[Effect]:
         """Hand on to the driver what ZooKeeper has answered, and a session that is new."""
+        if not self.dirty:
+            return []
         effects: list[Effect] = []
         results = self.zk.take_results()
         if self._over:
             return []
-        if self._stable().migration_state is MigrationState.POST_MIGRATION:
+        self._seen = stable = self._history.stable
+        if stable.migration_state is MigrationState.POST_MIGRATION:
             return self._end(now_ms)
         if results:
             effects += self.driver.zk_results(results, now_ms)
-        if self.zk.connected and self.zk.generation != self._seen_generation:
+        if self.zk.generation != self._seen_generation and self.zk.connected:
             self._seen_generation = self.zk.generation
             effects += self.driver.zk_connected(now_ms)
-        self._last_look.step(self.driver, self._stable(), now_ms)
+        self._last_look.step(self.driver, stable, now_ms)
         return effects
 
     def _end(self, now_ms: int) -> list[Effect]:
@@ -238,13 +251,13 @@ class MigrationSide:
         """What to leave in the log if ZooKeeper has everything, and may be left; else None."""
         if self._over:
             return None
-        return self._last_look.mark(self.driver, self._stable(), leader_epoch)
+        return self._last_look.mark(self.driver, self._history.stable, leader_epoch)
 
     def no_mark_because(self, leader_epoch: int) -> str:
         """Why a leader could leave no mark now, and what to do; empty if it could."""
         if self._over or not self._leads:
             return ""
-        return self._last_look.hindrance(self.driver, self._stable(), leader_epoch)
+        return self._last_look.hindrance(self.driver, self._history.stable, leader_epoch)
 
     def check(self, now_ms: int) -> list[Effect]:
         """See whether the claim is still ours; ``drained`` is false until it is known."""
@@ -315,60 +328,3 @@ class MigrationSide:
             return f"{why} {behind.why}".rstrip()
         skipped = [one.path for one in behind.poison.skipped]
         return f"skipped, as ZooKeeper refuses them: {', '.join(skipped)}" if skipped else ""
-
-
-class NoMigration:
-    """There is no ZooKeeper: nothing is ever due, nothing is missing."""
-
-    zk: None = None
-    driver: None = None
-    deadline_ms: None = None
-    mode: None = None
-    authority = Authority.GRANTED
-    connected = True
-    drained = True
-    unfit_because = ""
-    over_because = ""
-    refused_because = ""
-    apart_since_ms: None = None
-    fitter: Sequence[int] = ()
-
-    def lead(self, _leader_epoch: int, _now_ms: int) -> list[Effect]:
-        """Nothing."""
-        return []
-
-    def handle(
-        self, _conn: int, _event: Received | Closed | Connected, _now_ms: int
-    ) -> list[Effect]:
-        """Nothing."""
-        return []
-
-    def tick(self, _now_ms: int) -> list[Effect]:
-        """Nothing."""
-        return []
-
-    start = resign = exchange = drain = check = tick
-
-    def metadata(self, _deltas: Sequence[Delta], _now_ms: int) -> list[Effect]:
-        """Nothing."""
-        return []
-
-    def keep_from(self, _stable: Image) -> int | None:
-        """Nothing has to be."""
-        return None
-
-    def close(self, _now_ms: int) -> tuple[list[Effect], bool]:
-        """Nothing."""
-        return [], False
-
-    def mark(self, _leader_epoch: int) -> FinalisationMark | None:
-        """No mark is needed."""
-        return None
-
-    def no_mark_because(self, _leader_epoch: int) -> str:
-        """No mark is needed."""
-        return ""
-
-    def out_of_charge(self) -> str:
-        """Nothing is missing."""
-        return ""

@@ -159,22 +159,18 @@ class Behind:
     def __init__(self) -> None:
         self._turns: dict[bool, OrderedDict[int, int]] = {False: OrderedDict(), True: OrderedDict()}
         """By whether it is long: connection -> the number of its turn."""
-        self._last = 0
+        self.last = 0
+        """The number of the newest turn; a step takes none that comes after it begins."""
 
     def __bool__(self) -> bool:
         return any(self._turns.values())
-
-    @property
-    def last(self) -> int:
-        """The number of the newest turn; a step takes none that comes after it begins."""
-        return self._last
 
     def put(self, conn: int, *, long: bool) -> None:
         """Its turn comes after those of all others, unless it has one; ``long``: its request."""
         turn = self._turns[not long].pop(conn, 0)
         if conn not in self._turns[long]:
-            self._last += not turn
-            self._turns[long][conn] = turn or self._last
+            self.last += not turn
+            self._turns[long][conn] = turn or self.last
 
     def remove(self, conn: int) -> None:
         """It has no turn any more."""
@@ -361,6 +357,8 @@ class Connections:
 
         Call :meth:`received` for each.
         """
+        if not self._behind:
+            return
         last, long = self._behind.last, True
         while self.budget.takes() and (found := self._behind.take(last, long=long)) is not None:
             conn, is_long = found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import KAFKAS, Config
@@ -13,6 +13,7 @@ from emulator.controller.context import ControllerConfig, ControllerEndpoint
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised, entries_max, refused
 from emulator.controller.rules.authorizer import StandardAuthorizer
+from emulator.metadata.history import History
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
@@ -196,7 +197,18 @@ def migration_of(  # noqa: PLR0917  # the machines of a node, and where its rand
     channels = Channels(config.node_id, new_conn, config.inter_broker_access)
     driver = MigrationDriver(own, zk, controller, raft, channels, stamp)
     driver.why_not_ready = peers.why_not_migrating
-    return MigrationSide(zk, driver, lambda: controller.stable)
+    return MigrationSide(zk, driver, controller.history)
 
 
 _FINAL = MigrationState.POST_MIGRATION
+
+
+class Machines(NamedTuple):
+    """The machines of one node; ``history`` is the metadata that they use."""
+
+    raft: Raft
+    history: History
+    controller: Controller
+    connections: Connections
+    migration: MigrationSide | Finalising
+    peers: Peers | NoPeers

@@ -27,12 +27,11 @@ from emulator.controller.registry import tells_readiness
 from emulator.controller.rules.finalisation import FLAG, HELD, Lacking, lacking, lacking_alone
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
-from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.migration_state import FinalisationMark, MigrationState
 from emulator.migration.authority import Authority
-from emulator.migration.side import NoMigration
 from emulator.node.inquiry import VoterInquiry, release_of
 from emulator.raft.machine import Raft
-from emulator.seam import Effect, Log
+from emulator.seam import Closed, Connected, Effect, Log, Received
 from wire import records as r
 
 # Whether the other voters run with the migration flag, as they say themselves in this term.
@@ -165,7 +164,7 @@ class GivingWay:
 FINAL: Final = "the migration is finalised, for good: ZooKeeper is not used any more"
 
 
-class Finalising(NoMigration):
+class Finalising:
     """See the module's docstring.
 
     Args:
@@ -173,6 +172,14 @@ class Finalising(NoMigration):
         flags: what the other voters say.
         hold: whether it waits for :meth:`release`.
     """
+
+    # As of a MigrationSide. There is no ZooKeeper, so nothing is missing there.
+    zk: None = None
+    driver: None = None
+    mode: None = None
+    apart_since_ms: None = None
+    connected = drained = dirty = True
+    over_because = refused_because = ""
 
     def __init__(self, controller: Controller, flags: VoterFlags, *, hold: bool) -> None:
         self.held = hold
@@ -199,7 +206,7 @@ class Finalising(NoMigration):
         """Since when nothing is missing, and the others are asked once more; None: not yet."""
 
     @property
-    def deadline_ms(self) -> int | None:  # type: ignore[override]  # there it is never due
+    def deadline_ms(self) -> int | None:
         """At once after a release; the questions have a time of their own."""
         return 0 if self._due else None
 
@@ -209,7 +216,7 @@ class Finalising(NoMigration):
         return self._leads and self._controller.tip.migration_state is MigrationState.MIGRATION
 
     @property
-    def authority(self) -> Authority:  # type: ignore[override]  # there it is a constant
+    def authority(self) -> Authority:
         """Whether brokers and callers may be told anything."""
         if not self._open:
             return Authority.GRANTED
@@ -228,12 +235,12 @@ class Finalising(NoMigration):
         return self._lacks
 
     @property
-    def unfit_because(self) -> str:  # type: ignore[override]  # there it is a constant
+    def unfit_because(self) -> str:
         """Why another voter must lead; empty if none may."""
         return self._unfit if self._open else ""
 
     @property
-    def fitter(self) -> Sequence[int]:  # type: ignore[override]  # there it is a constant
+    def fitter(self) -> Sequence[int]:
         """The voters with the flag that it gives way to."""
         return self.giving_way.to
 
@@ -260,6 +267,34 @@ class Finalising(NoMigration):
             return []
         text = f"{FLAG}=true has no effect: {FINAL}. Remove it"
         return [Log("error", "already finalised", {"why": text})]
+
+    def handle(
+        self, _conn: int, _event: Received | Closed | Connected, _now_ms: int
+    ) -> list[Effect]:
+        """No connection is one of ZooKeeper's or of a broker's."""
+        return []
+
+    def drain(self, _now_ms: int) -> list[Effect]:
+        """Nothing is to be written."""
+        return []
+
+    check = drain
+
+    def close(self, _now_ms: int) -> tuple[list[Effect], bool]:
+        """There is no session."""
+        return [], False
+
+    def mark(self, _leader_epoch: int) -> FinalisationMark | None:
+        """No mark is needed."""
+        return None
+
+    def no_mark_because(self, _leader_epoch: int) -> str:
+        """No mark is needed."""
+        return ""
+
+    def out_of_charge(self) -> str:
+        """Nothing is missing."""
+        return ""
 
     def lead(self, _leader_epoch: int, _now_ms: int) -> list[Effect]:
         """A term begins; its first records are appended."""

@@ -28,17 +28,17 @@ from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.snapshot import to_records
 from emulator.migration.driver import MigrationDriver
-from emulator.migration.side import MigrationSide, NoMigration
-from emulator.net.accepted import Connections
+from emulator.migration.dual_write.modes import Mode
 from emulator.net.faults.script import FaultScript
 from emulator.net.reply import Request
 from emulator.node.assembly import (
+    Machines,
     accepted_connections,
     controller_config,
     migration_of,
     raft_config,
 )
-from emulator.node.peers import NoPeers, Peers, peers_of
+from emulator.node.peers import peers_of
 from emulator.node.recovery import load_history
 from emulator.node.role import NodeRole
 from emulator.node.stopping import OrderlyStop
@@ -56,6 +56,7 @@ from emulator.seam import (
     FileNotWritten,
     FileWritten,
     Halt,
+    Part,
     Received,
     Reply,
     Row,
@@ -114,14 +115,16 @@ class SnapshotSchedule:
     def begin_if_due(self, now_ms: int) -> list[Effect]:
         """Begin one of what is stable, if that ends where a batch does; else wait until it does."""
         raft = self._raft
-        old = self._interval_ms > 0 and now_ms >= self._due_ms
-        due = raft.appended_bytes - self._bytes >= self._bytes_between or old
         if self.failure is not None:
             due = now_ms >= self.failure.again_ms
-        image = self._history.stable
-        latest = raft.latest_snapshot
+        else:
+            old = self._interval_ms > 0 and now_ms >= self._due_ms
+            due = raft.replica.appended_bytes - self._bytes >= self._bytes_between or old
+        if not due or raft.snapshotting:
+            return []
+        image, latest = self._history.stable, raft.latest_snapshot
         covered = latest.end_offset if latest is not None else 0
-        if not due or raft.snapshotting or image.offset < covered or self._unconfirmed(image):
+        if image.offset < covered or self._unconfirmed(image):
             return []
         last = next(raft.read(image.offset, image.offset), None)
         if last is None or last.last_offset != image.offset:
@@ -184,28 +187,25 @@ class Timers:
     """See the module's docstring.
 
     Args:
-        raft, controller, connections, migration, peers, role, stop: of the node.
+        machines, role, stop: of the node.
         left: told the connections that are closed here.
     """
 
-    def __init__(  # noqa: PLR0917  # one argument per machine
-        self,
-        raft: Raft,
-        controller: Controller,
-        connections: Connections,
-        migration: MigrationSide | NoMigration,
-        peers: Peers | NoPeers,
-        role: NodeRole,
-        stop: OrderlyStop,
-        left: Callable[[int], None],
+    def __init__(
+        self, machines: Machines, role: NodeRole, stop: OrderlyStop, left: Callable[[int], None]
     ) -> None:
-        self._raft = raft
-        self._controller = controller
-        self._connections = connections
-        self._migration = migration
-        self._peers = peers
+        raft, _, controller, connections, migration, peers = machines
+        self._of = machines
+        self._parts: tuple[Part, ...] = (
+            raft,
+            controller,
+            connections,
+            migration,
+            peers,
+            stop,
+            role,
+        )
         self._role = role
-        self._machines = (raft, controller, connections, migration, peers, stop, role)
         self._left = left
         self._quiet_until_ms = 0
         """Nothing is due before, but for what events have caused since; 0: that is not known."""
@@ -213,7 +213,7 @@ class Timers:
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` has something to do; None: never, if nothing happens."""
-        found = earliest([machine.deadline_ms for machine in self._machines])
+        found = earliest([part.deadline_ms for part in self._parts])
         self._quiet_until_ms = _NEVER_MS if found is None else found
         return found
 
@@ -222,24 +222,21 @@ class Timers:
         quiet, self._quiet_until_ms = now_ms < self._quiet_until_ms, 0
         if quiet:
             return []
+        raft, _, controller, connections, migration, peers = self._of
         effects: list[Effect] = []
-        if _due(self._raft.deadline_ms, now_ms):
-            effects += self._raft.tick(now_ms)
+        if (due_ms := raft.deadline_ms) is not None and due_ms <= now_ms:
+            effects += raft.tick(now_ms)
             self._role.follow(now_ms)
-        if _due(self._peers.deadline_ms, now_ms):
-            self._peers.tick(now_ms)
-        if _due(self._controller.deadline_ms, now_ms):
-            self._controller.tick(now_ms)
-        effects += self._migration.tick(now_ms)
-        if _due(self._connections.deadline_ms, now_ms):
-            for conn in self._connections.tick(now_ms):
+        if (due_ms := peers.deadline_ms) is not None and due_ms <= now_ms:
+            peers.tick(now_ms)
+        if (due_ms := controller.deadline_ms) is not None and due_ms <= now_ms:
+            controller.tick(now_ms)
+        effects += migration.tick(now_ms)
+        if (due_ms := connections.deadline_ms) is not None and due_ms <= now_ms:
+            for conn in connections.tick(now_ms):
                 self._left(conn)
                 effects.append(Close(conn))
         return effects
-
-
-def _due(deadline_ms: int | None, now_ms: int) -> bool:
-    return deadline_ms is not None and deadline_ms <= now_ms
 
 
 # Whether a voter knows which users of SCRAM and which delegation tokens there are.
@@ -256,7 +253,7 @@ class KnownUsers:
 
     def __init__(self, raft: Raft, history: History) -> None:
         self.known = False
-        self._raft = raft
+        self._replica = raft.replica
         self._history = history
 
     def store(self, image: Callable[[], Image], token_secret: str | None) -> ImageCredentials:
@@ -265,12 +262,12 @@ class KnownUsers:
 
     def look(self) -> None:
         """Look at the log: after each event, and before the next login."""
-        raft = self._raft
-        if raft.outrun:
+        replica = self._replica
+        if replica.outrun:
             self.known = False
-        elif not self.known and raft.caught_up:
+        elif not self.known and replica.caught_up:
             # A new epoch, or a moment behind its leader, changes nothing.
-            self.known = self._history.committed.offset + 1 >= raft.high_watermark
+            self.known = self._history.committed.offset + 1 >= replica.high_watermark
 
 
 ROUNDS_MAX: Final = 100
@@ -317,6 +314,7 @@ class Node:
         self.controller = Controller(settings, self.raft, self.history, rng)
         self.peers = peers_of(self.raft, self.controller, new_conn, config.quorum_access)
         self.counters = NodeCounters()
+        self._replica = self.raft.replica
         self._users = KnownUsers(self.raft, self.history)
         store = self._users.store(lambda: self.controller.stable, config.tokens.secret)
         self.connections = accepted_connections(config, stamp, descriptors, faults, store)
@@ -325,10 +323,12 @@ class Node:
             config, self.raft, self.controller, self.peers, new_conn, rng, stamp
         )
         self.blocking_ms = Distribution()
-        self.role = NodeRole(
-            self.raft, self.controller, self.history, self.migration, self.peers, self.counters
+        machines = Machines(
+            self.raft, self.history, self.controller, self.connections, self.migration, self.peers
         )
+        self.role = NodeRole(machines, self.counters)
         self._causes = Causes()
+        self._mode: Mode | None = None
         self._unfinished = False
         self._left: set[int] = set()
         """Connections that are closed, and whose calls may still wait."""
@@ -337,17 +337,8 @@ class Node:
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
         self.snapshots = SnapshotSchedule(config, self.raft, self.history, now_ms)
-        self._stop = OrderlyStop(self.raft, self.controller, self.migration, self.peers)
-        self._timers = Timers(
-            self.raft,
-            self.controller,
-            self.connections,
-            self.migration,
-            self.peers,
-            self.role,
-            self._stop,
-            self._left.add,
-        )
+        self._stop = OrderlyStop(machines)
+        self._timers = Timers(machines, self.role, self._stop, self._left.add)
         self._halted = False
 
     @property
@@ -387,8 +378,8 @@ class Node:
     def start(self, now_ms: int) -> list[Effect]:
         """Take part in elections, connect to ZooKeeper; a quorum of one leads at once."""
         effects = self.raft.start(now_ms)
-        effects += self.role.take_effects(now_ms)
-        effects += self.migration.start(now_ms)
+        self.role.follow(now_ms)
+        effects += self.role.take_effects() + self.migration.start(now_ms)
         return effects + self._run_path(now_ms)
 
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
@@ -403,16 +394,21 @@ class Node:
         for conn in self.connections.turns():
             effects += self._requests(conn, b"", now_ms)
         # A sync last: what was asked for in this step is part of the group that follows it.
-        for event in sorted(events, key=_is_synced):
+        for event in events if len(events) == 1 else sorted(events, key=_is_synced):
             effects += self._event(event, now_ms)
-        self._drop_left(now_ms)
-        self.role.go_on()
+        if self._left:
+            self._drop_left(now_ms)
+        if self.role.behind:
+            self.role.go_on()
         effects += self._tick(now_ms)
-        self._to_raft(now_ms)  # what a long Envelope held
+        if forwarded := self.controller.answers.take_forwarded():  # a long Envelope held them
+            self._to_raft(forwarded, now_ms)
         self._pause()
         effects += self._run_path(now_ms)
         self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
-        return effects + self._stop_if_drained(now_ms)
+        if self._stop.begun or self.role.broken:
+            effects += self._stop_if_drained(now_ms)
+        return effects
 
     def shutdown(self, now_ms: int) -> list[Effect]:
         """Orderly stop: new work is refused, what is committed goes to ZooKeeper, then ``Halt``.
@@ -441,7 +437,8 @@ class Node:
                 if self.peers.owns(conn):
                     self.peers.handle(event, now_ms)
                     return []
-                self._drop_left(now_ms)
+                if self._left:
+                    self._drop_left(now_ms)
                 return self.migration.handle(conn, event, now_ms)
             case Synced(token=token):
                 return self.raft.synced(token, now_ms)
@@ -465,10 +462,9 @@ class Node:
 
     def _drop_left(self, now_ms: int) -> None:
         """Drop the waiting calls of all who hung up, in one look, as one may be long."""
-        if self._left:
-            gone = self._left.copy()
-            self._left.clear()
-            self.controller.left(lambda ticket: ticket.conn in gone, now_ms)
+        gone = self._left.copy()
+        self._left.clear()
+        self.controller.left(lambda ticket: ticket.conn in gone, now_ms)
 
     def _pause(self) -> None:
         """Whoever has a long request under way cannot get others in before it: they come later."""
@@ -490,10 +486,11 @@ class Node:
             token_authenticated=request.principal.token_authenticated,
         )
         self.controller.request(call, now_ms)
-        self._to_raft(now_ms)
+        if forwarded := self.controller.answers.take_forwarded():
+            self._to_raft(forwarded, now_ms)
 
-    def _to_raft(self, now_ms: int) -> None:
-        for one in self.controller.answers.take_forwarded():
+    def _to_raft(self, calls: Sequence[Call], now_ms: int) -> None:
+        for one in calls:
             refusal = self.peers.refusal(one.header.client_id, one.message, now_ms)
             if refusal is not None:
                 self.controller.answers.answer(Reply(one.ticket, refusal))
@@ -505,36 +502,63 @@ class Node:
 
     # ---------------------------------------------------------------- the path, in order
     def _tick(self, now_ms: int) -> list[Effect]:
-        kept_from = self.migration.keep_from(self.controller.stable)
-        trimmed = self.raft.keep_from(kept_from)
-        self.controller.kept_from(kept_from)
-        return trimmed + self._timers.tick(now_ms) + self.snapshots.begin_if_due(now_ms)
+        effects: list[Effect] = []
+        kept_from = self.migration.keep_from(self.history.stable)
+        if kept_from != self._replica.keep_from:
+            effects += self._replica.keep(kept_from)
+        self.controller.pace.kept_from(kept_from, self.history)
+        effects += self._timers.tick(now_ms)
+        return effects + self.snapshots.begin_if_due(now_ms)
 
     def _run_path(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        self._causes.note(self.migration.mode, now_ms)
+        if (mode := self.migration.mode) is not self._mode:
+            self._mode = mode
+            self._causes.note(mode, now_ms)
         for _round in range(ROUNDS_MAX):
-            self._drop_left(now_ms)
+            if self._left:
+                self._drop_left(now_ms)
+            committed = self._seen_high_watermark
             moved = self.migration.exchange(now_ms)
-            moved += self.peers.exchange(now_ms)
-            moved += self.role.take_effects(now_ms)
+            if self.peers.dirty or self.raft.effects:
+                moved += self.peers.exchange(now_ms)
+            self.role.follow(now_ms)
+            if turned := self.role.effects:
+                moved += self.role.take_effects()
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
             moved += self._answers(now_ms)
-            self._users.look()
+            if self._replica.outrun or not self._users.known:
+                self._users.look()
             effects += moved
-            self._unfinished = bool(moved) or self.controller.answers.ready
-            if not moved:
+            same = not turned and committed == self._seen_high_watermark
+            settled = not moved or (same and self._settled)
+            if settled:
                 break
-        tokens = self.controller.surroundings.tokens
-        self._unfinished |= tokens.go_on(self.history.tip.delegation_tokens)
+        self._unfinished = not settled or self.controller.answers.ready
+        if self.config.tokens.secret is not None:
+            tokens = self.controller.surroundings.tokens
+            self._unfinished |= tokens.go_on(self.history.tip.delegation_tokens)
         return effects
 
+    @property
+    def _settled(self) -> bool:
+        """Whether no machine has anything for another one, though the last round moved something.
+
+        Of several voters, and of a migration that ends, that is not known before the next round.
+        """
+        if self.peers.dirty or self.migration.dirty:
+            return False
+        return not self._left and self._seen_end == self._replica.log.end_offset
+
     def _appended(self, now_ms: int) -> list[Effect]:
-        end = self.raft.log_end_offset
+        end = self._replica.log.end_offset
         if end == self._seen_end:
             return []
         first, self._seen_end = self._seen_end, end
+        for appended in self.controller.take_appended():
+            if appended.ticket is not None:
+                appended.ticket.offsets = (appended.first_offset, appended.last_offset)
         effects = self.raft.flush(now_ms)
         if self._tracing and first < end:
             effects.append(Row(RangeRow(Stage.APPENDED, first, end - 1, self._stamp())))
@@ -542,7 +566,7 @@ class Node:
 
     def _committed(self, now_ms: int) -> list[Effect]:
         # A snapshot is replayed later than it is known to be committed.
-        high_watermark = min(self.raft.high_watermark, self.history.tip.offset + 1)
+        high_watermark = min(self._replica.high_watermark, self.history.tip.offset + 1)
         if high_watermark <= self._seen_high_watermark:
             return []  # a new leader does not know it at first: what was committed is so once
         first = max(self._seen_high_watermark, 0)
@@ -563,26 +587,27 @@ class Node:
 
     def _answers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        for appended in self.controller.take_appended():
-            if appended.ticket is not None:
-                appended.ticket.offsets = (appended.first_offset, appended.last_offset)
-        for blocked in self.controller.gate.take_blocked():
+        controller = self.controller
+        for blocked in controller.gate.take_blocked():
             self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
             if self._tracing:
                 effects.append(Row(block_row(blocked, self._causes, self._stamp())))
         for reply in self.raft.take_replies():
-            self.controller.answers.answer(reply)
-        for answered in self.controller.take_replies():
+            controller.answers.answer(reply)
+        for answered in controller.answers.take():
             effects += self._answer(answered, now_ms)
-        effects += [failure_line(one) for one in self.controller.answers.failures.take()]
-        effects += self.controller.surroundings.registrations.take()
+        if controller.answers.failures.new:
+            effects += map(failure_line, controller.answers.failures.take())
+        if controller.surroundings.registrations.lines:
+            effects += controller.surroundings.registrations.take()
         return effects
 
     def _answer(self, reply: EncodedReply, now_ms: int) -> list[Effect]:
         self.counters.waiting -= 1
-        effects = self.connections.reply(reply.ticket, reply.payload, now_ms)
-        if effects and not self.connections.owns(reply.ticket.conn):
-            self._left.add(reply.ticket.conn)
+        ticket = reply.call.ticket
+        effects = self.connections.reply(ticket, reply.payload, now_ms)
+        if effects and not self.connections.owns(ticket.conn):
+            self._left.add(ticket.conn)
         error = reply.error
         answered_ns = self._stamp()
         self.counters.note_answer(reply, error, answered_ns)
@@ -599,7 +624,8 @@ class Node:
         handing_over = self._stop.hand_over(now_ms)
         if handing_over:
             # The term ends before the migration takes what ZooKeeper has answered.
-            handing_over += self.role.take_effects(now_ms)
+            self.role.follow(now_ms)
+            handing_over += self.role.take_effects()
             handing_over += self._run_path(now_ms)
         effects, end = self._stop.go_on(now_ms)
         effects = handing_over + effects

@@ -255,6 +255,8 @@ class Peers:
             process=process_name(controller.config.incarnation_id),
         )
         self.clones = ClonedVoters(raft, self.inquiry)
+        self.dirty = True
+        """Whether there may be something to :meth:`exchange`: always, as far as is known."""
 
     @property
     def deadline_ms(self) -> int | None:
@@ -322,7 +324,7 @@ class NoPeers:
 
     deadline_ms: None = None
     inquiry: None = None
-    ending = False
+    ending = dirty = False
 
     def __init__(self, raft: Raft) -> None:
         self._raft = raft

@@ -25,9 +25,8 @@ from emulator.metadata.history import History
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import SILENT, Authority
 from emulator.migration.dual_write.modes import Mode
-from emulator.migration.side import MigrationSide, NoMigration
+from emulator.node.assembly import Machines
 from emulator.node.finalising import VoterFlags
-from emulator.node.peers import NoPeers, Peers
 from emulator.node.recovery import Supported, replay_log, snapshot_image, unsupported
 from emulator.node.tracing import NodeCounters
 from emulator.raft.layout import RecoveryError
@@ -62,13 +61,14 @@ class LogReplay:
         self._history = history
         self._supported = supported
         self._rewritten = raft.rewritten
-        self._slices: Slices[None] | None = None
-        self._levels = history.tip.features
+        self.slices: Slices[None] | None = None
+        self.levels = history.tip.features
+        """Those that were looked at last."""
 
     @property
     def behind(self) -> bool:
         """Whether slices are left: the metadata ends below the log."""
-        return self._slices is not None
+        return self.slices is not None
 
     def follow(self) -> None:
         """Take what is new in the log at once, or begin with a snapshot that has replaced it.
@@ -83,8 +83,8 @@ class LogReplay:
             history.rewind()
             latest = raft.latest_snapshot
             replaced = latest is not None and latest.end_offset > history.tip.offset + 1
-            self._slices = self._load(replaced=replaced) if replaced or self.behind else None
-        if self._slices is None and history.tip.offset + 1 < raft.log_end_offset:
+            self.slices = self._load(replaced=replaced) if replaced or self.behind else None
+        if self.slices is None and history.tip.offset + 1 < raft.log_end_offset:
             whole(replay_log(raft, history, self._supported))
 
     def look_at_levels(self) -> None:
@@ -94,10 +94,8 @@ class LogReplay:
             RecoveryError: it does not; it must not lead on.
         """
         tip = self._history.tip
-        if tip.features is self._levels:
-            return
-        self._levels = tip.features
-        for name, level in self._levels.items():
+        self.levels = tip.features
+        for name, level in self.levels.items():
             if why := unsupported(name, level, self._supported):
                 raise RecoveryError("__cluster_metadata-0", tip.offset, why)
 
@@ -107,8 +105,8 @@ class LogReplay:
         Raises:
             RecoveryError: as :meth:`follow`.
         """
-        if self._slices is not None and next(self._slices, self) is self:
-            self._slices = None
+        if self.slices is not None and next(self.slices, self) is self:
+            self.slices = None
 
     def _load(self, *, replaced: bool) -> Slices[None]:
         if replaced:
@@ -327,21 +325,12 @@ class NodeRole:
     """Keeps metadata, controller and migration in step with the log and with who leads it.
 
     Args:
-        raft, controller, migration: of the node.
-        history: the metadata that they use; holds the log up to its end.
-        peers: the other voters.
+        machines: of the node; the history holds the log up to its end.
         counters: get the number of terms led.
     """
 
-    def __init__(  # noqa: PLR0917  # one argument per machine beside this one
-        self,
-        raft: Raft,
-        controller: Controller,
-        history: History,
-        migration: MigrationSide | NoMigration,
-        peers: Peers | NoPeers,
-        counters: NodeCounters,
-    ) -> None:
+    def __init__(self, machines: Machines, counters: NodeCounters) -> None:
+        raft, history, controller = machines.raft, machines.history, machines.controller
         self.now = Role.FOLLOWING
         self.leaving = False
         """Whether an orderly stop has begun."""
@@ -353,15 +342,16 @@ class NodeRole:
         self._raft = raft
         self._controller = controller
         self._history = history
-        self._migration = migration
+        self._migration = machines.migration
         self._alone = len(raft.config.voters) == 1
-        self._flags = VoterFlags(raft, peers.inquiry)
+        self._flags = VoterFlags(raft, machines.peers.inquiry)
         supported = supported_features(controller.config.release)
         self._replay = LogReplay(raft, controller, history, supported)
         self._asks: tuple[int, int] | None = None
         """The epoch in which it asks the others before it begins a log, and until when."""
         self._counters = counters
-        self._effects: list[Effect] = []
+        self.effects: list[Effect] = []
+        """What :meth:`take_effects` will return."""
         self.broken = ""
         """Why this leader of several voters cannot go on with the log: it resigns, and ends."""
         self._unfit_epoch: int | None = None
@@ -378,6 +368,11 @@ class NodeRole:
     def active(self) -> bool:
         """Whether this node is the active controller."""
         return self.now is Role.ACTIVE or self.now is Role.LEAVING
+
+    @property
+    def behind(self) -> bool:
+        """Whether :meth:`go_on` has something to do."""
+        return self._replay.slices is not None
 
     @property
     def silent_because(self) -> str:
@@ -442,10 +437,9 @@ class NodeRole:
         """
         self._replayed(self._replay.go_on)
 
-    def take_effects(self, now_ms: int) -> list[Effect]:
-        """Follow, and return what changes since the last call of this have caused."""
-        self.follow(now_ms)
-        effects, self._effects = self._effects, []
+    def take_effects(self) -> list[Effect]:
+        """What changes since the last call of this have caused."""
+        effects, self.effects = self.effects, []
         return effects
 
     def follow(self, now_ms: int) -> None:
@@ -459,8 +453,9 @@ class NodeRole:
         raft = self._raft
         if self._successors is not None:
             first, self._successors = self._successors, None
-            self._effects += raft.resign(now_ms, first)
-        epoch = raft.leader_epoch if raft.is_leader else None
+            self.effects += raft.resign(now_ms, first)
+        quorum = raft.replica.quorum
+        epoch = quorum.epoch if quorum.is_leader else None
         if self._led_epoch is not None and epoch != self._led_epoch:
             self._end_term(now_ms)
         if self._led_epoch is None:
@@ -468,7 +463,7 @@ class NodeRole:
             self._replayed(self._replay.follow)
             if epoch is not None and self._may_begin(epoch, now_ms):
                 self._begin_term(epoch, now_ms)
-        else:
+        elif self._history.tip.features is not self._replay.levels:
             self._replayed(self._replay.look_at_levels)
         self._judge(now_ms)
         if not self._alone:
@@ -524,8 +519,8 @@ class NodeRole:
             return
         self._led_epoch, self.now, self._term_ms = epoch, Role.WON, now_ms
         self._counters.elections += 1
-        self._effects.append(Log("info", "active controller", {"migration": note}))
-        self._effects += self._migration.lead(epoch, now_ms)
+        self.effects.append(Log("info", "active controller", {"migration": note}))
+        self.effects += self._migration.lead(epoch, now_ms)
 
     def _judge_reason(self, epoch: int, now_ms: int) -> None:
         """Why the migration waits may be this node's alone, as a wrong zookeeper.connect is."""
@@ -550,7 +545,7 @@ class NodeRole:
         """Another voter may lead, and this node must not."""
         self._unfit_epoch = epoch
         fields: dict[str, object] = {"epoch": epoch, "why": why}
-        self._effects.append(Log("error", "gives its leadership up", fields))
+        self.effects.append(Log("error", "gives its leadership up", fields))
 
     def _give_up(self, epoch: int | None, now_ms: int) -> None:
         """Resign; if all have to, not again and again at once."""
@@ -558,18 +553,18 @@ class NodeRole:
             if now_ms < self._gives_up_ms:
                 return
             self._gives_up_ms = now_ms + GIVES_UP_MS_MIN
-            self._effects += self._raft.resign(now_ms, self._migration.fitter)
+            self.effects += self._raft.resign(now_ms, self._migration.fitter)
         self._unfit_epoch = None
         self.follow(now_ms)
 
     def _end_term(self, now_ms: int) -> None:
         leader_id = self._other_leader
         fields: dict[str, object] = {"epoch": self._led_epoch, "leader": leader_id}
-        self._effects.append(Log("info", "no longer the active controller", fields))
+        self.effects.append(Log("info", "no longer the active controller", fields))
         self._led_epoch = None
         # Before the migration lifts its bounds: calls that wait for them must not be taken now.
         self._controller.resign(now_ms, leader_id)
-        self._effects += self._migration.resign(now_ms)
+        self.effects += self._migration.resign(now_ms)
         self._judge(now_ms)
 
     @property
@@ -581,8 +576,9 @@ class NodeRole:
     def _judge(self, now_ms: int) -> None:
         leads, before, was = self._led_epoch is not None, self._authority, self.now
         authority = self._migration.authority if leads else Authority.GRANTED
-        committed, leaving = self._raft.high_watermark >= 0, self.leaving
-        passive = not leads and self._raft.is_leader
+        replica = self._raft.replica
+        committed, leaving = replica.high_watermark >= 0, self.leaving
+        passive = not leads and replica.quorum.is_leader
         judged = leads, committed, authority, leaving, passive
         if judged == self._judged:
             return
@@ -599,7 +595,7 @@ class NodeRole:
             passing = {Authority.UNPROVEN, Authority.UNFINISHED}
             level = "info" if self._authority in passing else "warning"
             fields: dict[str, object] = {"why": self.silent_because}
-            self._effects.append(Log(level, "brokers and callers are refused", fields))
+            self.effects.append(Log(level, "brokers and callers are refused", fields))
         elif duty.callers and not done.callers:
             self._controller.resume(now_ms)
-            self._effects.append(Log("info", "brokers and callers are served", {}))
+            self.effects.append(Log("info", "brokers and callers are served", {}))

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from emulator.controller.machine import Controller
 from emulator.metadata.migration_state import MigrationState, record_of
-from emulator.migration.side import MigrationSide, NoMigration
-from emulator.node.peers import NoPeers, Peers
-from emulator.raft.machine import Raft
+from emulator.node.assembly import Machines
 from emulator.seam import Effect, Log
 
 DRAIN_MS_MAX: Final = 60_000
@@ -50,18 +47,14 @@ def saying(*, writes: bool, leads: bool) -> str:
 class OrderlyStop:
     """The machines of a node on their way to its end."""
 
-    def __init__(
-        self,
-        raft: Raft,
-        controller: Controller,
-        migration: MigrationSide | NoMigration,
-        peers: Peers | NoPeers,
-    ) -> None:
-        self._raft = raft
-        self._controller = controller
-        self._migration = migration
-        self._peers = peers
-        self._alone = len(raft.config.voters) == 1
+    def __init__(self, machines: Machines) -> None:
+        self._raft = machines.raft
+        self._controller = machines.controller
+        self._migration = machines.migration
+        self._peers = machines.peers
+        self._alone = len(machines.raft.config.voters) == 1
+        self.begun = False
+        """Whether the stop has begun."""
         self._since_ms: int | None = None
         self._leads = False
         """Whether this node still leads several voters."""
@@ -79,11 +72,6 @@ class OrderlyStop:
         self._mark_epoch = -1
 
     @property
-    def begun(self) -> bool:
-        """Whether the stop has begun."""
-        return self._since_ms is not None
-
-    @property
     def deadline_ms(self) -> int | None:
         """When it goes on whatever ZooKeeper does; None before it has begun."""
         if self._since_ms is None:
@@ -96,7 +84,7 @@ class OrderlyStop:
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Refuse new work, write what is left."""
-        self._since_ms = now_ms
+        self.begun, self._since_ms = True, now_ms
         self._leads = not self._alone and self._raft.is_leader
         writes = self._migration.driver is not None and (self._alone or self._leads)
         effects: list[Effect] = [Log("info", saying(writes=writes, leads=self._leads), {})]
@@ -113,7 +101,7 @@ class OrderlyStop:
         if not why or self.begun:
             return []
         self._broken, self._marked = why, True
-        self._since_ms = self._resigned_ms = now_ms
+        self.begun, self._since_ms, self._resigned_ms = True, now_ms, now_ms
         effects: list[Effect] = [Log("error", "cannot lead on: resigns and ends", {"why": why})]
         effects += self._raft.shutdown(now_ms, self._with_flag)
         self._controller.end()

@@ -45,7 +45,7 @@ class NodeCounters:
         if key not in LONG_POLLS:
             if key not in self.latency_ms:
                 self.latency_ms[key] = Distribution()
-            self.latency_ms[key].observe((answered_ns - reply.ticket.received_ns) / 1e6)
+            self.latency_ms[key].observe((answered_ns - reply.call.ticket.received_ns) / 1e6)
         if error:
             named = api_name(key), str(error)
             self.request_errors[named] = self.request_errors.get(named, 0) + 1

@@ -344,12 +344,8 @@ class Answering:
         """Whether more is durable or committed than the Fetches that wait were woken for."""
         self._member = member
         self._fetches = Fetches(member.replica, self._voter_fetched)
+        self.waiting = self._fetches.waiting
         self._ready: list[Reply] = []
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """When ``tick`` is due; 0 means at once."""
-        return self._fetches.deadline_ms
 
     def take(self) -> list[Reply]:
         """Answers that became ready since the last call."""
@@ -391,10 +387,9 @@ class Answering:
         self._ready += self._fetches.wake(now_ms)
 
     def news(self, now_ms: int) -> None:
-        """Wake those for whom there is something new, if ``moved``."""
-        if self.moved:
-            self.moved = False
-            self._ready += self._fetches.news(now_ms)
+        """Wake those for whom there is something new; to be called if ``moved``."""
+        self.moved = False
+        self._ready += self._fetches.news(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Answer fetches whose time is up."""

@@ -87,6 +87,8 @@ class Progress:
         >>> Progress([2, 3], 0).majority_end(7)
         -1
         """
+        if not self.voters:
+            return own_end
         ends = sorted([own_end, *(each.end_offset for each in self.voters.values())], reverse=True)
         return ends[len(ends) // 2]
 

@@ -120,38 +120,31 @@ class _FetchLine:
     """Parked Fetches by the time at which they are answered at the latest."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Parked]] = []
+        self.heap: list[tuple[int, int, Parked]] = []
         self._count = 0
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    @property
-    def deadline_ms(self) -> int | None:
-        return self._heap[0][0] if self._heap else None
 
     def add(self, parked: Parked, deadline_ms: int) -> None:
         self._count += 1
-        heapq.heappush(self._heap, (deadline_ms, self._count, parked))
+        heapq.heappush(self.heap, (deadline_ms, self._count, parked))
 
     def take_late(self, now_ms: int) -> list[Parked]:
         """Those whose time is up."""
         taken: list[Parked] = []
-        while self._heap and self._heap[0][0] <= now_ms:
-            taken.append(heapq.heappop(self._heap)[2])
+        while self.heap and self.heap[0][0] <= now_ms:
+            taken.append(heapq.heappop(self.heap)[2])
         return taken
 
     def take(self, wanted: Callable[[Parked], bool]) -> list[Parked]:
         """Remove and return the wanted Fetches, oldest first."""
         taken: list[Parked] = []
         left: list[tuple[int, int, Parked]] = []
-        for entry in sorted(self._heap):
+        for entry in sorted(self.heap):
             if wanted(entry[2]):
                 taken.append(entry[2])
             else:
                 left.append(entry)
         # Sorted, so it is a heap.
-        self._heap = left
+        self.heap = left
         return taken
 
 
@@ -169,11 +162,11 @@ class WaitingFetches:
         """When ``tick`` is due: at once (0) while woken ones are left; None if no Fetch waits."""
         if self._woken:
             return 0
-        return earlier(self._voters.deadline_ms, self._observers_ms())
-
-    def _observers_ms(self) -> int | None:
-        at_latest = self._observers.deadline_ms
-        return None if at_latest is None else earlier(at_latest, self._pace.due_ms)
+        voters, observers = self._voters.heap, self._observers.heap
+        if not observers:
+            return voters[0][0] if voters else None
+        at_latest = observers[0][0] if not voters else min(observers[0][0], voters[0][0])
+        return earlier(at_latest, self._pace.due_ms)
 
     def add(self, parked: Parked, deadline_ms: int, *, voter: bool) -> None:
         """Let a Fetch wait until ``deadline_ms`` at most."""
@@ -191,22 +184,28 @@ class WaitingFetches:
     def news(self, end_offset: int, high_watermark: int, now_ms: int) -> None:
         """More is durable, below ``end_offset``, or committed, below ``high_watermark``."""
         self._pace.news()
-        self._woken.extend(self._voters.take(lambda _: True))
+        if self._voters.heap:
+            self._woken.extend(self._voters.take(lambda _: True))
         self.tick(end_offset, high_watermark, now_ms)
 
     def tick(self, end_offset: int, high_watermark: int, now_ms: int) -> None:
         """Wake Fetches whose time is up, and those of observers when news is due."""
         for line in (self._voters, self._observers):
-            self._woken.extend(line.take_late(now_ms))
+            if line.heap:
+                self._woken.extend(line.take_late(now_ms))
         if self._pace.is_due(now_ms):
-            behind = self._observers.take(
-                lambda one: one.offset < end_offset or one.high_watermark != high_watermark
-            )
+            behind: list[Parked] = []
+            if self._observers.heap:
+                behind = self._observers.take(
+                    lambda one: one.offset < end_offset or one.high_watermark != high_watermark
+                )
             self._pace.answered(len(behind), end_offset, now_ms)
             self._woken.extend(behind)
 
     def take(self) -> list[Parked]:
         """Some of the woken Fetches; the rest is for the next call."""
+        if not self._woken:
+            return []
         count = min(len(self._woken), WOKEN_PER_STEP_MAX)
         return [self._woken.popleft() for _ in range(count)]
 
@@ -232,14 +231,9 @@ class Fetches:
     def __init__(self, replica: Replica, voter_fetched: VoterFetched) -> None:
         self._replica = replica
         self._voter_fetched = voter_fetched
-        self._waiting = WaitingFetches()
+        self.waiting = WaitingFetches()
         self._alike: dict[tuple[int, int, int], m.FetchResponse] = {}
         """Answers of this call by version, high watermark and ``id`` of the records in them."""
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """When a parked fetch must be answered; 0 (at once) while woken ones are left."""
-        return self._waiting.deadline_ms
 
     def handle(
         self, ticket: Ticket, request: m.FetchRequest, version: int, now_ms: int
@@ -256,30 +250,30 @@ class Fetches:
             known = self._replica.high_watermark
         parked = Parked(ticket, request, version, asked.fetch_offset, known)
         deadline_ms = now_ms + min(request.max_wait_ms, PARK_MS_MAX)
-        self._waiting.add(parked, deadline_ms, voter=self._is_voter(request))
+        self.waiting.add(parked, deadline_ms, voter=self._is_voter(request))
         return None
 
     def wake(self, now_ms: int) -> list[Reply]:
         """Wake every parked fetch: the epoch, leader, or what observers may read has changed."""
-        self._waiting.wake()
+        self.waiting.wake()
         return self._woken_replies(now_ms)
 
     def news(self, now_ms: int) -> list[Reply]:
         """More is durable or committed: wake voters, and observers if they are not at rest."""
         log = self._replica.log
-        self._waiting.news(log.durable_end, self._replica.high_watermark, now_ms)
+        self.waiting.news(log.durable_end, self._replica.high_watermark, now_ms)
         return self._woken_replies(now_ms)
 
     def tick(self, now_ms: int) -> list[Reply]:
         """Answer woken fetches, and those that timed out, usually without records."""
         log = self._replica.log
-        self._waiting.tick(log.durable_end, self._replica.high_watermark, now_ms)
+        self.waiting.tick(log.durable_end, self._replica.high_watermark, now_ms)
         return self._woken_replies(now_ms)
 
     def _woken_replies(self, now_ms: int) -> list[Reply]:
         self._alike.clear()
         replies: list[Reply] = []
-        for parked in self._waiting.take():
+        for parked in self.waiting.take():
             response = self._answer(parked.request, parked.version, now_ms, may_wait=False)
             assert response is not None, "it waited"
             replies.append(Reply(parked.ticket, response))
@@ -319,7 +313,7 @@ class Fetches:
             observer = replica.observers.fetched(key, offset, durable_end, now_ms)
             # With several voters more may have been committed since the last answer to it.
             has_all &= observer.sent_high_watermark in {None, replica.high_watermark}
-        if may_wait and (has_all or self._waiting.rests(offset, now_ms)):
+        if may_wait and (has_all or self.waiting.rests(offset, now_ms)):
             return None
         if observer is not None:
             observer.sent_high_watermark = replica.high_watermark

@@ -28,8 +28,8 @@ from emulator.seam import (
 )
 from wire.batch import (
     NO_SEQUENCE,
-    batch_crc_holds,
     batch_header,
+    crc_holds,
     decode_batches,
     decode_records,
     encode_records,
@@ -95,7 +95,7 @@ def check_sealed(data: bytes, records: CheckedRecords) -> None:
         AppendRefusedError: it does not describe exactly these bytes.
     """
     header = batch_header(data)
-    if (header.size, header.count) != (len(data), records.count) or not batch_crc_holds(data):
+    if (header.size, header.count) != (len(data), records.count) or not crc_holds(data, header):
         raise AppendRefusedError(f"{_REFUSED}: {header} does not describe its {len(data)} bytes")
 
 
@@ -246,7 +246,8 @@ class MetadataLog:
         self.segments: list[Segment] = []
         self._batches: list[LogBatch] = []
         self._bases: list[int] = []
-        self._buffer: list[LogBatch] = []
+        self.waiting: list[LogBatch] = []
+        """Appended, and not written yet."""
         self._in_flight: tuple[int, int] | None = None
         self._token = 0
         self._roll_next = False
@@ -261,12 +262,12 @@ class MetadataLog:
     @property
     def dirty(self) -> bool:
         """Whether an appended batch is not durable yet."""
-        return self._in_flight is not None or bool(self._buffer)
+        return self._in_flight is not None or bool(self.waiting)
 
     @property
     def next_sequence(self) -> int:
         """The ``base_sequence`` of the next batch; see the docstring of the class."""
-        return self.end_offset - self._buffer[0].base_offset if self._buffer else NO_SEQUENCE
+        return self.end_offset - self.waiting[0].base_offset if self.waiting else NO_SEQUENCE
 
     def recovered(self, batch: LogBatch) -> None:
         """Add a batch found in a segment at start; the segment already counts its size."""
@@ -275,26 +276,27 @@ class MetadataLog:
     def append(self, batch: LogBatch) -> bool:
         """Buffer one batch at ``end_offset``; True if it begins a new leader epoch."""
         opened = self._index(batch)
-        self._buffer.append(batch)
+        self.waiting.append(batch)
         return opened
 
     def flush(self) -> list[Effect]:
         """Write and sync everything buffered, unless a sync is still running."""
-        if self._in_flight is not None or not self._buffer:
+        if self._in_flight is not None or not self.waiting:
             return []
         effects: list[Effect] = []
-        data = b"".join(batch.data for batch in self._buffer)
+        data = b"".join([batch.data for batch in self.waiting])
         if self._must_roll(len(data)):
-            self.segments.append(Segment(self._buffer[0].base_offset))
+            self.segments.append(Segment(self.waiting[0].base_offset))
             # Created by a replace, which makes the name itself durable before bytes go in.
             effects.append(ReplaceFile(self.segments[-1].path, b""))
             self._roll_next = False
         active = self.segments[-1]
         active.size += len(data)
         self._token += 1
-        self._in_flight = (self._token, self._buffer[-1].last_offset + 1)
-        self._buffer.clear()
-        return [*effects, AppendFile(active.path, data), SyncFile(active.path, self._token)]
+        self._in_flight = (self._token, self.waiting[-1].last_offset + 1)
+        self.waiting.clear()
+        path = active.path
+        return [*effects, AppendFile(path, data), SyncFile(path, self._token)]
 
     def synced(self, token: int) -> None:
         """The group with that token is durable, and all groups before it."""

@@ -41,7 +41,6 @@ from emulator.seam import (
     Effect,
     Log,
     ReplaceFile,
-    Reply,
     Slices,
     Ticket,
     WriteFile,
@@ -67,6 +66,8 @@ class Snapshotting:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._writer: SnapshotWriter | None = None
+        self.encoding = False
+        """Whether :meth:`go_on` has work."""
         self._encoded: tuple[SnapshotId, bytes] | None = None
         """What is on its way to the disk."""
 
@@ -78,11 +79,6 @@ class Snapshotting:
     def writes(self, path: str) -> bool:
         """Whether one is on its way to that file."""
         return self._encoded is not None and layout.snapshot_path(self._encoded[0]) == path
-
-    @property
-    def encoding(self) -> bool:
-        """Whether :meth:`go_on` has work."""
-        return self._writer is not None
 
     def begin(
         self, snapshot: SnapshotId, records: Iterable[bytes], last_timestamp_ms: int
@@ -96,6 +92,7 @@ class Snapshotting:
             raise ValueError("another snapshot is being written")
         self._check(snapshot)
         self._writer = SnapshotWriter(snapshot, records, last_timestamp_ms, read_back)
+        self.encoding = True
         return self.go_on()
 
     def go_on(self) -> list[Effect]:
@@ -103,7 +100,7 @@ class Snapshotting:
         writer, replica = self._writer, self._replica
         if writer is None or not writer.step(replica.config.snapshot_slice_records):
             return []
-        self._writer = None
+        self._writer, self.encoding = None, False
         if self._overtaken(writer.id):
             return []
         data = writer.content()
@@ -278,12 +275,16 @@ class Raft:
             election = _election(config, files, log.last_epoch)
         quorum = QuorumState(config.node_id, set(config.voters), election)
         recovery_point = RecoveryPointFile(log, point, alone=alone)
-        self._replica = Replica(config, quorum, log, snapshots, recovery_point)
-        self._appender = LeaderAppender(self._replica, now_ms)
-        self._member = Member(self._replica, rng, files.get(layout.VOTER_STATE))
+        self.replica = Replica(config, quorum, log, snapshots, recovery_point)
+        """To be read only."""
+        self._appender = LeaderAppender(self.replica, now_ms)
+        self._member = Member(self.replica, rng, files.get(layout.VOTER_STATE))
         self._answering = Answering(self._member)
-        self._snapshotting = Snapshotting(self._replica)
-        self._effects: list[Effect] = []
+        self._snapshotting = Snapshotting(self.replica)
+        self.effects: list[Effect] = []
+        """What :meth:`take_effects` will return."""
+        self.take_replies = self._answering.take
+        """Returns the answers that became ready since the last call, in order."""
         self._opening: list[Effect] = [*leftovers(files), *repairs]
         if files.get(layout.PARTITION_METADATA) != layout.render_partition_metadata():
             self._opening.append(
@@ -295,22 +296,22 @@ class Raft:
     @property
     def leader_epoch(self) -> int:
         """The current epoch; before ``start`` the last one known."""
-        return self._replica.quorum.epoch
+        return self.replica.quorum.epoch
 
     @property
     def leader_id(self) -> int:
         """Leader of the current epoch, -1 when unknown."""
-        return self._replica.quorum.leader_id
+        return self.replica.quorum.leader_id
 
     @property
     def is_leader(self) -> bool:
         """Whether this node leads and may append."""
-        return self._replica.quorum.is_leader
+        return self.replica.quorum.is_leader
 
     @property
     def voter_state(self) -> VoterState:
         """Leader, follower, candidate, ..."""
-        return self._replica.quorum.state
+        return self.replica.quorum.state
 
     @property
     def held(self) -> Held:
@@ -325,12 +326,12 @@ class Raft:
     @property
     def caught_up(self) -> bool:
         """Whether the log here reaches the newest high watermark of the leader of this epoch."""
-        return self._replica.caught_up
+        return self.replica.caught_up
 
     @property
     def outrun(self) -> bool:
         """Whether a snapshot of the leader is being loaded, as it has no older records."""
-        return self._replica.outrun
+        return self.replica.outrun
 
     @property
     def caught_up_ms(self) -> int | None:
@@ -340,30 +341,30 @@ class Raft:
     @property
     def log_end_offset(self) -> int:
         """Offset the next record gets."""
-        return self._replica.log.end_offset
+        return self.replica.log.end_offset
 
     @property
     def log_start_offset(self) -> int:
         """First offset in the log; records below it are in a snapshot."""
-        return self._replica.log.start_offset
+        return self.replica.log.start_offset
 
     def epoch_at(self, offset: int) -> int | None:
         """Leader epoch of the record at ``offset``; None if the log does not hold it."""
-        log = self._replica.log
+        log = self.replica.log
         return log.epochs.epoch_at(offset) if 0 <= offset < log.end_offset else None
 
     def digest_at(self, offset: int) -> str:
         """Digest of the batch that holds ``offset``; empty when the log does not hold it."""
-        return self._replica.digest_at(offset)
+        return self.replica.digest_at(offset)
 
     def keep_from(self, offset: int | None) -> list[Effect]:
         """Keep the log from ``offset`` on, even if snapshots cover it; None: no such limit."""
-        return self._replica.keep(offset)
+        return self.replica.keep(offset)
 
     def serve(self, serving: Serving, now_ms: int) -> None:
         """Decide what observers may read; parked fetches are answered by it from now on."""
-        if serving is not self._replica.serving:
-            self._replica.serving = serving
+        if serving is not self.replica.serving:
+            self.replica.serving = serving
             self._answering.wake(now_ms)
 
     def yield_to_others(self, yields: bool) -> None:
@@ -374,12 +375,12 @@ class Raft:
     @property
     def high_watermark(self) -> int:
         """First offset that is not committed; -1 until this epoch's first record is."""
-        return self._replica.high_watermark
+        return self.replica.high_watermark
 
     @property
     def appended_bytes(self) -> int:
         """Bytes of all batches that no snapshot held at construction, and appended since then."""
-        return self._replica.appended_bytes
+        return self.replica.appended_bytes
 
     @property
     def rewritten(self) -> int:
@@ -389,28 +390,28 @@ class Raft:
     @property
     def committed_end(self) -> int:
         """Everything below is known to be committed, whatever the epoch; it never falls."""
-        return self._replica.committed_end
+        return self.replica.committed_end
 
     @property
     def epoch_start_offset(self) -> int:
         """Offset of this epoch's LeaderChange record; -1 before ``start``."""
-        return self._replica.epoch_start_offset
+        return self.replica.epoch_start_offset
 
     @property
     def dirty(self) -> bool:
         """Whether an appended batch is not durable yet."""
-        return self._replica.log.dirty
+        return self.replica.log.dirty
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
         """The newest finished snapshot."""
-        return self._replica.snapshots.latest
+        return self.replica.snapshots.latest
 
     @property
     def snapshot_records(self) -> Iterator[bytes]:
         """Encoded records of the newest snapshot, in order; none when there is no snapshot."""
-        latest = self._replica.snapshots.latest
-        data = None if latest is None else self._replica.snapshots.data(latest)
+        latest = self.replica.snapshots.latest
+        data = None if latest is None else self.replica.snapshots.data(latest)
         if latest is None or data is None:
             return iter(())
         return values_of(layout.snapshot_path(latest), data)
@@ -418,14 +419,15 @@ class Raft:
     @property
     def snapshotting(self) -> bool:
         """Whether a snapshot is being encoded, a slice per ``tick``, or written."""
-        return self._snapshotting.busy or self._replica.installing is not None
+        return self._snapshotting.busy or self.replica.installing is not None
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` is due; 0 means at once: a snapshot or woken fetches continue in slices."""
-        if self._snapshotting.encoding or self._effects:
+        if self.effects or self._snapshotting.encoding:
             return 0
-        return earlier(self._answering.deadline_ms, self._member.deadline_ms)
+        waiting_ms = self._answering.waiting.deadline_ms
+        return waiting_ms if self._member.alone else earlier(waiting_ms, self._member.deadline_ms)
 
     def take_asks(self) -> list[Ask]:
         """Requests to other voters since the last call; sent after the effects returned so far."""
@@ -433,12 +435,8 @@ class Raft:
 
     def take_effects(self) -> list[Effect]:
         """What requests have caused; performed before the replies of ``take_replies`` are sent."""
-        effects, self._effects = self._effects, []
+        effects, self.effects = self.effects, []
         return effects
-
-    def take_replies(self) -> list[Reply]:
-        """Answers that became ready since the last call, in order."""
-        return self._answering.take()
 
     def read(self, first: int, last: int) -> Iterator[Batch]:
         """Decoded batches that hold offsets ``first`` to ``last``, both included.
@@ -446,7 +444,7 @@ class Raft:
         Whole batches: the first may begin below ``first`` and the last end above ``last``. Control
         batches are among them (``is_control``).
         """
-        for batch in self._replica.log.batches(first, last):
+        for batch in self.replica.log.batches(first, last):
             yield from decode_batches(batch.data)
 
     # Events
@@ -455,24 +453,25 @@ class Raft:
         """Repair after a crash, then take part in elections; a quorum of one leads at once."""
         effects, self._opening = self._opening, []
         if not self._member.alone:
-            self._replica.log.all_durable()
+            self.replica.log.all_durable()
         self._member.election.start(now_ms)
         return effects + self._settle(now_ms)
 
     def _settle(self, now_ms: int) -> list[Effect]:
         """Do what the last event makes due; every event ends here."""
         changed, effects = self._member.settle(now_ms)
-        replica = self._replica
+        replica = self.replica
         if replica.quorum.is_leader and replica.epoch_start_offset == UNKNOWN:
             effects += self._open_epoch(now_ms)
         if changed:
             self._answering.wake(now_ms)
-        self._answering.news(now_ms)
+        if self._answering.moved:
+            self._answering.news(now_ms)
         return effects
 
     def _open_epoch(self, now_ms: int) -> list[Effect]:
         """Append the LeaderChange record of an epoch that this node leads."""
-        replica, granting = self._replica, self._member.election.granting
+        replica, granting = self.replica, self._member.election.granting
         replica.epoch_start_offset = self._appender.leader_change(granting, now_ms)
         start, log_start = replica.epoch_start_offset, replica.log.start_offset
         fields = {"epoch_start_offset": start, "log_start_offset": log_start}
@@ -500,7 +499,7 @@ class Raft:
         Raises:
             AppendRefusedError: the batch is too large or cannot be decoded; the log is unchanged.
         """
-        assert self.is_leader, "only a leader appends"
+        assert self.replica.quorum.is_leader, "only a leader appends"
         if not isinstance(records, CheckedRecords):
             records = whole(self.prepared(records))
         return self._appender.append(records, 0, now_ms)
@@ -508,14 +507,17 @@ class Raft:
     def flush(self, now_ms: int) -> list[Effect]:
         """Write and sync everything appended since the last group, unless a sync is running."""
         self._appender.at(now_ms)
-        return self._replica.log.flush()
+        return self.replica.log.flush()
 
     def synced(self, token: int, now_ms: int) -> list[Effect]:
         """A group is durable: move the high watermark, answer parked fetches, write the next."""
-        self._replica.log.synced(token)
+        self.replica.log.synced(token)
         # With other voters what is durable is served before it is committed.
         self._answering.moved = self._member.advance() or not self._member.alone
-        return [*self._settle(now_ms), *self.flush(now_ms), *self._replica.grown(now_ms)]
+        effects = self._settle(now_ms)
+        if self.replica.log.waiting:
+            effects += self.flush(now_ms)
+        return effects + self.replica.grown(now_ms)
 
     def writes(self, path: str) -> bool:
         """Whether a file on its way to the disk is what :meth:`snapshot` began, not a leader's."""
@@ -565,16 +567,16 @@ class Raft:
         ``first`` is as of :meth:`resign`. When all of it is durable, ``recovery-point`` is written:
         damage after the stop is then no torn end, and the next start need not rewrite the end.
         """
-        self._replica.shutting_down = True
+        self.replica.shutting_down = True
         if not self._member.alone:
             self._member.election.leave(now_ms, first)
         self._answering.wake(now_ms)
-        return [*self._settle(now_ms), *self.flush(now_ms), *self._replica.grown(now_ms)]
+        return [*self._settle(now_ms), *self.flush(now_ms), *self.replica.grown(now_ms)]
 
     def request(self, message: object, version: int, now_ms: int, ticket: Ticket) -> None:
         """Answer a request of another node, one of ``net.raft_requests``, now or later."""
         if self._answering.handle(message, version, now_ms, ticket):
-            self._effects += self._settle(now_ms)
+            self.effects += self._settle(now_ms)
 
     # Snapshots
 

@@ -510,7 +510,8 @@ class Member:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due in the election."""
-        self.election.disk_late(self._syncing_since(now_ms))
+        if not self.alone:
+            self.election.disk_late(self._syncing_since(now_ms))
         self.election.tick(now_ms)
 
     def take_asks(self) -> list[Ask]:
@@ -527,15 +528,17 @@ class Member:
             effects += self._write_state()
             replica.begin_epoch()
             self.following.changed(now_ms)
-        effects += self._remember()
-        election.disk_late(self._syncing_since(now_ms))
-        asked = self.following.poll(now_ms)
-        if asked is not None:
-            self._asks.append(asked)
-        self._asks += election.asks
-        election.asks.clear()
-        effects += [line for line in election.log if not self.alone or line.level != "info"]
-        election.log.clear()
+        if not self.alone:
+            effects += self._remember()
+            election.disk_late(self._syncing_since(now_ms))
+            asked = self.following.poll(now_ms)
+            if asked is not None:
+                self._asks.append(asked)
+            self._asks += election.asks
+            election.asks.clear()
+        if election.log:
+            effects += [line for line in election.log if not self.alone or line.level != "info"]
+            election.log.clear()
         return changed, effects
 
     def _write_state(self) -> list[Effect]:
@@ -547,9 +550,7 @@ class Member:
         return [ReplaceFile(layout.QUORUM_STATE, wanted)]
 
     def _remember(self) -> list[Effect]:
-        """Write ``voter-state`` when it changes."""
-        if self.alone:
-            return []
+        """Write ``voter-state`` when it changes; of several voters."""
         replica, election = self.replica, self.election
         # What is not durable may be gone after a crash, and then it was never here.
         empty = replica.log.durable_end == 0
@@ -564,7 +565,7 @@ class Member:
     def _syncing_since(self, now_ms: int) -> int | None:
         """Since when the log waits for the disk, for a sync or a snapshot; None if it does not."""
         log = self.replica.log
-        if self.alone or not (log.dirty or self.replica.installing is not None):
+        if not (log.dirty or self.replica.installing is not None):
             self._syncing = None
             return None
         if self._syncing is None or self._syncing[0] != log.durable_end:

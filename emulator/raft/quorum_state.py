@@ -305,33 +305,23 @@ class QuorumState:
     leader (Kafka: Voted).
     """
 
-    __slots__ = ("_node_id", "_voters", "election", "state")
+    __slots__ = ("_node_id", "_voters", "election", "epoch", "is_leader", "leader_id", "state")
 
     def __init__(self, node_id: int, voters: AbstractSet[int], election: ElectionState) -> None:
         self._node_id = node_id
         self._voters = frozenset(voters)
         if election.leader_id == node_id:
-            self.state = VoterState.RESIGNED
+            self._set(VoterState.RESIGNED, election)
         elif election.leader_id in self._voters:
-            self.state = VoterState.FOLLOWER
+            self._set(VoterState.FOLLOWER, election)
         else:
-            self.state = VoterState.UNATTACHED
-        self.election = election
+            self._set(VoterState.UNATTACHED, election)
 
-    @property
-    def epoch(self) -> int:
-        """The current epoch."""
-        return self.election.epoch
-
-    @property
-    def leader_id(self) -> int:
-        """Leader of the current epoch, -1 when unknown."""
-        return self.election.leader_id
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this node leads the current epoch."""
-        return self.state is VoterState.LEADER
+    def _set(self, state: VoterState, election: ElectionState) -> None:
+        self.state, self.election = state, election
+        # Read several times in every step, and changed in an election.
+        self.epoch, self.leader_id = election.epoch, election.leader_id
+        self.is_leader = state is VoterState.LEADER
 
     def render(self) -> bytes:
         """Content of the file that must be durable before this state is used in a message."""
@@ -377,5 +367,4 @@ class QuorumState:
         if election.epoch == old.epoch:
             known = old.leader_id != NONE
             assert not known or old.leader_id == election.leader_id, "one leader for an epoch"
-        self.state = state
-        self.election = election
+        self._set(state, election)

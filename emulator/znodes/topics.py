@@ -186,13 +186,16 @@ def read_state(tree: Tree, name: str, index: int) -> ZkPartitionState | None:
 
 def zk_topic(topic: Topic) -> ZkTopic:
     """What the znode of a topic of an image says."""
-    partitions = topic.partitions.items()
-    return ZkTopic(
-        topic.id,
-        {index: one.replicas for index, one in partitions},
-        {index: one.adding_replicas for index, one in partitions if one.adding_replicas},
-        {index: one.removing_replicas for index, one in partitions if one.removing_replicas},
-    )
+    replicas: Replicas = {}
+    adding: Replicas = {}
+    removing: Replicas = {}
+    for index, one in topic.partitions.items():
+        replicas[index] = one.replicas
+        if one.adding_replicas:
+            adding[index] = one.adding_replicas
+        if one.removing_replicas:
+            removing[index] = one.removing_replicas
+    return ZkTopic(topic.id, replicas, adding, removing)
 
 
 def topic_data(topic: Topic) -> bytes:

@@ -97,7 +97,8 @@ class Channel:
         received_ms = self.last_received_ms
         if self._in_flight:
             received_ms = min(received_ms, self._progress_ms)
-        return min(self.last_sent_ms + self.timeout_ms // 3, received_ms + self._patience_ms)
+        patience_ms = self.timeout_ms * 2 // 3
+        return min(self.last_sent_ms + self.timeout_ms // 3, received_ms + patience_ms)
 
     @property
     def _patience_ms(self) -> int:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Final, NamedTuple
 
@@ -252,6 +253,10 @@ class ZkClient:
         self._new_conn = new_conn
         self._max_in_flight = max_in_flight
         self._security = security
+        self.op_bytes: Callable[[ZkOp], bytes] = self._protected_bytes
+        """One op of a multi of ours as it is sent; see ``Multi.body``."""
+        if not security.set_acl:
+            self.op_bytes = partial(jute.op_bytes, chroot=chroot)
         self._rng = rng
         self._opening: Opening | None = None
         self._phase = Phase.IDLE
@@ -261,7 +266,8 @@ class ZkClient:
         self._session = SessionHold(kept=keeps_session)
         self._last_zxid = 0
         self._waiting: deque[tuple[object, ZkRequest]] = deque()
-        self._outcomes: list[ZkOutcome] = []
+        self.outcomes: list[ZkOutcome] = []
+        """What :meth:`take_results` will return."""
         self.generation = 0
         self.limit = FrameLimit()
 
@@ -310,7 +316,7 @@ class ZkClient:
 
     def take_results(self) -> list[ZkOutcome]:
         """Outcomes since the last call, in the order in which the requests were submitted."""
-        outcomes, self._outcomes = self._outcomes, []
+        outcomes, self.outcomes = self.outcomes, []
         return outcomes
 
     def take_fired(self) -> list[WatchFired]:
@@ -334,7 +340,7 @@ class ZkClient:
             ValueError: the request is larger than a frame.
         """
         if self._phase is not Phase.READY or self._channel is None:
-            self._outcomes.append(ZkLost(tag))
+            self.outcomes.append(ZkLost(tag))
             return []
         if self._security.set_acl:
             request = acl.protected(request)
@@ -348,9 +354,8 @@ class ZkClient:
         """Send nothing of what waits until others are answered: it is lost."""
         self._lose_waiting()
 
-    def op_bytes(self, op: ZkOp) -> bytes:
-        """One op of a multi of ours as it is sent; see ``Multi.body``."""
-        return jute.op_bytes(acl.protected_op(op) if self._security.set_acl else op, self._chroot)
+    def _protected_bytes(self, op: ZkOp) -> bytes:
+        return jute.op_bytes(acl.protected_op(op), self._chroot)
 
     def op_size(self, op: ZkOp) -> int:
         """Bytes that one op adds to a multi of ours: its path below the chroot, its ACL."""
@@ -476,9 +481,9 @@ class ZkClient:
         if isinstance(tag, Step):
             return self._own_answer(channel, tag, value, now_ms)
         if isinstance(value, Failure):
-            self._outcomes.append(ZkFailed(tag, value.code, value.index))
+            self.outcomes.append(ZkFailed(tag, value.code, value.index))
         else:
-            self._outcomes.append(ZkResult(tag, value))
+            self.outcomes.append(ZkResult(tag, value))
         return []
 
     def _own_answer(
@@ -504,7 +509,7 @@ class ZkClient:
         return [Send(channel.conn, b"".join(parts))] if parts else []
 
     def _lose_waiting(self) -> None:
-        self._outcomes += [ZkLost(tag) for tag, _ in self._waiting]
+        self.outcomes += [ZkLost(tag) for tag, _ in self._waiting]
         self._waiting.clear()
 
     def _lost(self, why: str, now_ms: int, *, close: bool = True) -> list[Effect]:
@@ -517,7 +522,7 @@ class ZkClient:
         effects: list[Effect] = [Close(channel.conn)] if close else []
         ended = channel.abandon(by_server=not close)
         lost = [tag for tag in ended if not isinstance(tag, Step)]
-        self._outcomes += [ZkLost(tag) for tag in lost]
+        self.outcomes += [ZkLost(tag) for tag in lost]
         lost_count = len(lost) + len(self._waiting)
         self._lose_waiting()
         if self._phase is Phase.CLOSING:

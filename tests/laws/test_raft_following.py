@@ -190,8 +190,8 @@ def test_a_follower_gets_the_log_in_the_end_and_asks_for_nothing_in_a_loop(steps
         one.sync()
     _, batches = leader_log(leader.id)
     assert (one.raft.log_end_offset, one.raft.high_watermark) == (END, END)
-    assert b"".join(each.data for each in one.raft._replica.log.batches(10, END)) == b"".join(
+    assert b"".join(each.data for each in one.raft.replica.log.batches(10, END)) == b"".join(
         batches
     )
-    loaded = one.raft._replica.snapshots.data(SnapshotId(10, 2))
+    loaded = one.raft.replica.snapshots.data(SnapshotId(10, 2))
     assert loaded in {leader_log(2)[0], leader_log(3)[0]}, "the file of one node"

@@ -54,7 +54,7 @@ class Judge:
     def _committed(self, node: Node) -> None:
         raft = node.raft
         at = self._checked.get((node.id, node.life), 0)
-        for batch in raft._replica.log.batches(at, raft.high_watermark - 1):
+        for batch in raft.replica.log.batches(at, raft.high_watermark - 1):
             assert batch.last_offset < raft.high_watermark, "a batch is committed whole"
             assert self.committed.setdefault(batch.base_offset, batch) == batch
         self._checked[node.id, node.life] = max(at, raft.high_watermark)
@@ -271,7 +271,7 @@ class Chaos:
             if not complete(node) or not self.has_caught_up(node):
                 return False
             if node.raft is not None:
-                quorum = node.raft._replica.quorum
+                quorum = node.raft.replica.quorum
                 outdated = quorum.is_leader and quorum.epoch < epoch_on_disk(victim)
                 if outdated or quorum.state is VoterState.CANDIDATE:
                     return False
@@ -287,7 +287,7 @@ class Chaos:
         """Whether these committed batches are durable on a voter that is up, or in a snapshot."""
         if node.raft is None:
             return False
-        log = node.raft._replica.log
+        log = node.raft.replica.log
         found = {one.base_offset: one for one in node.batches if one.last_offset < log.durable_end}
         return all(
             found.get(each) == self.judge.committed[each]

@@ -109,7 +109,7 @@ class Held:
 
 
 def held(raft: Raft) -> Held:
-    log = raft._replica.log
+    log = raft.replica.log
     batches = log.batches(log.start_offset, log.durable_end - 1)
     found = {one.base_offset: one for one in batches if one.last_offset < log.durable_end}
     return Held(found, min(raft.committed_end, log.durable_end), raft.leader_epoch)
@@ -148,9 +148,9 @@ class Crashing:
     @staticmethod
     def kept(known: Held, raft: Raft) -> Held:
         """What of it the step keeps too, by what the machine shows; and what is committed."""
-        log = raft._replica.log
+        log = raft.replica.log
         now = {one.base_offset: one for one in log.batches(log.start_offset, log.end_offset - 1)}
-        installing = raft._replica.installing
+        installing = raft.replica.installing
         if installing is not None:
             # What is here behind it is of an older epoch. A later record is committed below it, so
             # no leader has that, or can get it: nobody counts on it.
@@ -183,7 +183,7 @@ class Crashing:
 
     @staticmethod
     def check(raft: Raft, kept: Held) -> None:
-        log, latest = raft._replica.log, raft.latest_snapshot
+        log, latest = raft.replica.log, raft.latest_snapshot
         covered = 0 if latest is None else latest.end_offset
         assert raft.log_end_offset >= kept.committed_end
         assert raft.leader_epoch >= kept.epoch

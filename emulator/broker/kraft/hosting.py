@@ -13,7 +13,7 @@ from emulator.broker.alter_partition import AlterPartitionSender
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.broker.isr import Key
 from emulator.broker.kraft.replicas import HostedReplicas
-from emulator.broker.lifecycle import Part
+from emulator.broker.lifecycle import BrokerPart
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature
@@ -41,7 +41,7 @@ Placed = tuple[bytes, int]
 
 
 class DirectoryAssigner:
-    """See the module's docstring; a ``Part`` of the broker.
+    """See the module's docstring; a ``BrokerPart`` of the broker.
 
     Args:
         replicas: what is hosted.
@@ -204,7 +204,7 @@ class Hosting:
             )
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[BrokerPart, ...]:
         """What has connections of its own."""
         return (self.isrs,) if self.directories is None else (self.isrs, self.directories)
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from emulator.broker.kraft.followed import FETCH_WAIT_MS, FollowedMetadata
 from emulator.broker.kraft.quorum import KnownQuorum, LeaderAndEpoch
-from emulator.broker.lifecycle import HINTS, Part
+from emulator.broker.lifecycle import HINTS, BrokerPart
 from emulator.config.listeners import HostPort
 from emulator.metadata.errors import ReplayError
 from emulator.net.channel import (
@@ -50,8 +50,8 @@ NOT_LEADER: Final = frozenset(
 )
 
 
-class LogObserver(Part):
-    """A ``Part``. ``broken`` says why the log cannot be followed any more; empty while it can.
+class LogObserver(BrokerPart):
+    """``broken`` says why the log cannot be followed any more; empty while it can.
 
     Args:
         log: what was read; it is continued.

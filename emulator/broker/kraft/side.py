@@ -18,7 +18,7 @@ from emulator.broker.kraft.hosting import Hosting
 from emulator.broker.kraft.observer import LogObserver
 from emulator.broker.kraft.quorum import KnownQuorum
 from emulator.broker.kraft.shared_log import LogImages
-from emulator.broker.lifecycle import LifecycleManager, LifeSettings, LifeState, Part
+from emulator.broker.lifecycle import BrokerPart, LifecycleManager, LifeSettings, LifeState
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
@@ -152,7 +152,7 @@ class KRaftSide:
         )
         self.listeners: list[Listens] = [self.hosting]
         """These take each change of the metadata, from the first publication on."""
-        self.parts: Sequence[Part] = (self.observer, self.lifecycle, *self.hosting.parts)
+        self.parts: Sequence[BrokerPart] = (self.observer, self.lifecycle, *self.hosting.parts)
         self._published = False
         self._wants_fence = False
         """Whether it is to be fenced though it could serve, as a test wants it."""

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
-from emulator.broker.lifecycle import Part
+from emulator.broker.lifecycle import BrokerPart
 from emulator.net.channel import Answered, EndedBy, Unanswered
 from emulator.net.greeting import declared
 from emulator.net.reply import PeerPrincipal
@@ -113,8 +113,8 @@ class ForwardingCounts:
             del self.waiting[conn]
 
 
-class Forwarding(Part):
-    """A ``Part``: the channel ``forwarding``, shared by Envelopes and requests of the broker.
+class Forwarding(BrokerPart):
+    """A ``BrokerPart``: the channel ``forwarding``, shared by Envelopes and requests of the broker.
 
     Args:
         channel: to whoever is the controller; gives up after the broker's request timeout.

@@ -1,4 +1,4 @@
-"""A broker's session with ZooKeeper, and all that uses it: a ``Part`` of the broker.
+"""A broker's session with ZooKeeper, and all that uses it: a ``BrokerPart`` of the broker.
 
 The session is kept over lost connections, as the broker's znode is ephemeral. Source: KafkaServer,
 KafkaZkClient, Kafka 3.9.

@@ -23,7 +23,7 @@ from emulator.broker.kraft.observer import LogObserver
 from emulator.broker.kraft.quorum import KnownQuorum
 from emulator.broker.kraft.shared_log import LogState
 from emulator.broker.kraft.side import BrokerIdentity, channel_config, life, once, spoken
-from emulator.broker.lifecycle import LifecycleManager, Part
+from emulator.broker.lifecycle import BrokerPart, LifecycleManager
 from emulator.config.broker import BrokerConfig
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
@@ -92,8 +92,8 @@ def _at(offset: int, epoch: int) -> LogState:
     return LogState(image, image)
 
 
-class QuorumRegistration(Part):
-    """A ``Part`` that does nothing before :meth:`begin`.
+class QuorumRegistration(BrokerPart):
+    """A ``BrokerPart`` that does nothing before :meth:`begin`.
 
     Args:
         config: of a broker in ZooKeeper mode with migration.
@@ -109,7 +109,7 @@ class QuorumRegistration(Part):
         self.observer: LogObserver | None = None
         self._config = config
         self._new_conn = new_conn
-        self._parts: tuple[Part, ...] = ()
+        self._parts: tuple[BrokerPart, ...] = ()
 
     @property
     def epoch(self) -> int:

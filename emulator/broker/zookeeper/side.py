@@ -27,7 +27,7 @@ from emulator.broker.controller_channel import ControllerChannel, ControllerNode
 from emulator.broker.kraft.quorum import KnownQuorum
 from emulator.broker.kraft.replicas import HostedReplicas
 from emulator.broker.kraft.side import BrokerIdentity, channel_config, spoken
-from emulator.broker.lifecycle import LifecycleManager, LifeState, Part
+from emulator.broker.lifecycle import BrokerPart, LifecycleManager, LifeState
 from emulator.broker.zookeeper.cluster import ZooKeeperCluster
 from emulator.broker.zookeeper.control_requests import BrokerEpochs, ControlRequests
 from emulator.broker.zookeeper.metadata_cache import ZkMetadataCache
@@ -52,8 +52,8 @@ from wire import messages as m
 # KafkaServer.controlledShutdown, Kafka 3.9.
 
 
-class ControlledShutdown(Part):
-    """A ``Part``; ``done`` once it was granted, or was refused too often.
+class ControlledShutdown(BrokerPart):
+    """A ``BrokerPart``; ``done`` once it was granted, or was refused too often.
 
     Args:
         broker_id: this broker.
@@ -252,8 +252,8 @@ class ZooKeeperSide:
             mode.shutdown_retries,
             mode.shutdown_backoff_ms,
         )
-        joined: tuple[Part, ...] = () if registration is None else (registration,)
-        self.parts: Sequence[Part] = (
+        joined: tuple[BrokerPart, ...] = () if registration is None else (registration,)
+        self.parts: Sequence[BrokerPart] = (
             self.zookeeper,
             *joined,
             self.alter_partition,

@@ -268,6 +268,12 @@ class TipIndex:
         self._reassigning: dict[PartitionKey, None] = {}
         # At IMBALANCED, REASSIGNING and LEADERLESS.
         self._needs = (self._imbalanced, self._reassigning, self._leaderless)
+        self.unled: Collection[PartitionKey] = self._leaderless.keys()
+        """Every partition without a leader, as a live view."""
+        self.imbalanced: Collection[PartitionKey] = self._imbalanced.keys()
+        """Every partition whose leader is not its preferred replica, as a live view."""
+        self.reassigning: Collection[PartitionKey] = self._reassigning.keys()
+        """Every partition with replicas being added or removed, as a live view."""
         self._names: dict[str, dict[str, None]] = {}
         for topic_id, topic in image.topics.items():
             self._names.setdefault(collision_key(topic.name), {})[topic.name] = None
@@ -313,21 +319,6 @@ class TipIndex:
     def leaderless(self) -> Iterator[PartitionKey]:
         """Every partition without a leader."""
         yield from tuple(self._leaderless)
-
-    @property
-    def unled(self) -> Collection[PartitionKey]:
-        """Every partition without a leader, as a live view."""
-        return self._leaderless.keys()
-
-    @property
-    def imbalanced(self) -> Collection[PartitionKey]:
-        """Every partition whose leader is not its preferred replica, as a live view."""
-        return self._imbalanced.keys()
-
-    @property
-    def reassigning(self) -> Collection[PartitionKey]:
-        """Every partition with replicas being added or removed, as a live view."""
-        return self._reassigning.keys()
 
     def colliding(self, name: str) -> str | None:
         """An existing topic, other than ``name`` itself, whose name collides with it."""

@@ -131,6 +131,8 @@ class Bound:
         self._active = False
         self._after = -1
         self._hard_in_ms: int | None = None
+        self._blocked: tuple[bool, bool] = (False, False)
+        """Whether a first bound is reached, and a second."""
         self._reset()
 
     def bind(self, active: bool, after: int = -1) -> None:  # the state itself
@@ -160,12 +162,6 @@ class Bound:
     def waits(self) -> bool:
         """Whether callers wait, because a first bound is reached."""
         return self._blocked[0]
-
-    @property
-    def _blocked(self) -> tuple[bool, bool]:
-        """Whether a first bound is reached, and a second."""
-        first = self._records.reached or self._bytes.reached or self._age.reached
-        return first, self._hard_records.reached or self._hard_bytes.reached
 
     def deadline_ms(self, oldest_ms: int | None) -> int | None:
         """When :meth:`apply` must be called because time passes.
@@ -210,9 +206,12 @@ class Bound:
         hard = known + min(unknown, self.bounds.records)
         hard_room = self._hard_records.room(hard)
         byte_room, hard_byte_room = self._bytes.room(size), self._hard_bytes.room(size)
-        self._age.room(lag.age_ms(now_ms))
+        if self.bounds.age_ms:
+            self._age.room(lag.age_ms(now_ms))
         self._hard_in_ms = self._foresee(confirmed, hard, now_ms)
-        after = self._blocked
+        first = self._records.reached or self._bytes.reached or self._age.reached
+        after = first, self._hard_records.reached or self._hard_bytes.reached
+        self._blocked = after
         if after[0] and not before[0]:
             self._blocked_since = now_ms, confirmed
         retry_ms = self._retry_ms(confirmed, now_ms) if after[0] else 0
@@ -225,6 +224,7 @@ class Bound:
         self._records, self._hard_records = _Limit(bounds.records), _Limit(bounds.hard_records)
         self._bytes, self._hard_bytes = _Limit(bounds.bytes), _Limit(bounds.hard_bytes)
         self._age = _Limit(bounds.age_ms)
+        self._blocked = (False, False)
         self._samples: deque[tuple[int, int]] = deque()
         self._confirmed_bytes: int | None = None
         self._blocked_since = 0, -1

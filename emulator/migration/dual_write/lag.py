@@ -93,7 +93,8 @@ class Confirmations:
 
     def __init__(self, backlog: Backlog) -> None:
         self._backlog = backlog
-        self._written: list[Written] = []
+        self.written: list[Written] = []
+        """What :meth:`take` will return."""
         self.lag = Lag()
         self.reconciled = False
         self.compared_ms: int | None = None
@@ -110,7 +111,7 @@ class Confirmations:
 
         See ``Lag.restart``.
         """
-        self._written.clear()
+        self.written.clear()
         self.reconciled = False
         self.lag.restart(committed, confirmed, changes, now_ms)
 
@@ -130,10 +131,10 @@ class Confirmations:
             self.delta_time_ms.observe(duration_ms)
         written = self._backlog.confirm(unit, propagate=self.reconciled)
         if written is not None:
-            self._written.append(written)
+            self.written.append(written)
         return RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp_ns)
 
     def take(self) -> list[Written]:
         """Return the changes to propagate to brokers, since the last call, oldest first."""
-        written, self._written = self._written, []
+        written, self.written = self.written, []
         return written

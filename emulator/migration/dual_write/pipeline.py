@@ -137,9 +137,11 @@ class Pipeline:
         """Maximum multis in flight; None: by the measured round trips."""
         self.chain: Chain | None = None
         self.units: deque[Unit] = deque()
-        self._flights: deque[_Flight] = deque()
+        self.flights: deque[_Flight] = deque()
+        """Multis sent and neither acknowledged nor taken back."""
         self.multi_latency_ms = Distribution()
         self._round_trips_ms: deque[float] = deque(maxlen=ROUND_TRIPS_KEPT)
+        self._by_round_trips = DEPTH_MIN
         self.multis: dict[str, int] = dict.fromkeys(MultiResult, 0)
         self.multi_ops: dict[str, int] = {}
         self.multi_bytes = 0
@@ -147,35 +149,38 @@ class Pipeline:
     @property
     def in_flight(self) -> int:
         """Multis sent and neither acknowledged nor taken back."""
-        return len(self._flights)
+        return len(self.flights)
 
     @property
     def unanswered(self) -> int:
         """Multis in flight without an answer."""
-        return sum(not flight.answered for flight in self._flights)
+        return sum(not flight.answered for flight in self.flights)
 
     @property
     def unrefused(self) -> int:
         """Multis in flight before the first one that was refused."""
-        refused = (index for index, flight in enumerate(self._flights) if flight.refused)
-        return next(refused, len(self._flights))
+        refused = (index for index, flight in enumerate(self.flights) if flight.refused)
+        return next(refused, len(self.flights))
 
     @property
     def full(self) -> bool:
         """Whether no multi may be sent before one in flight is answered."""
-        return len(self._flights) >= (1 if self._careful else self.depth_now)
+        if self._careful or not self.flights:
+            return bool(self.flights)
+        return len(self.flights) >= self.depth_now
 
     @property
     def depth_now(self) -> int:
         """Maximum multis in flight, by the round trips of this process."""
-        if self.depth is not None:
-            return self.depth
-        return depth_for(min(self._round_trips_ms, default=0.0))
+        return self._by_round_trips if self.depth is None else self.depth
 
     @property
     def open_unit(self) -> Unit | None:
         """The first unit that is not sent completely."""
-        return next((unit for unit in self.units if not unit.packed), None)
+        for unit in self.units:
+            if not unit.packed:
+                return unit
+        return None
 
     def begin(self, term: Term, counters: Counters) -> None:
         """Start the chain of a new claim."""
@@ -187,7 +192,7 @@ class Pipeline:
         """Drop the queue and the multis in flight; returns the units that were not finished."""
         units = list(self.units)
         self.units.clear()
-        self._flights.clear()
+        self.flights.clear()
         return units
 
     def start_over(self, read: Standing) -> list[Unit]:
@@ -204,9 +209,10 @@ class Pipeline:
 
     def ready(self, unit: Unit) -> bool:
         """Whether the next multi of a unit can be sent without planning more."""
-        enough = unit.waiting_ops > self.ops_max or unit.waiting_bytes > self._room
         # A group that is larger than a multi is sent alone once it is known that more follows.
-        return unit.planned or (enough and len(unit.groups) > 1)
+        if unit.planned or len(unit.groups) <= 1:
+            return unit.planned
+        return unit.waiting_ops > self.ops_max or unit.waiting_bytes > self._room
 
     @property
     def _room(self) -> int:
@@ -226,10 +232,11 @@ class Pipeline:
             too large for a frame.
         """
         assert self.chain is not None
-        groups = unit.pack(self.ops_max, self._room)
+        overhead = self.chain.overhead_bytes(self._zk.op_size)
+        groups = unit.pack(self.ops_max, max(1, self._zk.limit.bytes - overhead))
         if groups is None:
             return None
-        if unit.packed_bytes > FRAME_BYTES_MAX - self.chain.overhead_bytes(self._zk.op_size):
+        if unit.packed_bytes > FRAME_BYTES_MAX - overhead:
             unit.untake(groups)
             return self._too_large(groups)
         position = unit.position
@@ -242,10 +249,12 @@ class Pipeline:
         After the first refusal or loss no multi counts as applied until :meth:`resume`: the chain
         read back decides.
         """
-        flight = next((f for f in self._flights if f.tag == outcome.tag), None)
-        if flight is None:
+        for flight in self.flights:
+            if flight.tag == outcome.tag:
+                break
+        else:
             return None, []
-        in_order = flight is self._flights[0] and not flight.answered
+        in_order = flight is self.flights[0] and not flight.answered
         flight.answered = True
         match outcome:
             case ZkResult(value=value) if in_order:
@@ -277,12 +286,12 @@ class Pipeline:
         closed = []
         for _ in range(applied):
             # It took a request of this size: connections that end there have another cause.
-            self._zk.limit.answered(self._flights[0].size)
+            self._zk.limit.answered(self.flights[0].size)
             unit = self._applied().closed
             if unit is not None:
                 closed.append(unit)
-        rest = list(self._flights)
-        self._flights.clear()
+        rest = list(self.flights)
+        self.flights.clear()
         self._careful = True
         self._return(rest)
         self.chain.resume(read)
@@ -304,7 +313,7 @@ class Pipeline:
         return Refused(code, max(ops, key=self._zk.op_size))
 
     def _applied(self) -> Acknowledged:
-        flight = self._flights.popleft()
+        flight = self.flights.popleft()
         if not flight.closes or flight.unit is None:
             return Acknowledged(None)
         assert self.units[0] is flight.unit, "units are finished in order"
@@ -336,7 +345,7 @@ class Pipeline:
         size = MULTI_OVERHEAD_BYTES + len(multi.body)
         stamp = self._stamp()
         flight = _Flight(MultiTag(self._serial), multi, unit, groups, closes, stamp, size)
-        self._flights.append(flight)
+        self.flights.append(flight)
         effects: list[Effect] = []
         if closes and unit is not None:
             first, last = unit.first_offset, unit.last_offset
@@ -351,6 +360,7 @@ class Pipeline:
             round_trip_ms = (stamp - flight.sent_ns) / 1e6
             self.multi_latency_ms.observe(round_trip_ms)
             self._round_trips_ms.append(round_trip_ms)
+            self._by_round_trips = depth_for(min(self._round_trips_ms))
             self.multi_bytes += flight.size
             for kind in kinds:
                 self.multi_ops[kind.operation] = self.multi_ops.get(kind.operation, 0) + kind.ops

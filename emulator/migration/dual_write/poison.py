@@ -110,10 +110,6 @@ class Poison:
         """The znodes that are left as they are; ZooKeeper does not hold what is committed."""
         return tuple((self._tried_again | self._skipped).values())
 
-    def skipped_due(self, now_ms: int) -> bool:
-        """Whether a skipped znode is to be tried again now."""
-        return self.skipped_retry_ms is not None and self.skipped_retry_ms <= now_ms
-
     def try_skipped_again(self, now_ms: int) -> None:
         """Let the znode that was skipped first be written by the next comparison."""
         path = next(iter(self._skipped), None)

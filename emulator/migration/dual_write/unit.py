@@ -73,16 +73,14 @@ class Unit:
     """Bytes of the data operations that :meth:`pack` returned last."""
     parts_sent: int = 0
     ops_count: int = 0
+    first_offset: int = field(init=False)
+    """First offset it newly covers."""
+    last_offset: int = field(init=False)
+    """Last offset it covers."""
 
-    @property
-    def first_offset(self) -> int:
-        """First offset it newly covers."""
-        return self.base.offset + 1
-
-    @property
-    def last_offset(self) -> int:
-        """Last offset it covers."""
-        return self.after.offset
+    def __post_init__(self) -> None:
+        """What it covers never changes."""
+        self.first_offset, self.last_offset = self.base.offset + 1, self.after.offset
 
     @property
     def position(self) -> Position:

@@ -19,6 +19,7 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.dual_write.backlog import Backlog
+from emulator.migration.dual_write.bound import Bound
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.comparison import Comparing
 from emulator.migration.dual_write.lag import Confirmations
@@ -36,7 +37,7 @@ from emulator.migration.dual_write.unit import Unit
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round, Zk
-from emulator.seam import Effect, Log, Row, earliest
+from emulator.seam import Effect, Log, Row, earlier
 from emulator.trace.rows import RangeRow, Stage
 from emulator.znodes import controller, migration, own
 from emulator.znodes.entities import ENTITIES
@@ -255,7 +256,7 @@ class Sending:
     """Fills the pipeline from the backlog while the write-behind runs.
 
     ``busy``: work was split and continues at once. ``draining``: progress is written without
-    waiting for more of it. ``hurried``: whether callers wait at a bound, and nothing shall gather.
+    waiting for more of it. ``bound``: nothing gathers while callers wait at it.
     """
 
     def __init__(self, pipeline: Pipeline, backlog: Backlog, stamp: Callable[[], int]) -> None:
@@ -264,7 +265,7 @@ class Sending:
         self._stamp = stamp
         self._last_write_ms = 0
         self.busy = self.draining = False
-        self.hurried: Callable[[], bool] = lambda: False
+        self.bound: Bound | None = None
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When what gathers, or progress without changes, is to be written."""
@@ -273,7 +274,7 @@ class Sending:
         if self._gathers(now_ms):
             return self._last_write_ms + GATHER_MS
         # While the pipeline is full, the next answer continues it.
-        if self._pipeline.in_flight or self._pipeline.open_unit is not None:
+        if self._pipeline.flights or self._pipeline.open_unit is not None:
             return None
         if self._backlog.changed:  # it gathered until callers began to wait
             return now_ms
@@ -281,7 +282,7 @@ class Sending:
 
     def first(self, now_ms: int) -> list[Effect]:
         """Send the first multi of a chain, which changes no data, unless it is in flight."""
-        if self._pipeline.in_flight:
+        if self._pipeline.flights:
             return []
         self._last_write_ms = now_ms
         return self._pipeline.send_bare(self._backlog.confirmed, now_ms)
@@ -302,7 +303,7 @@ class Sending:
             sent = self._pipeline.send_part(unit, now_ms)
             if isinstance(sent, Refused):
                 # The multis in flight must be answered first.
-                return effects, None if self._pipeline.in_flight else sent
+                return effects, None if self._pipeline.flights else sent
             if sent is not None:
                 self._last_write_ms = now_ms
                 effects += sent
@@ -323,7 +324,9 @@ class Sending:
     def _gathers(self, now_ms: int) -> bool:
         """Whether the next multi waits, with nothing in flight, for more changes of ISRs."""
         backlog = self._backlog
-        if self._pipeline.in_flight or self.draining or self.hurried() or not backlog.waiting:
+        if self._pipeline.flights or self.draining or not backlog.waiting:
+            return False
+        if self.bound is not None and self.bound.waits:
             return False
         return now_ms - self._last_write_ms < GATHER_MS and backlog.many_states(GATHER_CHANGES)
 
@@ -332,7 +335,7 @@ class Sending:
         waited = now_ms - self._last_write_ms >= NO_OP_WRITE_MS
         if not backlog.waiting or not (backlog.changed or waited or self.draining):
             return None
-        gathers = self._pipeline.in_flight or self._gathers(now_ms)
+        gathers = self._pipeline.flights or self._gathers(now_ms)
         if gathers and not backlog.fills(self._pipeline.ops_max):
             return None
         # To collect a large change took some ms: it is planned in the next step.
@@ -404,16 +407,18 @@ class WriteBehind:
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When :meth:`tick` wants to be called."""
-        if self.sending.busy or self.comparing.due(self.mode, self.pipeline):
+        asked = self.comparing.now is not None
+        if self.sending.busy or (asked and self.comparing.due(self.mode, self.pipeline)):
             return now_ms
         if self.mode is Mode.POISONED:
             return self.poison.retry_ms
         if self.mode is not Mode.RUNNING:
             return None
         # While multis are in flight, the answer to the last one comes first; a stop waits for none.
-        later = self.pipeline.in_flight or self.sending.draining
+        later = self.pipeline.flights or self.sending.draining
         skipped_ms = None if later else self.poison.skipped_retry_ms
-        return earliest((self.sending.deadline_ms(now_ms), skipped_ms))
+        sending_ms = self.sending.deadline_ms(now_ms)
+        return sending_ms if skipped_ms is None else earlier(sending_ms, skipped_ms)
 
     @property
     def _kraft_epoch(self) -> int:
@@ -512,14 +517,16 @@ class WriteBehind:
 
     def _pump(self, now_ms: int) -> list[Effect]:
         self.sending.busy = False
-        self._backlog.held = self.comparing.holds
+        asked = self.comparing.now is not None
+        self._backlog.held = asked and self.comparing.holds
         if self.mode is Mode.STARTING:
             return self.sending.first(now_ms)
         if self.mode is not Mode.RUNNING:
             return []
-        if self.comparing.step(self.pipeline):
+        if asked and self.comparing.step(self.pipeline):
             return self._begin_reconcile(now_ms)
-        if self.poison.skipped_due(now_ms) and not self.sending.draining:
+        retry_ms = self.poison.skipped_retry_ms
+        if retry_ms is not None and retry_ms <= now_ms and not self.sending.draining:
             if self.pipeline.in_flight:
                 return []
             self.poison.try_skipped_again(now_ms)

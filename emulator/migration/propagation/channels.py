@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Final
 
@@ -144,7 +143,8 @@ class Channels:
         self._leaving: dict[int, _Line] = {}
         """Brokers that are no peers now and have not answered a request; they get no other one."""
         self._by_conn: dict[int, _Line] = {}
-        self._caught_up: set[int] = set()
+        self.caught_up: set[int] = set()
+        """Brokers whose queue was dropped and that have answered since: they need everything."""
         self.shown: dict[int, m.MetadataResponse] = {}
         """Broker id -> its answer what it shows its clients; the owner takes it out."""
         self.outdated, self.unreached = Outdated(), Unreached(REPLY_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
@@ -175,9 +175,9 @@ class Channels:
         return sum(line.cut for line in self._lines.values())
 
     @property
-    def caught_up(self) -> AbstractSet[int]:
-        """Brokers whose queue was dropped and that have answered since: they need everything."""
-        return self._caught_up
+    def open(self) -> bool:
+        """Whether there is a channel."""
+        return bool(self._lines or self._leaving)
 
     def cut(self, broker_id: int) -> bool:
         """Whether only requests with everything are put for the broker."""
@@ -186,7 +186,7 @@ class Channels:
 
     def resume(self, broker_id: int) -> None:
         """The broker is getting everything: requests are put for it again."""
-        self._caught_up.discard(broker_id)
+        self.caught_up.discard(broker_id)
         line = self._lines.get(broker_id)
         if line is not None:
             line.cut = False
@@ -212,7 +212,7 @@ class Channels:
         for broker_id in [*self._lines]:
             if peers.get(broker_id) != self._lines[broker_id].peer:
                 line = self._lines.pop(broker_id)
-                self._caught_up.discard(broker_id)
+                self.caught_up.discard(broker_id)
                 line.cut = False
                 if broker_id not in peers and line.channel.waiting_for_answer:
                     line.channel.withdraw()
@@ -258,7 +258,7 @@ class Channels:
         lines = [*self._lines.values(), *self._leaving.values()]
         self._lines.clear()
         self._leaving.clear()
-        self._caught_up.clear()
+        self.caught_up.clear()
         self.shown.clear()
         self.bodies.forget()
         return [effect for line in lines for effect in self._close(line)]
@@ -372,8 +372,8 @@ class Channels:
         if self._lines.get(broker_id) is line:
             at = HostPort(line.peer.host, line.peer.port)
             effects += self.unreached.follow(broker_id, at, turns, now_ms, line.outstanding)
-        if line.cut and not line.outstanding and broker_id not in self._caught_up:
-            self._caught_up.add(broker_id)
+        if line.cut and not line.outstanding and broker_id not in self.caught_up:
+            self.caught_up.add(broker_id)
             text = "broker answers control requests again; it gets FULL requests"
             effects.append(Log("info", text, {"broker": broker_id}))
         return [*effects, *self._effects(line, now_ms)]

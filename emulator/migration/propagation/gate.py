@@ -49,7 +49,8 @@ class PropagationGate:
         self._propagated = EMPTY
         self._unwritten: deque[tuple[int, Touched]] = deque()
         """Last offset and touched entities of each committed, unconfirmed change."""
-        self._handed: list[Written] = []
+        self.handed: list[Written] = []
+        """What :meth:`take_handed` will return."""
         self._first = False
 
     def clear(self) -> list[Effect]:
@@ -57,7 +58,7 @@ class PropagationGate:
         self._propagated = EMPTY
         self._first = False
         self._unwritten.clear()
-        self._handed.clear()
+        self.handed.clear()
         return self._propagator.clear()
 
     def copied(self) -> None:
@@ -66,11 +67,13 @@ class PropagationGate:
 
     def committed(self, deltas: Iterable[Delta]) -> None:
         """Deltas became stable; ZooKeeper does not hold them yet."""
-        self._unwritten += ((d.last_offset, d.touched) for d in deltas if d.touched)
+        for delta in deltas:
+            if delta.touched:
+                self._unwritten.append((delta.last_offset, delta.touched))
 
     def take_handed(self) -> list[Written]:
         """Changes confirmed and passed to the propagator since the last call."""
-        handed, self._handed = self._handed, []
+        handed, self.handed = self.handed, []
         return handed
 
     def full(self, written: Written, zk_epoch: int) -> list[Effect]:
@@ -118,7 +121,7 @@ class PropagationGate:
     def _confirm(self, written: Written) -> None:
         while self._unwritten and self._unwritten[0][0] <= written.after.offset:
             self._unwritten.popleft()
-        self._handed.append(written)
+        self.handed.append(written)
 
     def _new(self) -> Sequence[Touched]:
         """The committed changes that were neither propagated nor held back yet."""

@@ -241,8 +241,11 @@ class Propagator:
         Returns:
             The effects of opening and closing channels; the requests follow from :meth:`step`.
         """
-        sender = Sender(self._node_id, zk_epoch, self._listener)
         peers = build.peers(after, self._listener)
+        if not peers and not self._channels.open:
+            self._propagated = after, zk_epoch
+            return []
+        sender = Sender(self._node_id, zk_epoch, self._listener)
         known = self._channels.peers
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
         effects = self._channels.set_peers(peers)

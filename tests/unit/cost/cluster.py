@@ -240,8 +240,8 @@ class OurController(CountedServer):
 
     def restore(self) -> None:
         history = self._peers.node.history
-        if history._tip is not self._made:
-            history._stable = history._tip = self._made
+        if history.tip is not self._made:
+            history.stable = history.tip = self._made
             self._peers.node.controller._journal.reindex()
 
     def perform(self, effects: list[Effect], cost: Cost, *, counted: bool) -> None:

@@ -27,7 +27,8 @@ class Stage:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.image = replace(EMPTY, migration_state=MigrationState.MIGRATION)
+        image = replace(EMPTY, migration_state=MigrationState.MIGRATION)
+        self.history = SimpleNamespace(stable=image)
         call = self._call
         self.zk = SimpleNamespace(
             deadline_ms=None,
@@ -41,9 +42,9 @@ class Stage:
             close=call("zk.close"),
             withdraw=lambda: self.calls.append(("zk.withdraw",)),
             owns=lambda conn: conn == 1,
-            take_results=lambda: self.results,
+            outcomes=[],
+            take_results=lambda: self.zk.outcomes,
         )
-        self.results: list[object] = []
         behind = SimpleNamespace(
             mode=Mode.STOPPED,
             why="",
@@ -76,7 +77,7 @@ class Stage:
         )
         zk: Any = self.zk
         driver: Any = self.driver
-        self.side = MigrationSide(zk, driver, lambda: self.image)
+        self.side = MigrationSide(zk, driver, self.history)
 
     def _call(self, name: str) -> Any:
         def called(*arguments: object) -> list[Effect]:
@@ -91,7 +92,9 @@ class Stage:
 
     def finalise(self) -> Stage:
         """The log is final, and this process has seen it."""
-        self.image = replace(self.image, migration_state=MigrationState.POST_MIGRATION)
+        self.history.stable = replace(
+            self.history.stable, migration_state=MigrationState.POST_MIGRATION
+        )
         effects = self.side.exchange(5)
         said = Log("info", "the migration is finalised", {"why": FINALISED})
         assert effects == [*_said("driver.resigned"), *_said("zk.close"), said]
@@ -150,10 +153,10 @@ def test_the_driver_hears_of_answers_and_of_each_session_once() -> None:
     stage = Stage()
     stage.zk.connected = False
     assert stage.side.exchange(5) == []
-    stage.zk.connected, stage.results = True, ["answer"]
+    stage.zk.connected, stage.zk.outcomes = True, ["answer"]
     effects = [*_said("driver.zk_results"), *_said("driver.zk_connected")]
     assert stage.side.exchange(6) == effects
-    stage.results = []
+    stage.zk.outcomes = []
     assert stage.side.exchange(7) == []
     stage.zk.generation = 2
     assert stage.side.exchange(8) == _said("driver.zk_connected")
@@ -166,10 +169,10 @@ def test_once_the_log_is_final_zookeeper_alone_is_served_until_it_is_closed() ->
     stage.side.lead(3, 1)
     stage.taken()
     stage.driver.state = State.BECOME_CONTROLLER
-    assert stage.side.keep_from(stage.image) == 0
+    assert stage.side.keep_from(stage.history.stable) == 0
     stage.finalise()
     stage.zk.deadline_ms, stage.driver.deadline_ms = 9, 1
-    stage.zk.connected, stage.results = False, ["answer"]
+    stage.zk.connected, stage.zk.outcomes = False, ["answer"]
     assert stage.side.connected
     assert stage.side.deadline_ms == 9
     assert stage.side.tick(9) == _said("zk.tick")
@@ -179,7 +182,7 @@ def test_once_the_log_is_final_zookeeper_alone_is_served_until_it_is_closed() ->
     assert stage.side.check(9) == []
     assert stage.side.mark(4) is None
     assert stage.side.no_mark_because(4) == ""
-    assert stage.side.keep_from(stage.image) is None
+    assert stage.side.keep_from(stage.history.stable) is None
     assert stage.taken() == [("zk.tick", 9)]
 
 
@@ -189,13 +192,13 @@ def test_before_that_the_driver_is_asked() -> None:
     assert stage.side.metadata([], 9) == _said("driver.metadata")
     assert stage.side.check(9) == _said("check")
     assert stage.side.drain(9) == _said("driver.drain")
-    assert stage.side.keep_from(stage.image) == 77
+    assert stage.side.keep_from(stage.history.stable) == 77
     assert "not in dual write" in stage.side.no_mark_because(3)
     assert stage.side.connected
     stage.zk.connected = False
     assert not stage.side.connected
     stage.side.resign(9)
-    assert stage.side.keep_from(stage.image) is None
+    assert stage.side.keep_from(stage.history.stable) is None
     assert stage.side.no_mark_because(3) == ""
 
 

@@ -129,7 +129,7 @@ def test_a_leader_that_cannot_read_the_rest_tells_the_others_and_ends():
         yield
         raise RecoveryError("snapshot", None, "no such level")
 
-    node.role._replay._slices = damaged()
+    node.role._replay.slices = damaged()
     quorum.joined.wait(10)
     assert party.halt == Halt(1, "snapshot: no such level")
     quorum.kill(leader)

@@ -136,7 +136,7 @@ def test_a_follower_that_has_not_caught_up_is_not_ready():
     quorum.joined.wait(2_000)
     assert why_not_ready(quorum, follower) == ""
     # The leader answers, and what it says to be committed does not arrive.
-    quorum.node(follower).raft._replica._leader_committed = 10**9
+    quorum.node(follower).raft.replica._leader_committed = 10**9
     quorum.joined.wait(LATE_MS + 1_000)
     assert "it has not caught up with the leader for 1" in why_not_ready(quorum, follower)
 

@@ -49,15 +49,22 @@ def test_who_is_refused_by_zookeeper_or_follows_answers_no_callers():
     assert set(DUTIES) == set(Role)
 
 
+def each_of_them(**fields: Any) -> Any:
+    """A stand-in for every machine of a node."""
+    one = SimpleNamespace(**fields)
+    one.raft = one.history = one.controller = one.migration = one.peers = one
+    return one
+
+
 def test_who_does_not_answer_is_not_waited_for_before_a_log_begins() -> None:
     """Nor does the time begin anew with each step; in another epoch it does."""
-    machines: Any = SimpleNamespace(
+    machines = each_of_them(
         config=SimpleNamespace(voters={1: None, 2: None}, release="3.9"),
         rewritten=0,
         inquiry=None,
         tip=SimpleNamespace(features={}),
     )
-    one = NodeRole(machines, machines, machines, machines, machines, machines)
+    one = NodeRole(machines, machines)
     flags: Any = SimpleNamespace(complete=False, with_flag=[])
     one._flags = flags
     begun = [one._asked(5, 10_000 + after_ms) for after_ms in (0, 1, ASKS_MS - 1, ASKS_MS)]
@@ -77,14 +84,14 @@ def test_the_wanted_successors_are_named_in_the_next_step() -> None:
         resigned.append((now_ms, first))
         raise ResignedError
 
-    machines: Any = SimpleNamespace(
+    machines = each_of_them(
         config=SimpleNamespace(voters={1: None, 2: None, 3: None}, release="3.9"),
         rewritten=0,
         inquiry=None,
         tip=SimpleNamespace(features={}),
         resign=resign,
     )
-    one = NodeRole(machines, machines, machines, machines, machines, machines)
+    one = NodeRole(machines, machines)
     one.resign([3])
     assert resigned == []
     with pytest.raises(ResignedError):

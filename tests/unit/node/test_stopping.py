@@ -80,8 +80,8 @@ class Stage:
         self.migration.close = lambda _: ([GOODBYE], self.migration.closing)
         self.migration.out_of_charge = lambda: self.migration.charge
         self.peers = SimpleNamespace(ending=False)
-        machines: tuple[Any, ...] = (self.raft, self.controller, self.migration, self.peers)
-        self.stop = OrderlyStop(*machines)
+        machines: Any = self  # whose attributes they are
+        self.stop = OrderlyStop(machines)
 
     def _shutdown(self, now_ms: int, fitter: Any = ()) -> list[Effect]:
         self.calls.append(("shutdown", now_ms, list(fitter)))

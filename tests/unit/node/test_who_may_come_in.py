@@ -131,7 +131,7 @@ def test_a_user_that_is_deleted_while_a_voter_loads_a_snapshot() -> None:
     behind, *_ = [one for one in IDS if one != leader]
     node: Any = made.node(behind)
     bob = log_in(made.asker(behind), "bob", MECHANISM, "secret")
-    replica = node.raft._replica
+    replica = node.raft.replica
     replica.outrun = True
     node._users.look()
     assert not made.lets_in(behind, "bob")

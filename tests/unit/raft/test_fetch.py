@@ -200,7 +200,7 @@ def test_equal_answers_are_built_once_and_few_are_kept():
     for offset in range(21):
         world.fetch(offset, last=min(offset, 1))
         assert offsets(world.partition().records)[0] == offset
-    assert len(world.raft._replica.log._reads) <= 8
+    assert len(world.raft.replica.log._reads) <= 8
     world.append(no_op())
     world.fetch(20)
     assert offsets(world.partition().records) == [20, 21]
@@ -225,7 +225,7 @@ def test_woken_observers_that_stand_at_one_offset_are_given_one_answer():
 
 
 def encoded(world: World, offset: int) -> list[bytes]:
-    return [b.data for b in world.raft._replica.log.batches(offset, offset)]
+    return [b.data for b in world.raft.replica.log.batches(offset, offset)]
 
 
 def test_a_follower_ahead_of_the_log_is_told_where_to_cut():

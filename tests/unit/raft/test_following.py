@@ -159,7 +159,7 @@ def test_a_vote_outlives_a_crash():
     trio.crash(voter)
     again = Raft(trio.config(voter), trio.nodes[voter].disk.files, Random(1), trio.now)
     assert again.leader_epoch == epoch
-    election = again._replica.quorum.election
+    election = again.replica.quorum.election
     assert election.voted_id > 0 or election.leader_id > 0
 
 

@@ -218,5 +218,5 @@ def test_a_voter_is_whole_on_its_disk_before_it_acknowledges_a_record():
     for _ in range(3_000):
         trio.run(1)
         for node in trio.up():
-            durable = node.raft._replica.log.durable_end
+            durable = node.raft.replica.log.durable_end
             assert state(node) == (b"0\nwhole\n" if durable else b"0\nnew\n")

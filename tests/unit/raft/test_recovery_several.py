@@ -164,7 +164,7 @@ def test_what_is_not_on_the_own_disk_is_not_called_committed_there():
     for other in set(trio.nodes) - {leader.id}:
         raft._member.voter_fetched(other, offset + 1, trio.now)
     assert raft.committed_end == offset + 1 > durable
-    point = raft._replica.recovery_point
+    point = raft.replica.recovery_point
     point.write(raft.committed_end)
     assert (point._on_disk.durable, point.committed) == (durable, durable)
 
@@ -330,7 +330,7 @@ def test_before_the_log_is_cut_the_recovery_point_goes_back():
         again = recovered(disk.files)
         disk.apply(again.start(0))
         ends.add(again.log_end_offset)
-        assert disk.files[EPOCHS] == again._replica.log.epochs_file().data
+        assert disk.files[EPOCHS] == again.replica.log.epochs_file().data
     assert ends == {8, 10}
 
 

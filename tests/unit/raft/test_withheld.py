@@ -53,7 +53,7 @@ def test_who_may_be_told_nothing_keeps_epoch_and_records(follower, version):
     leader = partition.current_leader
     assert (leader.leader_id, leader.leader_epoch) == (-1, asked["epoch"])
     assert (partition.diverging_epoch.epoch, partition.snapshot_id.epoch) == (-1, -1)
-    assert list(made.raft._replica.observers.alive(made.now)) == []
+    assert list(made.raft.replica.observers.alive(made.now)) == []
 
 
 def test_it_is_served_at_once_when_it_may_be():

@@ -39,7 +39,7 @@ class Node:
     def batches(self) -> list[LogBatch]:
         """The whole log."""
         assert self.raft is not None
-        log = self.raft._replica.log
+        log = self.raft.replica.log
         return list(log.batches(log.start_offset, log.end_offset))
 
 
@@ -294,7 +294,7 @@ class Trio:
     def tell_state(self, node: Node) -> None:
         raft = node.raft
         assert raft is not None
-        quorum = raft._replica.quorum
+        quorum = raft.replica.quorum
         voted = f", voted {quorum.election.voted_id}" if quorum.election.voted_id >= 0 else ""
         state = (
             f"{quorum.state.value} epoch {quorum.epoch}, leader {quorum.leader_id}{voted}; "

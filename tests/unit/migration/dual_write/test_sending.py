@@ -34,7 +34,7 @@ class Lines:
         self.answer: Any = SENT
         self.ready = True
         self.pipeline = SimpleNamespace(
-            in_flight=0,
+            flights=[],
             full=False,
             open_unit=None,
             ops_max=OPS_MAX,
@@ -64,8 +64,8 @@ class Lines:
         return SimpleNamespace(first_offset=5, last_offset=9)
 
     def _send(self, _unit: Any, _now_ms: int) -> Any:
-        self.pipeline.in_flight += 1
-        self.pipeline.full = self.pipeline.in_flight >= self.room
+        self.pipeline.flights.append(self)
+        self.pipeline.full = len(self.pipeline.flights) >= self.room
         return self.answer
 
     def fill(self, after_ms: int) -> list[Effect]:
@@ -76,7 +76,7 @@ class Lines:
 
 def test_the_first_multi_of_a_chain_is_sent_once() -> None:
     lines = Lines()
-    lines.pipeline.in_flight = 1
+    lines.pipeline.flights = [1]
     assert lines.sending.first(T) == []
 
 
@@ -114,7 +114,7 @@ def test_a_small_unit_waits_while_a_multi_is_in_flight(
     ops: int, in_flight: int, sent: bool
 ) -> None:
     lines = Lines(ops=ops, room=9)
-    lines.pipeline.in_flight = in_flight
+    lines.pipeline.flights = [1] * in_flight
     assert lines.fill(0) == (SENT if sent else [])
 
 
@@ -140,8 +140,8 @@ def test_many_changes_of_isrs_gather_for_a_moment(
 def test_what_keeps_changes_from_gathering(why: str) -> None:
     lines = Lines(states=GATHER_CHANGES)
     lines.sending.draining = why == "draining"
-    lines.sending.hurried = lambda: why == "hurried"
-    lines.pipeline.in_flight = int(why == "in flight")
+    lines.sending.bound = SimpleNamespace(waits=why == "hurried")
+    lines.pipeline.flights = [1] * (why == "in flight")
     waits = why == "in flight"
     assert lines.sending.deadline_ms(T) == (None if waits else T)
     assert lines.fill(0) == ([] if waits else SENT)
@@ -184,5 +184,5 @@ def test_a_refusal_counts_once_nothing_is_in_flight(in_flight: int, told: bool) 
     lines = Lines(ops=OPS_MAX, room=9)
     refusal = Refused(-1, None)
     lines.pipeline.send_part = lambda _, __: refusal
-    lines.pipeline.in_flight = in_flight
+    lines.pipeline.flights = [1] * in_flight
     assert lines.sending.fill(1, T) == ([], refusal if told else None)
