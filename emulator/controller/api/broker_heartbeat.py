@@ -8,8 +8,11 @@ Served before the metadata copy, because brokers become ready by heartbeats.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Final
+
 from emulator.controller.context import Context
-from emulator.controller.queue.heartbeats import BrokerState, next_state
+from emulator.controller.queue.heartbeats import BrokerState, Heartbeats, next_state
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
 from emulator.controller.result import Contact, Result, one_error
@@ -22,7 +25,9 @@ from emulator.metadata.metadata_version import Feature
 from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
+from wire.frame import encode_response
 
+KEY: Final = 63
 Response = m.BrokerHeartbeatResponse
 refused = one_error(Response)
 
@@ -69,6 +74,23 @@ def broker_heartbeat(
     if moves is None:
         return Result(response, atomic=False, contact=contact)
     return _moved(response, moves, contact)
+
+
+def stays_unfenced(image: Image, request: m.BrokerHeartbeatRequest, heartbeats: Heartbeats) -> bool:
+    """Whether the broker is unfenced and stays so, and nothing is appended: nearly always."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is None or broker.fenced or broker.epoch != request.broker_epoch:
+        return False
+    if request.want_fence or request.want_shut_down or request.offline_log_dirs:
+        return False
+    return not heartbeats.shutting_down(broker.id)
+
+
+@cache
+def unfenced(version: int, *, caught_up: bool) -> tuple[Response, bytes]:
+    """What :func:`broker_heartbeat` answers then, and its bytes after the correlation id."""
+    response = Response(is_caught_up=caught_up, is_fenced=False, should_shut_down=False)
+    return response, encode_response(KEY, version, 0, response)[4:]
 
 
 def _moved(response: Response, moves: Moves, contact: Contact) -> Slices[Result[Response]]:
