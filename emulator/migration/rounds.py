@@ -33,10 +33,6 @@ class Retry:
         self._tries = 0
         self.due_ms: int | None = None
 
-    def due(self, now_ms: int) -> bool:
-        """Whether to poll now."""
-        return self.due_ms is not None and self.due_ms <= now_ms
-
     def later(self, now_ms: int) -> int:
         """It failed: poll again later, each time after a longer wait. Returns when."""
         delay_ms = min(FIRST_MS << min(self._tries, 16), CAP_MS)

@@ -54,10 +54,10 @@ class LastLook:
                 self.since_ms = None
             elif before:
                 self.since_ms = now_ms
+        if self.since_ms is None or self._compared(driver) or driver.state is not State.DUAL_WRITE:
+            return
         behind = driver.write_behind
         asked = behind.comparing.now
-        if self._compared(driver) or driver.state is not State.DUAL_WRITE:
-            return
         if asked is not None and not asked.ended:
             return
         if not why_not(behind.mode, reconciled=behind.confirmations.reconciled):
@@ -220,8 +220,6 @@ class MigrationSide:
 
     def exchange(self, now_ms: int) -> list[Effect]:
         """Hand on to the driver what ZooKeeper has answered, and a session that is new."""
-        if not self.dirty:
-            return []
         effects: list[Effect] = []
         results = self.zk.take_results()
         if self._over:

@@ -519,7 +519,9 @@ class Node:
             if self._left:
                 self._drop_left(now_ms)
             committed = self._seen_high_watermark
-            moved = self.migration.exchange(now_ms)
+            moved: list[Effect] = []
+            if self.migration.dirty:
+                moved += self.migration.exchange(now_ms)
             if self.peers.dirty or self.raft.effects:
                 moved += self.peers.exchange(now_ms)
             self.role.follow(now_ms)

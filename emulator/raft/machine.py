@@ -329,11 +329,6 @@ class Raft:
         return self.replica.caught_up
 
     @property
-    def outrun(self) -> bool:
-        """Whether a snapshot of the leader is being loaded, as it has no older records."""
-        return self.replica.outrun
-
-    @property
     def caught_up_ms(self) -> int | None:
         """When this follower last reached the high watermark of its leader; None: never yet."""
         return self._member.following.caught_up_ms
@@ -356,10 +351,6 @@ class Raft:
     def digest_at(self, offset: int) -> str:
         """Digest of the batch that holds ``offset``; empty when the log does not hold it."""
         return self.replica.digest_at(offset)
-
-    def keep_from(self, offset: int | None) -> list[Effect]:
-        """Keep the log from ``offset`` on, even if snapshots cover it; None: no such limit."""
-        return self.replica.keep(offset)
 
     def serve(self, serving: Serving, now_ms: int) -> None:
         """Decide what observers may read; parked fetches are answered by it from now on."""

@@ -328,7 +328,7 @@ def _applied(request: Multi, frame: bytes, at: int) -> bool:
         and not done
         and len(frame) >= at + 2 * _STAT_RESULT_BYTES + len(_MULTI_END)
         and frame.endswith(_MULTI_END)
-        and all(isinstance(op, SetData) for op in request.ops[-2:])
+        and {*map(type, request.ops[-2:])} == {SetData}
     )
 
 

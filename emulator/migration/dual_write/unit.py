@@ -178,6 +178,7 @@ def operations(groups: Sequence[EncodedGroup], multi_bytes: int) -> tuple[MultiO
     """
     found: dict[str, list[int]] = {}
     for ops, encoded in groups:
+        multi_bytes -= len(encoded)
         op = ops[0]
         kind = _OF_TOPICS[type(op)] if op.path.startswith(TOPICS) else operation_kind(op)
         counts = found.get(kind)
@@ -187,7 +188,7 @@ def operations(groups: Sequence[EncodedGroup], multi_bytes: int) -> tuple[MultiO
             counts[0] += len(ops)
             counts[1] += len(encoded)
     rows = [MultiOperation(kind, *found[kind]) for kind in sorted(found)]
-    return (*rows, MultiOperation("chain", 3, multi_bytes - sum(row.bytes for row in rows)))
+    return (*rows, MultiOperation("chain", 3, multi_bytes))
 
 
 def operation_kind(op: ZkOp) -> str:

@@ -241,15 +241,14 @@ class Propagator:
         Returns:
             The effects of opening and closing channels; the requests follow from :meth:`step`.
         """
+        last, self._propagated = self._propagated, (after, zk_epoch)
+        if last is not None and last[0].brokers is after.brokers and not self._channels.open:
+            return []  # still no broker in ZooKeeper mode
         peers = build.peers(after, self._listener)
-        if not peers and not self._channels.open:
-            self._propagated = after, zk_epoch
-            return []
         sender = Sender(self._node_id, zk_epoch, self._listener)
         known = self._channels.peers
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
         effects = self._channels.set_peers(peers)
-        self._propagated = after, zk_epoch
         changes = _Changes.between(before, after, touched)
         receivers = [p for p in peers.values() if not self._channels.cut(p.broker_id)]
         self._remade(sender, receivers, changes)

@@ -15,15 +15,6 @@ def test_each_wait_is_twice_the_last_one_up_to_the_longest() -> None:
         assert retry.later(0) == CAP_MS
 
 
-def test_it_is_due_from_its_time_on() -> None:
-    retry = Retry()
-    assert not retry.due(10**15)
-    retry.begin(50)
-    assert [retry.due(now_ms) for now_ms in (49, 50, 51)] == [False, True, True]
-    retry.begin(None)
-    assert not retry.due(51)
-
-
 def test_progress_brings_back_the_shortest_wait() -> None:
     retry = Retry()
     for _ in range(4):

@@ -258,17 +258,17 @@ def test_a_follower_is_caught_up_when_it_has_what_its_leader_said_to_be_committe
     assert one.raft.caught_up
     begin(one, 4)
     assert not one.raft.caught_up, "another leader has said nothing yet"
-    assert not one.raft.outrun
+    assert not one.raft.replica.outrun
 
 
 def test_a_follower_is_outrun_from_the_name_of_a_snapshot_until_records_follow_it():
     one = writing()
-    assert (one.raft.outrun, one.raft.caught_up) == (True, False)
+    assert (one.raft.replica.outrun, one.raft.caught_up) == (True, False)
     one.written()
-    assert (one.raft.high_watermark, one.raft.outrun) == (10, True), "more may be committed"
+    assert (one.raft.high_watermark, one.raft.replica.outrun) == (10, True), "more may be committed"
     one.answer(one.fetch(), records=batch(10, 3, "c"), high_watermark=12)
     one.sync()
-    assert (one.raft.outrun, one.raft.caught_up) == (False, False)
+    assert (one.raft.replica.outrun, one.raft.caught_up) == (False, False)
     one.answer(one.fetch(), records=batch(11, 3, "d"), high_watermark=12)
     one.sync()
     assert one.raft.caught_up

@@ -241,7 +241,7 @@ def test_halves_of_snapshots_are_removed_at_start():
 def test_what_zookeeper_stands_at_stays_in_the_log():
     """Snapshots may cover it, and a restart must find it again; the limit may rise later."""
     world = World(snapshots_retained=2).start()
-    world.raft.keep_from(2)
+    world.raft.replica.keep(2)
     for name in "abcd":
         world.append(no_op())
         world.snapshot(world.raft.log_end_offset, [topic(name)])
@@ -249,7 +249,7 @@ def test_what_zookeeper_stands_at_stays_in_the_log():
     again = world.restarted(snapshots_retained=2)
     assert again.raft.log_start_offset <= 2
     assert again.raft.digest_at(2) == world.raft.digest_at(2) != ""
-    world.disk.apply(world.raft.keep_from(4))
+    world.disk.apply(world.raft.replica.keep(4))
     assert world.raft.log_start_offset == 4
     assert len(snapshots_of(world)) == 2
     assert world.raft.digest_at(2) == ""
@@ -257,7 +257,7 @@ def test_what_zookeeper_stands_at_stays_in_the_log():
     world.snapshot(world.raft.log_end_offset, [topic("e")])
     assert world.raft.log_start_offset == 4
     assert len(snapshots_of(world)) == 3
-    assert world.raft.keep_from(None) == []
+    assert world.raft.replica.keep(None) == []
     assert len(snapshots_of(world)) == 3, "who leads no more may lead again"
     world.append(no_op())
     world.snapshot(world.raft.log_end_offset, [topic("f")])
