@@ -200,7 +200,8 @@ class Controller:
     ``history`` holds the log up to its end when the controller is activated. ``rng`` decides
     placement and topic ids, ``pace`` how often there is a NoOp. ``answers`` holds the responses
     to send and the calls that the Raft machine answers, ``gate`` the operations that wait for
-    ZooKeeper, ``surroundings`` what calls leave behind besides records.
+    ZooKeeper, ``next_batch`` those that are appended together next, ``surroundings`` what calls
+    leave behind besides records.
     """
 
     def __init__(
@@ -221,6 +222,7 @@ class Controller:
         self._writes = Writes(
             self._journal, self.answers, self.surroundings, self.heartbeats, self._too_early
         )
+        self.next_batch = self._writes.next_batch
         self._purgatory, self._turns = self._writes.purgatory, self._writes.turns
         self.gate = self._writes.gate
         self._sessions = SessionTimer(
@@ -338,7 +340,7 @@ class Controller:
         if not self.active or self._ending or call.outer is not None or self._turns.busy:
             return False
         waits = self._purgatory.highest_pending_offset(Until.COMMITTED) is not None
-        if waits or self._log.high_watermark <= tip.offset:
+        if waits or self.next_batch or self._log.high_watermark <= tip.offset:
             return False
         if not stays_unfenced(tip, request, self.heartbeats):
             return False
@@ -383,6 +385,16 @@ class Controller:
         for call in (*self._writes.drop(gone, now_ms), *self.answers.long.drop(gone)):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 
+    def flush(self) -> None:
+        """Append the records of the calls that were taken together; due when a step has taken all.
+
+        Also before the high watermark may move, so that they are part of the next sync.
+
+        Raises:
+            DivergedError: the node must stop.
+        """
+        self._writes.flush()
+
     def hold(
         self,
         *,
@@ -409,8 +421,11 @@ class Controller:
         """Do a slice of a long answer, and of a long call; then take those that waited for it."""
         self._now_ms = now_ms
         self.answers.go_on()
-        if not self.active or not self._turns.busy:
-            return
+        if self.active and self._turns.busy:
+            self._take_turns(now_ms)
+        self._writes.flush()
+
+    def _take_turns(self, now_ms: int) -> None:
         self._writes.go_on(now_ms)
         # Before the next one: as long as long calls wait, one is under way at each tick.
         self._own_work(now_ms)
@@ -503,6 +518,7 @@ class Controller:
         """Append what is due and nobody asks for, unless a long call is under way."""
         if self._turns.under_way or self._ending:
             return  # what a call was decided on does not change
+        self._writes.flush()
         self._sessions.tick(now_ms)
         self._small_work(now_ms)
 
@@ -555,6 +571,7 @@ class Controller:
     def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
         if isinstance(call.message, m.BrokerRegistrationRequest) and not self._turns.waits(call):
             # Its session may have ended before the timer ran: fence it first.
+            self._writes.flush()
             self._sessions.fence_if_lapsed(call.message.broker_id, now_ms)
         self._writes.take(handler, call, self.leader_id, now_ms)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -89,6 +89,9 @@ _UNBOUNDED: Final = frozenset({spec(m.AlterPartitionRequest).key})
 
 HandlerFunction = Callable[[Image, Any, Context], Result[Any] | Slices[Result[Any]]]
 Refusal = Callable[[Any, ErrorCode, str | None], Any]
+TOUCHED_MAX: Final = 50
+"""Keys of one request; a larger one is appended by itself."""
+Touches = Callable[[Image, Any], Collection[object] | None]
 FunctionT = TypeVar("FunctionT", bound=HandlerFunction)
 
 
@@ -97,7 +100,8 @@ class Handler:
     """One API of the controller.
 
     ``function`` may be a generator: it yields after some hundred entries, and the image, and of
-    one that may append the index and the log, stay as they are until it has returned.
+    one that may append the index and the log, stay as they are until it has returned, but for what
+    it does not touch.
     ``refused(request, code, message)`` builds the answer that carries one error for everything; it
     may be a generator too.
     ``pre_migration``: served before the metadata copy is complete, and answered as soon as its
@@ -105,6 +109,9 @@ class Handler:
     unwritten changes its records have to wait. ``read``: sees the committed image, appends nothing,
     is answered at once, active or not. ``needs``: the operation on the cluster that the caller
     needs, checked first; None leaves the check to the function.
+    ``touches(image, request)``: keys of what the function looks at or changes and another call with
+    this field may change. Calls without a common key are decided on one image, and appended as one
+    batch (``queue/writes.py``). None, the field or its value: the call is appended by itself.
     """
 
     key: int
@@ -115,6 +122,7 @@ class Handler:
     urgency: Urgency
     read: bool
     needs: Operation | None
+    touches: Touches | None = None
 
     def result(self, image: Image, request: Any, ctx: Context) -> Result[Any]:
         """What the function makes of a request, all slices at once."""
@@ -133,6 +141,7 @@ def handles(
     urgency: Urgency = Urgency.ORDINARY,
     read: bool = False,
     needs: Operation | None = None,
+    touches: Touches | None = None,
 ) -> Callable[[FunctionT], FunctionT]:
     """Register a pure function ``(image, request, context) -> Result`` as the handler of an API.
 
@@ -148,7 +157,7 @@ def handles(
         if key in _HANDLERS:
             raise ValueError(f"two handlers for api key {key}")
         _HANDLERS[key] = Handler(
-            key, request, function, refused, pre_migration, urgency, read, needs
+            key, request, function, refused, pre_migration, urgency, read, needs, touches
         )
         return function
 

@@ -47,14 +47,14 @@ def committed_at_once(monkeypatch):
 
 def answered_at_once(monkeypatch):
     """Not when the records are committed."""
-    real = Writes._performed
+    real = Writes._answer
 
-    def performed(self, *args):
+    def answer(self, *args):
         add = self.purgatory.add
         self.purgatory.add = lambda until, offset, reply, deadline: self._answers.give(reply)
         try:
-            yield from real(self, *args)
+            real(self, *args)
         finally:
             self.purgatory.add = add
 
-    monkeypatch.setattr(Writes, "_performed", performed)
+    monkeypatch.setattr(Writes, "_answer", answer)

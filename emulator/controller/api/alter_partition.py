@@ -12,11 +12,14 @@ completed a reassignment and moved the leader. Needs CLUSTER_ACTION. Never forwa
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from emulator.controller.context import Context
 from emulator.controller.queue.urgency import Urgency
-from emulator.controller.registry import handles
+from emulator.controller.registry import TOUCHED_MAX, handles
 from emulator.controller.result import Record, Result, one_error
 from emulator.controller.rules.broker_changes import partition_change
+from emulator.controller.tables.index import collision_key
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import (
@@ -41,8 +44,29 @@ TOPIC_IDS_SINCE = 2
 refused = one_error(Response)
 
 
+def touches(image: Image, request: m.AlterPartitionRequest) -> Collection[object] | None:
+    """The partitions; of a topic that is not there, the name that may be created."""
+    if sum([len(asked.partitions) for asked in request.topics]) > TOUCHED_MAX:
+        return None
+    keys: list[object] = []
+    for asked in request.topics:
+        topic_id = asked.topic_id
+        if asked.topic_name:
+            known = image.topic(asked.topic_name)
+            if known is None:
+                keys.append(collision_key(asked.topic_name))
+                continue
+            topic_id = known.id
+        keys += [(topic_id, wanted.partition_index) for wanted in asked.partitions]
+    return keys
+
+
 @handles(
-    m.AlterPartitionRequest, refused=refused, urgency=Urgency.URGENT, needs=Operation.CLUSTER_ACTION
+    m.AlterPartitionRequest,
+    refused=refused,
+    urgency=Urgency.URGENT,
+    needs=Operation.CLUSTER_ACTION,
+    touches=touches,
 )
 def alter_partition(
     image: Image, request: m.AlterPartitionRequest, ctx: Context

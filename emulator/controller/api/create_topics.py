@@ -22,7 +22,7 @@ from typing import Final
 
 from emulator.controller.context import CLUSTER_NAME, Context, ControllerConfig
 from emulator.controller.queue.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
-from emulator.controller.registry import handles
+from emulator.controller.registry import TOUCHED_MAX, handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.rules.placement import PlacementError, UsableBroker, place, usable_brokers
 from emulator.controller.rules.storable import Room
@@ -63,7 +63,14 @@ def refused(request: m.CreateTopicsRequest, code: ErrorCode, message: str | None
     return Response(topics=[_error(name, ApiError(code, message)) for name in names])
 
 
-@handles(m.CreateTopicsRequest, refused=refused)
+def touches(_image: Image, request: m.CreateTopicsRequest) -> Collection[object] | None:
+    """The names, and those that collide with them."""
+    if len(request.topics) > TOUCHED_MAX:
+        return None
+    return [collision_key(wanted.name) for wanted in request.topics]
+
+
+@handles(m.CreateTopicsRequest, refused=refused, touches=touches)
 def create_topics(
     image: Image, request: m.CreateTopicsRequest, ctx: Context
 ) -> Slices[Result[Response]]:

@@ -79,7 +79,7 @@ def encoded(records: Sequence[Record], metadata_version: MetadataVersion) -> Sli
 
 def too_large(values: Sequence[bytes]) -> bool:
     """Whether the values do not fit one batch."""
-    size = sum(len(value) + RECORD_OVERHEAD_BYTES for value in values)
+    size = sum(map(len, values)) + RECORD_OVERHEAD_BYTES * len(values)
     return len(values) > BATCH_RECORDS_MAX or size > BATCH_BYTES_MAX
 
 

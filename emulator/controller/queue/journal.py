@@ -6,7 +6,7 @@ Keeps the newest image, the index over it and the brokers' sessions in step, bat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -75,6 +75,14 @@ class DivergedError(Exception):
 
     The node must stop before it writes anything more; the next start replays the log.
     """
+
+
+class CallRecords(NamedTuple):
+    """What one call of a batch appends: its records, at least one, and the same encoded."""
+
+    call: Call
+    records: Sequence[Record]
+    values: Sequence[bytes]
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -236,11 +244,41 @@ class Journal:
                     raise DivergedError(text) from error
                 raise
         self.last_append_ms = clock()
+        self._note(call, first_offset, self.tip.offset)
+        return self.tip.offset
+
+    def append_together(self, parts: Sequence[CallRecords], now_ms: int) -> list[int]:
+        """Append what several calls ask for as one batch, at once; it has to fit one.
+
+        Args:
+            parts: in the order of their offsets.
+            now_ms: the clock.
+
+        Returns:
+            The last offset of each part.
+
+        Raises:
+            Exception: nothing was appended, nothing changed.
+            DivergedError: memory and log differ.
+        """
+        first_offset = self._log.log_end_offset
+        records = [record for part in parts for record in part.records]
+        values = [value for part in parts for value in part.values]
+        whole(self._batch(records, values, lambda: now_ms))
+        self.last_append_ms = now_ms
+        ends: list[int] = []
+        for part in parts:
+            ends.append(first_offset + len(part.records) - 1)
+            self._note(part.call, first_offset, ends[-1])
+            first_offset = ends[-1] + 1
+        return ends
+
+    def _note(self, call: Call | None, first_offset: int, last_offset: int) -> None:
         ticket = None if call is None else call.ticket
         api_key = None if call is None else call.header.api_key
-        last_offset = self.tip.offset
-        self._appended.append(Appended(ticket, api_key, first_offset, last_offset, clock()))
-        return last_offset
+        self._appended.append(
+            Appended(ticket, api_key, first_offset, last_offset, self.last_append_ms)
+        )
 
     def _batch(
         self, records: Sequence[Record], values: Sequence[bytes], clock: Callable[[], int]

@@ -278,6 +278,11 @@ class Walk:
         dice = self.rng.random()
         if dice < 0.72:
             self.ask()
+            if self.rng.random() < 0.4:
+                return  # the next one is taken in the same step
+        controller.flush()
+        if dice < 0.72:
+            pass
         elif dice < 0.82:
             self.world.commit()
         elif dice < 0.90:

@@ -54,6 +54,7 @@ def begin(world: World, message: object, conn: int = 1, **fields: Any) -> Peer:
     peer = Peer(conn)
     fields.setdefault("received_ms", world.now_ms)
     world.controller.request(call(message, ticket=peer, **fields), world.now_ms)
+    world.controller.flush()
     return peer
 
 

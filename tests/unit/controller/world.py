@@ -254,6 +254,7 @@ class World:
         """Give a request to the controller; whatever it answers at once."""
         fields.setdefault("received_ms", self.now_ms)
         self.controller.request(call(message, version, **fields), self.now_ms)
+        self.controller.flush()
         while self.controller.busy:
             self.controller.go_on(self.now_ms)
         return self.answers()

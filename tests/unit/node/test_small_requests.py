@@ -56,21 +56,23 @@ def test_what_new_partitions_of_equal_replicas_get_is_found_once(
     assert found == [(0, 1), (1, 0), (1, 0)]
 
 
-def test_what_appends_nothing_is_done_without_slices(
+def test_small_calls_and_what_appends_nothing_are_done_without_slices(
     peers: Peers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[object] = []
     real = Turns.begin
 
-    def begin(self: Turns, call: Any, slices: Any) -> None:
+    def begin(self: Turns, call: Any, slices: Any, **more: Any) -> None:
         begun.append(call.message)
-        real(self, call, slices)
+        real(self, call, slices, **more)
 
     monkeypatch.setattr(Turns, "begin", begin)
     beat = m.BrokerHeartbeatRequest(broker_id=0, broker_epoch=peers.image.brokers[0].epoch)
     assert peers.ask(beat, 63, 1).error_code == 0
+    assert peers.ask(create("small", 1, 1), 19, 7).topics[0].error_code == 0
+    shrink(peers, "small")
     assert not begun
-    assert peers.ask(create("sliced", 1, 1), 19, 7).topics[0].error_code == 0
+    assert peers.ask(create("sliced", 1_000, 1), 19, 7).topics[0].error_code == 0
     assert len(begun) == 1
 
 
