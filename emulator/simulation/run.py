@@ -27,19 +27,19 @@ from emulator.simulation.scenarios.aimed import aimed
 from emulator.simulation.scenarios.attempts import Operator, attempts
 from emulator.simulation.scenarios.failover import failover
 from emulator.simulation.scenarios.quorum import quorum
-from emulator.simulation.scenarios.scenario import Planned, Scenario, planned
+from emulator.simulation.scenarios.scenario import Planned, Scenario, crowded, planned
 from emulator.simulation.scenarios.swarm import swarm
 from emulator.simulation.violation import Violated
 from emulator.simulation.world import World
 
 KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
-    "quick": scenarios.quick,
-    "long": scenarios.long,
-    "swarm": swarm,
-    "aimed": aimed,
-    "quorum": quorum,
-    "failover": failover,
-    "attempts": attempts,
+    "quick": crowded(scenarios.quick),
+    "long": crowded(scenarios.long),
+    "swarm": crowded(swarm),
+    "aimed": crowded(aimed),
+    "quorum": crowded(quorum),
+    "failover": crowded(failover),
+    "attempts": crowded(attempts),
     "operator": advised,
 }
 STATES: Final = frozenset(state.value for state in State)

@@ -314,6 +314,8 @@ class World:
             died=self._died,
             happened=self.aftermath.happened,
             sync_us=self.scenario.sync_us,
+            turn_us=self.scenario.turn_us,
+            calls_per_batch=self.scenario.calls_per_batch,
             listens=host.listens,
             faults=self._refusals,
         )

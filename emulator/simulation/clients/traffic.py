@@ -424,12 +424,15 @@ class Traffic:
         return [f"{name}/{n}" for name, count in self.asked.items() for n in range(count)]
 
     def _ask(self, name: str, client: Client, every_ms: int) -> None:
-        number = self.asked[name]
-        alive = self._brokers()
-        if alive:
-            self.asked[name] += 1
-            if f"{name}/{number}" not in self._scenario.skip:
-                client.rng = Random(f"{self._seed} {name} {number}")
-                client.one(alive)
+        at_once = self._scenario.changes_at_once if name == "changes" else 1
+        for _ in range(at_once):
+            number = self.asked[name]
+            alive = self._brokers()
+            if alive:
+                self.asked[name] += 1
+                if f"{name}/{number}" not in self._scenario.skip:
+                    client.rng = Random(f"{self._seed} {name} {number}")
+                    client.one(alive)
         if not self.over:
-            self._scheduler.after(every_ms * MS, lambda: self._ask(name, client, every_ms))
+            again_us = at_once * every_ms * MS
+            self._scheduler.after(again_us, lambda: self._ask(name, client, every_ms))

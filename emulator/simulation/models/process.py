@@ -47,8 +47,6 @@ from emulator.simulation.models.scheduler import MS, Scheduler
 from emulator.simulation.violation import Violated
 from emulator.trace.log_events import listed
 
-TURN_US = 100
-"""From something happening to the step that takes it: more may come in the same turn."""
 STEP_US = 50
 WRITES = 8
 """A large file takes so many times as long as a sync, or less."""
@@ -63,7 +61,8 @@ class Process:
     process, none of them is. ``died`` is called once, with the exit code or None for a crash;
     ``happened`` when something of it is lost, or its disk refuses. ``listens``: others reach it.
     ``faults``: strikes what it is asked.
-    ``sync_us``: shortest and longest time of a sync.
+    ``sync_us``: shortest and longest time of a sync. ``turn_us``: from something happening to the
+    step that takes it; more may come in the same turn.
     """
 
     def __init__(  # noqa: PLR0917  # what a process is made of, and what it runs in
@@ -81,6 +80,8 @@ class Process:
         happened: Callable[[What, Where], None],
         died: Callable[[Process, int | None], None],
         sync_us: tuple[int, int] = (200, 4 * MS),
+        turn_us: int = 100,
+        calls_per_batch: int = 200,
         listens: bool = True,
         faults: FaultScript | None = None,
     ) -> None:
@@ -90,6 +91,7 @@ class Process:
         self.disk = disk
         self.ledger = ledger
         self.sync_us = sync_us
+        self._turn_takes_us = turn_us
         self.disk_failed = False
         """An operation of its disk came to nothing."""
         self.last_words = ""
@@ -118,6 +120,7 @@ class Process:
             now_ms=scheduler.now_ms,
             faults=faults,
         )
+        self.node.controller.next_batch.calls_max = calls_per_batch
 
     def start(self) -> None:
         """Listen, and let the node begin."""
@@ -142,7 +145,7 @@ class Process:
         if not self.alive or self.frozen or not (isinstance(side, Finalising) and side.only_held):
             return False
         self.node.release_hold()
-        self._due(TURN_US)
+        self._due(self._turn_takes_us)
         return True
 
     def crash_after(self, effects: int) -> None:
@@ -203,7 +206,7 @@ class Process:
         self.frozen = False
         self._turn_us = None
         self._scheduler.add_line(self.name, "thawed")
-        self._due(TURN_US)
+        self._due(self._turn_takes_us)
         if self._asked_to_stop:
             self.shutdown()
 
@@ -228,7 +231,7 @@ class Process:
     def _event(self, event: Event) -> None:
         if self.alive:
             self._events.append(event)
-            self._due(TURN_US)
+            self._due(self._turn_takes_us)
 
     def _due(self, delay_us: int) -> None:
         """See that a turn begins within ``delay_us``."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Final
 
@@ -87,6 +88,11 @@ class Scenario:
     """Share of Envelopes that the controller refuses with CLUSTER_AUTHORIZATION_FAILED."""
     rolls: int = 0
     """Restarts of a broker in the other mode, ZooKeeper's or KRaft."""
+    turn_us: int = 100
+    """From an event of a controller to the step that takes it, and all that came meanwhile."""
+    changes_at_once: int = 1
+    calls_per_batch: int = 200
+    """Calls of one step that a controller appends together, at most."""
     attempts: int = 1
     """Migrations of the one cluster: from all but the last an operator goes back."""
     back_at: str = ""
@@ -108,6 +114,27 @@ class Scenario:
             if (value := getattr(self, one.name)) != one.default
         ]
         return f"Scenario({', '.join(odd)})"
+
+
+def crowded(draw: Callable[[int], Scenario]) -> Callable[[int], Scenario]:
+    """Of every second cluster that is drawn controllers take many calls in a step.
+
+    From a stream of their own, so that a seed still has all else that it had.
+    """
+
+    def drawn(seed: int) -> Scenario:
+        chosen, rng = draw(seed), Random(f"crowded {seed}")
+        if rng.random() < 0.5:
+            return chosen
+        return replace(
+            chosen,
+            changes=2 * chosen.changes,
+            turn_us=rng.choice((2_000, 10_000, 40_000)),
+            changes_at_once=rng.choice((4, 12, 30)),
+            calls_per_batch=rng.choice((1, 2, 5, 200)),
+        )
+
+    return drawn
 
 
 CRASHES: Final = ("controller-crash", "controller-crash-in-step", "lost-reply", "lost-replies")
