@@ -1,14 +1,31 @@
-"""Two runs of the same scenarios: what became slower."""
+"""Two runs of the same scenarios: what became slower, by more than chance makes of the same code.
+
+A run has some hundred figures, and of the same code half of them differ. So one test is made of all
+(Westfall and Young, 1993, single step, max T): rounds are dealt anew to the two runs, and a figure
+became worse if its difference is greater than the greatest of all figures in 95 % of the deals.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from bench.runs.row import BenchRow
-from bench.runs.table import Measure, by_round, grouped, measures_of
+from bench.runs.table import Measure, Round, Rows, by_round, grouped, measures_of, round_of
+
+FEWEST: Final = 4
+"""Rows of each run, for a verdict: 70 ways to deal them; three have 20, one of which is 5 %."""
+CHANCE: Final = 0.05
+"""That two runs of the same code are said to differ in any figure."""
+_DEALS: Final = 999
+_LEAST: Final = 0.02
+"""Added to what a figure scatters by: one that never differs does not differ much by chance."""
 
 
 class NothingInCommonError(ValueError):
@@ -19,7 +36,8 @@ class NothingInCommonError(ValueError):
 class Change:
     """A measure of one case and target in two runs. ``worse``: 1.3 is 30 % worse, 0.9 is better.
 
-    ``after`` None: no row of the newer run that is not void has it.
+    ``after`` None: no row of the newer run that is not void has it. ``regressed`` None: it cannot
+    be said, as a run has fewer than ``FEWEST`` rows.
     """
 
     case: str
@@ -28,16 +46,38 @@ class Change:
     before: float
     after: float | None
     worse: float
-    regressed: bool
+    regressed: bool | None
 
     def line(self) -> str:
         """In one line."""
-        mark = "WORSE" if self.regressed else "ok"
+        mark = {True: "WORSE", False: "ok", None: "?"}[self.regressed]
         after = "nothing" if self.after is None else f"{self.after:,.4g}"
         return (
             f"{mark:5} {self.case} {self.target}: {self.measure.title} "
             f"{self.before:,.4g} -> {after}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One figure in both runs, by round; ``floor``: that of the measure was passed."""
+
+    case: str
+    target: str
+    measure: Measure
+    values: tuple[Mapping[Round, float], Mapping[Round, float]]
+    passed: bool
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """The two medians."""
+        one, other = (statistics.median(each.values()) for each in self.values)
+        return one, other
+
+    @property
+    def told(self) -> bool:
+        """Whether it has rows enough."""
+        return min(map(len, self.values)) >= FEWEST
 
 
 def changes(
@@ -49,10 +89,9 @@ def changes(
 ) -> list[Change]:
     """Compare the medians of every case, target and measure that both runs have.
 
-    A measure regressed if its median is worse by more than ``tolerance`` and by more than the
-    measure's floor and, where both runs have two rows or more, the best row after is worse than
-    the worst row before; or if it was measured before, and rows were taken after, but every one is
-    void or did not get there.
+    A measure regressed if its median is worse by more than ``tolerance``, by more than the
+    measure's floor, and by more than chance; or if it was measured before, and rows were taken
+    after, but every one is void or did not get there.
 
     Args:
         before: rows of the older run.
@@ -67,35 +106,88 @@ def changes(
     one, other = grouped(before), grouped(after)
     asked = _asked(after)
     same = {key for key, load in _asked(before).items() if asked.get(key) == load}
-    found = []
+    found, pairs = [], []
     for key in one.keys() & same:
         case, target = key
         if target == relative:
             continue
         for measure in measures_of(one[key][0].kind):
             raw = [measure.values(rows.get(key, [])) for rows in (one, other)]
-            # A figure that a row may lack for another reason is no regression if it is missing.
-            if raw[0] and not raw[1] and (key not in other or measure.never is not None):
+            if raw[0] and not raw[1] and (key not in other or _never(measure, other[key])):
                 was = statistics.median(raw[0])
                 found.append(Change(case, target, measure, was, None, math.inf, regressed=True))
-            if not all(raw):
-                continue
-            sizes = [statistics.median(each) for each in raw]
-            beyond_floor = abs(sizes[1] - sizes[0]) > measure.floor
-            if relative is not None:
-                raw = [
-                    by_round(rows[key], rows.get((case, relative), []), measure)
-                    for rows in (one, other)
-                ]
-                if not all(raw):
-                    continue
+            if all(raw):
                 sizes = [statistics.median(each) for each in raw]
-            worse = _worse(measure, *sizes)
-            regressed = beyond_floor and worse > 1 + tolerance and _beyond_chance(measure, *raw)
-            found.append(Change(case, target, measure, sizes[0], sizes[1], worse, regressed))
+                passed = abs(sizes[1] - sizes[0]) > measure.floor
+                older, newer = (_by_round(rows, key, measure, relative) for rows in (one, other))
+                if older and newer:
+                    pairs.append(_Pair(case, target, measure, (older, newer), passed))
+    beyond = _beyond_chance([pair for pair in pairs if pair.told])
+    for pair in pairs:
+        worse = _worse(pair.measure, *pair.sizes)
+        regressed = None
+        if pair.told:
+            regressed = pair.passed and worse > 1 + tolerance and beyond[id(pair)]
+        found.append(Change(pair.case, pair.target, pair.measure, *pair.sizes, worse, regressed))
     if not found:
         raise NothingInCommonError("no case and target that is not void is in both runs")
     return sorted(found, key=lambda change: (change.case, change.target))
+
+
+def _never(measure: Measure, rows: Sequence[BenchRow]) -> bool:
+    """Whether rows lack a figure because they did not get there: any other reason is none."""
+    return any(measure.or_never(row) is not None for row in rows)
+
+
+def _by_round(
+    rows: Rows, key: tuple[str, str], measure: Measure, relative: str | None
+) -> dict[Round, float]:
+    if relative is not None:
+        return by_round(rows[key], rows.get((key[0], relative), []), measure)
+    found = ((round_of(row), measure.or_never(row)) for row in rows[key])
+    return {at: value for at, value in found if value is not None}
+
+
+def _beyond_chance(pairs: Sequence[_Pair]) -> dict[int, bool]:
+    """Of each pair, by its ``id``, whether it is worse than chance makes any of them."""
+    if not pairs:
+        return {}
+    rounds = {(side, at) for pair in pairs for side in (0, 1) for at in pair.values[side]}
+    order = {each: number for number, each in enumerate(sorted(rounds))}
+    # Row 0 is how it was: the older run's rounds come first.
+    keys = np.random.default_rng(1).random((_DEALS + 1, len(order)))
+    keys[0] = np.arange(len(order))
+    each = np.array([_differences(pair, order, keys) for pair in pairs])
+    greatest = each.max(axis=0)
+    return {
+        id(pair): bool((greatest >= found[0] - 1e-9).mean() <= CHANCE)
+        for pair, found in zip(pairs, each, strict=True)
+    }
+
+
+def _differences(
+    pair: _Pair, order: Mapping[tuple[int, Round], int], keys: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """By how much the newer run is worse in each deal, in units of what the figure scatters by."""
+    was, now = pair.values
+    at = [order[0, each] for each in was] + [order[1, each] for each in now]
+    sizes = _logarithms(pair.measure, [*was.values(), *now.values()])
+    older = keys[:, at].argsort(axis=1).argsort(axis=1) < len(was)
+    first = (older * sizes).sum(axis=1) / len(was)
+    second = (~older * sizes).sum(axis=1) / len(now)
+    off = np.where(older, sizes - first[:, None], sizes - second[:, None])
+    scatter = np.sqrt((off**2).sum(axis=1) / (len(at) - 2) * (1 / len(was) + 1 / len(now)))
+    found: npt.NDArray[np.float64] = (second - first) / (scatter + _LEAST)
+    return found
+
+
+def _logarithms(measure: Measure, values: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Greater is worse. What never came is ten times as far as the farthest that came."""
+    sizes = np.asarray(values, float) + measure.floor
+    known = sizes[(sizes > 0) & np.isfinite(sizes)]
+    low, high = (known.min() / 10, known.max() * 10) if len(known) else (1.0, 1.0)
+    logarithms = np.log(np.clip(sizes, low, high))
+    return -logarithms if measure.more else logarithms
 
 
 def not_compared(before: Sequence[BenchRow], after: Sequence[BenchRow]) -> list[str]:
@@ -132,10 +224,3 @@ def _worse(measure: Measure, before: float, after: float) -> float:
     if high == low:
         return 1.0
     return high / low if low > 0 else math.inf
-
-
-def _beyond_chance(measure: Measure, was: Sequence[float], now: Sequence[float]) -> bool:
-    """Whether the best row after is worse than the worst before; single rows cannot show this."""
-    if min(len(was), len(now)) < 2:
-        return True
-    return max(now) < min(was) if measure.more else min(now) > max(was)

@@ -16,7 +16,8 @@ class Measure:
     """One figure of a row. ``more``: whether a greater value is better.
 
     ``floor``: a difference up to it means nothing. ``never``: what counts where a row has no value
-    because it did not get there; None: rows without a value are left out.
+    because it did not get there; None: rows without a value are left out. ``of_answers``: that is
+    so only where not all requests were answered with success; else there were too few of them.
     """
 
     column: str
@@ -24,6 +25,7 @@ class Measure:
     more: bool
     floor: float = 0.0
     never: float | None = None
+    of_answers: bool = False
 
     def of(self, row: BenchRow) -> float | None:
         """Its value."""
@@ -36,19 +38,25 @@ class Measure:
         A row that did not get there counts as worse than any: without it the median would be that
         of the rows that were fast enough.
         """
-        found = [self.of(row) for row in rows]
-        if all(value is None for value in found):
+        if all(self.of(row) is None for row in rows):
             return []
-        filled = (self.never if value is None else value for value in found)
+        filled = map(self.or_never, rows)
         return [value for value in filled if value is not None]
+
+    def or_never(self, row: BenchRow) -> float | None:
+        """Its value; ``never`` where the row has none because it did not get there."""
+        value = self.of(row)
+        reached = self.of_answers and not row.refused
+        return self.never if value is None and not reached else value
 
 
 MEASURES: Final = (
     Measure("zk_changes_per_s", "into ZooKeeper, /s", more=True, never=0.0),
     Measure("achieved_per_s", "committed, /s", more=True),
     Measure("refused", "not answered with success", more=False),
-    Measure("commit_p50_ms", "commit p50, ms", more=False, floor=0.5, never=math.inf),
-    Measure("commit_p99_ms", "commit p99, ms", more=False, floor=5.0, never=math.inf),
+    Measure("commit_p50_ms", "commit p50, ms", False, 0.5, math.inf, of_answers=True),
+    Measure("commit_p99_ms", "commit p99, ms", False, 5.0, math.inf, of_answers=True),
+    Measure("commit_max_ms", "slowest commit, ms", False, 5.0, math.inf, of_answers=True),
     Measure("lag_p99_records", "lag p99, records", more=False, floor=20.0),
     Measure("blocked_union_ms", "blocked, ms", more=False, floor=10.0),
     Measure("zk_transactions", "ZooKeeper transactions", more=False, floor=5.0),
@@ -62,6 +70,15 @@ _STARTS: Final = frozenset({"listening_s", "dual_write_s", "first_commit_s", "fi
 
 Rows = Mapping[tuple[str, str], Sequence[BenchRow]]
 """(scenario.case, target) -> its rows that are not void."""
+
+
+Round = tuple[str, int]
+"""Code and repeat: rows of one round are taken one after the other."""
+
+
+def round_of(row: BenchRow) -> Round:
+    """The round of a row."""
+    return row.code, row.repeat
 
 
 def measures_of(kind: str) -> list[Measure]:
@@ -85,14 +102,16 @@ def middle(rows: Sequence[BenchRow], measure: Measure) -> float | None:
     return statistics.median(values) if values else None
 
 
-def by_round(ones: Sequence[BenchRow], others: Sequence[BenchRow], measure: Measure) -> list[float]:
+def by_round(
+    ones: Sequence[BenchRow], others: Sequence[BenchRow], measure: Measure
+) -> dict[Round, float]:
     """One target's value by another's in the same round: the machine's speed varies."""
-    found = {row.repeat: measure.of(row) for row in others}
-    quotients = []
+    found = {round_of(row): measure.of(row) for row in others}
+    quotients = {}
     for row in ones:
-        above, below = measure.of(row), found.get(row.repeat)
+        above, below = measure.of(row), found.get(round_of(row))
         if above is not None and below:
-            quotients.append(above / below)
+            quotients[round_of(row)] = above / below
     return quotients
 
 
@@ -113,7 +132,7 @@ def text(rows: Sequence[BenchRow], targets: Sequence[str]) -> str:
             cells = [measure.title, *(_number(value) for value in middles)]
             for one in rest:
                 ours, theirs = found.get((case, first), []), found.get((case, one), [])
-                cells.append(_ratio(by_round(ours, theirs, measure)))
+                cells.append(_ratio([*by_round(ours, theirs, measure).values()]))
             lines.append(f"| {' | '.join(cells)} |")
     void = [f"void: {row.run_id}: {row.void}" for row in rows if row.void]
     busy = [row.others_cores for row in rows if row.others_cores is not None]

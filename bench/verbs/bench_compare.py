@@ -29,7 +29,7 @@ def compare(
     ] = False,
 ) -> None:
     """Compare two runs. Exit code 1: something became worse; 2: nothing can be compared."""
-    from bench.runs.compare import NothingInCommonError, changes, not_compared
+    from bench.runs.compare import FEWEST, NothingInCommonError, changes, not_compared
 
     rows = [_rows(folder, any_code=any_code) for folder in (before, after)]
     for line in not_compared(rows[0], rows[1]):
@@ -41,8 +41,12 @@ def compare(
     for change in found_changes:
         typer.echo(change.line())
     worse = [change for change in found_changes if change.regressed]
+    unsure = sum(change.regressed is None for change in found_changes)
     typer.echo(f"{len(worse)} of {len(found_changes)} measures became worse")
-    raise typer.Exit(int(bool(worse)))
+    if unsure:
+        few = f"of {unsure} it cannot be said: a run has fewer than {FEWEST} rows of them"
+        typer.echo(few, err=True)
+    raise typer.Exit(1 if worse else 2 if unsure == len(found_changes) else 0)
 
 
 def _rows(folder: Path, *, any_code: bool) -> list[BenchRow]:

@@ -1,5 +1,8 @@
 """Two runs beside each other."""
 
+import math
+import random
+
 import pytest
 
 from bench.runs.compare import NothingInCommonError, changes, not_compared
@@ -17,16 +20,23 @@ def regressed(before, after, **options):
     return [change.measure.column for change in found if change.regressed]
 
 
+SAME = (10.0, 10.2, 9.9, 10.1)
+
+
+def times(factor, values=SAME):
+    return [factor * value for value in values]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ((10.0,), (13.0,), ["commit_p50_ms"]),
-        ((10.0,), (11.9,), []),
-        ((10.0,), (7.0,), []),
-        ((0.1,), (0.4,), []),  # below the floor
-        ((10.0, 10.0, 10.0), (13.0, 13.0, 13.0), ["commit_p50_ms"]),
-        ((10.0, 10.0, 14.0), (13.0, 13.0, 13.0), []),  # within what happened before
-        ((0.0,), (5.0,), ["commit_p50_ms"]),
+        (SAME, times(1.3), ["commit_p50_ms"]),
+        (SAME, times(1.19), []),  # within the tolerance
+        (SAME, times(0.7), []),
+        (times(0.01), times(0.04), []),  # below the floor
+        ((10.0, 10.0, 10.0, 14.0), (13.0, 13.0, 13.0, 13.0), []),  # within what happened before
+        ([0.0] * 4, [5.0] * 4, ["commit_p50_ms"]),
+        ((10.0,) * 4, (13.0,) * 4, ["commit_p50_ms"]),
     ],
 )
 def test_a_latency(before, after, expected):
@@ -34,14 +44,67 @@ def test_a_latency(before, after, expected):
 
 
 def test_a_rate_is_worse_when_it_is_lower():
-    before = runs(100.0, column="zk_changes_per_s")
-    assert regressed(before, runs(70.0, column="zk_changes_per_s")) == ["zk_changes_per_s"]
-    assert regressed(before, runs(130.0, column="zk_changes_per_s")) == []
+    before = runs(*SAME, column="zk_changes_per_s")
+    slower, faster = (runs(*times(by), column="zk_changes_per_s") for by in (0.7, 1.3))
+    assert regressed(before, slower) == ["zk_changes_per_s"]
+    assert regressed(before, faster) == []
+
+
+@pytest.mark.parametrize(("was", "now"), [(1, 1), (3, 9), (9, 3)])
+def test_of_fewer_than_four_rows_it_cannot_be_said(was, now):
+    [change] = changes(runs(*[10.0] * was), runs(*[99.0] * now), tolerance=0.2)
+    assert change.regressed is None
+    assert change.line().startswith("?     storm.small")
+
+
+FIGURES = {  # by how much the logarithm scatters from row to row
+    "zk_changes_per_s": 0.15,
+    "achieved_per_s": 0.1,
+    "commit_p50_ms": 0.3,
+    "commit_p99_ms": 0.5,
+    "commit_max_ms": 0.5,
+    "lag_p99_records": 0.6,
+    "controller_cpu_s": 0.1,
+    "zk_transactions": 0.2,
+}
+CASES = [Case(f"p{number}", rate=10, count=20) for number in range(3)]
+
+
+def a_run(chance, slower=1.0):
+    """As rows scatter: a round has something of its own, and some rows are far off."""
+    rows = []
+    for repeat in range(1, 6):
+        of_round = chance.gauss(0, 0.1)
+        for case in CASES:
+            for target in ("kraft-bridge", "kafka"):
+                one = row(target, repeat, case)
+                far = 2.5 if chance.random() < 1 / 15 else 0.0
+                for column, scatter in FIGURES.items():
+                    value = 100 * math.exp(of_round + far * scatter * 2 + chance.gauss(0, scatter))
+                    setattr(one, column, value)
+                if case is CASES[0] and target == "kraft-bridge":
+                    one.commit_p50_ms *= slower
+                rows.append(one)
+    return rows
+
+
+def test_two_runs_of_the_same_code_seldom_differ():
+    """A/A: with 20 % of tolerance alone, half of such comparisons and more said WORSE."""
+    chance, trials = random.Random(4), 100
+    said = sum(bool(regressed(a_run(chance), a_run(chance))) for _ in range(trials))
+    assert said / trials <= 0.05
+
+
+def test_one_figure_of_fifty_that_becomes_much_worse_is_found():
+    chance, trials = random.Random(5), 20
+    found = [regressed(a_run(chance), a_run(chance, slower=8.0)) for _ in range(trials)]
+    assert sum("commit_p50_ms" in each for each in found) >= 0.8 * trials
 
 
 def test_void_rows_do_not_count():
-    before, after = runs(10.0, 10.0), runs(10.0, 50.0)
-    after[1].void = "the trees differ"
+    before, after = runs(*[10.0] * 4), runs(*[10.0] * 4, *[50.0] * 9)
+    for each in after[4:]:
+        each.void = "the trees differ"
     assert regressed(before, after) == []
 
 
@@ -73,13 +136,17 @@ def test_rows_that_did_not_get_there_are_slower_than_any_that_did():
     assert change.worse == float("inf")
     assert "| into ZooKeeper, /s | 0 |" in text(after, ["kraft-bridge"])
     latency = runs(5.0, None, None)
+    assert "| commit p50, ms | 5 |" in text(latency, ["kraft-bridge"]), "too few answers"
+    for each in latency[1:]:
+        each.refused = 20
     assert "| commit p50, ms | never |" in text(latency, ["kraft-bridge"])
-    [change] = changes(runs(5.0, 5.0, 5.0), latency, tolerance=0.2)
-    assert change.after == float("inf")
+    found = {change.measure.column: change for change in changes(runs(5.0), latency, tolerance=0.2)}
+    assert found["commit_p50_ms"].after == float("inf")
 
 
 def test_more_refusals_are_worse_and_the_table_says_how_many_there_are():
-    assert regressed(runs(0, 0, column="refused"), runs(7, 9, column="refused")) == ["refused"]
+    before, after = (runs(*values, column="refused") for values in ([0] * 4, [7, 9, 8, 7]))
+    assert regressed(before, after) == ["refused"]
     assert "| not answered with success | 8 |" in text(
         runs(7, 9, column="refused"), ["kraft-bridge"]
     )
@@ -106,11 +173,12 @@ def test_what_is_in_one_run_only_is_said():
 
 
 def test_relative_to_a_target_the_speed_of_the_machine_cancels():
-    before = runs(10.0, 12.0) + runs(100.0, 120.0, target="kafka")
-    slower = runs(20.0, 24.0) + runs(200.0, 240.0, target="kafka")
+    ours, kafkas = (10.0, 12.0, 11.0, 9.0), (100.0, 120.0, 108.0, 91.0)
+    before = runs(*ours) + runs(*kafkas, target="kafka")
+    slower = runs(*times(2, ours)) + runs(*times(2, kafkas), target="kafka")
     assert regressed(before, slower, relative="kafka") == []
     assert regressed(before, slower) == ["commit_p50_ms", "commit_p50_ms"]
-    worse = runs(20.0, 24.0) + runs(100.0, 120.0, target="kafka")
+    worse = runs(*times(2, ours)) + runs(*kafkas, target="kafka")
     assert regressed(before, worse, relative="kafka") == ["commit_p50_ms"]
 
 

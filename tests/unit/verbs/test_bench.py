@@ -66,11 +66,12 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
 
 def test_compare_ends_with_1_on_a_regression_and_2_without_rows(tmp_path):
     for name, p50 in (("old", 10.0), ("same", 11.0), ("slow", 30.0)):
-        Store(tmp_path / name).keep(row(commit_p50_ms=p50))
+        for repeat in range(1, 5):
+            Store(tmp_path / name).keep(row(repeat=repeat, commit_p50_ms=p50 + repeat / 100))
     assert bench("compare", tmp_path / "old", tmp_path / "same").exit_code == 0
     slow = bench("compare", tmp_path / "old", tmp_path / "slow")
     assert slow.exit_code == 1
-    assert "WORSE storm.small kraft-bridge: commit p50, ms 10 -> 30" in slow.output
+    assert "WORSE storm.small kraft-bridge: commit p50, ms 10.02 -> 30.02" in slow.output
     nothing = bench("compare", tmp_path / "old", tmp_path / "none")
     assert nothing.exit_code == 2
     assert "no rows are there" in nothing.output
@@ -93,14 +94,16 @@ def test_two_files_of_one_name_are_refused(tmp_path):
 
 def test_rows_of_older_code_in_the_same_folder_are_compared_only_if_wanted(tmp_path):
     for name, p50 in (("old", 10.0), ("new", 11.0)):
-        Store(tmp_path / name).keep(row(commit_p50_ms=p50, started_wall_ns=9))
-    for repeat in (2, 3):
+        for repeat in range(1, 5):
+            made = row(repeat=repeat, commit_p50_ms=p50, started_wall_ns=90 + repeat)
+            Store(tmp_path / name).keep(made)
+    for repeat in range(5, 30):
         left = row(repeat=repeat, commit_p50_ms=99.0, started_wall_ns=repeat)
         left.code = "older"
         Store(tmp_path / "new").keep(left)
     said = bench("compare", tmp_path / "old", tmp_path / "new")
     assert said.exit_code == 0
-    assert "2 rows of other source code or another Python are left out" in said.output
+    assert "25 rows of other source code or another Python are left out" in said.output
     assert bench("compare", tmp_path / "old", tmp_path / "new", "--any-code").exit_code == 1
 
 
@@ -108,7 +111,7 @@ def test_rows_of_a_busy_machine_are_said(tmp_path):
     for repeat, cores in ((1, 0.1), (2, 1.7), (3, None)):
         Store(tmp_path / "run").keep(row(repeat=repeat, commit_p50_ms=1.0, others_cores=cores))
     said = bench("compare", tmp_path / "run", tmp_path / "run")
-    assert said.exit_code == 0
+    assert said.exit_code == 2
     assert said.output.count("1 of 3 rows were taken while other processes were busy") == 2
 
 
@@ -117,5 +120,6 @@ def test_what_is_not_compared_is_said(tmp_path):
     Store(tmp_path / "old").keep(row("kafka", commit_p50_ms=10.0))
     Store(tmp_path / "new").keep(row(commit_p50_ms=10.0))
     said = bench("compare", tmp_path / "old", tmp_path / "new")
-    assert said.exit_code == 0
+    assert said.exit_code == 2
+    assert "of 1 it cannot be said: a run has fewer than 4 rows of them" in said.output
     assert "not compared: storm.small kafka: not in the newer run" in said.output
