@@ -8,6 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
+from bench.load.figures import BEYOND
+
 ACCURACY: Final = 100_000
 """Of ``percentile_approx``: ranks are off by at most count / ACCURACY (Spark's default of 10,000
 put p99.9 of 100,000 values 4.4 % too low)."""
@@ -15,8 +17,7 @@ put p99.9 of 100,000 values 4.4 % too low)."""
 EXACT_SAMPLES: Final = ACCURACY // 2
 """Up to this many samples the result is the exact nearest rank."""
 
-SAMPLES_FOR_P999: Final = 10_000
-"""With fewer than ten values beyond a quantile it is not reported."""
+_SHARES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
 def quantile_table(frame: DataFrame, value: str, by: Sequence[str]) -> DataFrame:
@@ -28,8 +29,8 @@ def quantile_table(frame: DataFrame, value: str, by: Sequence[str]) -> DataFrame
         by: columns to group by.
 
     Returns:
-        ``by``, samples, mean_ms, p50_ms, p90_ms, p99_ms, p999_ms (null under 10,000 samples),
-        max_ms, accuracy (words).
+        ``by``, samples, mean_ms, p50_ms, p90_ms, p99_ms, p999_ms (each null where not ``enough``
+        samples lie beyond it), max_ms, accuracy (words).
     """
     summed = frame.where(F.col(value).isNotNull()).groupBy(*by).agg(_summary(value).alias("_s"))
     return summed.select(*by, *_shown("_s"))
@@ -61,7 +62,7 @@ def quantile_tables(
 
 
 def _summary(value: str) -> Column:
-    quantiles = F.percentile_approx(value, [0.5, 0.9, 0.99, 0.999], ACCURACY)
+    quantiles = F.percentile_approx(value, [*_SHARES.values()], ACCURACY)
     return F.struct(
         F.count(value).alias("samples"),
         F.avg(value).alias("mean_ms"),
@@ -75,15 +76,20 @@ def _shown(summary: str) -> list[Column]:
     return [
         samples.alias("samples"),
         F.col(f"{summary}.mean_ms").alias("mean_ms"),
-        quantiles[0].alias("p50_ms"),
-        quantiles[1].alias("p90_ms"),
-        quantiles[2].alias("p99_ms"),
-        F.when(samples >= SAMPLES_FOR_P999, quantiles[3]).alias("p999_ms"),
+        *(
+            F.when(enough_values(samples, share), quantiles[at]).alias(name)
+            for at, (name, share) in enumerate(_SHARES.items())
+        ),
         F.col(f"{summary}.max_ms").alias("max_ms"),
         F.when(samples <= EXACT_SAMPLES, F.lit("exact"))
         .otherwise(F.lit(f"rank within 1/{ACCURACY} of samples"))
         .alias("accuracy"),
     ]
+
+
+def enough_values(samples: Column, share: float) -> Column:
+    """``figures.enough`` of a column."""
+    return samples - F.ceil(F.round(samples * share, 6)) >= BEYOND
 
 
 def ms(later: str | Column, earlier: str | Column) -> Column:

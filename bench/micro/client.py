@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import uvloop
 
+from bench.load.figures import percentile
 from emulator.servers.ports import HOST
 
 NextFrame: TypeAlias = Callable[[], bytes]
@@ -36,10 +37,14 @@ class Calls:
         """Requests per second."""
         return len(self.latencies_ns) / self.seconds
 
-    def percentile_ms(self, share: float) -> float:
-        """The latency that this share of the answers did not exceed."""
-        ordered = sorted(self.latencies_ns)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1e6
+    def percentile_ms(self, share: float) -> float | None:
+        """The latency that this share of the answers did not exceed; see ``figures.percentile``."""
+        return percentile([ns / 1e6 for ns in self.latencies_ns], share)
+
+    @property
+    def longest_ms(self) -> float:
+        """The latency of the slowest answer."""
+        return max(self.latencies_ns) / 1e6
 
 
 class _Caller(asyncio.Protocol):

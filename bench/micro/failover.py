@@ -27,6 +27,7 @@ from bench.chaos.run import start
 from bench.chaos.stage import CLUSTER, Controller, Options, Stage, restart
 from bench.demo.controllers import IDS
 from bench.load.connection import Connection, address_of
+from bench.load.figures import percentile
 from bench.micro import table
 from emulator.io.kafka_client import Connection as Blocking
 from emulator.servers.bridge import Bridge
@@ -130,8 +131,8 @@ def _commits(stage: Stage) -> Iterator[Row]:
     yield {
         "what": "commit",
         "calls": len(times),
-        "p50_ms": round(times[len(times) // 2] * 1e3, 3),
-        "p99_ms": round(times[int(len(times) * 0.99)] * 1e3, 3),
+        "p50_ms": percentile([each * 1e3 for each in times], 0.5),
+        "p99_ms": percentile([each * 1e3 for each in times], 0.99),
         "cpu_ms_each": round(sum(usage.cpu_s[name] for name in pids) / len(times) * 1e3, 3),
         "others_cores": round(usage.others_cores, 2),
     }

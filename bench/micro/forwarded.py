@@ -13,10 +13,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 from bench.load.connection import Connection
+from bench.load.figures import percentile
 from bench.micro import table
 from bench.micro.servers import BOTH, CLUSTER_ID, KAFKA, OURS, RELEASE, running
 from emulator.servers.bridge import BridgeBroker
@@ -92,8 +92,8 @@ def _row(work: Any, what: str, name: str, turn: int, broker: KafkaBroker) -> dic
         "broker": name,
         "round": turn,
         "calls": len(waits_ms),
-        "p50_ms": round(median(waits_ms), 3),
-        "p99_ms": round(waits_ms[int(0.99 * len(waits_ms))], 3),
+        "p50_ms": percentile(waits_ms, 0.5),
+        "p99_ms": percentile(waits_ms, 0.99),
         "per_s": round(len(waits_ms) / usage.wall_s, 1),
         "cpu_ms_each": round((process_cpu_s(broker.pid) - before_s) * 1e3 / len(waits_ms), 2),
         "others_cores": round(usage.others_cores, 2),

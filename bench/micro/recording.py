@@ -21,11 +21,11 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 
 from bench.load.connection import Connection
+from bench.load.figures import percentile
 from bench.micro import table
 from bench.micro.servers import CLUSTER_ID, OURS, Server, pid_of, running
 from bench.runs import zookeepers
 from bench.runs.blocking import BlockingClient
-from bench.runs.row import percentile
 from bench.runs.scenario import Case
 from bench.runs.watch import offset_of
 from emulator.servers.bridge import Bridge

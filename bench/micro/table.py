@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
+from bench.load.figures import interval
 from emulator.servers.machine import QUIET_CORES
 
 Row: TypeAlias = Mapping[str, Any]
@@ -14,7 +14,6 @@ Row: TypeAlias = Mapping[str, Any]
 
 ``others_cores``: what other programs used meanwhile.
 """
-_CHANCE: Final = 0.05
 
 
 def plain(rows: Sequence[Row]) -> str:
@@ -73,7 +72,7 @@ def quotients(ones: Sequence[Row], others: Sequence[Row], figure: str) -> list[f
 
 
 def ratio(ones: Sequence[Row], others: Sequence[Row], figure: str) -> str:
-    """The median of the quotients, lowest and highest; from six on with :func:`interval`."""
+    """The median of the quotients, lowest and highest; with their interval where it is narrower."""
     found = quotients(ones, others, figure)
     if not found:
         return "-"
@@ -81,22 +80,9 @@ def ratio(ones: Sequence[Row], others: Sequence[Row], figure: str) -> str:
     if len(found) > 1:
         text += f" ({shown(min(found))} - {shown(max(found))})"
     within = interval(found)
-    return text + ("" if within is None else f", within {shown(within[0])} - {shown(within[1])}")
-
-
-def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """95 % confidence interval of the median, for any distribution: two of the values.
-
-    By the sign test: each value is above the true median as often as below.
-
-    >>> interval([5.0, 1.0, 3.0, 2.0, 4.0]), interval([6.0, 5.0, 1.0, 3.0, 2.0, 4.0])
-    (None, (1.0, 6.0))
-    """
-    count, ordered = len(values), sorted(values)
-    outside, rank = 0.0, 0
-    while (outside := outside + 2 * math.comb(count, rank) / 2**count) <= _CHANCE:
-        rank += 1
-    return (ordered[rank - 1], ordered[-rank]) if rank else None
+    if within is None or within == (min(found), max(found)):
+        return text
+    return f"{text}, within {shown(within[0])} - {shown(within[1])}"
 
 
 def counted(rows: Sequence[Row]) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from bench.analysis.quantiles import ACCURACY, EXACT_SAMPLES, SAMPLES_FOR_P999
+from bench.analysis.quantiles import ACCURACY, EXACT_SAMPLES
+from bench.load.figures import BEYOND
 from bench.report import charts
 from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
 from bench.report.findings import UNEXPLAINED_LIMIT, Record, Tables, findings
@@ -132,8 +133,9 @@ def _noise(tables: Tables) -> Iterable[Block]:
 def _method(tables: Tables, where: str) -> Iterable[Block]:
     yield Note(
         f"Quantiles are exact nearest ranks up to {EXACT_SAMPLES:,} samples; beyond, ranks are off "
-        f"by at most 1/{ACCURACY:,} of the samples. p99.9 is left out under {SAMPLES_FOR_P999:,} "
-        "samples. Client response times count from the intended instant of an open-loop schedule. "
+        f"by at most 1/{ACCURACY:,} of the samples. One with fewer than {BEYOND} samples "
+        "beyond it is left out. Client response times count from the intended instant of an "
+        "open-loop schedule. "
         "A multi's time is shared among its kinds of work by their number of operations."
     )
     for run in sorted(tables["runs"], key=lambda run: (run["run_id"], run["process"])):

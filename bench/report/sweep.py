@@ -11,28 +11,29 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Final
 
-from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates, interval_text
-from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, SAMPLES, TREND_SHARE
-from bench.analysis.sweep.one_run import Run
+from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates, rate_text
+from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, TREND_SHARE
+from bench.analysis.sweep.one_run import PERIODS, Run
+from bench.load.figures import COVERAGE, REPEATS
 from bench.load.schedule import GRACE, SETTLED
 from bench.report import charts
 from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
 from bench.report.findings import Finding, Record
-from bench.report.sweep_blocking import blocking, collapse_text, fields, medians
+from bench.report.sweep_blocking import blocking, fields, medians
 
 _CURVES: Final[tuple[tuple[str, str, Callable[[Run], float | None], bool], ...]] = (
     ("p99 of requests, from the intended instant", "ms", lambda run: run.p99_ms, True),
-    ("p99 of ZooKeeper's lag", "ms", lambda run: run.lag_p99_ms, True),
+    ("p99 of ZooKeeper's lag, at most", "ms", lambda run: run.lag_p99_high_ms, True),
     ("Changes answered without error", "changes/s", lambda run: run.achieved_per_s, False),
 )
 _SHOWN_ANOMALIES: Final = 200
 _CAVEATS: Final = """
 One machine holds the controller, ZooKeeper, the brokers and the load: they compete for its cores. \
 Compare targets within one run, not absolute figures between machines.
-The lag of a controller without a trace is read from outside, 20 times a second: what is shorter \
-than 50 ms may not be seen, so such a target looks better than it is.
-A knee lies between the last rate that was kept up with and the next one measured; with one repeat \
-there is no interval around it.
+The lag of every target is read from outside: what was committed, and what ZooKeeper held, each \
+at some instant while it was read. Its p99 lies between two values; both are shown.
+A percentile is that of all that was due: what was not carried out is slower than any that was. It \
+is shown only where ten values or more lie beyond it.
 ZkWriteBlockingKRaftMillis is a measure of kraft-bridge: Apache Kafka never holds a change back, \
 and its lag grows without bound instead.
 """
@@ -52,7 +53,6 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
         "Time that ZooKeeper blocked KRaft": blocking(found),
         "Time without a controller": _copies(found),
         "Knees": _knees(found),
-        "Universal Scalability Law, as a cross-check": _scaling(found),
         "What a multi and a record cost ZooKeeper": _cost(found),
         "With and without writing to ZooKeeper": _counterfactuals(found),
         "Runs not to be believed at once": _anomalies(found),
@@ -75,8 +75,6 @@ def sweep_findings(found: Conclusions) -> list[Finding]:
         if sweep.knee is None or sweep.rates < 2:
             continue
         summary.append(Finding(f"knee of {sweep.group.label}", _knee_text(sweep)))
-    if found.collapsing.bins:
-        summary.append(Finding("blocked share by utilisation", collapse_text(found.collapsing)))
     summary += [
         Finding(
             f"time without a controller, {copy.target}, {copy.per_topic} partitions a topic",
@@ -117,13 +115,8 @@ def _blocked_runs(found: Conclusions) -> Iterable[Finding]:
 def _knee_text(sweep: SweepOfRates) -> str:
     assert sweep.knee is not None
     at = sweep.knee
-    kept = "below the lowest rate" if at.rate is None else f"{at.rate:,.0f} changes/s"
     after = "not reached by this sweep" if at.next_rate is None else f"not at {at.next_rate:,.0f}"
-    if at.low is None or at.high is None:
-        interval = "one repeat: no interval"
-    else:
-        interval = interval_text(at.repeats, at.low, at.high)
-    return f"{kept}; {after}; {interval}"
+    return f"{rate_text(at)}; {after}"
 
 
 def _curves(found: Conclusions) -> Iterable[Block]:
@@ -132,11 +125,11 @@ def _curves(found: Conclusions) -> Iterable[Block]:
         if sweep.rates > 1:
             by_latency[sweep.group.scenario, sweep.group.latency_ms].append(sweep)
     for (scenario, latency), sweeps in sorted(by_latency.items()):
-        # Dotted: where each stops to keep up.
+        # Dotted: up to where each surely keeps up.
         marks = {
-            sweep.group.label: sweep.knee.rate
+            sweep.group.label: sweep.knee.low
             for sweep in sweeps
-            if sweep.knee is not None and sweep.knee.rate is not None
+            if sweep.knee is not None and sweep.knee.low is not None
         }
         for title, unit, value, logarithmic in _CURVES:
             series = {sweep.group.label: medians(sweep.runs, value) for sweep in sweeps}
@@ -151,7 +144,9 @@ def _curves(found: Conclusions) -> Iterable[Block]:
                 )
             )
     if by_latency:
-        yield Note("Medians of repeats. A dotted line marks the knee of the line of its colour.")
+        yield Note(
+            "Medians of repeats. A dotted line marks the lower end of the knee of its colour."
+        )
 
 
 def _copies(found: Conclusions) -> Iterable[Block]:
@@ -182,20 +177,16 @@ def _knees(found: Conclusions) -> Iterable[Block]:
     for sweep in found.sweeps:
         if sweep.knee is not None and sweep.rates > 1:
             at = sweep.knee
-            low, high = sweep.unblocked_interval or (None, None)
             knees.append(
                 {
                     "sweep": sweep.group.label,
                     "scenario": sweep.group.scenario,
-                    "knee_per_s": at.rate,
-                    "not_at_per_s": at.next_rate,
                     "low_per_s": at.low,
                     "high_per_s": at.high,
+                    "not_at_per_s": at.next_rate,
                     "repeats": at.repeats,
-                    **{f"by_{name}_per_s": rate for name, rate in at.by_criterion.items()},
-                    "unblocked_per_s": sweep.unblocked_rate,
-                    "unblocked_low_per_s": low,
-                    "unblocked_high_per_s": high,
+                    "unblocked_low_per_s": sweep.unblocked and sweep.unblocked.low,
+                    "unblocked_high_per_s": sweep.unblocked and sweep.unblocked.high,
                 }
             )
     if not knees:
@@ -205,8 +196,11 @@ def _knees(found: Conclusions) -> Iterable[Block]:
         "intended changes were answered without error in time, the lag has no upward trend (the "
         "lower end of Sen's 95 % interval of its slope is at most "
         f"{TREND_SHARE:.0%} of what is committed), and p99 is at most {P99_FACTOR:g} times that of "
-        f"the lowest rate. Low and high: 95 % of {SAMPLES:,} resamplings of the repeats. "
-        f"unblocked: the lag's p99 is within {found.lag_limit_ms:g} ms and no change ever waited."
+        "the lowest rate. Each is judged on the interval of the median over repeats, two order "
+        f"statistics that hold it in {COVERAGE:.0%} or more, which takes {REPEATS} repeats: low is "
+        "the rate up to which all hold, high the one before the first that fails. unblocked: the "
+        f"lag's p99 is within {found.lag_limit_ms:g} ms, {PERIODS} times as long as the time "
+        "between two readings of it or longer, and no change ever waited."
     )
     yield from table(knees)
     yield from table(
@@ -219,34 +213,13 @@ def _knees(found: Conclusions) -> Iterable[Block]:
                 "lag_growth": verdict.growth,
                 "p99_ms": verdict.p99_ms,
                 "fails": ", ".join(verdict.fails) or "nothing",
+                "cannot_be_said": ", ".join(verdict.unsure) or "nothing",
             }
             for sweep in found.sweeps
             if sweep.rates > 1
             for verdict in sweep.verdicts
         ]
     )
-
-
-def _scaling(found: Conclusions) -> Iterable[Block]:
-    rows = [
-        {
-            "sweep": sweep.group.label,
-            "sigma": sweep.scaling.sigma,
-            "kappa": sweep.scaling.kappa,
-            "peak_per_s": sweep.scaling.peak,
-            "r_squared": sweep.scaling.r_squared,
-            "knee_per_s": sweep.knee.rate if sweep.knee else None,
-        }
-        for sweep in found.sweeps
-        if sweep.scaling is not None
-    ]
-    if rows:
-        yield Note(
-            "X(n) = X(1) n / (1 + sigma (n - 1) + kappa n (n - 1)), fitted to changes per second "
-            "that reached ZooKeeper, n in units of the lowest rate. No peak: the fit sees none "
-            "within the rates measured. A peak far from the knee is a reason to doubt one of them."
-        )
-    yield from table(rows)
 
 
 def _cost(found: Conclusions) -> Iterable[Block]:
@@ -268,7 +241,7 @@ def _counterfactuals(found: Conclusions) -> Iterable[Block]:
     if found.counterfactuals:
         yield Note(
             "Difference of p99 between runs with the same arrivals, with and without writing to "
-            "ZooKeeper: the mean of the pairs and its 95 % interval by resampling them."
+            f"ZooKeeper: the median of the pairs and its interval, which takes {REPEATS} of them."
         )
     yield from table([fields(each) for each in found.counterfactuals])
 
@@ -298,7 +271,9 @@ def _runs(found: Conclusions, described: Sequence[Record]) -> Iterable[Block]:
                 "achieved_per_s": achieved.get(run.run_id),
                 "p50_ms": run.p50_ms,
                 "p99_ms": run.p99_ms,
-                "lag_p99_ms": run.lag_p99_ms,
+                "lag_p99_low_ms": run.lag_p99_low_ms,
+                "lag_p99_high_ms": run.lag_p99_high_ms,
+                "judged_from_ms": run.judged_from_ms,
                 "lag_p99_records": run.lag_p99_records,
                 "blocked_share": run.blocked_share,
                 "blocked_operations": run.blocked_operations,

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.analysis.sweep.collapse import APART, Collapsing
 from bench.analysis.sweep.conclusions import (
     OURS,
     Conclusions,
@@ -82,24 +81,8 @@ def blocking(found: Conclusions) -> Iterable[Block]:
         )
         yield Note(
             "Utilisation: the time ZooKeeper would need for what was committed, as a share of the "
-            "window, at the time a record took in that run. If blocking depends on nothing else, "
-            f"all lines fall on one. Here {collapse_text(found.collapsing)}."
+            "window, at the time a record took in that run."
         )
-        yield from table([fields(each) for each in found.collapsing.bins])
-
-
-def collapse_text(found: Collapsing) -> str:
-    """Whether the curves of blocked share by utilisation fall on one, in numbers."""
-    if found.apart is None:
-        return "no two sweeps were measured at the same utilisation"
-    verdict = "they do" if found.collapses else "they do not"
-    explained = "nothing was blocked there"
-    if found.explained is not None:
-        explained = f"utilisation accounts for {found.explained:.0%} of the variance"
-    return (
-        f"{verdict}: at equal utilisation, sweeps differ by at most {found.apart:.1%} of the time "
-        f"(at {found.utilisation:.1f}; up to {APART:.0%} counts as one line); {explained}"
-    )
 
 
 def fields(each: Any) -> Mapping[str, Any]:

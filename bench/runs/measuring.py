@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 from typing import Final
 
+from bench.load.figures import percentile
 from bench.load.schedule import achieved_per_s
 from bench.runs import loads
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault
-from bench.runs.row import BenchRow, percentile, slope
+from bench.runs.row import BenchRow, slope
 from bench.runs.scenario import Kind
 from bench.runs.targets import TARGETS, Controller
-from bench.runs.watch import Watch
+from bench.runs.watch import Watch, lag_ms
 from bench.runs.zookeepers import Servers
 from emulator.servers.machine import Meter
 
@@ -117,6 +118,9 @@ def _zookeeper(row: BenchRow, watch: Watch) -> None:
     row.lag_slope_records_per_s = slope(
         [((one.time_ns - row.begin_ns) / 1e9, float(one.lag)) for one in during]
     )
+    ages = lag_ms(watch.samples, row.begin_ns, row.end_ns)
+    row.lag_p99_low_ms, row.lag_p99_high_ms = ages.low_ms, ages.high_ms
+    row.lag_gap_p99_ms = ages.gap_ms
     if row.drained_ns is not None and row.answered:
         row.zk_s = (row.drained_ns - row.begin_ns) / 1e9
         each = row.partitions_per_topic if row.kind == "create" else 1

@@ -69,6 +69,9 @@ class BenchRow:
     lag_max_records: float | None = None
     lag_end_records: float | None = None
     lag_slope_records_per_s: float | None = None
+    lag_p99_low_ms: float | None = None
+    lag_p99_high_ms: float | None = None
+    lag_gap_p99_ms: float | None = None
     zk_transactions: int | None = None
     znodes: int | None = None
     # After a fault.
@@ -201,18 +204,6 @@ def _plain(hint: Any) -> tuple[type, bool]:
     arms = [arm for arm in typing.get_args(hint) if arm is not type(None)]
     found: type = arms[0] if arms else hint
     return found, bool(arms)
-
-
-def percentile(values: list[float], share: float) -> float | None:
-    """The smallest value that at least ``share`` of the values do not exceed; None of none.
-
-    >>> percentile([4.0, 1.0, 3.0, 2.0], 0.5)
-    2.0
-    """
-    if not values:
-        return None
-    ordered = sorted(values)
-    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:

@@ -28,7 +28,7 @@ def analyze(
     *,
     lag_p99_ms: Annotated[
         float, typer.Option(help="Of bench runs: the lag that the headline allows.", min=0.0)
-    ] = 50.0,
+    ] = 200.0,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on while the trace grows, until Ctrl-C.")
     ] = False,

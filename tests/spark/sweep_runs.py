@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class Made:
     ``capacity``: records per second that ZooKeeper takes. ``response_ms``: of each request; the
     share ``lost`` of them is answered with an error, all at most at ``answers_per_s``, and none
     later than 2 s after the schedule. ``blocked``: spans in ms since ``BEGIN``.
-    ``outside``: as seen by an observer at 20 Hz only, as for a controller without a trace.
+    ``outside``: of a controller without a trace.
     """
 
     rate: float
@@ -65,6 +66,9 @@ class Made:
             "latency_ms": self.latency_ms,
             "bound_records": 100,
             "partitions_per_topic": 1,
+            "lag_p99_low_ms": 900.0 if self.rate > self.capacity else 1.0,
+            "lag_p99_high_ms": 930.0 if self.rate > self.capacity else 30.0,
+            "lag_gap_p99_ms": 12.0,
             "others_cores": 0.1,
             "command": "kraft-bridge bench run sweep.toml --out <b>x</b>",
             "versions": json.dumps({"kafka": "3.9.2"}),
@@ -103,15 +107,13 @@ class Made:
                     index, "X", 0, "load", index, answered, None, error, intended_ns=at, sent_ns=at
                 ),
             )
+        gauges = {"committed": "bench_committed_offset", "zk_acked": "bench_zk_offset"}
+        reached = {stage: [m.time_ns for m in moves if m.stage == stage] for stage in gauges}
+        for at in range(BEGIN, max(reached["zk_acked"]) + 50 * MS, 50 * MS):
+            for stage, gauge in gauges.items():
+                offset = bisect.bisect_right(reached[stage], at) - 1
+                yield "watch", rows.GaugeRow(at, gauge, float(offset))
         if self.outside:
-            end = max(move.time_ns for move in moves)
-            for at in range(BEGIN, end + 50 * MS, 50 * MS):
-                for stage, gauge in (
-                    ("committed", "bench_committed_offset"),
-                    ("zk_acked", "bench_zk_offset"),
-                ):
-                    done = [m.last_offset for m in moves if m.stage == stage and m.time_ns <= at]
-                    yield "watch", rows.GaugeRow(at, gauge, float(max(done, default=-1)))
             return
         for move in moves:
             yield "controller-3000", move

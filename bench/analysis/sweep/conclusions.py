@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import functools
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from bench.analysis.sweep import fits
-from bench.analysis.sweep.collapse import Collapsing, Point, collapsing
 from bench.analysis.sweep.copies import CopyFit, copies
 from bench.analysis.sweep.knee import (
     ACHIEVED,
     Knee,
     Verdict,
+    at_most,
+    between,
+    bracket,
     by_rate,
-    interval,
     knee,
     verdicts,
 )
 from bench.analysis.sweep.one_run import Group, Record, Run, run_of
+from bench.load.figures import REPEATS, interval
 
-LAG_P99_MS: Final = 50.0
+LAG_P99_MS: Final = 200.0
 OURS: Final = "kraft-bridge"
 KAFKA: Final = "kafka"
 WITHOUT_ZOOKEEPER: Final = "no-zookeeper"
@@ -40,28 +40,26 @@ class SweepOfRates:
     runs: list[Run]
     verdicts: list[Verdict]
     knee: Knee | None
-    scaling: fits.Scaling | None
     cost: fits.Cost | None
-    unblocked_rate: float | None
-    """The highest rate, with all lower ones, at which at least 99 % were achieved, the lag's p99 is
-    within the limit, and no operation was blocked; None: not even the lowest."""
-    unblocked_interval: tuple[float, float] | None
-    """95 % of that rate in resampled repeats; None if a rate has one repeat."""
+    unblocked: Knee | None
+    """The same of the rate up to which at least 99 % were achieved, the lag's p99 is within the
+    limit, and no operation was blocked."""
     rates: int
-    repeats: int
-    """Number of repeats of the rate that has the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """Runs beside the same runs without writing to ZooKeeper: differences of p99, ms."""
+    """Runs beside the same runs without writing to ZooKeeper: differences of p99, ms.
+
+    ``low_ms`` and ``high_ms``: the interval of their median; None of too few pairs.
+    """
 
     label: str
     rate: float | None
     pairs: int
-    mean_ms: float
-    low_ms: float
-    high_ms: float
+    median_ms: float
+    low_ms: float | None
+    high_ms: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,6 @@ class Conclusions:
     runs: list[Run]
     sweeps: list[SweepOfRates]
     counterfactuals: list[Counterfactual]
-    collapsing: Collapsing
     copies: list[CopyFit]
     anomalies: list[Anomaly]
 
@@ -116,7 +113,6 @@ def conclude(
         runs=runs,
         sweeps=sweeps,
         counterfactuals=list(_counterfactuals(runs)),
-        collapsing=collapsing(blocked_by_utilisation(runs)),
         copies=copies(tables["described"]),
         anomalies=list(_anomalies(runs)),
     )
@@ -135,47 +131,41 @@ def _sweep(
     points = [run.measured for run in runs]
     judged = verdicts(points)
     rows = [row for run in runs for row in slices[run.run_id] if row["multis"]]
-    written = [(run.rate, run.written_per_s) for run in runs if run.rate and run.written_per_s]
     repeats = by_rate(runs, lambda run: run.rate or 0.0)
-    unblocked = functools.partial(_unblocked, limit_ms)
     return SweepOfRates(
         group=group,
         runs=runs,
         verdicts=judged,
         knee=knee(points),
-        scaling=fits.scaling([rate for rate, _ in written], [reached for _, reached in written]),
         cost=fits.cost(
             [row["records"] for row in rows],
             [row["multis"] for row in rows],
             [row["busy_ms"] for row in rows],
         ),
-        unblocked_rate=unblocked(repeats),
-        unblocked_interval=interval(repeats, unblocked),
+        unblocked=bracket(
+            {rate: within(of, limit_ms) for rate, of in repeats.items()},
+            min(map(len, repeats.values())),
+        ),
         rates=len(judged),
-        repeats=min(verdict.repeats for verdict in judged),
     )
 
 
-def _unblocked(limit_ms: float, repeats: Mapping[float, Sequence[Run]]) -> float | None:
-    """The highest rate up to which the runs of each rate satisfy the headline."""
-    kept = None
-    for rate, runs in repeats.items():
-        if not within(runs, limit_ms):
-            break
-        kept = rate
-    return kept
+def within(repeats: Sequence[Run], limit_ms: float) -> bool | None:
+    """Whether runs of one rate satisfy the headline, and nothing was ever blocked.
 
-
-def within(repeats: Sequence[Run], limit_ms: float) -> bool:
-    """Whether runs of one rate satisfy the headline: medians, but never anything blocked."""
-    achieved = [run.achieved for run in repeats if run.achieved is not None]
-    lags = [run.lag_p99_ms for run in repeats if run.lag_p99_ms is not None]
-    return (
-        len(achieved) == len(lags) == len(repeats) > 0
-        and statistics.median(achieved) >= ACHIEVED
-        and statistics.median(lags) <= limit_ms
-        and not any(run.blocked_operations for run in repeats)
-    )
+    None: it cannot be said. The limit must be ``PERIODS`` of the readings of each run: of a lag
+    that lasts about as long as one of them, readings say little.
+    """
+    if any(run.blocked_operations for run in repeats):
+        return False
+    from_ms = [run.judged_from_ms for run in repeats]
+    close = all(each is not None and each <= limit_ms for each in from_ms)
+    lags = ((run.lag_p99_low_ms, run.lag_p99_high_ms) for run in repeats)
+    held = [
+        at_most((None if run.achieved is None else -run.achieved for run in repeats), -ACHIEVED),
+        between(lags, limit_ms) if close else None,
+    ]
+    return False if False in held else None if None in held else True
 
 
 def headline(sweeps: Sequence[SweepOfRates], limit_ms: float) -> str:
@@ -206,7 +196,7 @@ def _of_bounds(sweeps: Sequence[SweepOfRates], group: Group) -> str:
     unbounded = [sweep for sweep in sweeps if sweep.group.bound_records == 0]
     bounded = sorted(
         (sweep for sweep in sweeps if sweep.group.bound_records != 0),
-        key=lambda sweep: (-(sweep.unblocked_rate or 0.0), sweep.group.bound_records or 0),
+        key=lambda sweep: (-_reached(sweep), sweep.group.bound_records or 0),
     )
     where = f"at {group.latency_ms:g} ms of latency"
     parts = []
@@ -234,31 +224,46 @@ def same_but_target(one: Group, other: Group) -> bool:
     )
 
 
+def _reached(sweep: SweepOfRates) -> float:
+    return (sweep.unblocked and sweep.unblocked.low) or 0.0
+
+
 def _rate(sweep: SweepOfRates) -> str:
+    assert sweep.unblocked is not None
+    at, batch = sweep.unblocked, sweep.group.partitions_per_topic or 1
+    text = rate_text(at, f" of {batch:,} partitions" if batch > 1 else "")
     notes = []
-    if sweep.unblocked_rate is None:
-        begin, each = "no rate measured", ""
-        notes.append(f"from {sweep.runs[0].rate:,.0f} changes/s")
-    else:
-        batch = sweep.group.partitions_per_topic or 1
-        each = f" of {batch:,} partitions" if batch > 1 else ""
-        begin = f"up to {sweep.unblocked_rate:,.0f} changes/s"
-        notes += ["the highest measured"] * (sweep.unblocked_rate == sweep.runs[-1].rate)
-    if sweep.unblocked_interval is not None:
-        notes.append(interval_text(sweep.repeats, *sweep.unblocked_interval))
-    more = f" ({'; '.join(notes)})" if notes else ""
-    return f"{begin}{each}{more}"
+    if at.low is not None:
+        done = [run.achieved_per_s for run in sweep.runs if run.rate == at.low]
+        notes.append(f"{min(each or 0.0 for each in done):,.1f}/s carried out at least")
+    if at.low != at.high:
+        judged = [run.judged_from_ms for run in sweep.runs]
+        if None in judged:
+            notes.append("how closely the lag was read is not known")
+        else:
+            from_ms = max(each or 0.0 for each in judged)
+            notes.append(f"its lag can be judged from {from_ms:,.0f} ms on")
+    return f"{text} ({'; '.join(notes)})" if notes else text
 
 
-def interval_text(repeats: int, low: float, high: float) -> str:
-    """An interval of ``knee.interval`` in words.
+def rate_text(at: Knee, each: str = "") -> str:
+    """Between which rates a sweep stops to keep up, in words.
 
-    >>> interval_text(3, 0.0, 1200.0)
-    '95 % of 3 resampled repeats: below the lowest to 1,200'
+    >>> rate_text(Knee(200.0, 400.0, 800.0, 5)), rate_text(Knee(None, None, 50.0, 5))
+    ('up to a rate between 200 and 400 changes/s', 'no rate measured, from 50 changes/s on')
+    >>> rate_text(Knee(None, 50.0, None, 3))
+    'a rate that 3 repeats cannot tell, it takes 5'
     """
-    lowest, highest = (f"{rate:,.0f}" if rate else "below the lowest" for rate in (low, high))
-    span = lowest if low == high else f"{lowest} to {highest}"
-    return f"95 % of {repeats} resampled repeats: {span}"
+    if at.repeats < REPEATS and at.low != at.high:
+        return f"a rate that {at.repeats} repeats cannot tell, it takes {REPEATS}"
+    if at.high is None:
+        return f"no rate measured, from {at.next_rate:,.0f} changes/s{each} on"
+    if at.low == at.high:
+        top = "" if at.next_rate is not None else ", the highest measured"
+        return f"up to {at.high:,.0f} changes/s{each}{top}"
+    if at.low is None:
+        return f"up to {at.high:,.0f} changes/s{each} at most, if at any rate measured"
+    return f"up to a rate between {at.low:,.0f} and {at.high:,.0f} changes/s{each}"
 
 
 def _counterfactuals(runs: Sequence[Run]) -> Iterable[Counterfactual]:
@@ -276,14 +281,13 @@ def _counterfactuals(runs: Sequence[Run]) -> Iterable[Counterfactual]:
                 assert without[0].p99_ms is not None
                 found[run.group.label, run.rate].append(run.p99_ms - without[0].p99_ms)
     for (label, rate), differences in sorted(found.items(), key=str):
-        interval = fits.bootstrap_mean(differences)
-        assert interval is not None
-        yield Counterfactual(label, rate, len(differences), *interval)
+        ends = interval(differences) or (None, None)
+        yield Counterfactual(label, rate, len(differences), fits.median(differences), *ends)
 
 
-def blocked_by_utilisation(runs: Sequence[Run]) -> dict[str, list[Point]]:
+def blocked_by_utilisation(runs: Sequence[Run]) -> dict[str, list[tuple[float, float]]]:
     """Of the runs of ours that count: sweep -> utilisation and blocked share of each, in order."""
-    found: dict[str, list[Point]] = defaultdict(list)
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for run in runs:
         if run.counts and run.group.target == OURS:
             point = run.utilisation, run.blocked_share
@@ -311,5 +315,5 @@ def _anomalies(runs: Sequence[Run]) -> Iterable[Anomaly]:
             )
         if run.noisy_stalls:
             yield Anomaly(run.run_id, f"{run.noisy_stalls} stalls of 50 ms or more")
-        if run.lag_p99_ms is None:
-            yield Anomaly(run.run_id, "its lag is not known")
+        if run.lag_p99_high_ms is None:
+            yield Anomaly(run.run_id, "the p99 of its lag is not known")

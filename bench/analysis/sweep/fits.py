@@ -79,62 +79,6 @@ def median(values: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Scaling:
-    """Gunther's Universal Scalability Law: X(n) = rate * n / (1 + sigma(n-1) + kappa n(n-1)).
-
-    ``n`` is a rate over ``unit``, the lowest rate. ``peak``: the rate at which X is greatest; None
-    if the fit sees none (kappa is 0) or lies past all rates that were measured.
-    """
-
-    unit: float
-    rate: float
-    sigma: float
-    kappa: float
-    peak: float | None
-    r_squared: float
-
-
-def scaling(offered: Sequence[float], achieved: Sequence[float]) -> Scaling | None:
-    """Fit the law by least squares of n / X, weighted to relative errors; sigma, kappa >= 0.
-
-    Args:
-        offered: intended rates, per second.
-        achieved: rates reached, per second.
-
-    Returns:
-        None with fewer than four rates above zero.
-    """
-    pairs = [(o, a) for o, a in zip(offered, achieved, strict=True) if o > 0 and a > 0]
-    if len({o for o, _ in pairs}) < 4:
-        return None
-    offers, reached = np.asarray([o for o, _ in pairs]), np.asarray([a for _, a in pairs])
-    unit = float(offers.min())
-    n = offers / unit
-    columns = np.column_stack([np.ones_like(n), n - 1, n * (n - 1)])
-    kept = [0, 1, 2]
-    found = np.zeros(3)
-    while True:
-        weighted = columns[:, kept] * (reached / n)[:, None]
-        solved = np.linalg.lstsq(weighted, np.ones_like(n), rcond=None)[0]
-        negative = [at for at, value in zip(kept, solved, strict=True) if at and value < 0]
-        if not negative:
-            found[kept] = solved
-            break
-        kept.remove(negative[-1])
-    if found[0] <= 0:
-        return None
-    sigma, kappa = found[1] / found[0], found[2] / found[0]
-    predicted = n / (columns @ found)
-    spread = float(((reached - reached.mean()) ** 2).sum())
-    off = float(((reached - predicted) ** 2).sum())
-    peak = unit * math.sqrt((1 - sigma) / kappa) if kappa > 0 and sigma < 1 else None
-    if peak is not None and peak > offers.max():
-        peak = None
-    r_squared = 1 - off / spread if spread else 1.0
-    return Scaling(unit, float(1 / found[0]), float(sigma), float(kappa), peak, r_squared)
-
-
-@dataclass(frozen=True, slots=True)
 class Cost:
     """ZooKeeper's busy time per slice: ``a_ms + b_ms * records + c_ms * multis``.
 
@@ -175,15 +119,3 @@ def cost(
         r_squared=1 - float((residual**2).sum()) / spread if spread else 1.0,
         separable=bool(rank == 3 and singular[-1] > 1e-3 * singular[0]),
     )
-
-
-def bootstrap_mean(
-    values: Sequence[float], samples: int = 2000, seed: int = 1
-) -> tuple[float, float, float] | None:
-    """Mean and its 95 % interval by resampling; the interval is the mean alone for one value."""
-    if not values:
-        return None
-    given = np.asarray(values, float)
-    drawn = np.random.default_rng(seed).choice(given, (samples, len(given)))
-    low, high = np.quantile(drawn.mean(axis=1), [0.025, 0.975])
-    return float(given.mean()), float(low), float(high)

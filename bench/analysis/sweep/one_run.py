@@ -11,6 +11,8 @@ from bench.analysis.sweep.knee import Measured
 
 Record = Mapping[str, Any]
 
+PERIODS: Final = 10
+"""A limit of the lag is at least so many times as long as the time between two readings of it."""
 SLICES: Final = 60
 """A steady window is cut into at most this many slices, none shorter than a second."""
 
@@ -52,14 +54,14 @@ class Run:
     seconds: float
     achieved: float | None
     achieved_per_s: float | None
-    written_per_s: float | None
     p50_ms: float | None
     p99_ms: float | None
     late_p99_ms: float | None
-    lag_p50_ms: float | None
-    lag_p99_ms: float | None
+    lag_p99_low_ms: float | None
+    lag_p99_high_ms: float | None
+    judged_from_ms: float | None
+    """The smallest limit of a lag that readings as far apart as its own can judge."""
     lag_p99_records: float | None
-    lag_source: str | None
     growth: float | None
     blocked_share: float | None
     blocked_operations: int | None
@@ -91,7 +93,7 @@ def run_of(
     intended = max(due, run.get("intended") or 0)
     records, committed = run.get("records") or 0, run.get("committed") or 0
     busy = _share(run.get("busy_ms"), seconds)
-    traced = run.get("lag_source") == "trace"
+    traced, gap_ms = run.get("traced") is not None, described.get("lag_gap_p99_ms")
     utilisation = busy * committed / records if busy is not None and records else None
     achieved = min(1.0, answered / intended) if intended and answered is not None else None
     achieved_per_s = answered / seconds if seconds and answered is not None else None
@@ -112,18 +114,13 @@ def run_of(
         seconds=seconds,
         achieved=achieved,
         achieved_per_s=achieved_per_s,
-        written_per_s=(
-            achieved_per_s * min(1.0, records / committed)
-            if achieved_per_s is not None and committed
-            else None
-        ),
         p50_ms=run.get("p50_ms"),
         p99_ms=run.get("p99_ms"),
         late_p99_ms=run.get("late_p99_ms"),
-        lag_p50_ms=run.get("lag_p50_ms"),
-        lag_p99_ms=run.get("lag_p99_ms"),
-        lag_p99_records=run.get("lag_p99_records"),
-        lag_source=run.get("lag_source"),
+        lag_p99_low_ms=described.get("lag_p99_low_ms"),
+        lag_p99_high_ms=described.get("lag_p99_high_ms"),
+        judged_from_ms=None if gap_ms is None else PERIODS * gap_ms,
+        lag_p99_records=described.get("lag_p99_records"),
         growth=growth(slices, seconds),
         blocked_share=_share(run.get("blocked_ms") or 0.0, seconds) if traced else None,
         blocked_operations=(run.get("blocked_operations") or 0) if traced else None,

@@ -41,33 +41,6 @@ def test_without_points_apart_there_is_no_trend(xs: list[float]) -> None:
     assert fits.theil_sen(xs, xs) is None
 
 
-def _law(offered: float, unit: float, sigma: float, kappa: float) -> float:
-    n = offered / unit
-    return 90 * n / (1 + sigma * (n - 1) + kappa * n * (n - 1))
-
-
-def test_the_scaling_law_is_found_again() -> None:
-    offered = [100.0 * step for step in range(1, 30)]
-    reached = [_law(each, 100.0, 0.02, 0.004) for each in offered]
-    found = fits.scaling(offered, reached)
-    assert (found.rate, found.sigma, found.kappa) == pytest.approx((90, 0.02, 0.004))
-    assert found.peak == pytest.approx(100 * (0.98 / 0.004) ** 0.5)
-    assert found.r_squared == pytest.approx(1.0)
-
-
-def test_a_line_has_no_peak() -> None:
-    found = fits.scaling([10, 20, 30, 40, 50], [11, 21.5, 33, 44, 56])
-    assert (found.sigma >= 0, found.kappa >= 0, found.peak) == (True, True, None)
-    assert fits.scaling([10, 20, 30, 30], [1, 2, 3, 3]) is None
-
-
-def test_a_peak_past_all_rates_is_not_told() -> None:
-    offered = [100.0, 200.0, 300.0, 400.0]
-    found = fits.scaling(offered, [_law(each, 100.0, 0.0, 0.0001) for each in offered])
-    assert found.kappa > 0
-    assert found.peak is None
-
-
 def test_a_cost_model_is_found_again_with_its_residuals() -> None:
     chance = random.Random(7)
     records = [chance.uniform(0, 5000) for _ in range(300)]
@@ -86,12 +59,3 @@ def test_records_in_step_with_multis_cannot_be_told_apart() -> None:
     multis = [float(each) for each in range(1, 50)]
     found = fits.cost([4 * each for each in multis], multis, [3 * each for each in multis])
     assert not found.separable
-
-
-def test_a_mean_has_an_interval_that_holds_it() -> None:
-    found = fits.bootstrap_mean([1.0, 2.0, 3.0, 6.0])
-    assert found is not None
-    mean, low, high = found
-    assert (mean, fits.bootstrap_mean([])) == (3.0, None)
-    assert 1.0 <= low < mean < high <= 6.0
-    assert fits.bootstrap_mean([4.0]) == (4.0, 4.0, 4.0)

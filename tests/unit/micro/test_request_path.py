@@ -79,7 +79,7 @@ def test_answers_are_counted_also_when_they_come_in_pieces() -> None:
     calls = asyncio.run(work())
     assert calls.last == {0: answer, 1: answer}
     assert calls.rate > 0
-    assert calls.percentile_ms(0.5) <= calls.percentile_ms(1.0)
+    assert 0 < calls.longest_ms < 60_000
 
 
 def test_memory_is_that_of_the_process() -> None:
