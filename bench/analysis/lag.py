@@ -40,8 +40,8 @@ def lag_series(ranges: DataFrame) -> DataFrame:
     Returns:
         run_id, process, time_ns, lag_records, lag_without_no_ops_records (exact where no batch
         mixes NoOps with other records), lag_ms (age of the oldest committed record not
-        acknowledged), lasted_ns (until the next change; 0 of a peak, which only shows the value
-        that ends there; null of the last row).
+        acknowledged that changes something), lasted_ns (until the next change; 0 of a peak, which
+        only shows the value that ends there; null of the last row).
     """
     moves = ranges.where(F.col("stage").isin(_COMMITTED, _ACKED)).select(
         *KEYS, "stage", "time_ns", "first_offset", "last_offset", "no_op_records"
@@ -50,7 +50,7 @@ def lag_series(ranges: DataFrame) -> DataFrame:
     known = _states(_with_what_follows(moves, buckets), buckets)
     behind = F.greatest(F.col("_c.offset") - F.col("_a.offset"), F.lit(0))
     mark = F.col("_a.oldest")
-    # Of the batch that holds the first unacknowledged record, some may be acknowledged already.
+    # Of the first batch that changes something, some may be acknowledged already.
     done = F.greatest(F.col("_a.offset") - mark["first"] + 1, F.lit(0))
     work = F.col("_a.work_after") - F.least(done, mark["work"]) - F.col("_c.work_after")
     return known.select(
@@ -61,7 +61,7 @@ def lag_series(ranges: DataFrame) -> DataFrame:
         .otherwise(F.lit(0))
         .cast("long")
         .alias("lag_without_no_ops_records"),
-        F.when(behind > 0, ms("time_ns", mark["time_ns"])).otherwise(F.lit(0.0)).alias("lag_ms"),
+        F.when(work > 0, ms("time_ns", mark["time_ns"])).otherwise(F.lit(0.0)).alias("lag_ms"),
         "lasted_ns",
     )
 
@@ -106,7 +106,7 @@ def _with_what_follows(moves: DataFrame, buckets: DataFrame) -> DataFrame:
     Returns:
         run_id, process, bucket (of time), time_ns (null: known before the bucket), stage, offset,
         work_after (records that change something, in batches that end past the offset), oldest (the
-        first of these batches: last, first, time_ns, work).
+        first of these batches that changes something: last, first, time_ns, work).
     """
     committed = F.col("stage") == _COMMITTED
     offset = F.col("last_offset")
@@ -132,7 +132,7 @@ def _with_what_follows(moves: DataFrame, buckets: DataFrame) -> DataFrame:
         "stage",
         offset.alias("offset"),
         F.when(committed, work).alias("_work"),
-        F.when(committed, batch).alias("_batch"),
+        F.when(committed & (work > 0), batch).alias("_batch"),
     ).unionByName(looked_up, allowMissingColumns=True)
     # From the greatest offset down, what comes before a row was committed past its offset.
     folds = {"work_after": (Fold.SUM, F.col("_work")), "oldest": (Fold.MIN, F.col("_batch"))}
@@ -264,7 +264,9 @@ def lag_against_gauge(series: DataFrame, gauges: DataFrame) -> DataFrame:
     columns = {
         "lag_records": F.col("_known.lag_records").cast("double"),
         "lag_without_no_ops_records": F.col("_known.lag_without_no_ops_records").cast("double"),
-        "lag_ms": F.when(F.col("_known.lag_records") > 0, aged).otherwise(F.lit(0.0)),
+        "lag_ms": F.when(F.col("_known.lag_without_no_ops_records") > 0, aged).otherwise(
+            F.lit(0.0)
+        ),
     }
     value = F.coalesce(
         *(F.when(F.col("gauge") == gauge, columns[name]) for gauge, name in _GAUGES.items())

@@ -43,7 +43,7 @@ def lag(ranges: Sequence[rows.RangeRow], now_ns: int) -> tuple[int, int, float] 
         if offset > acked
     ]
     work = [offset for offset, row in unwritten if not row.no_op_records]
-    oldest = min((row.time_ns for _, row in unwritten), default=now_ns)
+    oldest = min((row.time_ns for _, row in unwritten if not row.no_op_records), default=now_ns)
     return len(unwritten), len(work), (now_ns - oldest) / MS
 
 

@@ -157,11 +157,12 @@ class WriteBehindModel:
         if not self._acked:
             return
         unwritten = range(self._acked + 1, self._committed + 1)
+        work = set(unwritten) - self._no_ops
         values = {
             metrics.ZK_WRITE_BEHIND_LAG: float(len(unwritten)),
-            metrics.ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS: float(len(set(unwritten) - self._no_ops)),
+            metrics.ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS: float(len(work)),
             metrics.ZK_WRITE_BEHIND_LAG_MS: (
-                self.now - self._commit_ms[self._acked + 1] if unwritten else 0.0
+                self.now - min(map(self._commit_ms.__getitem__, work), default=self.now)
             ),
         }
         for gauge, value in values.items():
