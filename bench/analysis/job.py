@@ -61,7 +61,7 @@ def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
     return {
         "latency": latency.latency_table(servers, clients),
         "rate_per_second": rates,
-        "rate_summary": latency.rate_summary(rates),
+        "rate_summary": latency.rate_summary(clients),
         "rate_chart": by_slice(
             rates,
             "second",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -24,7 +25,7 @@ def quantile_table(frame: DataFrame, value: str, by: Sequence[str]) -> DataFrame
     """Summarise a column of milliseconds by group.
 
     Args:
-        frame: any; nulls of ``value`` are left out.
+        frame: any; nulls of ``value`` are left out; an infinite one counts, but for the mean.
         value: a column named ``*_ms``.
         by: columns to group by.
 
@@ -65,7 +66,7 @@ def _summary(value: str) -> Column:
     quantiles = F.percentile_approx(value, [*_SHARES.values()], ACCURACY)
     return F.struct(
         F.count(value).alias("samples"),
-        F.avg(value).alias("mean_ms"),
+        F.avg(F.when(F.col(value) < math.inf, F.col(value))).alias("mean_ms"),
         quantiles.alias("quantiles"),
         F.max(value).alias("max_ms"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 from array import array
 from collections import defaultdict
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from bench.load.admin import AdminLoad, AdminResult
 from bench.load.connection import Pool
+from bench.load.figures import percentile
 from emulator.io.together import Alone, Share, Together
 from emulator.io.trace_file import run_row
 from emulator.io.trace_recording import recording
@@ -22,7 +24,6 @@ from wire.errors import ErrorCode
 _PROGRESS_S: Final = 2.0
 _REACH_S: Final = 10.0
 """How long one attempt to find a broker may take, before the load begins."""
-_SHARES: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "max_ms": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class LoadOutcome:
 
     result: AdminResult = field(default_factory=AdminResult)
     waits: defaultdict[str, array[float]] = field(default_factory=lambda: defaultdict(_of_doubles))
-    """API -> ms from the intended instant, of changes that were carried out."""
+    """API -> ms from the intended instant of all that were due; infinite: not carried out."""
     lacks: str = ""
     """What is missing in the trace of the load."""
 
@@ -105,8 +106,9 @@ async def take_part(
     with recording(trace, run_id, process, described) as traced:
 
         def take(row: Row) -> None:
-            if isinstance(row, RequestRow) and row.intended_ns is not None and not row.error_code:
-                found.waits[row.api].append((row.answered_ns - row.intended_ns) / 1e6)
+            if isinstance(row, RequestRow) and row.intended_ns is not None:
+                waited_ms = (row.answered_ns - row.intended_ns) / 1e6
+                found.waits[row.api].append(math.inf if row.error_code else waited_ms)
             traced.append(row)
 
         found.result = await _play(plan, take, traced.flush, together)
@@ -201,7 +203,8 @@ def figures(plan: LoadPlan, shares: Sequence[LoadOutcome]) -> dict[str, Any]:
         "rate_per_s": plan.rate,
         "achieved_per_s": round(result.achieved_per_s, 2),
         "seconds": round(result.elapsed_s, 3),
-        "waits": {api: _waits(sorted(waits)) for api, waits in sorted(found.waits.items())},
+        "give_up_s": plan.give_up_s,
+        "waits": {api: _waits(waits) for api, waits in sorted(found.waits.items())},
         "errors": {f"{api}: {error}": n for (api, error), n in sorted(result.failed.items())},
         "retries": {f"{api}: {error}": n for (api, error), n in sorted(result.retried.items())},
         "topics_left": len(result.topics),
@@ -209,11 +212,28 @@ def figures(plan: LoadPlan, shares: Sequence[LoadOutcome]) -> dict[str, Any]:
     }
 
 
-def _waits(ordered: list[float]) -> dict[str, float | int]:
-    found: dict[str, float | int] = {"count": len(ordered)}
-    for name, share in _SHARES.items():
-        found[name] = round(ordered[max(0, -int(-share * len(ordered) // 1) - 1)], 3)
-    return found
+def _waits(waits: Sequence[float]) -> dict[str, float | int]:
+    """Of all that were due; what is not reached, or has too few values beyond it, is left out."""
+    done = sum(wait < math.inf for wait in waits)
+    found: dict[str, float | int] = {"count": len(waits), "not_done": len(waits) - done}
+    of = {"p50_ms": percentile(waits, 0.5), "p99_ms": percentile(waits, 0.99), "max_ms": max(waits)}
+    return found | {
+        name: round(value, 3)
+        for name, value in of.items()
+        if value is not None and value < math.inf
+    }
+
+
+def _waits_text(one: dict[str, Any], give_up_s: float) -> str:
+    """Quantiles in words: of what was given up it is known that it waited for so long."""
+    beyond = {"p50": one["count"] * 0.5, "p99": one["count"] * 0.01, "max": 0.0}
+    parts = [
+        f"{name} {one[f'{name}_ms']} ms" if f"{name}_ms" in one else f"{name} > {give_up_s:g} s"
+        for name, share in beyond.items()
+        if f"{name}_ms" in one or one["not_done"] > share
+    ]
+    lost = f", {one['not_done'] / one['count']:.1%} not done" if one["not_done"] else ""
+    return f"{one['count']} due{lost}; {', '.join(parts)}"
 
 
 def text(found: dict[str, Any], prefix: str) -> str:
@@ -225,9 +245,7 @@ def text(found: dict[str, Any], prefix: str) -> str:
     )
     lines = [whole]
     lines += [
-        f"{api}: {one['count']}; p50 {one['p50_ms']} ms, p99 {one['p99_ms']} ms, "
-        f"max {one['max_ms']} ms"
-        for api, one in found["waits"].items()
+        f"{api}: {_waits_text(one, found['give_up_s'])}" for api, one in found["waits"].items()
     ]
     lines += [f"failed: {what}, {n} times" for what, n in found["errors"].items()]
     lines += [f"tried again: {what}, {n} times" for what, n in found["retries"].items()]

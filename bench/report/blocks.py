@@ -6,6 +6,7 @@ Every text may come from a trace, so the template escapes all of them; only char
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias
@@ -97,13 +98,15 @@ def table(records: Sequence[Mapping[str, Any]]) -> list[Block]:
 def shown(value: Any) -> str:
     """A value as text.
 
-    >>> shown(1234.5), shown(0.12345), shown(12345), shown(None), shown(True)
-    ('1,234', '0.1235', '12,345', '-', 'yes')
+    >>> shown(1234.5), shown(0.12345), shown(12345), shown(None), shown(True), shown(math.inf)
+    ('1,234', '0.1235', '12,345', '-', 'yes', 'not done')
     """
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if value == math.inf:
+        return "not done"
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import textwrap
@@ -114,7 +115,7 @@ def quantile_lines(
         shown = [
             (at, value)
             for at, column in enumerate(columns)
-            if (value := values.get(column)) is not None and value > 0
+            if (value := values.get(column)) is not None and 0 < value < math.inf
         ]
         colour = COLOURS[index % len(COLOURS)]
         xs, ys = [at for at, _ in shown], [value for _, value in shown]

@@ -84,8 +84,9 @@ def _load(tables: Tables) -> Iterable[Finding]:
         if row["seen"] == "client response":
             yield Finding(
                 f"client-observed latency of {row['api']}",
-                f"p50 {_ms(row['p50_ms'])}, p99 {_ms(row['p99_ms'])}, max {_ms(row['max_ms'])} "
-                f"({row['samples']:,} samples, {row['accuracy']})",
+                ", ".join(f"{name} {_felt(row, f'{name}_ms')}" for name in ("p50", "p99", "max"))
+                + f" ({row['samples']:,} due{_not_done(row)}, {row['accuracy']})",
+                warning=row["not_done"] > 0,
             )
     intended = sum(row["intended"] for row in tables["rate_summary"])
     achieved = sum(row["achieved"] for row in tables["rate_summary"])
@@ -93,18 +94,25 @@ def _load(tables: Tables) -> Iterable[Finding]:
         yield Finding(
             "open-loop load",
             f"{achieved:,} of {intended:,} intended requests answered without error, "
-            f"{_per_s(tables):.1f} due each second",
+            f"{_per_s(tables, 'achieved_per_s'):.1f} each second of "
+            f"{_per_s(tables, 'due_per_s'):.1f} due",
             warning=achieved < 0.99 * intended,
         )
 
 
-def _per_s(tables: Tables) -> float:
-    """Requests that were due each second, of all clients; 0 without a load."""
-    rows = [row for row in tables["rate_summary"] if row["intended"]]
-    if not rows:
-        return 0.0
-    begin, end = min(row["first_second"] for row in rows), max(row["last_second"] for row in rows)
-    return float(sum(row["intended"] for row in rows) / (end - begin + 1))
+def _felt(row: Record, quantile: str) -> str:
+    """A quantile of all that was due; of what was given up, how long it waited at least."""
+    value = row[quantile]
+    return f"> {_ms(row['not_done_ms'])}" if value == math.inf else _ms(value)
+
+
+def _not_done(row: Record) -> str:
+    return f", {row['not_done'] / row['samples']:.1%} given up" if row["not_done"] else ""
+
+
+def _per_s(tables: Tables, rate: str) -> float:
+    """A rate, of all clients together: each by its own clock, as hosts count from their start."""
+    return float(sum(row[rate] or 0.0 for row in tables["rate_summary"]))
 
 
 def _bound(tables: Tables, run_id: str, process: str) -> int:
@@ -150,8 +158,9 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
 def _never(tables: Tables) -> str:
     """The text for a run in which no operation waited, with the load, which it depends on."""
     text = "never: no operation waited for ZooKeeper"
-    per_s, lags = _per_s(tables), tables["lag_summary"]
-    text += f", at {per_s:.1f} changes/s" if per_s else ", and the trace holds no load"
+    due, lags = _per_s(tables, "due_per_s"), tables["lag_summary"]
+    done = f", at {_per_s(tables, 'achieved_per_s'):.1f} changes/s ({due:.1f} due)"
+    text += done if due else ", and the trace holds no load"
     if not lags:
         return text
     return f"{text}; the lag reached {_of_bound(tables, max(lags, key=_greatest))}"
@@ -163,10 +172,10 @@ def _greatest(row: Record) -> int:
 
 def _when(tables: Tables, row: Record) -> str:
     """Whether the lag was greatest when no change was due any more; only of one machine's clock."""
-    ends = [each["last_second"] for each in tables["rate_summary"] if each["intended"]]
+    ends = [each["last_due_ns"] for each in tables["rate_summary"]]
     if not ends or len({each["host"] for each in tables.get("runs", ())}) != 1:
         return ""
-    late_s = row["max_lag_ns"] / 1e9 - (max(ends) + 1)
+    late_s = (row["max_lag_ns"] - max(ends)) / 1e9
     return f", {late_s:.1f} s after the last change was due" if late_s > 0 else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ def medians(runs: Sequence[Run], value: Callable[[Run], float | None]) -> list[t
     at: dict[float, list[float]] = defaultdict(list)
     for run in runs:
         found = value(run)
-        if run.rate is not None and found is not None:
+        if run.rate is not None and found is not None and found < math.inf:
             at[run.rate].append(found)
     return [(rate, statistics.median(values)) for rate, values in sorted(at.items())]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Final
 
@@ -85,16 +86,22 @@ def _client(row: BenchRow, loop: OpenLoop) -> None:
     assert row.begin_ns is not None
     assert row.end_ns is not None
     done = [number for number, error in enumerate(loop.errors) if not error]
-    waits = [(loop.answered_ns[number] - loop.intended_ns(number)) / 1e6 for number in done]
+    # What was not carried out is slower than any that was.
+    waits = [math.inf] * (len(loop.errors) - len(done))
+    waits += [(loop.answered_ns[number] - loop.intended_ns(number)) / 1e6 for number in done]
     row.intended = len(loop.errors)
     row.answered = len(done)
     row.refused = row.intended - row.answered
     row.errors = json.dumps(loads.errors_of(loop.errors))
     row.achieved_per_s = _achieved_per_s(row, loop, done)
-    row.commit_p50_ms = percentile(waits, 0.5)
-    row.commit_p99_ms = percentile(waits, 0.99)
-    row.commit_max_ms = max(waits, default=None)
+    row.commit_p50_ms = _reached(percentile(waits, 0.5))
+    row.commit_p99_ms = _reached(percentile(waits, 0.99))
+    row.commit_max_ms = _reached(max(waits, default=None))
     row.late_p99_ms = percentile([ns / 1e6 for ns in loop.late_ns], 0.99)
+
+
+def _reached(ms: float | None) -> float | None:
+    return None if ms == math.inf else ms
 
 
 def _achieved_per_s(row: BenchRow, loop: OpenLoop, done: list[int]) -> float:

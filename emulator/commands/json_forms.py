@@ -240,7 +240,9 @@ version, unjudged
             rate_per_s      float  asked for
             achieved_per_s  float  answered without error
             seconds         float  from the first to the last answer
+            give_up_s       float  after it was due, a change is given up
             {_waits("waits{}")}
+            waits{{}}.not_done int    of these were not carried out, and count as slowest
             errors{{}}      int    by API and error
             retries{{}}     int    by API and error
             topics_left     int    topics that exist at the end

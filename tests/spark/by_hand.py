@@ -6,6 +6,7 @@ pyarrow reads the files; nothing of the analysis is used.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,6 +57,7 @@ class TraceByHand:
 
     def _latency(self) -> list[Cells]:
         waits: dict[tuple[str, str], list[float]] = defaultdict(list)
+        given_up: dict[str, list[float]] = defaultdict(list)
         served: dict[tuple[str | None, int, str], list[rows.RequestRow]] = defaultdict(list)
         for row in self.tables["requests"]:
             api = row.inner_api or row.api
@@ -65,7 +67,14 @@ class TraceByHand:
         for row in self.tables["requests"]:
             if row.sent_ns is None or row.intended_ns is None:
                 continue
-            waits[row.api, "client response"].append((row.answered_ns - row.intended_ns) / MS)
+            waited = (row.answered_ns - row.intended_ns) / MS
+            waits[row.api, "client response"].append(math.inf if row.error_code else waited)
+            waits[row.api, "client before the last send"].append(
+                (row.sent_ns - row.intended_ns) / MS
+            )
+            if row.error_code:
+                given_up[row.api].append(waited)
+                continue
             service = (row.answered_ns - row.sent_ns) / MS
             waits[row.api, "client service"].append(service)
             if both := served.get((row.client_id, row.correlation_id, row.api)):
@@ -75,18 +84,28 @@ class TraceByHand:
                 )
                 waits[row.api, "outside the controller"].append(service - (last - first) / MS)
         return [
-            {"api": api, "seen": seen, **_quantiles(values)}
+            {
+                "api": api,
+                "seen": seen,
+                "not_done": len(given_up[api]) if seen == "client response" else 0,
+                **_quantiles(values),
+            }
             for (api, seen), values in waits.items()
         ]
 
     def _rates(self) -> list[Cells]:
         due = [row for row in self.tables["requests"] if row.intended_ns is not None]
+        first, last = (end(row.intended_ns or 0 for row in due) for end in (min, max))
+        good = [row.answered_ns for row in due if row.error_code == 0]
+        gap = (last - first) / (len(due) - 1)
+        settled = reference.quantile(good, 0.99)
         return [
             {
                 "intended": len(due),
-                "achieved": sum(row.error_code == 0 for row in due),
-                "first_second": min(row.intended_ns for row in due) // 10**9,
-                "last_second": max(row.intended_ns for row in due) // 10**9,
+                "achieved": len(good),
+                "due_per_s": 10**9 / gap,
+                "achieved_per_s": len(good) * 10**9 / (max(last + gap, settled) - first),
+                "last_due_ns": last,
             }
         ]
 
@@ -328,10 +347,14 @@ class TraceByHand:
 
 def _quantiles(values: Sequence[float]) -> Cells:
     shares = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
+    known = [value for value in values if value < math.inf]
+    found = {name: reference.quantile(values, share) for name, share in shares.items()}
+    places = {name: math.ceil(share * len(values)) for name, share in shares.items()}
     return {
         "samples": len(values),
-        "mean_ms": sum(values) / len(values),
-        **{name: reference.quantile(values, share) for name, share in shares.items()},
+        "mean_ms": sum(known) / len(known),
+        # With fewer than ten values beyond it a quantile is left out.
+        **{n: at if len(values) - places[n] >= 10 else None for n, at in found.items()},
         "max_ms": max(values),
     }
 

@@ -75,7 +75,7 @@ def test_the_summary_has_these_numbers(made: tuple[Path, Analysis]) -> None:
     )
     assert said["open-loop load"] == (
         f"{load['achieved']} of {load['intended']} intended requests answered without error, "
-        f"{load['intended'] / 2:.1f} due each second"
+        f"{load['achieved_per_s']:.1f} each second of {load['due_per_s']:.1f} due"
     )
     blocking = numbers["blocking"]
     assert f"{blocking['blocked_operations']} operations" in " ".join(said.values())

@@ -38,13 +38,14 @@ def requests_in(requests: DataFrame, windows: DataFrame) -> DataFrame:
         the window after its end), response_ms, late_ms.
     """
     clients = client_requests(requests).join(F.broadcast(windows), _RUN)
-    answered_ns = F.col("intended_ns") + (F.col("response_ms") * 1e6).cast("long")
     latest = F.col("to_ns") + (F.col("to_ns") - F.col("from_ns")) * GRACE
     return clients.where("intended_ns >= from_ns and intended_ns < to_ns").select(
         _RUN,
         _slice("intended_ns"),
         F.lit(1).alias("intended"),
-        ((F.col("error_code") == 0) & (answered_ns <= latest)).cast("int").alias("answered"),
+        ((F.col("error_code") == 0) & (F.col("answered_ns") <= latest))
+        .cast("int")
+        .alias("answered"),
         "response_ms",
         "late_ms",
     )
@@ -96,7 +97,7 @@ def readings_in(gauges: DataFrame, windows: DataFrame) -> DataFrame:
         .agg(F.max("value"))
     )
     committed, held = (F.col(name).cast("long") for name in OUTSIDE)
-    return read.select(
+    return read.where(committed.isNotNull() & held.isNotNull()).select(
         _RUN,
         "slice",
         committed.alias("committed"),
@@ -202,7 +203,7 @@ def parts_of(trace: dict[str, DataFrame], windows: DataFrame, keep: Keep) -> dic
     return {
         "requests": requests_in(trace["requests"], windows),
         "lag": readings,
-        "traced": trace["ranges"].groupBy(_RUN).agg(F.lit(True).alias("traced")),
+        "traced": trace["ranges"].select(_RUN).distinct().withColumn("traced", F.lit(True)),
         "busy": spans_in(sent, windows),
         "blocked": spans_in(blocks, windows),
         "waiting": waiting.where("end_ns > from_ns and begin_ns < to_ns").select(_RUN),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -80,3 +81,18 @@ def test_topics_that_may_not_be_there_are_not_counted_as_left(error: str, told: 
     lines = session.text(found, "load")
     assert "topics left: 1, named load-...; of 2 more a change failed, they may be there" in lines
     assert ("give another --prefix" in lines) is told
+
+
+def test_what_is_given_up_is_slower_than_any_answer_and_is_counted() -> None:
+    """One definition: `load` left out what was given up, the report took it as an answer."""
+    plan, share = session.LoadPlan("h:1", 20.0, 60.0, give_up_s=60.0), session.LoadOutcome()
+    share.waits["CreateTopics"].extend([*(float(ms) for ms in range(1, 901)), *[math.inf] * 100])
+    share.waits["DeleteTopics"].extend([5.0] * 15)
+    found = session.figures(plan, [share])
+    assert found["waits"] == {
+        "CreateTopics": {"count": 1_000, "not_done": 100, "p50_ms": 500.0},
+        "DeleteTopics": {"count": 15, "not_done": 0, "max_ms": 5.0},
+    }
+    lines = session.text(found, "load").splitlines()
+    assert "CreateTopics: 1000 due, 10.0% not done; p50 500.0 ms, p99 > 60 s, max > 60 s" in lines
+    assert "DeleteTopics: 15 due; max 5.0 ms" in lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -51,11 +52,12 @@ def of_a_load(**more: object) -> dict[str, list[dict[str, object]]]:
     run = {"run_id": "r", "process": "controller-3000"}
     lag = {"max_lag_records": 50, "max_lag_ns": 20_500_000_000, "max_lag_ms": 9.0}
     lag |= {"behind_share": 0.5, "last_lag_records": 0}
+    last = 18 * 10**9
     rate = {"run_id": "r", "process": "me", "intended": 200, "achieved": 200}
     return _tables(
         stage_latency=[run],
         lag_summary=[run | lag],
-        rate_summary=[rate | {"first_second": 10, "last_second": 17}],
+        rate_summary=[rate | {"due_per_s": 25.0, "achieved_per_s": 11.2, "last_due_ns": last}],
         runs=[run | {"host": "h", "parameters": "{}"} | more],
     )
 
@@ -64,10 +66,10 @@ def test_never_comes_with_the_load_and_the_headroom() -> None:
     """Nothing waits without a load, or below a bound that was never near."""
     said = {one.about: one.says for one in findings(of_a_load())}
     assert said["ZooKeeper blocking KRaft"] == (
-        "never: no operation waited for ZooKeeper, at 25.0 changes/s; the lag reached 0.5% of the "
-        "bound of 10,000"
+        "never: no operation waited for ZooKeeper, at 11.2 changes/s (25.0 due); the lag reached "
+        "0.5% of the bound of 10,000"
     )
-    assert said["open-loop load"].endswith("without error, 25.0 due each second")
+    assert said["open-loop load"].endswith("without error, 11.2 each second of 25.0 due")
     assert said["write-behind lag (controller-3000)"] == (
         "at most 50 records (0.5% of the bound of 10,000), 2.5 s after the last change was due; "
         "at most 9 ms; behind 50.0% of the time; 0 records at the end"
@@ -117,3 +119,17 @@ def test_no_text_of_a_trace_commands_a_terminal_or_turns_a_page_around() -> None
     page = render(odd, odd, [Finding(odd, odd)], [ReportSection(odd, [Note(odd)])])
     assert all(line.isprintable() for line in page.split("\n"))
     assert "a\\x1b[2J" in page
+
+
+def test_what_was_given_up_is_no_answer() -> None:
+    """176 of 912 were given up after 60 s: p99 and max were said to be 60 s, exact."""
+    row = {"api": "CreateTopics", "seen": "client response", "samples": 912, "accuracy": "exact"}
+    row |= {"p50_ms": 26_700.0, "p99_ms": None, "max_ms": math.inf}
+    (felt, *_) = findings(_tables(latency=[row | {"not_done": 176, "not_done_ms": 60_000.0}]))
+    assert felt.says == (
+        "p50 26.7 s, p99 too few samples, max > 60 s (912 due, 19.3% given up, exact)"
+    )
+    assert felt.warning
+    (felt, *_) = findings(_tables(latency=[row | {"max_ms": 70.0, "not_done": 0}]))
+    assert felt.says == "p50 26.7 s, p99 too few samples, max 70 ms (912 due, exact)"
+    assert not felt.warning

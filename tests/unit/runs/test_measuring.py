@@ -2,9 +2,11 @@
 
 import pytest
 
-from bench.runs.measuring import missing_znodes
+from bench.runs.client import OpenLoop
+from bench.runs.measuring import _client, missing_znodes
 from bench.runs.scenario import Case
 from tests.unit.runs.kit import row
+from tests.unit.runs.test_client import Numbers
 
 CASE = Case("small", rate=10, count=20, partitions=2)
 WHOLE = 20 * (3 + 2 * 2)
@@ -34,3 +36,19 @@ def test_a_row_that_left_znodes_out_is_void_whatever_migration_says():
     """Of 2,000 topics a thousand are compared in the trees; the others count here."""
     why = missing_znodes(measured(znodes=WHOLE - 1))
     assert why == f"ZooKeeper has {WHOLE - 1} new znodes; the topics created have {WHOLE}"
+
+
+@pytest.mark.parametrize(
+    ("lost", "p50", "p99"), [(0, 500.0, 990.0), (10, 500.0, 990.0), (11, 500.0, None)]
+)
+def test_what_is_not_answered_with_success_is_slower_than_any(lost, p50, p99):
+    """A row in which half was lost looked faster."""
+    loop = OpenLoop(Numbers(), 1_000, 1_000.0, 1, "test")
+    loop.begin_ns = 10**9
+    for number in range(1_000):
+        loop.answered_ns[number] = loop.intended_ns(number) + (number + 1) * 1_000_000
+        loop._errors[number] = 41 if number >= 1_000 - lost else 0
+    made = row(rate_per_s=1_000.0, begin_ns=loop.begin_ns, end_ns=3 * 10**9)
+    _client(made, loop)
+    assert (made.refused, made.commit_p50_ms, made.commit_p99_ms) == (lost, p50, p99)
+    assert made.commit_max_ms == (None if lost else 1_000.0)
