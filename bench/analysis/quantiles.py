@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
-from bench.load.figures import BEYOND
+from emulator.trace.distribution import BEYOND
 
 ACCURACY: Final = 100_000
 """Of ``percentile_approx``: ranks are off by at most count / ACCURACY (Spark's default of 10,000

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from bench.load.admin import AdminLoad, AdminResult
 from bench.load.connection import Pool
-from bench.load.figures import percentile
 from emulator.io.together import Alone, Share, Together
 from emulator.io.trace_file import run_row
 from emulator.io.trace_recording import recording
+from emulator.trace.distribution import percentile
 from emulator.trace.rows import RequestRow, Row
 from wire.errors import ErrorCode
 

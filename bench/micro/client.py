@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import uvloop
 
-from bench.load.figures import percentile
 from emulator.servers.ports import HOST
+from emulator.trace.distribution import percentile
 
 NextFrame: TypeAlias = Callable[[], bytes]
 """Returns the next request of one connection, with its length prefix."""

@@ -27,7 +27,6 @@ from bench.chaos.run import start
 from bench.chaos.stage import CLUSTER, Controller, Options, Stage, restart
 from bench.demo.controllers import IDS
 from bench.load.connection import Connection, address_of
-from bench.load.figures import percentile
 from bench.micro import table
 from emulator.io.kafka_client import Connection as Blocking
 from emulator.servers.bridge import Bridge
@@ -35,6 +34,7 @@ from emulator.servers.fleet import Fleet
 from emulator.servers.machine import Meter, Shared, Sharing, wait_quiet
 from emulator.servers.ports import HOST
 from emulator.servers.waiting import wait_for
+from emulator.trace.distribution import percentile
 from wire import messages as m
 
 STACKS: Final = {"ours": 0, "kafka": 3}

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.load.connection import Connection
-from bench.load.figures import percentile
 from bench.micro import table
 from bench.micro.servers import BOTH, CLUSTER_ID, KAFKA, OURS, RELEASE, running
 from emulator.servers.bridge import BridgeBroker
 from emulator.servers.kafka import KafkaBroker
 from emulator.servers.machine import Meter, process_cpu_s, wait_quiet
 from emulator.servers.ports import HOST
+from emulator.trace.distribution import percentile
 from wire import messages as m
 
 CREATIONS: Final = 60

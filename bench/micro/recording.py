@@ -21,7 +21,6 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 
 from bench.load.connection import Connection
-from bench.load.figures import percentile
 from bench.micro import table
 from bench.micro.servers import CLUSTER_ID, OURS, Server, pid_of, running
 from bench.runs import zookeepers
@@ -33,6 +32,7 @@ from emulator.servers.fleet import Fleet
 from emulator.servers.machine import Meter, wait_quiet
 from emulator.servers.ports import HOST
 from emulator.servers.seeded import connected, seed
+from emulator.trace.distribution import percentile
 from wire import messages as m
 from wire.errors import ErrorCode
 

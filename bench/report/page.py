@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bench.analysis.quantiles import ACCURACY, EXACT_SAMPLES
-from bench.load.figures import BEYOND
 from bench.report import charts
 from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
 from bench.report.findings import UNEXPLAINED_LIMIT, Record, Tables, findings
+from emulator.trace.distribution import BEYOND
 
 _QUANTILES: Final = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
 

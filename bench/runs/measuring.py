@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Final
 
-from bench.load.figures import percentile
 from bench.load.schedule import achieved_per_s
 from bench.runs import loads
 from bench.runs.client import OpenLoop
@@ -18,6 +17,7 @@ from bench.runs.targets import TARGETS, Controller
 from bench.runs.watch import Watch, lag_ms
 from bench.runs.zookeepers import Servers
 from emulator.servers.machine import Meter
+from emulator.trace.distribution import percentile
 
 _UNION: Final = "kraft_bridge_zk_write_blocking_kraft_union_ms_total"
 _OPERATIONS: Final = "kraft_bridge_zk_write_blocking_kraft_operations_ms_total"

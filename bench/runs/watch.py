@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
-from bench.load.figures import enough, percentile
 from bench.runs.blocking import BlockingClient
+from emulator.trace.distribution import enough, percentile
 from emulator.trace.rows import GaugeRow
 
 COMMITTED: Final = "bench_committed_offset"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 # Events per second in the recent past, as Kafka's ``Rate`` counts them.
@@ -124,3 +124,34 @@ class Distribution:
 def _edge(index: int) -> float:
     exponent, split = divmod(index, SPLITS)
     return math.ldexp(0.5 + split / (2 * SPLITS), exponent)
+
+
+# Values that are all known.
+
+BEYOND: Final = 10
+"""A percentile has at least so many values beyond it; of fewer, the greatest is to be shown."""
+
+
+def enough(samples: int, share: float) -> bool:
+    """Whether ``BEYOND`` of the samples lie beyond that share of them.
+
+    >>> enough(1_000, 0.99), enough(999, 0.99), enough(20, 0.5)
+    (True, False, True)
+    """
+    return samples - _rank(samples, share) >= BEYOND
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The smallest value that at least ``share`` of them do not exceed; None if not ``enough``.
+
+    >>> percentile(range(1, 21), 0.5), percentile(range(1, 20), 0.5)
+    (10, None)
+    """
+    if not enough(len(values), share):
+        return None
+    return sorted(values)[_rank(len(values), share) - 1]
+
+
+def _rank(samples: int, share: float) -> int:
+    # Rounded: a share such as 0.999 times a count may be a whole number but for its last digit.
+    return max(1, math.ceil(round(share * samples, 6)))

@@ -14,13 +14,13 @@ from emulator.io.clock import Clock
 from emulator.io.fleet.life import BrokerLife
 from emulator.io.fleet.member import FleetMember
 from emulator.io.fleet.tap import ALTER_PARTITION, HEARTBEAT, Exchange
+from emulator.trace.distribution import percentile
 from emulator.trace.rows import FleetRow, RequestRow, Row, StallRow
 from wire.errors import named
 from wire.schema import api_name
 
 # The totals of a fleet, of one process or of several, and the figures that are made of them.
 
-_PERCENTILES: Final = {"p50": 0.50, "p99": 0.99, "max": 1.0}
 _SHOWN: Final = 10
 
 
@@ -35,18 +35,16 @@ class WaitTimes:
         self.values.append(ns)
 
     def figures(self) -> dict[str, float | int]:
-        """Count, and milliseconds: median, 99th percentile, longest.
+        """Count, and milliseconds: median, 99th percentile, longest; what there is, by ``enough``.
 
         >>> WaitTimes(array("q", [3_000_000, 1_000_000, 2_000_000])).figures()
-        {'count': 3, 'p50_ms': 2.0, 'p99_ms': 3.0, 'max_ms': 3.0}
+        {'count': 3, 'max_ms': 3.0}
         """
-        ordered = sorted(self.values)
-        found: dict[str, float | int] = {"count": len(ordered)}
-        for name, share in _PERCENTILES.items():
-            if ordered:
-                at = min(len(ordered) - 1, int(share * len(ordered)))
-                found[f"{name}_ms"] = round(ordered[at] / 1e6, 3)
-        return found
+        found: dict[str, float | int] = {"count": len(self.values)}
+        for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99)):
+            if (ns := percentile(self.values, share)) is not None:
+                found[name] = round(ns / 1e6, 3)
+        return found | ({"max_ms": round(max(self.values) / 1e6, 3)} if self.values else {})
 
 
 @dataclass(slots=True)

@@ -74,9 +74,7 @@ def repeated(*runs: dict[str, Any]) -> list[dict[str, Any]]:
 
 _TOP = "up to 300 changes/s, the highest measured (300.0/s carried out at least)"
 _BELOW = "up to 200 changes/s (200.0/s carried out at least)"
-_BETWEEN = (
-    "up to a rate between 200 and 300 changes/s (200.0/s carried out at least; its lag can be "
-)
+_BETWEEN = "up to a rate between 200 and 300 changes/s (200.0/s carried out at least; its lag"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import statistics
 
 import pytest
 
-from bench.load.figures import COVERAGE, REPEATS, enough, interval, percentile
+from bench.load.figures import COVERAGE, REPEATS, interval
+from emulator.trace.distribution import enough, percentile
 
 
 @pytest.mark.parametrize(("repeats", "least"), [(REPEATS, 0.93), (8, COVERAGE), (24, COVERAGE)])

@@ -130,11 +130,6 @@ def test_totals_are_sums_and_times_those_of_the_slowest() -> None:
     one.add(totals(7_000_000, [3_000_000], 0.25))
     figures = one.figures()
     assert (figures["brokers"], figures["storm_s"], figures["cpu_cores"]) == (4, 0.007, 0.75)
-    assert figures["waits"]["registration"] == {
-        "count": 3,
-        "p50_ms": 2.0,
-        "p99_ms": 3.0,
-        "max_ms": 3.0,
-    }
+    assert figures["waits"]["registration"] == {"count": 3, "max_ms": 3.0}
     one.add(totals(0, [], 0.0))
     assert one.figures()["storm_s"] == 0.0, "not all ran"
