@@ -149,7 +149,7 @@ class BenchRow:
                 ("ZooKeeper", self.zk_changes_per_s, "/s", 0),
                 ("p50", self.commit_p50_ms, "ms", 1),
                 ("p99", self.commit_p99_ms, "ms", 1),
-                ("lag p99", self.lag_p99_records, "records", 0),
+                ("behind by at most", self.lag_max_records, "records", 0),
                 ("caught up in", self.catch_up_s, "s", 2),
                 ("blocked", self.blocked_union_ms, "ms", 0),
                 ("listening", self.listening_s, "s", 2),

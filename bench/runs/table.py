@@ -57,7 +57,7 @@ MEASURES: Final = (
     Measure("commit_p50_ms", "commit p50, ms", False, 0.5, math.inf, of_answers=True),
     Measure("commit_p99_ms", "commit p99, ms", False, 5.0, math.inf, of_answers=True),
     Measure("commit_max_ms", "slowest commit, ms", False, 5.0, math.inf, of_answers=True),
-    Measure("lag_p99_records", "lag p99, records", more=False, floor=20.0),
+    Measure("lag_max_records", "records behind, at most", more=False, floor=20.0),
     Measure("blocked_union_ms", "blocked, ms", more=False, floor=10.0),
     Measure("zk_transactions", "ZooKeeper transactions", more=False, floor=5.0),
     Measure("controller_cpu_s", "controller CPU, s", more=False, floor=0.1),

@@ -63,7 +63,7 @@ FIGURES = {  # by how much the logarithm scatters from row to row
     "commit_p50_ms": 0.3,
     "commit_p99_ms": 0.5,
     "commit_max_ms": 0.5,
-    "lag_p99_records": 0.6,
+    "lag_max_records": 0.6,
     "controller_cpu_s": 0.1,
     "zk_transactions": 0.2,
 }
