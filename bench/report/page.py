@@ -125,7 +125,7 @@ def _cost(tables: Tables) -> Iterable[Block]:
 def _noise(tables: Tables) -> Iterable[Block]:
     yield from table(tables["missing"])
     if not tables["stalls"]:
-        yield Note("The event loop never stood still.")
+        yield Note("No stall of the event loop was seen; one under 150 ms may be missed.")
     yield from table(tables["stalls"])
     yield from table(tables["noisiest_seconds"])
 
