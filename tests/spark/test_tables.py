@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,32 @@ def test_intended_and_achieved_rate(spark: SparkSession) -> None:
     clients = latency.client_requests(frame(spark, rows.RequestRow, given))
     found = latency.rate_per_second(clients).select("second", "intended", "achieved")
     assertDataFrameEqual(found, spark.createDataFrame([(0, 2, 1), (1, 1, 1)], found.schema))
+
+
+def test_what_is_given_up_is_slower_than_any_answer_and_rates_are_those_of_the_schedule(
+    spark: SparkSession,
+) -> None:
+    """25 each second for 2 s, begun at 0: 40 are answered after 5 ms, ten given up after 60 s."""
+    row = rows.RequestRow
+    given = []
+    for number in range(50):
+        due, lost = ms(40 * number), number >= 40
+        took = ms(60_000 if lost else 5)
+        error = 7 if lost else 0
+        given.append(
+            row(number, "X", 0, "a", number, due + took, None, error, intended_ns=due, sent_ns=due)
+        )
+    requests = frame(spark, rows.RequestRow, given)
+    clients = latency.client_requests(requests)
+    [rates] = latency.rate_summary(clients).collect()
+    assert (rates.intended, rates.achieved) == (50, 40)
+    assert (rates.due_per_s, rates.achieved_per_s) == (25.0, 20.0)
+    table = latency.latency_table(latency.server_requests(requests), clients).collect()
+    [felt] = [one for one in table if one.seen == "client response"]
+    assert (felt.samples, felt.p50_ms, felt.p90_ms, felt.max_ms) == (50, 5.0, None, math.inf)
+    assert (felt.not_done, felt.not_done_ms) == (10, 60_000.0)
+    [served] = [one for one in table if one.seen == "client service"]
+    assert (served.samples, served.max_ms) == (40, 5.0)
 
 
 def test_stalls_of_fifty_milliseconds_mark_their_seconds(spark: SparkSession) -> None:
