@@ -451,7 +451,9 @@ class _Looking:
     def steps(self) -> list[NextStep]:
         """At least one."""
         if self._ahead is Ahead.NOTHING:
-            return [*self._down(), *self._without_leader(), NextStep(Action.NOTHING)][:1]
+            refused = self._refusals() if self._leader == self._own else []
+            found = [*self._down(), *self._without_leader(), *refused]
+            return [*found, NextStep(Action.NOTHING)][:1]
         found = [*self._down(), *self._without_leader()][:1]
         if found and self._ahead is not Ahead.SEE_ROLLBACK:  # none is started again then
             return found
@@ -619,6 +621,8 @@ class _Looking:
         codes of ``IN_A_SESSION`` alone. What another leader registers does not clear this list.
         """
         code, broker = refusal["error"], self._registered(refusal["broker"])
+        if self._runs_in_zookeeper_mode(refusal):
+            return not self._tries(refusal) if broker is None else not broker["fenced"]
         if code == NOT_REGISTERED and refusal["text"] == NO_ZOOKEEPER_BROKERS:
             flags = {one["id"]: one["migration_flag"] for one in self._quorum["voters"]}
             return flags.get(self._own) is False
@@ -631,6 +635,9 @@ class _Looking:
 
     def _refused(self, refusal: Document) -> NextStep:
         code, broker, text = refusal["error"], refusal["broker"], refusal["text"]
+        if self._runs_in_zookeeper_mode(refusal):
+            mode, why = BrokerMode.KRAFT, "it was started in ZooKeeper mode, which is refused now"
+            return NextStep(Action.RESTART_BROKER, why, "", broker, mode, problem=True)
         if self._copied(refusal):
             why = f"broker {broker} was refused before all was copied: it registers by itself"
             return self._wait(why=why)
@@ -646,6 +653,11 @@ class _Looking:
             remedy = refusal["remedy"]
         named = f"{code}: {text}" if remedy == NAMED_BY_ERROR or not remedy else code
         return self._repair(f"it is refused ({named}): {remedy}".removesuffix(": "), broker)
+
+    def _runs_in_zookeeper_mode(self, refusal: Document) -> bool:
+        """Whether its broker was restarted in ZooKeeper mode after all had left it."""
+        by_mode = refusal["error"] == NOT_REGISTERED and refusal["text"] == NO_ZOOKEEPER_BROKERS
+        return by_mode and self._ahead in {*ENDING, Ahead.NOTHING}
 
     def _registered(self, broker_id: int) -> Document | None:
         return next((one for one in self._status["brokers"] if one["id"] == broker_id), None)

@@ -447,6 +447,21 @@ def test_a_broker_refused_by_a_leader_without_the_flag_is_not_what_is_to_be_repa
     assert (step.action, step.node, step.flag) == (Action.RESTART_CONTROLLER, 3000, True)
 
 
+@pytest.mark.parametrize("ahead", [Ahead.END_HOLD, Ahead.FINISH, Ahead.NOTHING])
+def test_a_broker_restarted_in_zookeeper_mode_at_the_end_is_restarted_in_kraft_mode(
+    ahead: Ahead,
+) -> None:
+    """It said: end the hold, nothing else is missing; the broker stayed refused for good."""
+    there = quorum(voter(3000, migration_flag=False))
+    found = document("finalising", FENCED, refusals=[refusal() | NO_FLAG], quorum=there)
+    found |= {"phase": found["phase"] | {"ahead": ahead.value}, "shown_at": LATER}
+    step = told(found)
+    assert (step.action, step.node, step.mode) == (Action.RESTART_BROKER, 2, BrokerMode.KRAFT)
+    registered = found | {"brokers": [broker(1), broker(2), broker(3)]}
+    gone = found | {"brokers": [broker(1), broker(3)]}
+    assert told(registered).action is told(gone).action is not Action.RESTART_BROKER
+
+
 def test_the_step_says_what_the_error_names() -> None:
     """It said: correct what the error names; and not what that is."""
     taken = {"error": "INVALID_REGISTRATION", "text": "Broker 1 has it", "remedy": NAMED_BY_ERROR}
