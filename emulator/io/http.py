@@ -128,13 +128,48 @@ def _plain_host(host: str) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
+class HttpServer:
+    """Listens; its end is that of every connection too.
+
+    ``open`` has all connections, ``hurried`` those that may not take long, the oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.open: set[HttpConnection] = set()
+        self.hurried: dict[HttpConnection, None] = {}
+        self._listening: asyncio.Server | None = None
+
+    async def listen(self, build: Callable[[], HttpConnection], host: str, port: int) -> int:
+        """Bind an address; returns its port. Raises OSError if that cannot be."""
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(build, host, port)
+        # Free ports of IPv4 and IPv6 differ: of what is bound everywhere the IPv4 address is named.
+        sockets = self._listening.sockets
+        bound = sorted(sockets, key=lambda one: one.family is not socket.AF_INET)
+        return int(bound[0].getsockname()[1])
+
+    def close(self) -> None:
+        """Close the listener; of an answer a peer gets what its socket takes at once."""
+        self.closed = True
+        if self._listening is not None:
+            self._listening.close()
+        for one in self.open:
+            asyncio.get_running_loop().call_soon(one.give_up)
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing is open."""
+        if self._listening is not None:
+            await self._listening.wait_closed()
+
+
 class HttpConnection(asyncio.Protocol):
     """Answers one request and closes.
 
     Args:
         routes: path -> page.
         actions: path -> what answers every method.
-        others: all that are open, the oldest first.
+        server: it was accepted by.
         failed: see there.
         hosts: by which names it may be asked.
         problem: what requests are answered that reach no page.
@@ -145,7 +180,7 @@ class HttpConnection(asyncio.Protocol):
         self,
         routes: Routes,
         actions: Actions,
-        others: dict[HttpConnection, None],
+        server: HttpServer,
         failed: Failed,
         hosts: KnownHosts,
         *,
@@ -158,7 +193,8 @@ class HttpConnection(asyncio.Protocol):
         self._failed = failed
         self._routes = routes
         self._actions = actions
-        self._others = others
+        self._server = server
+        self._others = server.hurried
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
         self._limit: asyncio.TimerHandle | None = None
@@ -168,7 +204,10 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the oldest of too many is given up."""
         self._transport = cast("asyncio.Transport", transport)
+        self._server.open.add(self)
         self._hurry()
+        if self._server.closed:  # it came in the turn in which the server was closed
+            self.give_up()
 
     def _hurry(self) -> None:
         """From now on it is one of few, and not for long."""
@@ -179,6 +218,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Make place."""
+        self._server.open.discard(self)
         self._no_hurry()
 
     def _no_hurry(self) -> None:
@@ -327,7 +367,7 @@ async def serve(
     names: Iterable[str] = (),
     problem: Problem = plain_problem,
     open_max: int | None = None,
-) -> tuple[asyncio.Server, int]:
+) -> tuple[HttpServer, int]:
     """Listen; returns the server and the port it got.
 
     Args:
@@ -343,16 +383,11 @@ async def serve(
     Raises:
         OSError: the address cannot be bound.
     """
-    loop = asyncio.get_running_loop()
-    others: dict[HttpConnection, None] = {}
-    hosts = KnownHosts((host, *names))
-    server = await loop.create_server(
-        lambda: HttpConnection(
-            routes, actions or {}, others, failed, hosts, problem=problem, open_max=open_max
-        ),
-        host,
-        port,
-    )
-    # Free ports of IPv4 and IPv6 differ: of what is bound everywhere the IPv4 address is named.
-    bound = sorted(server.sockets, key=lambda one: one.family is not socket.AF_INET)
-    return server, int(bound[0].getsockname()[1])
+    server, hosts = HttpServer(), KnownHosts((host, *names))
+
+    def build() -> HttpConnection:
+        return HttpConnection(
+            routes, actions or {}, server, failed, hosts, problem=problem, open_max=open_max
+        )
+
+    return server, await server.listen(build, host, port)

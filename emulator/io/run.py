@@ -81,6 +81,7 @@ class Shell:
         self._lingering: dict[int, TcpConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
+        self._stopped = False
         self._secured: list[TlsListener] = []
         self._next_conn = 0
         self._halt: asyncio.Future[Halt] | None = None
@@ -108,6 +109,9 @@ class Shell:
 
         def accept(peer: TcpConnection) -> None:
             assert peer.transport is not None, "connection_made sets it"
+            if self._stopped:  # it came in the turn in which the listener was closed
+                peer.transport.abort()
+                return
             self._peers[peer.conn] = peer
             address = peer_address(peer.transport)
             self.emit(Accepted(peer.conn, name, address, peer.principal))
@@ -331,17 +335,26 @@ class Shell:
         self._lingering.pop(conn, None)
 
     async def stop(self) -> None:
-        """Close listeners, connections and files; :meth:`run` does it at its end."""
+        """Close listeners, connections and files; :meth:`run` does it at its end.
+
+        A peer gets what its socket takes at once, as at the end of a process.
+        """
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         for server in self._servers:
             server.close()
-        for peer in list(self._peers.values()):
+        peers = [*self._peers.values(), *self._lingering.values()]
+        for peer in peers:
             peer.close()
         for task in list(self._tasks):
             task.cancel()
         for secured in self._secured:
             secured.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+        for peer in peers:
+            if peer.transport is not None:
+                peer.transport.abort()
         if self._disk is not None:
             self._disk.close()

@@ -124,7 +124,7 @@ async def serve_http(
     actions: http.Actions,
     *,
     names: Collection[str] = (),
-) -> tuple[asyncio.Server, int]:
+) -> tuple[http.HttpServer, int]:
     """Serve metrics and status; returns the server and its port.
 
     Args:

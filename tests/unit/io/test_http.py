@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import Future
 
 import pytest
+import uvloop
 
 from emulator.io import http
 
@@ -143,7 +144,7 @@ def test_a_request_is_local_from_the_address_that_it_was_sent_to(
     peer: str, own: str, local: bool
 ) -> None:
     hosts = http.KnownHosts()
-    connection = http.HttpConnection({}, {}, {}, lambda _path, _error: None, hosts)
+    connection = http.HttpConnection({}, {}, http.HttpServer(), lambda _path, _error: None, hosts)
 
     class Ends(asyncio.Transport):
         def get_extra_info(self, name: str, default: object = None) -> object:
@@ -301,6 +302,32 @@ def test_an_answer_made_elsewhere_is_waited_for_and_keeps_its_place(
     assert answered.startswith(b"HTTP/1.1 200 OK")
     assert answered.endswith(b"late")
     assert ends == [b""] * 4
+
+
+def test_the_end_of_a_server_is_that_of_its_connections() -> None:
+    """One that was left open kept the event loop from its end: EBUSY."""
+    large = http.Page(200, "text/plain", b"x" * 50_000_000)
+    left: list[http.HttpConnection] = []
+
+    async def work(late: socket.socket) -> None:
+        server, port = await http.serve({"/large": lambda: large}, "127.0.0.1", 0)
+        peers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        peers[1][1].write(b"GET /large HTTP/1.1\r\n" + LOCAL + b"\r\n")
+        await peers[1][0].readexactly(1)
+        late.connect(("127.0.0.1", port))
+        await asyncio.sleep(0)  # the event loop has seen it, and its protocol not yet
+        server.close()
+        for _ in range(4):
+            await asyncio.sleep(0)
+        left.extend(server.open)
+        for one in left:
+            one.give_up()
+        for _, writer in peers:
+            writer.transport.abort()
+
+    with socket.socket() as late, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work(late))
+    assert left == []
 
 
 def test_who_sends_too_much_gets_the_answer_and_no_reset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from emulator.io import run
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.run import Shell
+from emulator.io.tcp import TcpConnection
 from emulator.seam import (
     Accepted,
     AppendFile,
@@ -221,6 +222,38 @@ def test_a_peer_that_does_not_read_takes_no_descriptor_for_good_once_it_is_close
 
     serve(machine, tmp_path, visit)
     assert counts == [5 + 2, 5], "the clients' own are among them"
+
+
+def test_nobody_stays_connected_to_a_shell_that_has_ended(tmp_path: Path) -> None:
+    """Such a connection kept the event loop from its end: EBUSY, instead of how the node ended."""
+    deaf, late = socket.socket(), socket.socket()
+    ports: list[int] = []
+    left: list[TcpConnection] = []
+
+    def on_event(event: Event) -> list[Effect]:
+        match event:
+            case Received(conn=conn):
+                # The kernel takes it at once; the event loop sees it after this step.
+                late.connect(("127.0.0.1", ports[0]))
+                return [Send(conn, bytes(20_000_000)), *HALT]
+        return []
+
+    async def work() -> None:
+        shell = Shell(Machine(on_event), Disk(tmp_path), Clock(), log=print, row=print)
+        ports.append(await shell.listen("CONTROLLER", "127.0.0.1", 0))
+        deaf.connect(("127.0.0.1", ports[0]))
+        deaf.sendall(b"ask")
+        await shell.run()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        left.extend(shell._peers.values())
+        for one in left:
+            assert one.transport is not None
+            one.transport.abort()
+
+    with deaf, late, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())
+    assert left == []
 
 
 class Timers:
