@@ -340,7 +340,7 @@ class Controller:
         if not self.active or self._ending or call.outer is not None or self._turns.busy:
             return False
         waits = self._purgatory.highest_pending_offset(Until.COMMITTED) is not None
-        if waits or self.next_batch or self._log.high_watermark <= tip.offset:
+        if waits or self.next_batch.calls or self._log.high_watermark <= tip.offset:
             return False
         if not stays_unfenced(tip, request, self.heartbeats):
             return False

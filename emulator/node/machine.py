@@ -396,7 +396,7 @@ class Node:
         # A sync last: what was asked for in this step is part of the group that follows it.
         for event in events if len(events) == 1 else sorted(events, key=_is_synced):
             effects += self._event(event, now_ms)
-        if self.controller.next_batch:
+        if self.controller.next_batch.calls:
             self.controller.flush()
         if self._left:
             self._drop_left(now_ms)
@@ -441,11 +441,11 @@ class Node:
                     return []
                 if self._left:
                     self._drop_left(now_ms)
-                if self.controller.next_batch:
+                if self.controller.next_batch.calls:
                     self.controller.flush()
                 return self.migration.handle(conn, event, now_ms)
             case Synced(token=token):
-                if self.controller.next_batch:
+                if self.controller.next_batch.calls:
                     self.controller.flush()
                 return self.raft.synced(token, now_ms)
             case FileNotWritten(path=path) if self.raft.writes(path):

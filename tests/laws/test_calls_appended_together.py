@@ -175,7 +175,7 @@ class Story:
             self.each(lambda side, asked=asked: side.take(self.asked, asked))
             if self.rng.random() < 0.05:
                 self.each(lambda side: side.controller.flush())
-        self.joined += len(self.sides[1].controller.next_batch._calls)
+        self.joined += len(self.sides[1].controller.next_batch.calls)
 
     def commit(self) -> None:
         self.each(World.commit)
@@ -587,7 +587,7 @@ def quota_counted_late(patch: pytest.MonkeyPatch) -> None:
     def joining(self: Writes, handler: Any, asked: Any, result: Any, *more: Any) -> bool:
         bare = writes.Result(result.response, result.records)
         joined = joins(self, handler, asked, bare, *more)
-        if joined and (calls := self.next_batch._calls):
+        if joined and (calls := self.next_batch.calls):
             calls[-1] = calls[-1]._replace(result=result)
         elif joined and result.spent is not None:
             self._surroundings.performed(result)
@@ -616,7 +616,7 @@ def bound_counted_late(patch: pytest.MonkeyPatch) -> None:
     def joining(self: Writes, *asked: Any) -> bool:
         rooms = dict(self.gate._room)
         joined = joins(self, *asked)
-        if self.next_batch:
+        if self.next_batch.calls:
             self.gate._room = rooms
         return joined
 

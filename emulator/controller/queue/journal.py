@@ -262,8 +262,10 @@ class Journal:
             DivergedError: memory and log differ.
         """
         first_offset = self._log.log_end_offset
-        records = [record for part in parts for record in part.records]
-        values = [value for part in parts for value in part.values]
+        _, records, values = parts[0]
+        if len(parts) > 1:
+            records = [record for part in parts for record in part.records]
+            values = [value for part in parts for value in part.values]
         whole(self._batch(records, values, lambda: now_ms))
         self.last_append_ms = now_ms
         ends: list[int] = []

@@ -229,16 +229,14 @@ class NextBatch:
 
     def __init__(self) -> None:
         self.calls_max = CALLS_PER_BATCH
-        self._calls: list[_Joined] = []
+        self.calls: list[_Joined] = []
+        """Decided, in order; none: there is nothing to append."""
         self._keys: set[object] = set()
         self._records = self._bytes = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._calls)
-
     def conflicts(self, keys: Collection[object] | None) -> bool:
         """Whether a call that touches these keys (None: any) may depend on the calls in it."""
-        return bool(self._calls) and (keys is None or not self._keys.isdisjoint(keys))
+        return keys is None or not self._keys.isdisjoint(keys)
 
     def holds(self, one: _Joined) -> bool:
         """Whether the records of another call fit into the batch as well."""
@@ -249,18 +247,18 @@ class NextBatch:
     @property
     def full(self) -> bool:
         """Whether no other call may join."""
-        return len(self._calls) >= self.calls_max or self._records >= RECORDS_PER_SLICE
+        return len(self.calls) >= self.calls_max or self._records >= RECORDS_PER_SLICE
 
     def add(self, one: _Joined, keys: Collection[object]) -> None:
         """A call joins; it has no key in common with the others."""
-        self._calls.append(one)
+        self.calls.append(one)
         self._keys.update(keys)
         self._records += len(one.values)
         self._bytes += one.size
 
     def take(self) -> list[_Joined]:
         """Remove and return its calls, in order."""
-        taken, self._calls = self._calls, []
+        taken, self.calls = self.calls, []
         self._keys.clear()
         self._records = self._bytes = 0
         return taken
@@ -323,7 +321,7 @@ class Writes:
         self._now_ms = now_ms
         keys = None if heartbeat else self._keys(handler, call)
         result = self._decision(handler, call, leader_id)
-        if heartbeat and self.next_batch and not _is_idle(result):
+        if heartbeat and self.next_batch.calls and not _is_idle(result):
             self.flush()
             result = self._decision(handler, call, leader_id)
         if keys is not None:
@@ -340,8 +338,8 @@ class Writes:
         Raises:
             DivergedError: the node must stop.
         """
-        if calls := self.next_batch.take():
-            self._append(calls)
+        if self.next_batch.calls:
+            self._append(self.next_batch.take())
 
     def go_on(self, now_ms: int) -> None:
         """Do the next slice of a long call."""
@@ -405,7 +403,7 @@ class Writes:
         keys = None
         if handler.touches is not None:
             keys = handler.touches(self._journal.tip, call.message)
-        if self.next_batch.conflicts(keys):
+        if self.next_batch.calls and self.next_batch.conflicts(keys):
             self.flush()
         return keys
 
@@ -516,7 +514,7 @@ class Writes:
         """Answer a call that appends nothing; behind those that have joined."""
         if result.spent is not None:
             self.flush()  # as one does that creates a topic
-        if self.next_batch:
+        if self.next_batch.calls:
             self.next_batch.add(_Joined(handler, call, result, reply, deadline_of(call), (), 0), ())
         else:
             self._answer(handler, call, result, reply)

@@ -10,10 +10,9 @@ from typing import Any, Final, Literal, NamedTuple
 import pytest
 
 from emulator.broker.cluster import ImageCluster
-from emulator.controller import registry
+from emulator.controller import machine, registry
 from emulator.controller.api import delete_topics
 from emulator.controller.context import MovingTopics
-from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.result import Texts
 from emulator.controller.rules import authorizer
 from emulator.controller.tables.token_index import TokenIndex
@@ -82,7 +81,7 @@ PLANTS: Final = (
     ),
     Plant(
         *("all topics for a heartbeat", "controller", 63, "few"),
-        looks_at(Heartbeats, "state", lambda _self, image, _id: image.topics),
+        looks_at(machine, "stays_unfenced", lambda image, *_: image.topics),
     ),
     Plant(
         *("all topics for a topic", "broker", 3, "few"),
