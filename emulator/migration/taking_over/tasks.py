@@ -20,7 +20,7 @@ from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.seam import Effect
-from emulator.znodes import cluster, migration
+from emulator.znodes import cluster, migration, own
 from emulator.znodes.entity import Entities
 from emulator.znodes.reader import TOP_LEVEL
 from emulator.znodes.tree import ZnodeError
@@ -46,7 +46,8 @@ from emulator.zookeeper.ops import (
 #
 # Source: ZkMigrationClient.getOrCreateMigrationRecoveryState, KafkaZkClient.createTopLevelPaths,
 # Kafka 3.9: a controller with the migration flag writes these before any migration begins. Each may
-# exist already. Beyond Kafka: nothing is written into the ZooKeeper of another cluster.
+# exist already. Beyond Kafka: nothing is written into the ZooKeeper of another cluster, nor of one
+# that was rolled back: the guards of the claim say so.
 
 WHOSE: Final[Sequence[ZkRequest]] = (Sync("/"), GetData(cluster.PATH))
 """Which cluster's ZooKeeper this is; read before anything is written."""
@@ -169,6 +170,11 @@ class Task:
         return self._round.begin(self._zk, now_ms)
 
 
+def _says_rolled_back(mark: ZkOutcome) -> bool:
+    found = mark.value if isinstance(mark, ZkResult) else None
+    return isinstance(found, NodeData) and own.rolled_back(own.try_parse(found.data))
+
+
 class RecoverTask(Task):
     """Create the top-level znodes and ``/migration``, and check that ``/migration`` parses.
 
@@ -188,14 +194,17 @@ class RecoverTask(Task):
         self._creating: Sequence[str] = PATHS
 
     def begin(self, now_ms: int) -> list[Effect]:
-        """Read the cluster id; nothing is written into another cluster's ZooKeeper."""
-        return self._ask(WHOSE, now_ms)
+        """Read the cluster id and our mark, which may forbid to write anything."""
+        return self._ask((*WHOSE, GetData(own.PATH)), now_ms)
 
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
         if not self._asked_whose:
             self._asked_whose = True
-            if (other := other_cluster(outcomes[-1], self._cluster_id)) is not None:
+            if (other := other_cluster(outcomes[len(WHOSE) - 1], self._cluster_id)) is not None:
                 self.result = Missing((other,))
+                return []
+            if _says_rolled_back(outcomes[-1]):
+                self.result = Done()
                 return []
             return self._ask(LOOK if self._look else creation(self._creating), now_ms)
         if self._look:

@@ -9,6 +9,8 @@ from emulator.migration.propagation.propagator import Propagator
 from emulator.migration.states import State
 from emulator.migration.taking_over import copying
 from emulator.migration.taking_over.importer import PAGE_RECORDS_MAX
+from emulator.migration.taking_over.preconditions import Why
+from emulator.znodes import own
 from tests.unit.migration.stories import (
     TOPIC_A,
     WALK,
@@ -18,7 +20,7 @@ from tests.unit.migration.stories import (
     ready_world,
     waiting_world,
 )
-from tests.unit.migration.world import World, differences, migration_offset
+from tests.unit.migration.world import NODE_ID, World, differences, migration_offset
 from wire import records as r
 from wire.text import uuid_text
 
@@ -194,6 +196,21 @@ def test_a_topic_that_the_old_controller_created_later_may_be_created_again() ->
 
 
 @pytest.mark.requirement("S04")
+def test_nothing_is_written_into_a_cluster_that_was_rolled_back() -> None:
+    """``/migration`` was, if the first attempt had ended before it was made."""
+    world = World()
+    world.bootstrap()
+    mark = own.OwnZnode(NODE_ID, 1, 1, 0, -1, -1, writer=own.ROLLED_BACK)
+    world.put(own.PATH, own.encode(mark))
+    world.put("/controller_epoch", b"1")
+    before = world.paths
+    world.start(1)
+    world.advance(10_000)
+    assert world.paths == before
+    assert Why.ZOOKEEPER_MODE_TOOK_OVER in {one.reason.why for one in world.driver.waits.reasons}
+    assert world.multis == []
+
+
 def test_the_phases_have_names() -> None:
     world = waiting_world()
     world.start(1)
