@@ -27,6 +27,21 @@ def test_the_advice_leads_to_the_goal_within_400_steps(simulate, first):
         assert not report.failure, str(report)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "seed",
+    [
+        985203,  # a broker restarted in ZooKeeper mode before the hold is ended
+        985813,  # the same before the end of the migration
+        995041,  # old controllers started again after a rollback from before the claim
+        995093,  # a rollback while the controllers may not write a znode
+    ],
+)
+def test_what_was_once_a_dead_end(simulate, seed):
+    report = simulate(seed, kind="operator")
+    assert not report.failure, str(report)
+
+
 @pytest.mark.parametrize("trouble", rest_slow(TROUBLES, 2))
 @pytest.mark.parametrize("scenario", [OF_ONE, OF_THREE], ids=["one", "three"])
 def test_it_knows_the_way_out_of_each_trouble(simulate, trouble, scenario):
