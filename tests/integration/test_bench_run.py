@@ -133,10 +133,11 @@ def test_rows_that_are_there_are_not_taken_again(taken):
     assert said.output.count("is there") == 3
 
 
-def test_a_run_compared_with_itself_is_no_regression(taken):
+def test_of_one_repeat_it_cannot_be_said_whether_anything_became_worse(taken):
     said = bench("compare", taken[0], taken[0])
-    assert said.exit_code == 0
+    assert said.exit_code == 2
     assert "0 of" in said.output
+    assert "it cannot be said: a run has fewer than 4 rows" in said.output
 
 
 def test_a_difference_planted_in_a_tree_makes_the_round_void(taken, tmp_path):

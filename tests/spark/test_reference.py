@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import msgspec
@@ -147,15 +148,17 @@ def test_blocking(
 
 
 @_few
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
-def test_quantiles(spark: SparkSession, values: list[float]) -> None:
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300), st.sampled_from([1, 5, 11]))
+def test_quantiles(spark: SparkSession, few: list[float], times: int) -> None:
+    values = few * times
     frame = spark.createDataFrame([(value,) for value in values], "wait_ms double")
     [row] = quantile_table(frame, "wait_ms", []).collect()
     assert row.samples == len(values)
     assert row.p999_ms is None
     assert row.accuracy == "exact"
     for fraction, found in ((0.5, row.p50_ms), (0.9, row.p90_ms), (0.99, row.p99_ms)):
-        assert found == reference.quantile(values, fraction)
+        beyond = len(values) - max(1, math.ceil(round(fraction * len(values), 6)))
+        assert found == (reference.quantile(values, fraction) if beyond >= 10 else None)
 
 
 def test_the_last_per_mille_needs_ten_thousand_samples(spark: SparkSession) -> None:
