@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -118,18 +117,45 @@ class ChannelState(Enum):
     """Closed by its owner, or lost without reconnecting."""
 
 
-_S = ChannelState
-NEXT: Final[Mapping[ChannelState, AbstractSet[ChannelState]]] = MappingProxyType(
+class ChannelEvent(Enum):
+    """Why a channel changes its state."""
+
+    DIALLED = "dialled"
+    """The owner or its first request asked for a connection, or the pause is over."""
+    CONNECTED = "connected"
+    """The peer accepted the connection; ApiVersions or the login comes first."""
+    GREETED = "greeted"
+    """ApiVersions and the login are complete, or the connection begins without them."""
+    DISCONNECTED = "disconnected"
+    """The connection was lost, or not made; there will be another."""
+    LAST_DISCONNECTED = "last disconnected"
+    """The connection was lost, or not made, and the channel makes only one."""
+    CLOSED = "closed"
+    """The owner closed the channel."""
+
+
+_S, _E = ChannelState, ChannelEvent
+NEXT: Final[Mapping[tuple[ChannelState, ChannelEvent], ChannelState]] = MappingProxyType(
     {
-        _S.IDLE: frozenset({_S.DIALLING, _S.OVER}),
-        _S.DIALLING: frozenset({_S.GREETING, _S.READY, _S.WAITING, _S.OVER}),
-        _S.GREETING: frozenset({_S.READY, _S.WAITING, _S.OVER}),
-        _S.READY: frozenset({_S.WAITING, _S.OVER}),
-        _S.WAITING: frozenset({_S.DIALLING, _S.OVER}),
-        _S.OVER: frozenset(),
+        (_S.IDLE, _E.DIALLED): _S.DIALLING,
+        (_S.IDLE, _E.CLOSED): _S.OVER,
+        (_S.DIALLING, _E.CONNECTED): _S.GREETING,
+        (_S.DIALLING, _E.GREETED): _S.READY,
+        (_S.DIALLING, _E.DISCONNECTED): _S.WAITING,
+        (_S.DIALLING, _E.LAST_DISCONNECTED): _S.OVER,
+        (_S.DIALLING, _E.CLOSED): _S.OVER,
+        (_S.GREETING, _E.GREETED): _S.READY,
+        (_S.GREETING, _E.DISCONNECTED): _S.WAITING,
+        (_S.GREETING, _E.LAST_DISCONNECTED): _S.OVER,
+        (_S.GREETING, _E.CLOSED): _S.OVER,
+        (_S.READY, _E.DISCONNECTED): _S.WAITING,
+        (_S.READY, _E.LAST_DISCONNECTED): _S.OVER,
+        (_S.READY, _E.CLOSED): _S.OVER,
+        (_S.WAITING, _E.DIALLED): _S.DIALLING,
+        (_S.WAITING, _E.CLOSED): _S.OVER,
     }
 )
-"""State -> the states that may follow it."""
+"""State and event -> the state after it. An event in any other state is a bug."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +292,7 @@ class OutboundChannel(Generic[T]):
 
         Otherwise the first request does.
         """
-        self._enter(ChannelState.DIALLING)
+        self._enter(ChannelEvent.DIALLED)
         self.conn = self._new_conn()
         self._frames = FrameReader(ANSWER_BYTES_MAX)
         self._until_ms = None if now_ms is None else now_ms + self._config.connect_ms
@@ -279,7 +305,7 @@ class OutboundChannel(Generic[T]):
         every = (self._in_flight, self._unspoken, self._queue)
         lost = [one for each in every for one in self._unanswered(each, EndedBy.OWNER)]
         self._disconnect(close=True)
-        self._enter(ChannelState.OVER)
+        self._enter(ChannelEvent.CLOSED)
         self._until_ms = None
         return lost
 
@@ -364,12 +390,12 @@ class OutboundChannel(Generic[T]):
     def _connected(self, now_ms: int) -> list[Turn[T]]:
         if self._config.greeting is None:
             return self._ready()
-        self._enter(ChannelState.GREETING)
+        self._enter(ChannelEvent.CONNECTED)
         self._story = self._config.greeting.exchange()
         return self._go_on(None, now_ms)
 
     def _ready(self) -> list[Turn[T]]:
-        self._enter(ChannelState.READY)
+        self._enter(ChannelEvent.GREETED)
         self._story = self._until_ms = None
         return [Opened()]
 
@@ -425,11 +451,11 @@ class OutboundChannel(Generic[T]):
         connected = self.state is not ChannelState.DIALLING
         self._disconnect(close=close)
         if self._config.retry_ms is None:
-            self._enter(ChannelState.OVER)
+            self._enter(ChannelEvent.LAST_DISCONNECTED)
             self._until_ms = None
             turns += self._unanswered(self._queue, by)
         else:
-            self._enter(ChannelState.WAITING)
+            self._enter(ChannelEvent.DISCONNECTED)
             self._until_ms = now_ms + self._config.retry_ms
         turns.append(Broken(by, why, error, connected))
         return turns
@@ -446,9 +472,10 @@ class OutboundChannel(Generic[T]):
         asked.clear()
         return lost
 
-    def _enter(self, state: ChannelState) -> None:
-        assert state in NEXT[self.state], f"{self.address}: {self.state} to {state}"
-        self.state = state
+    def _enter(self, event: ChannelEvent) -> None:
+        after = NEXT.get((self.state, event))
+        assert after is not None, f"{self.address}: {event} in {self.state}"
+        self.state = after
 
 
 def _answer(key: int, version: int, correlation_id: int, frame: bytes) -> Any:

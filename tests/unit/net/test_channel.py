@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from emulator.net import channel
 from emulator.net.channel import (
     NEXT,
     Broken,
     ChannelConfig,
+    ChannelEvent,
     ChannelState,
     EndedBy,
     Opened,
@@ -20,6 +22,7 @@ from emulator.net.channel import (
 from emulator.net.greeting import Greeting, GreetingError, NoCommonVersionError, common, listed
 from emulator.net.login import Login, LoginError
 from emulator.seam import Close, Closed, Connect, Connected, Event, Received, Send
+from tests.kit.tables import Watched, check_pairs
 from wire import messages as m
 from wire.errors import EncodeError, ErrorCode
 from wire.frame import FrameReader, decode_request, encode_response, framed
@@ -369,7 +372,45 @@ def test_versions_meet_where_both_end() -> None:
             common(ranges, m.MetadataRequest, lowest)
 
 
-def test_every_state_but_the_last_has_a_way_out_and_the_end() -> None:
-    for state, after in NEXT.items():
-        assert (ChannelState.OVER in after) is (state is not ChannelState.OVER)
-        assert state not in after
+def _peer_in(state: ChannelState, retry_ms: int | None) -> Peer:
+    """A channel in a state; that of GREETING has a greeting, the others have none."""
+    greets = state is ChannelState.GREETING
+    peer = Peer(retry_ms=retry_ms, greeting=Greeting(m.ApiVersionsRequest()) if greets else None)
+    if state is not ChannelState.IDLE:
+        peer.put("a")
+    if state in {ChannelState.GREETING, ChannelState.READY}:
+        peer.connect()
+    if state is ChannelState.WAITING:
+        peer.event(Closed(1, "reset"))
+    assert peer.channel.state is state
+    return peer
+
+
+def test_every_row_of_the_table_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Watched(monkeypatch, channel)
+    for state in set(ChannelState) - {ChannelState.OVER}:
+        closed = _peer_in(state, RETRY_MS)
+        closed.channel.close()
+        assert closed.channel.state is ChannelState.OVER
+    for state in (ChannelState.DIALLING, ChannelState.GREETING, ChannelState.READY):
+        for retry_ms, after in ((RETRY_MS, ChannelState.WAITING), (None, ChannelState.OVER)):
+            broken = _peer_in(state, retry_ms)
+            broken.event(Closed(1, "reset"))
+            assert broken.channel.state is after
+    greeted = _peer_in(ChannelState.GREETING, RETRY_MS)
+    greeted.answer(offer())
+    assert greeted.channel.state is ChannelState.READY
+    waited = _peer_in(ChannelState.WAITING, RETRY_MS)
+    waited.wait(RETRY_MS)
+    assert waited.channel.state is ChannelState.DIALLING
+    assert not table.unreached
+
+
+def test_every_pair_that_is_not_in_the_table_is_refused() -> None:
+    def after(state: ChannelState, event: ChannelEvent) -> ChannelState:
+        peer = Peer()
+        peer.channel.state = state
+        peer.channel._enter(event)
+        return peer.channel.state
+
+    check_pairs(NEXT, ChannelState, ChannelEvent, after)
