@@ -60,18 +60,39 @@ class LoginState(Enum):
     FAILED = "failed"
 
 
-_S = LoginState
-NEXT: Final[Mapping[LoginState, AbstractSet[LoginState]]] = MappingProxyType(
+class LoginEvent(Enum):
+    """Why a login changes its state."""
+
+    VERSIONS_ANSWERED = "versions answered"
+    """ApiVersions came, and is answered with what is offered."""
+    MECHANISM_CHOSEN = "mechanism chosen"
+    """SaslHandshake named a mechanism that is enabled."""
+    MECHANISM_CHOSEN_V0 = "mechanism chosen by v0"
+    """So did version 0 of SaslHandshake."""
+    AUTHENTICATED = "authenticated"
+    """The last token is right."""
+    REFUSED = "refused"
+    """An unexpected request, a mechanism that is not enabled, or a wrong token."""
+
+
+_S, _E = LoginState, LoginEvent
+NEXT: Final[Mapping[tuple[LoginState, LoginEvent], LoginState]] = MappingProxyType(
     {
-        _S.GREETING: frozenset({_S.HANDSHAKE, _S.TOKENS, _S.BARE_TOKENS, _S.FAILED}),
-        _S.HANDSHAKE: frozenset({_S.TOKENS, _S.BARE_TOKENS, _S.FAILED}),
-        _S.TOKENS: frozenset({_S.COMPLETE, _S.FAILED}),
-        _S.BARE_TOKENS: frozenset({_S.COMPLETE, _S.FAILED}),
-        _S.COMPLETE: frozenset(),
-        _S.FAILED: frozenset(),
+        (_S.GREETING, _E.VERSIONS_ANSWERED): _S.HANDSHAKE,
+        (_S.GREETING, _E.MECHANISM_CHOSEN): _S.TOKENS,
+        (_S.GREETING, _E.MECHANISM_CHOSEN_V0): _S.BARE_TOKENS,
+        (_S.GREETING, _E.REFUSED): _S.FAILED,
+        (_S.HANDSHAKE, _E.MECHANISM_CHOSEN): _S.TOKENS,
+        (_S.HANDSHAKE, _E.MECHANISM_CHOSEN_V0): _S.BARE_TOKENS,
+        (_S.HANDSHAKE, _E.REFUSED): _S.FAILED,
+        (_S.TOKENS, _E.AUTHENTICATED): _S.COMPLETE,
+        (_S.TOKENS, _E.REFUSED): _S.FAILED,
+        (_S.BARE_TOKENS, _E.AUTHENTICATED): _S.COMPLETE,
+        (_S.BARE_TOKENS, _E.REFUSED): _S.FAILED,
     }
 )
-"""State -> the states that may follow it."""
+"""State and event -> the state after it. An event in any other state is a bug."""
+_ENDS: Final = frozenset(LoginState) - {state for state, _ in NEXT}
 EXPECTED: Final[Mapping[LoginState, AbstractSet[int]]] = MappingProxyType(
     {
         _S.GREETING: frozenset({API_VERSIONS, SASL_HANDSHAKE}),
@@ -196,7 +217,7 @@ class Authentication:
     @property
     def over(self) -> bool:
         """Whether nothing more is taken."""
-        return not NEXT[self.state]
+        return self.state in _ENDS
 
     @property
     def bare(self) -> bool:
@@ -241,7 +262,7 @@ class Authentication:
     def _versions(self, version: int, message: m.ApiVersionsRequest) -> LoginTurn:
         known = 0 <= version <= self._api_versions_max
         if known and software_is_named(message, version):
-            self._enter(LoginState.HANDSHAKE)
+            self._enter(LoginEvent.VERSIONS_ANSWERED)
         return OWNER_ANSWERS
 
     def _handshake(self, version: int, mechanism: str) -> LoginTurn:
@@ -257,7 +278,7 @@ class Authentication:
         else:
             self._server = ScramServer(mechanism, self._store)
         bare = version < _HEADERS_SINCE
-        self._enter(LoginState.BARE_TOKENS if bare else LoginState.TOKENS)
+        self._enter(LoginEvent.MECHANISM_CHOSEN_V0 if bare else LoginEvent.MECHANISM_CHOSEN)
         return LoginTurn(m.SaslHandshakeResponse(mechanisms=offered))
 
     def _authenticate(self, token: bytes, now_ms: int) -> LoginTurn:
@@ -292,7 +313,7 @@ class Authentication:
             raise CredentialsRefusedError("another principal than before", OTHER_PRINCIPAL)
         until_ms = self._until_ms(now_ms)
         self.session = LoginSession(principal, self.mechanism, until_ms, self._begun_ms)
-        self._enter(LoginState.COMPLETE)
+        self._enter(LoginEvent.AUTHENTICATED)
         return answer
 
     def _until_ms(self, now_ms: int) -> int | None:
@@ -304,9 +325,10 @@ class Authentication:
         return min(ends, default=None)
 
     def _failed(self, why: str, answer: Any) -> LoginTurn:
-        self._enter(LoginState.FAILED)
+        self._enter(LoginEvent.REFUSED)
         return LoginTurn(answer, failure=why)
 
-    def _enter(self, state: LoginState) -> None:
-        assert state in NEXT[self.state], f"{self.state} to {state}"
-        self.state = state
+    def _enter(self, event: LoginEvent) -> None:
+        after = NEXT.get((self.state, event))
+        assert after is not None, f"{event} in {self.state}"
+        self.state = after

@@ -10,9 +10,16 @@ import pytest
 
 from emulator.config.limits import ConnectionSettings
 from emulator.config.sasl import SaslListener, SaslSettings
+from emulator.net import authentication
 from emulator.net import logins as limits
 from emulator.net.accepted import TAKEN_MAX, Connections
-from emulator.net.authentication import EXPECTED, NEXT, LoginState
+from emulator.net.authentication import (
+    EXPECTED,
+    NEXT,
+    Authentication,
+    LoginEvent,
+    LoginState,
+)
 from emulator.net.faults.connections import accepting
 from emulator.net.faults.script import FaultScript
 from emulator.net.greeting import declared
@@ -21,6 +28,7 @@ from emulator.net.population import Population
 from emulator.net.reply import Request
 from emulator.net.scram import DerivedKeys, KnownToken, UsedCredential
 from emulator.seam import Accepted, Close, Log, Send
+from tests.kit.tables import Watched, check_pairs
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
@@ -130,13 +138,54 @@ def server() -> Server:
     return Server()
 
 
-def test_the_tables_name_every_state() -> None:
-    assert NEXT.keys() == set(LoginState)
-    assert {state for state in LoginState if not NEXT[state]} == {
-        LoginState.COMPLETE,
-        LoginState.FAILED,
-    }
-    assert EXPECTED.keys() | {LoginState.BARE_TOKENS} == {s for s in LoginState if NEXT[s]}
+def _login(*events: LoginEvent) -> Authentication:
+    """A login, after what a client does in this order."""
+    listener = SaslListener(("PLAIN",), {"alice": PASSWORD})
+    login = Authentication(listener, Nobody(), 4)
+    for event in events:
+        match event:
+            case LoginEvent.VERSIONS_ANSWERED:
+                login.take(3, m.ApiVersionsRequest("a", "1"), 0)
+            case LoginEvent.MECHANISM_CHOSEN:
+                login.take(1, m.SaslHandshakeRequest(mechanism="PLAIN"), 0)
+            case LoginEvent.MECHANISM_CHOSEN_V0:
+                login.take(0, m.SaslHandshakeRequest(mechanism="PLAIN"), 0)
+            case LoginEvent.AUTHENTICATED if login.bare:
+                login.take_token(ALICE, 0)
+            case LoginEvent.AUTHENTICATED:
+                login.take(2, m.SaslAuthenticateRequest(auth_bytes=ALICE), 0)
+            case LoginEvent.REFUSED if login.bare:
+                login.take_token(b"", 0)
+            case LoginEvent.REFUSED:
+                login.refusal(63)
+    return login
+
+
+def test_every_row_of_the_table_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Watched(monkeypatch, authentication)
+    state, event = LoginState, LoginEvent
+    assert _login(event.VERSIONS_ANSWERED).state is state.HANDSHAKE
+    for before in ((), (event.VERSIONS_ANSWERED,)):
+        assert _login(*before, event.REFUSED).state is state.FAILED
+        assert _login(*before, event.MECHANISM_CHOSEN).state is state.TOKENS
+        assert _login(*before, event.MECHANISM_CHOSEN_V0).state is state.BARE_TOKENS
+    for chosen in (event.MECHANISM_CHOSEN, event.MECHANISM_CHOSEN_V0):
+        for end, after in ((event.AUTHENTICATED, state.COMPLETE), (event.REFUSED, state.FAILED)):
+            login = _login(chosen, end)
+            assert (login.state, login.over) == (after, True)
+            assert not _login(chosen).over
+    assert not table.unreached
+
+
+def test_every_pair_that_is_not_in_the_table_is_refused() -> None:
+    def after(state: LoginState, event: LoginEvent) -> LoginState:
+        login = _login()
+        login.state = state
+        login._enter(event)
+        return login.state
+
+    check_pairs(NEXT, LoginState, LoginEvent, after)
+    assert EXPECTED.keys() | {LoginState.BARE_TOKENS} == {state for state, _ in NEXT}
 
 
 @pytest.mark.parametrize("versions", [True, False])
