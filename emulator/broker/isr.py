@@ -9,7 +9,6 @@ Source: Partition and PartitionState, Kafka 3.9; KIP-497, KIP-704, KIP-841.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -33,14 +32,34 @@ class IsrState(Enum):
     SHRINKING = "shrinking"
 
 
-NEXT: Final[Mapping[IsrState, AbstractSet[IsrState]]] = MappingProxyType(
+class IsrEvent(Enum):
+    """Why the state of an ISR changes."""
+
+    EXPANSION_PROPOSED = "expansion proposed"
+    SHRINK_PROPOSED = "shrink proposed"
+    METADATA_APPLIED = "metadata applied"
+    """The metadata has a partition that is not older than the known one."""
+    GRANTED = "granted"
+    """AlterPartition was answered with the new ISR."""
+    REFUSED = "refused"
+    """AlterPartition was answered with an error after which the ISR is that before the proposal."""
+
+
+_S, _E = IsrState, IsrEvent
+NEXT: Final[Mapping[tuple[IsrState, IsrEvent], IsrState]] = MappingProxyType(
     {
-        IsrState.COMMITTED: frozenset(IsrState),
-        IsrState.EXPANDING: frozenset({IsrState.COMMITTED}),
-        IsrState.SHRINKING: frozenset({IsrState.COMMITTED}),
+        (_S.COMMITTED, _E.EXPANSION_PROPOSED): _S.EXPANDING,
+        (_S.COMMITTED, _E.SHRINK_PROPOSED): _S.SHRINKING,
+        (_S.COMMITTED, _E.METADATA_APPLIED): _S.COMMITTED,
+        (_S.EXPANDING, _E.METADATA_APPLIED): _S.COMMITTED,
+        (_S.EXPANDING, _E.GRANTED): _S.COMMITTED,
+        (_S.EXPANDING, _E.REFUSED): _S.COMMITTED,
+        (_S.SHRINKING, _E.METADATA_APPLIED): _S.COMMITTED,
+        (_S.SHRINKING, _E.GRANTED): _S.COMMITTED,
+        (_S.SHRINKING, _E.REFUSED): _S.COMMITTED,
     }
 )
-"""State -> the states that may follow it."""
+"""State and event -> the state after it. An event in any other state is a bug."""
 
 
 class AfterError(Enum):
@@ -102,18 +121,18 @@ class HostedPartition:
             return False
         if partition.leader_epoch > known.leader_epoch:
             self.led_since_ms = now_ms
-        self._commit(partition)
+        self._commit(IsrEvent.METADATA_APPLIED, partition)
         return True
 
     def expanded(self, follower: int) -> IsrProposal:
         """Propose the ISR with one more member, as the last one."""
-        return self._propose(IsrState.EXPANDING, (*self.partition.isr, follower))
+        return self._propose(IsrEvent.EXPANSION_PROPOSED, (*self.partition.isr, follower))
 
     def shrunk(self, without: Iterable[int]) -> IsrProposal:
         """Propose the ISR without some members."""
         gone = frozenset(without)
         isr = tuple(member for member in self.partition.isr if member not in gone)
-        return self._propose(IsrState.SHRINKING, isr)
+        return self._propose(IsrEvent.SHRINK_PROPOSED, isr)
 
     def granted(
         self, proposal: IsrProposal, answer: m.AlterPartitionResponse.PartitionData
@@ -129,6 +148,7 @@ class HostedPartition:
         if answer.partition_epoch < known.partition_epoch:
             return False
         self._commit(
+            IsrEvent.GRANTED,
             replace(known, isr=tuple(answer.isr), partition_epoch=answer.partition_epoch),
         )
         return True
@@ -139,24 +159,25 @@ class HostedPartition:
         if proposal is not self.proposal:
             return AfterError.WAIT
         if after is AfterError.RESET:
-            self._commit(self.partition)
+            self._commit(IsrEvent.REFUSED, self.partition)
         return after
 
-    def _propose(self, state: IsrState, isr: tuple[int, ...]) -> IsrProposal:
+    def _propose(self, event: IsrEvent, isr: tuple[int, ...]) -> IsrProposal:
         known = self.partition
-        self._enter(state)
+        self._enter(event)
         self.proposal = IsrProposal(
             self.key, self.topic_id, isr, known.leader_epoch, known.partition_epoch
         )
         return self.proposal
 
-    def _commit(self, partition: Partition) -> None:
-        self._enter(IsrState.COMMITTED)
+    def _commit(self, event: IsrEvent, partition: Partition) -> None:
+        self._enter(event)
         self.partition, self.proposal = partition, None
 
-    def _enter(self, state: IsrState) -> None:
-        assert state in NEXT[self.state], f"{self.key}: {self.state} to {state}"
-        self.state = state
+    def _enter(self, event: IsrEvent) -> None:
+        after = NEXT.get((self.state, event))
+        assert after is not None, f"{self.key}: {event} in {self.state}"
+        self.state = after
 
 
 def valid(answer: m.AlterPartitionResponse.PartitionData) -> bool:
