@@ -10,7 +10,6 @@ Source: BrokerLifecycleManager, Kafka 3.4-3.9; KIP-631, KIP-841.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -93,18 +92,46 @@ class LifeState(Enum):
     SHUTTING_DOWN = "shutting down"
 
 
-_S = LifeState
-NEXT: Final[Mapping[LifeState, AbstractSet[LifeState]]] = MappingProxyType(
+class LifeEvent(Enum):
+    """Why a broker changes its state."""
+
+    STARTED = "started"
+    CAUGHT_UP = "caught up"
+    """By the answer to a heartbeat it has read its own registration."""
+    UNFENCED = "unfenced"
+    """By the answer to a heartbeat clients are led to it."""
+    CONTROLLED_SHUTDOWN_BEGUN = "controlled shutdown begun"
+    """It is to stop, and the controller moves its leaders first."""
+    STOPPED = "stopped"
+    """It stops without asking the controller."""
+    CONTROLLED_SHUTDOWN_GRANTED = "controlled shutdown granted"
+    TIMED_OUT = "timed out"
+    """The registration, or the controlled shutdown, takes too long."""
+    UNREGISTERED = "unregistered"
+    """Its registration was taken back, or the attempt has failed, or there is none yet."""
+
+
+_S, _E = LifeState, LifeEvent
+NEXT: Final[Mapping[tuple[LifeState, LifeEvent], LifeState]] = MappingProxyType(
     {
-        _S.NOT_RUNNING: frozenset({_S.STARTING, _S.SHUTTING_DOWN}),
-        _S.STARTING: frozenset({_S.RECOVERY, _S.SHUTTING_DOWN}),
-        _S.RECOVERY: frozenset({_S.RUNNING, _S.SHUTTING_DOWN}),
-        _S.RUNNING: frozenset({_S.PENDING_CONTROLLED_SHUTDOWN, _S.SHUTTING_DOWN}),
-        _S.PENDING_CONTROLLED_SHUTDOWN: frozenset({_S.SHUTTING_DOWN}),
-        _S.SHUTTING_DOWN: frozenset(),
+        (_S.NOT_RUNNING, _E.STARTED): _S.STARTING,
+        (_S.NOT_RUNNING, _E.STOPPED): _S.SHUTTING_DOWN,
+        (_S.STARTING, _E.CAUGHT_UP): _S.RECOVERY,
+        (_S.STARTING, _E.STOPPED): _S.SHUTTING_DOWN,
+        (_S.STARTING, _E.TIMED_OUT): _S.SHUTTING_DOWN,
+        (_S.STARTING, _E.UNREGISTERED): _S.SHUTTING_DOWN,
+        (_S.RECOVERY, _E.UNFENCED): _S.RUNNING,
+        (_S.RECOVERY, _E.STOPPED): _S.SHUTTING_DOWN,
+        (_S.RECOVERY, _E.UNREGISTERED): _S.SHUTTING_DOWN,
+        (_S.RUNNING, _E.CONTROLLED_SHUTDOWN_BEGUN): _S.PENDING_CONTROLLED_SHUTDOWN,
+        (_S.RUNNING, _E.STOPPED): _S.SHUTTING_DOWN,
+        (_S.RUNNING, _E.UNREGISTERED): _S.SHUTTING_DOWN,
+        (_S.PENDING_CONTROLLED_SHUTDOWN, _E.CONTROLLED_SHUTDOWN_GRANTED): _S.SHUTTING_DOWN,
+        (_S.PENDING_CONTROLLED_SHUTDOWN, _E.TIMED_OUT): _S.SHUTTING_DOWN,
+        (_S.PENDING_CONTROLLED_SHUTDOWN, _E.UNREGISTERED): _S.SHUTTING_DOWN,
     }
 )
-"""State -> the states that may follow it."""
+"""State and event -> the state after it. An event in any other state is a bug."""
 
 Kind: TypeAlias = Literal["registration", "heartbeat", "unregistration"]
 
@@ -179,7 +206,7 @@ class LifecycleManager(BrokerPart):
 
     @override
     def start(self, now_ms: int) -> None:
-        self._enter(LifeState.STARTING)
+        self._enter(LifeEvent.STARTED)
         self._due_ms = now_ms
         if self._settings.registration_ms is not None:
             self._give_up_ms = now_ms + self._settings.registration_ms
@@ -221,11 +248,11 @@ class LifecycleManager(BrokerPart):
     def shut_down(self, now_ms: int, *, controlled: bool) -> None:
         """Leave: ask the controller to move the leaders elsewhere first, if it can be asked."""
         if self.state is LifeState.RUNNING and controlled:
-            self._enter(LifeState.PENDING_CONTROLLED_SHUTDOWN)
+            self._enter(LifeEvent.CONTROLLED_SHUTDOWN_BEGUN)
             self._give_up_ms = now_ms + SHUTDOWN_MS_MAX
             self.hurry(now_ms)
         elif self.state is not LifeState.PENDING_CONTROLLED_SHUTDOWN:
-            self._end(0, "stopped")
+            self._end(LifeEvent.STOPPED, 0, "stopped")
 
     def unregister(self, why: str, now_ms: int) -> None:
         """Take the registration back and end with exit code 1, whatever the controller says.
@@ -236,7 +263,7 @@ class LifecycleManager(BrokerPart):
         if self._leaving_why is not None or self.over is not None:
             return
         if self.epoch < 0 and self._due_ms is not None:
-            self._end(1, why)
+            self._end(LifeEvent.UNREGISTERED, 1, why)
             return
         self._leaving_why = why
         self._give_up_ms = now_ms + self._settings.session_ms
@@ -294,7 +321,7 @@ class LifecycleManager(BrokerPart):
                     self._beaten(answer, now_ms)
                 case Answered(message=m.UnregisterBrokerResponse()):
                     assert self._leaving_why is not None
-                    self._end(1, self._leaving_why)
+                    self._end(LifeEvent.UNREGISTERED, 1, self._leaving_why)
                 case Unanswered(ticket=what, by=EndedBy.VERSIONS):
                     self._failed(f"{what}: the controller has no version that can carry it", now_ms)
                 case Unanswered(ticket=what, by=EndedBy.REFUSAL):
@@ -322,14 +349,16 @@ class LifecycleManager(BrokerPart):
         pause_ms = self._settings.heartbeat_ms
         match self.state:
             case LifeState.STARTING if answer.is_caught_up:
-                self._enter(LifeState.RECOVERY)
+                self._enter(LifeEvent.CAUGHT_UP)
                 pause_ms = 0 if self._ready() else pause_ms
             case LifeState.STARTING:
                 pause_ms = CATCHING_UP_MS
             case LifeState.RECOVERY if not answer.is_fenced:
-                self._enter(LifeState.RUNNING)
+                self._enter(LifeEvent.UNFENCED)
             case LifeState.PENDING_CONTROLLED_SHUTDOWN if answer.should_shut_down:
-                self._end(0, "stopped; the controller granted it")
+                self._end(
+                    LifeEvent.CONTROLLED_SHUTDOWN_GRANTED, 0, "stopped; the controller granted it"
+                )
                 return
             case LifeState.PENDING_CONTROLLED_SHUTDOWN:
                 pause_ms = pause_ms if self._asked_to_leave else SHUTTING_DOWN_MS
@@ -352,23 +381,26 @@ class LifecycleManager(BrokerPart):
         self._failures += 1
         self._due_ms = now_ms + pause_ms
         if self._leaving_why is not None:
-            self._end(1, self._leaving_why)
+            self._end(LifeEvent.UNREGISTERED, 1, self._leaving_why)
 
     # ---------------------------------------------------------------- the end
     def _given_up(self) -> None:
         if self._leaving_why is not None:
-            self._end(1, self._leaving_why)
+            self._end(LifeEvent.UNREGISTERED, 1, self._leaving_why)
         elif self.state is LifeState.PENDING_CONTROLLED_SHUTDOWN:
-            self._end(1, "stopped; the controller did not grant a controlled shutdown")
+            why = "stopped; the controller did not grant a controlled shutdown"
+            self._end(LifeEvent.TIMED_OUT, 1, why)
         else:
-            self._end(1, f"not registered with the controller in time: {self._refusal}")
+            why = f"not registered with the controller in time: {self._refusal}"
+            self._end(LifeEvent.TIMED_OUT, 1, why)
 
-    def _end(self, exit_code: int, why: str) -> None:
+    def _end(self, event: LifeEvent, exit_code: int, why: str) -> None:
         if self.over is None:
-            self._enter(LifeState.SHUTTING_DOWN)
+            self._enter(event)
             self.over = (exit_code, why)
 
-    def _enter(self, state: LifeState) -> None:
-        assert state in NEXT[self.state], f"{self.state} to {state}"
-        self.state = state
-        self._effects.append(Log("info", "broker state", {"state": state.value}))
+    def _enter(self, event: LifeEvent) -> None:
+        after = NEXT.get((self.state, event))
+        assert after is not None, f"{event} in {self.state}"
+        self.state = after
+        self._effects.append(Log("info", "broker state", {"state": after.value}))

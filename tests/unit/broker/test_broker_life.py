@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from emulator.broker import introspection
+from emulator.broker import introspection, lifecycle
 from emulator.broker.kraft import side
 from emulator.broker.lifecycle import (
+    NEXT,
     SHUTDOWN_MS_MAX,
     LifecycleManager,
+    LifeEvent,
     LifeSettings,
     LifeState,
 )
@@ -24,6 +26,7 @@ from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.seam import Halt, Send
 from emulator.trace.exposition import exposition
 from tests.kit.requests import allow, create_topics, metadata
+from tests.kit.tables import Watched, check_pairs
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from tests.unit.broker.joined_brokers import CONTROLLER, Stage
 from wire import messages as m
@@ -170,10 +173,8 @@ REGISTERED = {
 """State -> what the controller answers until it is reached, from the one before."""
 
 
-@pytest.mark.requirement("J09")
-@pytest.mark.parametrize("state", REGISTERED)
-def test_whatever_it_was_doing_it_unregisters_once_it_is_registered(state: LifeState) -> None:
-    assert set(LifeState) - REGISTERED.keys() == {LifeState.NOT_RUNNING, LifeState.SHUTTING_DOWN}
+def _life_in(state: LifeState) -> tuple[LifecycleManager, ControllerEnd]:
+    """A broker in a state that needs a controller."""
     life = LifecycleManager(OWN, channel(), lambda: 0, lambda: True)
     end = ControllerEnd(life)
     end.run()
@@ -184,6 +185,49 @@ def test_whatever_it_was_doing_it_unregisters_once_it_is_registered(state: LifeS
         life.shut_down(end.now_ms, controlled=True)
         end.run()
     assert life.state is state
+    return life, end
+
+
+def test_every_row_of_the_table_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Watched(monkeypatch, lifecycle)
+    ended = [LifecycleManager(OWN, channel(), lambda: 0, lambda: True)]
+    ended[0].shut_down(0, controlled=False)
+    for state in REGISTERED:
+        life, end = _life_in(state)
+        life.unregister("", end.now_ms)
+        end.wait(10 * OWN.session_ms)
+        ended.append(life)
+        if state is not LifeState.PENDING_CONTROLLED_SHUTDOWN:
+            stopped, end = _life_in(state)
+            stopped.shut_down(end.now_ms, controlled=False)
+            ended.append(stopped)
+    granted, end = _life_in(LifeState.PENDING_CONTROLLED_SHUTDOWN)
+    end.answer(m.BrokerHeartbeatResponse(should_shut_down=True))
+    late, end = _life_in(LifeState.PENDING_CONTROLLED_SHUTDOWN)
+    end.wait(SHUTDOWN_MS_MAX + 1)
+    alone = LifecycleManager(OWN, channel(), lambda: 0, lambda: True)
+    ControllerEnd(alone).wait(60_001)
+    ended += [granted, late, alone]
+    assert {one.state for one in ended} == {LifeState.SHUTTING_DOWN}
+    assert all(one.over is not None for one in ended)
+    assert not table.unreached
+
+
+def test_every_pair_that_is_not_in_the_table_is_refused() -> None:
+    def after(state: LifeState, event: LifeEvent) -> LifeState:
+        life = LifecycleManager(OWN, channel(), lambda: 0, lambda: True)
+        life.state = state
+        life._enter(event)
+        return life.state
+
+    check_pairs(NEXT, LifeState, LifeEvent, after)
+
+
+@pytest.mark.requirement("J09")
+@pytest.mark.parametrize("state", REGISTERED)
+def test_whatever_it_was_doing_it_unregisters_once_it_is_registered(state: LifeState) -> None:
+    assert set(LifeState) - REGISTERED.keys() == {LifeState.NOT_RUNNING, LifeState.SHUTTING_DOWN}
+    life, end = _life_in(state)
     life.unregister("metadata.version 14 is finalised", end.now_ms)
     end.run()
     assert life.over is None
