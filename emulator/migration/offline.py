@@ -11,8 +11,9 @@ second. Not in Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
 from emulator.metadata.migration_state import MigrationState
@@ -53,17 +54,49 @@ class OfflineStage(Enum):
     ENDED = "end"
 
 
-NEXT: Final = {
-    OfflineStage.LOOK: {OfflineStage.WATCH},
-    OfflineStage.WATCH: {OfflineStage.LOOK_AGAIN},
-    OfflineStage.LOOK_AGAIN: {OfflineStage.READ, OfflineStage.CLAIM},
-    OfflineStage.READ: {OfflineStage.COMPARE},
-    OfflineStage.COMPARE: set[OfflineStage](),
-    OfflineStage.CLAIM: {OfflineStage.WRITE},
-    OfflineStage.WRITE: set[OfflineStage](),
-    OfflineStage.ENDED: set[OfflineStage](),
-}
-"""OfflineStage -> those that may follow it; every one may be followed by ``ENDED``."""
+class OfflineEvent(Enum):
+    """Why the stage changes."""
+
+    CLAIM_READ = "claim read"
+    """The guards of the claim have passed, for the first time."""
+    WATCH_OVER = "watch over"
+    """Both looks are far enough apart."""
+    NOBODY_WRITES = "nobody writes"
+    """The second look found what the first did; the differences are to be written."""
+    NOBODY_WRITES_DRY_RUN = "nobody writes, dry run"
+    """So it did, and the differences are only to be named."""
+    TREE_READ = "tree read"
+    CLAIMED = "claimed"
+    COMPLETED = "completed"
+    """All differences are found, or written."""
+    FAILED = "failed"
+    """A guard refuses, a controller is at work, or ZooKeeper refuses a znode."""
+    TIMED_OUT = "timed out"
+    INTERRUPTED = "interrupted"
+    """The process is to end."""
+
+
+_S, _E = OfflineStage, OfflineEvent
+NEXT: Final[Mapping[tuple[OfflineStage, OfflineEvent], OfflineStage]] = MappingProxyType(
+    {
+        (_S.LOOK, _E.CLAIM_READ): _S.WATCH,
+        (_S.LOOK, _E.FAILED): _S.ENDED,
+        (_S.WATCH, _E.WATCH_OVER): _S.LOOK_AGAIN,
+        (_S.LOOK_AGAIN, _E.NOBODY_WRITES): _S.CLAIM,
+        (_S.LOOK_AGAIN, _E.NOBODY_WRITES_DRY_RUN): _S.READ,
+        (_S.LOOK_AGAIN, _E.FAILED): _S.ENDED,
+        (_S.READ, _E.TREE_READ): _S.COMPARE,
+        (_S.READ, _E.FAILED): _S.ENDED,
+        (_S.COMPARE, _E.COMPLETED): _S.ENDED,
+        (_S.CLAIM, _E.CLAIMED): _S.WRITE,
+        (_S.CLAIM, _E.FAILED): _S.ENDED,
+        (_S.WRITE, _E.COMPLETED): _S.ENDED,
+        (_S.WRITE, _E.FAILED): _S.ENDED,
+        **{(stage, _E.TIMED_OUT): _S.ENDED for stage in _S if stage is not _S.ENDED},
+        **{(stage, _E.INTERRUPTED): _S.ENDED for stage in _S},
+    }
+)
+"""Stage and event -> the stage after it. An event in any other stage is a bug."""
 
 _NOTHING_TO_WRITE: Final = {
     MigrationState.NONE: "the log has never migrated: ZooKeeper is not to be made equal to it",
@@ -153,7 +186,7 @@ class OfflineReconcile:
 
     def shutdown(self, now_ms: int) -> list[Effect]:
         """Give up at once: what was written stays, and the next leader compares again."""
-        return self._end(now_ms, "interrupted")
+        return self._end(OfflineEvent.INTERRUPTED, now_ms, "interrupted")
 
     def _proceed(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -164,7 +197,7 @@ class OfflineReconcile:
             if not moved:
                 break
         if self.stage is not OfflineStage.ENDED and now_ms >= self._end_ms:
-            effects += self._end(now_ms, self._too_late())
+            effects += self._end(OfflineEvent.TIMED_OUT, now_ms, self._too_late())
         return effects
 
     def _exchange(self, now_ms: int) -> list[Effect]:
@@ -197,7 +230,7 @@ class OfflineReconcile:
                 if self._task is None and due and self._zk.connected:
                     return self._begin(now_ms)
             case OfflineStage.WATCH if due:
-                self._enter(OfflineStage.LOOK_AGAIN, now_ms)
+                self._enter(OfflineEvent.WATCH_OVER, now_ms)
                 return [_line(self.stage)]
             case OfflineStage.READ:
                 return self._read(now_ms)
@@ -205,7 +238,7 @@ class OfflineReconcile:
                 if not self.comparison.ended:
                     self.comparison.step()
                 if self.comparison.ended:
-                    return self._end(now_ms, "")
+                    return self._end(OfflineEvent.COMPLETED, now_ms, "")
             case OfflineStage.WRITE:
                 return self._write(now_ms)
             case _:
@@ -225,10 +258,12 @@ class OfflineReconcile:
                 self._due_ms = now_ms + RETRY_MS
                 return []
             case Missing(reasons=reasons):
-                return self._end(now_ms, "; ".join(reason.text for reason in reasons))
+                return self._end(
+                    OfflineEvent.FAILED, now_ms, "; ".join(reason.text for reason in reasons)
+                )
             case Claimed(term=term, counters=counters, position=position):
                 self.claimed = True
-                self._enter(OfflineStage.WRITE, now_ms)
+                self._enter(OfflineEvent.CLAIMED, now_ms)
                 image = self._attempt.image
                 effects = self._write_behind.begin(term, counters, position, image, now_ms)
                 self._write_behind.comparing.ask(self.comparison)
@@ -242,19 +277,20 @@ class OfflineReconcile:
         assert found is not None
         if self.stage is OfflineStage.LOOK:
             self._found = found
-            self._enter(OfflineStage.WATCH, now_ms)
+            self._enter(OfflineEvent.CLAIM_READ, now_ms)
             self._due_ms = now_ms + WATCH_MS
             return [_line(self.stage)]
         if found != self._found:
             return self._end(
+                OfflineEvent.FAILED,
                 now_ms,
                 "somebody writes to /migration, /kraft_bridge, /controller or /controller_epoch: a "
                 "controller is at work. Ask the one that leads (--url), or stop all of them first",
             )
         if not self.comparison.dry_run:
-            self._enter(OfflineStage.CLAIM, now_ms)
+            self._enter(OfflineEvent.NOBODY_WRITES, now_ms)
             return [_line(self.stage)]
-        self._enter(OfflineStage.READ, now_ms)
+        self._enter(OfflineEvent.NOBODY_WRITES_DRY_RUN, now_ms)
         self._reading = Reading(self._zk)
         return [_line(self.stage), *self._reading.begin(now_ms)]
 
@@ -262,12 +298,12 @@ class OfflineReconcile:
         reading = self._reading
         assert reading is not None
         if reading.failure is not None:
-            return self._end(now_ms, reading.failure.text)
+            return self._end(OfflineEvent.FAILED, now_ms, reading.failure.text)
         if reading.tree is None:
             return []
         self._reading = None
         self.comparison.look(reading.tree, self._attempt.image, self._attempt.entities)
-        self._enter(OfflineStage.COMPARE, now_ms)
+        self._enter(OfflineEvent.TREE_READ, now_ms)
         return [_line(self.stage)]
 
     def _write(self, now_ms: int) -> list[Effect]:
@@ -275,12 +311,12 @@ class OfflineReconcile:
         if behind.mode is Mode.CLAIMED:
             return behind.reconcile(now_ms)
         if behind.mode is Mode.DEPOSED:
-            return self._end(now_ms, behind.why)
+            return self._end(OfflineEvent.FAILED, now_ms, behind.why)
         if behind.mode is Mode.POISONED:
             one = behind.poison.znodes[0]
-            return self._end(now_ms, f"{one.path}: {one.cause}. {one.remedy}")
+            return self._end(OfflineEvent.FAILED, now_ms, f"{one.path}: {one.cause}. {one.remedy}")
         if self.comparison.ended and behind.idle:
-            return self._end(now_ms, "")
+            return self._end(OfflineEvent.COMPLETED, now_ms, "")
         due_ms = behind.deadline_ms(now_ms)
         return behind.tick(now_ms) if due_ms is not None and due_ms <= now_ms else []
 
@@ -290,12 +326,14 @@ class OfflineReconcile:
             return f"no session with ZooKeeper, tried {self._zk.server} last: {down.why}"
         return f"the time is over: it did not come to an end of this: {self.stage.value}"
 
-    def _enter(self, stage: OfflineStage, now_ms: int) -> None:
-        assert stage in NEXT[self.stage], (self.stage, stage)
-        self.stage, self._due_ms = stage, now_ms
+    def _enter(self, event: OfflineEvent, now_ms: int) -> None:
+        after = NEXT.get((self.stage, event))
+        assert after is not None, f"{event} in {self.stage}"
+        self.stage, self._due_ms = after, now_ms
 
-    def _end(self, now_ms: int, why: str) -> list[Effect]:
-        self.stage, self.why, self._due_ms = OfflineStage.ENDED, why, None
+    def _end(self, event: OfflineEvent, now_ms: int, why: str) -> list[Effect]:
+        self._enter(event, now_ms)
+        self.why, self._due_ms = why, None
         return [*self._zk.close(now_ms), Halt(1 if why else 0, why)]
 
 

@@ -7,10 +7,20 @@ from collections.abc import Callable
 import pytest
 
 from emulator.metadata.configs import TOPIC
-from emulator.migration.offline import NEXT, WATCH_MS, OfflineStage, unwanted
+from emulator.migration import offline as module
+from emulator.migration.dual_write.comparison import Comparison
+from emulator.migration.offline import (
+    NEXT,
+    WATCH_MS,
+    OfflineEvent,
+    OfflineReconcile,
+    OfflineStage,
+    unwanted,
+)
 from emulator.migration.states import State
 from emulator.znodes import controller, own
 from emulator.zookeeper.ops import Delete
+from tests.kit.tables import Watched, check_pairs
 from tests.unit.migration.dual_write.test_comparison import FOREIGN, kinds, tamper, world_of
 from tests.unit.migration.offline_stage import KilledError, Offline
 from tests.unit.migration.stories import restart
@@ -280,5 +290,72 @@ def test_the_states_of_a_log_that_is_not_to_be_written() -> None:
     assert [state for state in MigrationState if not unwanted(state)] == [MigrationState.MIGRATION]
 
 
-def test_every_stage_is_in_the_table() -> None:
-    assert set(NEXT) == set(OfflineStage)
+def _locked(world: World) -> None:
+    world.model.tree.locked.add("/config/brokers")
+
+
+def _read_only(world: World) -> None:
+    world.model.tree.read_only.add("/config/topics/a")
+
+
+def _ends(
+    spoil: Callable[[World], None] = lambda _world: None,
+    at: OfflineStage | None = None,
+    *,
+    dry_run: bool = False,
+    end: OfflineEvent | None = None,
+) -> OfflineReconcile:
+    """One that ends; ``spoil`` comes when the stage begins, or with None before the first one.
+
+    ``end``: it is interrupted there, or its time is over.
+    """
+    one = Offline(world := _tampered(), dry_run=dry_run)
+    machine = one.machine
+
+    def begins(stage: OfflineStage | None) -> None:
+        if stage is not at:
+            return
+        spoil(world)
+        if end is not None:
+            assert machine.stage is (stage or OfflineStage.LOOK)
+            late = end is OfflineEvent.TIMED_OUT
+            machine.step([], 10**9) if late else machine.shutdown(world.now_ms)
+
+    one.meanwhile = begins
+    begins(None)
+    one.run()
+    return machine
+
+
+def test_every_row_of_the_table_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Watched(monkeypatch, module)
+    for dry_run in (False, True):
+        assert _ends(dry_run=dry_run).why == ""
+    for at in (None, OfflineStage.LOOK_AGAIN, OfflineStage.CLAIM):
+        assert "held by KRaft controller 3001" in _ends(_newer_claim, at).why
+    assert "NO_AUTH" in _ends(_locked, OfflineStage.READ, dry_run=True).why
+    assert "NO_AUTH" in _ends(_read_only, OfflineStage.WRITE).why
+    short = Offline(stopped(world_of()), timeout_ms=WATCH_MS - 1).run().machine
+    assert short.why.endswith(OfflineStage.WATCH.value)
+    # A large tree is compared in more than one step.
+    monkeypatch.setattr(Comparison, "step", lambda _comparison: None)
+    for stage in set(OfflineStage) - {OfflineStage.ENDED}:
+        at = None if stage is OfflineStage.LOOK else stage
+        dry_run = stage in {OfflineStage.READ, OfflineStage.COMPARE}
+        for end in (OfflineEvent.TIMED_OUT, OfflineEvent.INTERRUPTED):
+            assert _ends(at=at, dry_run=dry_run, end=end).stage is OfflineStage.ENDED
+    again = _ends(end=OfflineEvent.INTERRUPTED)
+    again.shutdown(0)
+    assert again.stage is OfflineStage.ENDED
+    assert not table.unreached
+
+
+def test_every_pair_that_is_not_in_the_table_is_refused() -> None:
+    machine = Offline(stopped(world_of())).machine
+
+    def after(stage: OfflineStage, event: OfflineEvent) -> OfflineStage:
+        machine.stage = stage
+        machine._enter(event, 0)
+        return machine.stage
+
+    check_pairs(NEXT, OfflineStage, OfflineEvent, after)
