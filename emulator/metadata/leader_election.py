@@ -41,11 +41,19 @@ def is_active(image: Image, broker_id: int) -> bool:
     return broker is not None and broker.active
 
 
+def keeps_leader_epoch(metadata_version: MetadataVersion, *, migrating: bool) -> bool:
+    """Whether a leader keeps its epoch when its ISR shrinks (KAFKA-15021).
+
+    Not below metadata.version 3.6-IV0, nor while ZooKeeper-mode brokers may be registered, which
+    compare leader epochs only.
+    """
+    return not migrating and metadata_version.supports(Feature.ISR_SHRINK_KEEPS_LEADER_EPOCH)
+
+
 class PartitionChange(msgspec.Struct):
     """Builder of one PartitionChangeRecord; fields that are not set keep the partition's values.
 
-    ``migrating``: ZooKeeper-mode brokers may be registered. They compare leader epochs only, so
-    every ISR shrink must raise it, as it must below metadata.version 3.6-IV0 (KAFKA-15021).
+    ``migrating``: ZooKeeper-mode brokers may be registered.
     ``unclean_allowed`` is called when no member of the ISR can lead and no election type was
     requested. ``default_directory`` gives the directory of a new replica; ``target_directories``
     are the directories that brokers reported.
@@ -146,9 +154,7 @@ class PartitionChange(msgspec.Struct):
     def _shrinks(self, new_isr: tuple[int, ...] | None) -> bool:
         if new_isr is None or set(self.partition.isr) <= set(new_isr):
             return False
-        return self.migrating or not self.metadata_version.supports(
-            Feature.ISR_SHRINK_KEEPS_LEADER_EPOCH
-        )
+        return not keeps_leader_epoch(self.metadata_version, migrating=self.migrating)
 
     def _grows_unheard(self, replicas: tuple[int, ...]) -> bool:
         """Whether a leader of Kafka 3.4 or 3.5 needs a higher epoch to learn of a new replica.

@@ -18,10 +18,12 @@ from emulator.controller.context import Context
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import TOUCHED_MAX, handles
 from emulator.controller.result import Record, Result, one_error
-from emulator.controller.rules.broker_changes import partition_change
+from emulator.controller.rules.broker_changes import migrating, partition_change
+from emulator.controller.rules.topics import replica_online
 from emulator.controller.tables.index import collision_key
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
+from emulator.metadata.leader_election import keeps_leader_epoch
 from emulator.metadata.topics import (
     NO_LEADER_CHANGE,
     RECOVERED,
@@ -118,11 +120,35 @@ def alter_partition(
 def _change(
     image: Image, ctx: Context, topic: Topic, partition: Partition, wanted: Wanted
 ) -> r.PartitionChangeRecord | None:
+    isr = tuple([member.broker_id for member in wanted.new_isr_with_epochs])
+    if _isr_alone(image, partition, wanted):
+        if isr == partition.isr:
+            return None
+        shrinks = not set(partition.isr).issubset(isr)
+        raised = shrinks and not keeps_leader_epoch(
+            image.metadata_version, migrating=migrating(image, ctx.config)
+        )
+        return r.PartitionChangeRecord(
+            partition_id=wanted.partition_index,
+            topic_id=topic.id,
+            isr=isr,
+            leader=partition.leader if raised else NO_LEADER_CHANGE,
+        )
     change = partition_change(image, ctx.config, (topic.id, wanted.partition_index))
     change.partition = partition
-    change.target_isr = tuple(member.broker_id for member in wanted.new_isr_with_epochs)
+    change.target_isr = isr
     change.target_recovery_state = wanted.leader_recovery_state
     return change.build()
+
+
+def _isr_alone(image: Image, partition: Partition, wanted: Wanted) -> bool:
+    """Whether only the ISR can change: what was checked leaves the leader alive and in it."""
+    return (
+        wanted.leader_recovery_state == partition.leader_recovery_state
+        and not partition.adding_replicas
+        and not partition.removing_replicas
+        and replica_online(image, partition, partition.leader)
+    )
 
 
 def _answer(
@@ -169,19 +195,21 @@ def check(
         return ErrorCode.INVALID_UPDATE_VERSION
     isr = [member.broker_id for member in wanted.new_isr_with_epochs]
     state = wanted.leader_recovery_state
+    members = set(isr)
     if (
-        len(set(isr)) != len(isr)
-        or not set(isr) <= set(partition.replicas)
+        len(members) != len(isr)
+        or not members.issubset(partition.replicas)
         or partition.leader not in isr
         or state not in {RECOVERED, RECOVERING}
         or (state == RECOVERING and len(isr) > 1)
         or (partition.leader_recovery_state == RECOVERED and state == RECOVERING)
     ):
         return ErrorCode.INVALID_REQUEST
-    if not all(_eligible(image, member) for member in wanted.new_isr_with_epochs):
-        if api_version >= TOPIC_IDS_SINCE:
-            return ErrorCode.INELIGIBLE_REPLICA
-        return ErrorCode.OPERATION_NOT_ATTEMPTED
+    for member in wanted.new_isr_with_epochs:
+        if not _eligible(image, member):
+            if api_version >= TOPIC_IDS_SINCE:
+                return ErrorCode.INELIGIBLE_REPLICA
+            return ErrorCode.OPERATION_NOT_ATTEMPTED
     return None
 
 

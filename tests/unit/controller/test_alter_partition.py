@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from emulator.controller.api import alter_partition as api
+from emulator.metadata.image import Image
+from emulator.metadata.replay import replay
+from emulator.metadata.topics import Partition
+from tests.kit.laws import examples
 from tests.unit.controller.world import broker, handle, image_of, partition, topic, uuid
 from wire import messages as m
 from wire import records as r
@@ -228,3 +238,139 @@ def test_a_recovered_leader_says_so() -> None:
     result = handle(image, request(wanted((0,), leader_recovery_state=0)))
     assert result.records[0].leader_recovery_state == 0
     assert only(result.response).leader_recovery_state == 0
+
+
+# A change of the ISR alone takes a short way.
+
+
+class History:
+    """Partitions that are reassigned, recover and lose directories while leaders ask for ISRs."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = Random(seed)
+        self.migrating = rng.random() < 0.5
+        level = rng.choice((11, 15, 21))
+        self.image = image_of(*(broker(one) for one in range(4)), topic("t", 1), mv=level)
+        for index in range(2):
+            replicas = tuple(rng.sample(range(4), 3))
+            directories = () if level < 17 or rng.random() < 0.2 else None
+            placed = {"replicas": replicas, "isr": replicas[: rng.randint(1, 3)]}
+            if directories is not None:
+                placed["directories"] = directories
+            self.take(partition(1, index, **placed))
+
+    def take(self, record: object) -> None:
+        self.image = replay(self.image, record, self.image.offset + 1, 1)
+
+    def step(self) -> None:
+        index = self.rng.randrange(2)
+        now = self.image.topics[uuid(1)].partitions[index]
+        change = r.PartitionChangeRecord(partition_id=index, topic_id=uuid(1))
+        if now.leader < 0:
+            change.leader = now.isr[0]
+            return self.take(change)
+        registration = r.BrokerRegistrationChangeRecord(
+            broker_id=now.leader, broker_epoch=100 + now.leader
+        )
+        match self.rng.randrange(6):
+            case 0:
+                change.adding_replicas = self.rng.sample(now.replicas[1:], self.rng.choice((0, 1)))
+                change.removing_replicas = now.replicas[: self.rng.choice((0, 1))]
+                self.take(change)
+            case 1:
+                change.leader, change.isr, change.leader_recovery_state = (
+                    now.leader,
+                    [now.leader],
+                    1,
+                )
+                self.take(change)
+            case 2:
+                registration.log_dirs = [uuid(self.rng.choice((1, 5000 + now.leader)))]
+                self.take(registration)
+            case _:
+                self.ask(index, now)
+        return None
+
+    def ask(self, index: int, now: Partition) -> None:
+        version = self.rng.choice((1, 3))
+        isr = (now.leader, *self.rng.sample(range(4), self.rng.randint(0, 3)))
+        epochs = {"leader_epoch": now.leader_epoch, "partition_index": index}
+        state = self.rng.choice((now.leader_recovery_state, 0))
+        entries = [
+            wanted(
+                tuple(dict.fromkeys(isr[:count])),
+                **epochs,
+                partition_epoch=now.partition_epoch + later,
+                leader_recovery_state=state,
+            )
+            for later, count in enumerate((4, 2))
+        ]
+        asked = request(*entries, broker_id=now.leader, broker_epoch=100 + now.leader)
+        fields: dict[str, Any] = {"version": version, "migration_enabled": self.migrating}
+        found = handle(self.image, asked, **fields)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(api, "_isr_alone", lambda *_: False)
+            expected = handle(self.image, asked, **fields)
+        assert (found.records, found.response) == (expected.records, expected.response)
+        for record in expected.records:
+            self.take(record)
+
+
+def run(seed: int) -> None:
+    history = History(seed)
+    for _ in range(15):
+        history.step()
+
+
+@examples(100)
+@given(st.integers(0, 2**32))
+def test_a_change_of_the_isr_alone_is_what_the_builder_of_all_changes_makes(seed: int) -> None:
+    run(seed)
+
+
+def without(**fields: Any) -> Callable[[pytest.MonkeyPatch], None]:
+    """The short way does not look at these."""
+    real = api._isr_alone
+
+    def blind(image: Image, now: Partition, asked: Any) -> bool:
+        if not fields:
+            return real(
+                image, replace(now, leader_recovery_state=asked.leader_recovery_state), asked
+            )
+        return real(image, replace(now, **fields), asked)
+
+    return lambda patch: patch.setattr(api, "_isr_alone", blind)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        pytest.param(without(adding_replicas=()), id="added"),
+        pytest.param(without(removing_replicas=()), id="removed"),
+        pytest.param(without(directories=()), id="directory of the leader"),
+        pytest.param(without(), id="recovery"),
+        pytest.param(
+            lambda patch: patch.setattr(api, "keeps_leader_epoch", lambda *_, **__: True),
+            id="epoch of a shrink",
+        ),
+    ],
+)
+def test_a_condition_that_is_left_out_is_noticed(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+
+    def all_seeds() -> None:
+        for seed in range(200):
+            run(seed)
+
+    with pytest.raises(AssertionError):
+        all_seeds()
+
+
+def test_an_isr_alone_needs_no_election(monkeypatch: pytest.MonkeyPatch) -> None:
+    elections: list[object] = []
+    real = api.partition_change
+    monkeypatch.setattr(api, "partition_change", lambda *of: elections.append(of) or real(*of))
+    assert handle(IMAGE, request(wanted())).records
+    assert not elections
