@@ -24,7 +24,7 @@ from emulator.controller.context import CLUSTER_NAME, Context, ControllerConfig
 from emulator.controller.queue.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
 from emulator.controller.registry import TOUCHED_MAX, handles
 from emulator.controller.result import ApiError, Record, Result
-from emulator.controller.rules.placement import PlacementError, UsableBroker, place, usable_brokers
+from emulator.controller.rules.placement import PlacementError, place, usable_brokers
 from emulator.controller.rules.storable import Room
 from emulator.controller.rules.topics import METADATA_TOPIC, NewPartitions
 from emulator.controller.tables.config_defs import (
@@ -142,14 +142,6 @@ class _Creation:
         self.partitions = NewPartitions.of(image)
         self.configs = _in_force(image, ctx.config)
         """Those in force for a topic without its own."""
-        self._brokers: list[UsableBroker] | None = None
-
-    @property
-    def brokers(self) -> list[UsableBroker]:
-        """Those that new replicas are placed on."""
-        if self._brokers is None:
-            self._brokers = usable_brokers(self.image, self.ctx)
-        return self._brokers
 
 
 def _create(creation: _Creation, wanted: Wanted) -> Slices[tuple[Answer, list[Record]] | ApiError]:
@@ -267,7 +259,7 @@ def _automatic(
     factor = ctx.config.default_replication_factor if factor == FROM_CONTROLLER else factor
     failed = f"Unable to replicate the partition {factor} time(s): "
     try:
-        placed = yield from place(creation.brokers, count, factor, ctx.rng)
+        placed = yield from place(usable_brokers(creation.image, ctx), count, factor, ctx.rng)
     except PlacementError as refusal:
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
     partitions = []

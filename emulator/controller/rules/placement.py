@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from emulator.controller.context import Context
 from emulator.metadata.image import Image
-from emulator.seam import ENTRIES_PER_SLICE, Slices
+from emulator.seam import ENTRIES_PER_SLICE, Kept, Same, Slices
 
 
 class PlacementError(ValueError):
@@ -30,19 +30,42 @@ class UsableBroker(NamedTuple):
     fenced: bool
 
 
+class UsableBrokers:
+    """The brokers that new replicas are placed on, by rack; they stay as they are.
+
+    Args:
+        brokers: each once.
+    """
+
+    def __init__(self, brokers: Iterable[UsableBroker]) -> None:
+        by_name: dict[str | None, tuple[list[int], list[int]]] = {}
+        self.unfenced_count = self.count = 0
+        for broker in brokers:
+            rack = by_name.setdefault(broker.rack, ([], []))
+            rack[broker.fenced].append(broker.id)
+            self.count += 1
+            self.unfenced_count += not broker.fenced
+        names = sorted(by_name, key=lambda name: (name is not None, name or ""))
+        self.racks = [(sorted(by_name[name][0]), sorted(by_name[name][1])) for name in names]
+        """Ids of the unfenced and of the fenced ones, ascending; racks by name."""
+
+
 @dataclass(slots=True)
 class _Ring:
     """Gives each broker once per round; each round starts one broker later."""
 
-    brokers: list[int] = field(default_factory=list)
+    brokers: list[int]
     offset: int = 0
     taken: int = 0
     round: int = 0
 
     def start(self, rng: random.Random) -> None:
         if self.brokers:
-            self.brokers.sort()
             self.offset = rng.randrange(len(self.brokers))
+
+    def shuffle(self, rng: random.Random) -> None:
+        self.brokers = self.brokers.copy()  # not those of other topics
+        rng.shuffle(self.brokers)
 
     def next(self, placement_round: int) -> int | None:
         if not self.brokers:
@@ -69,8 +92,8 @@ class _Ring:
 
 @dataclass(slots=True)
 class _Rack:
-    unfenced: _Ring = field(default_factory=_Ring)
-    fenced: _Ring = field(default_factory=_Ring)
+    unfenced: _Ring
+    fenced: _Ring
 
     def next(self, placement_round: int) -> int | None:
         broker = self.unfenced.next(placement_round)
@@ -80,17 +103,10 @@ class _Rack:
 class _Racks:
     """All racks in turn: each partition starts one rack after the previous partition."""
 
-    def __init__(self, brokers: Iterable[UsableBroker], rng: random.Random) -> None:
+    def __init__(self, brokers: UsableBrokers, rng: random.Random) -> None:
         self._rng = rng
-        by_name: dict[str | None, _Rack] = {}
-        self.unfenced_count = self.broker_count = 0
-        for broker in brokers:
-            rack = by_name.setdefault(broker.rack, _Rack())
-            (rack.fenced if broker.fenced else rack.unfenced).brokers.append(broker.id)
-            self.broker_count += 1
-            self.unfenced_count += not broker.fenced
-        names = sorted(by_name, key=lambda name: (name is not None, name or ""))
-        self._racks = [by_name[name] for name in names]
+        self._unfenced_count = brokers.unfenced_count
+        self._racks = [_Rack(_Ring(unfenced), _Ring(fenced)) for unfenced, fenced in brokers.racks]
         for rack in self._racks:
             rack.fenced.start(rng)
             rack.unfenced.start(rng)
@@ -98,7 +114,7 @@ class _Racks:
         self._offset = rng.randrange(len(self._racks)) if self._racks else 0
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
-        if self._round == self.unfenced_count and self.unfenced_count > 1:
+        if self._round == self._unfenced_count and self._unfenced_count > 1:
             # Every broker has been first once: shuffle, else the same assignments would repeat.
             self._shuffle()
             self._round = 0
@@ -130,12 +146,12 @@ class _Racks:
     def _shuffle(self) -> None:
         self._rng.shuffle(self._racks)
         for rack in self._racks:
-            self._rng.shuffle(rack.fenced.brokers)
-            self._rng.shuffle(rack.unfenced.brokers)
+            rack.fenced.shuffle(self._rng)
+            rack.unfenced.shuffle(self._rng)
 
 
 def place(
-    brokers: Iterable[UsableBroker],
+    brokers: UsableBrokers,
     partition_count: int,
     replication_factor: int,
     rng: random.Random,
@@ -160,12 +176,12 @@ def place(
             f"Invalid replication factor {replication_factor}: "
             "the replication factor must be positive."
         )
-    if racks.unfenced_count == 0:
+    if brokers.unfenced_count == 0:
         raise PlacementError("All brokers are currently fenced.")
-    if replication_factor > racks.broker_count:
+    if replication_factor > brokers.count:
         raise PlacementError(
             f"The target replication factor of {replication_factor} cannot be reached because "
-            f"only {racks.broker_count} broker(s) are registered."
+            f"only {brokers.count} broker(s) are registered."
         )
     placed: list[tuple[int, ...]] = []
     while True:
@@ -176,10 +192,18 @@ def place(
         yield
 
 
-def usable_brokers(image: Image, ctx: Context) -> list[UsableBroker]:
-    """Registered brokers that are not in controlled shutdown, by id."""
-    return [
-        UsableBroker(broker_id, broker.rack, broker.fenced)
-        for broker_id, broker in sorted(image.brokers.items())
-        if not broker.in_controlled_shutdown and not ctx.heartbeats.shutting_down(broker_id)
-    ]
+def usable_brokers(image: Image, ctx: Context) -> UsableBrokers:
+    """Registered brokers that are not in controlled shutdown; found once, until one changes."""
+    leaving = ctx.heartbeats.leaving
+    key = (Same(image.brokers), leaving)
+    return _KEPT.find(key) or _KEPT.keep(
+        key,
+        UsableBrokers(
+            UsableBroker(broker_id, broker.rack, broker.fenced)
+            for broker_id, broker in image.brokers.items()
+            if not broker.in_controlled_shutdown and broker_id not in leaving
+        ),
+    )
+
+
+_KEPT: Final = Kept[UsableBrokers]()
