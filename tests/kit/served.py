@@ -10,6 +10,15 @@ TURNS = 5
 """Of the loop, in which a connection that was accepted already reaches its handler."""
 
 
+async def turns() -> None:
+    """Let the loop turn ``TURNS`` times and more."""
+    loop = asyncio.get_running_loop()
+    for _ in range(TURNS):
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)
+        await turn
+
+
 @asynccontextmanager
 async def served(
     handle: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
@@ -30,11 +39,7 @@ async def served(
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        loop = asyncio.get_running_loop()
-        for _ in range(TURNS):
-            turn = loop.create_future()
-            loop.call_soon(turn.set_result, None)
-            await turn
+        await turns()
         for task in tasks:
             task.cancel()
         for writer in writers:

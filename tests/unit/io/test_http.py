@@ -12,6 +12,7 @@ import pytest
 import uvloop
 
 from emulator.io import http
+from tests.kit.served import turns
 
 ROUTES = {
     "/status": lambda: http.Page(200, "application/json", b"{}\n"),
@@ -315,10 +316,9 @@ def test_the_end_of_a_server_is_that_of_its_connections() -> None:
         peers[1][1].write(b"GET /large HTTP/1.1\r\n" + LOCAL + b"\r\n")
         await peers[1][0].readexactly(1)
         late.connect(("127.0.0.1", port))
-        await asyncio.sleep(0)  # the event loop has seen it, and its protocol not yet
-        server.close()
-        for _ in range(4):
-            await asyncio.sleep(0)
+        # Before its protocol has seen it.
+        asyncio.get_running_loop().call_soon(server.close)
+        await turns()
         left.extend(server.open)
         for one in left:
             one.give_up()

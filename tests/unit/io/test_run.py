@@ -31,6 +31,7 @@ from emulator.seam import (
     Send,
     WriteFile,
 )
+from tests.kit.served import turns
 
 HALT: list[Effect] = [Halt(0, "done")]
 
@@ -244,8 +245,7 @@ def test_nobody_stays_connected_to_a_shell_that_has_ended(tmp_path: Path) -> Non
         deaf.connect(("127.0.0.1", ports[0]))
         deaf.sendall(b"ask")
         await shell.run()
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await turns()
         left.extend(shell._peers.values())
         for one in left:
             assert one.transport is not None
