@@ -116,6 +116,19 @@ def test_what_only_a_disk_had_whose_place_another_has_taken_counts_no_more(disks
     assert disks.committed.end_offset == 2
 
 
+def test_what_is_not_durable_becomes_so_by_no_deletion_of_what_came_before(disks):
+    more = batch(1, 1), batch(2, 1)
+    for each in (1, 2):
+        disks.append(each, *more)
+    follower, segment, data = disks.of[3], layout.segment_path(1), [*map(encode_batch, more)]
+    follower.appended(SEGMENT, encode_batch(leads(1, 1, 0)))
+    follower.appended(segment, b"".join(data))
+    follower.synced(segment, len(data[0]))
+    assert (disks.committed.end_offset, follower.held_end) == (3, 2)
+    follower.deleted(SEGMENT)
+    assert follower.held_end == 2
+
+
 def test_two_logs_that_differ_in_one_epoch(disks):
     disks.append(1, batch(1, 1, "a"))
     with violated("log-matches"):

@@ -201,12 +201,13 @@ class DiskLedger:
             ensure(self.held_end >= before, SURVIVES, f"{what} {when}")
 
     def _drop(self, gone: Callable[[_Written], bool]) -> None:
-        """Take batches away from the end, as far as they are gone; all of those are there."""
+        """Take batches away that are gone: all at one end, or all at the other."""
         while self._written and gone(self._written[-1]):
             self._written.pop()
-        if self._written and gone(self._written[0]):
-            self._written = [one for one in self._written if not gone(one)]
         self._durable = min(self._durable, len(self._written))
+        if self._written and gone(self._written[0]):
+            self._durable -= sum(map(gone, self._written[: self._durable]))
+            self._written = [one for one in self._written if not gone(one)]
 
     def _read(self, files: Mapping[str, bytes]) -> None:
         self._written.clear()
