@@ -173,11 +173,12 @@ def migration() -> Iterator[str]:
     yield "[without the flag](finalising.md); no record leads out of it.\n\n"
     yield f"```mermaid\n{migration_state.mermaid()}```\n\n"
     yield "# States of the migration driver\n\nThe table from which this is drawn is also the "
-    yield "guard: any other change stops the node.\n\n"
+    yield "guard: an event in any other state stops the node.\n\n"
     yield f"```mermaid\n{states.mermaid()}```\n\n{len(states.State)} states.\n\n"
-    yield "# Modes of the write-behind\n\nDrawn from the table that guards them, too. Every mode "
-    yield "may end in `stopped`, when leadership is\nlost; that is not drawn. `docs/status.md` "
-    yield f"says what each means.\n\n```mermaid\n{modes.mermaid()}```\n\n{len(modes.Mode)} modes.\n"
+    yield "# Modes of the write-behind\n\nDrawn from the tables that guard them, too. Every mode "
+    yield "may end in `stopped`, when leadership is\nlost; that is not drawn. After `settling` the "
+    yield "mode goes on that *was* interrupted. [`status`](status.md)\nsays what each means.\n\n"
+    yield f"```mermaid\n{modes.mermaid()}```\n\n{len(modes.Mode)} modes.\n"
 
 
 def preflight() -> Iterator[str]:

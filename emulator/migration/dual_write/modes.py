@@ -1,14 +1,13 @@
 """The modes of the write-behind as a table, used by the guard and for the diagram.
 
 ``migration/states.py`` does the same for the driver's states, which are Kafka's; these modes are
-not in Kafka. A row that lists its own mode means that the mode is entered again: the connection is
-lost again before the chain is read back, or the chain must be read back again.
+not in Kafka. A row that ends in its own mode means that the mode is entered again: the connection
+is lost again before the chain is read back, or the chain must be read back again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
@@ -37,60 +36,141 @@ class Mode(Enum):
     """The claim is lost: nothing is written until the next term."""
 
 
-_ANY_DOUBT: Final = frozenset({Mode.STOPPED, Mode.DOUBT, Mode.SETTLING})
-"""Modes that may follow any mode in which we hold the claim."""
+class ModeEvent(Enum):
+    """Why the mode changes."""
 
-NEXT: Final[Mapping[Mode, AbstractSet[Mode]]] = MappingProxyType(
+    CLAIM_MADE = "claim made"
+    LEADERSHIP_LOST = "leadership lost"
+    """Also before the next claim: what was known of the chain is dropped."""
+    FIRST_MULTI_APPLIED = "first multi applied"
+    """The multi without data was acknowledged, or is found in the chain."""
+    COPY_COMPLETE = "copy complete"
+    """The log has what was in ZooKeeper: from now on ZooKeeper follows the log."""
+    COMPARISON_DUE = "comparison due"
+    """Somebody asked for a comparison, or znodes that are left out are tried again."""
+    TREE_READ = "tree read"
+    DISCONNECTED = "disconnected"
+    """There is no session, whatever else has happened."""
+    SESSION_OPENED = "session opened"
+    """The old session is fenced."""
+    MULTI_REFUSED = "multi refused"
+    MULTI_UNANSWERED = "multi unanswered"
+    READ_UNANSWERED = "read unanswered"
+    """A request that reads the tree, or the chain, was lost."""
+    CHECK_ASKED = "check asked"
+    """Somebody asked whether the claim is still ours."""
+    RETRY_DUE = "retry due"
+    ZNODE_REFUSED = "znode refused"
+    """ZooKeeper refuses an operation on a znode permanently."""
+    ZNODE_SKIPPED = "znode skipped"
+    """So it does, and the operation is left out, or its znode is to be compared again."""
+    UNREADABLE = "unreadable"
+    """ZooKeeper refuses to read a znode."""
+    CLAIM_LOST = "claim lost"
+    CHAIN_READ_BACK = "chain read back"
+    """The claim is ours, and nobody else has written our znodes."""
+    FOREIGN_WRITE = "foreign write"
+    """The claim is ours, but another client has written one of our znodes."""
+
+
+_M, _E = Mode, ModeEvent
+NEXT: Final[Mapping[tuple[Mode, ModeEvent], Mode]] = MappingProxyType(
     {
-        Mode.STOPPED: frozenset({Mode.STOPPED, Mode.STARTING}),
-        Mode.STARTING: _ANY_DOUBT | {Mode.CLAIMED},
-        Mode.CLAIMED: _ANY_DOUBT | {Mode.RECONCILING},
-        Mode.RECONCILING: _ANY_DOUBT | {Mode.RUNNING, Mode.POISONED},
-        Mode.RUNNING: _ANY_DOUBT | {Mode.RECONCILING, Mode.POISONED},
-        Mode.DOUBT: _ANY_DOUBT,
-        Mode.SETTLING: _ANY_DOUBT
-        | {
-            Mode.STARTING,
-            Mode.CLAIMED,
-            Mode.RECONCILING,
-            Mode.RUNNING,
-            Mode.POISONED,
-            Mode.DEPOSED,
-        },
-        Mode.POISONED: _ANY_DOUBT,
-        Mode.DEPOSED: frozenset({Mode.STOPPED}),
+        **{(mode, _E.LEADERSHIP_LOST): _M.STOPPED for mode in Mode},
+        (_M.STOPPED, _E.CLAIM_MADE): _M.STARTING,
+        (_M.STARTING, _E.FIRST_MULTI_APPLIED): _M.CLAIMED,
+        (_M.STARTING, _E.MULTI_REFUSED): _M.SETTLING,
+        (_M.STARTING, _E.MULTI_UNANSWERED): _M.SETTLING,
+        (_M.STARTING, _E.DISCONNECTED): _M.DOUBT,
+        (_M.CLAIMED, _E.COPY_COMPLETE): _M.RECONCILING,
+        (_M.CLAIMED, _E.CHECK_ASKED): _M.SETTLING,
+        (_M.CLAIMED, _E.DISCONNECTED): _M.DOUBT,
+        (_M.RECONCILING, _E.TREE_READ): _M.RUNNING,
+        (_M.RECONCILING, _E.UNREADABLE): _M.POISONED,
+        (_M.RECONCILING, _E.READ_UNANSWERED): _M.SETTLING,
+        (_M.RECONCILING, _E.DISCONNECTED): _M.DOUBT,
+        (_M.RUNNING, _E.COMPARISON_DUE): _M.RECONCILING,
+        (_M.RUNNING, _E.ZNODE_SKIPPED): _M.RECONCILING,
+        (_M.RUNNING, _E.ZNODE_REFUSED): _M.POISONED,
+        (_M.RUNNING, _E.MULTI_REFUSED): _M.SETTLING,
+        (_M.RUNNING, _E.MULTI_UNANSWERED): _M.SETTLING,
+        (_M.RUNNING, _E.CHECK_ASKED): _M.SETTLING,
+        (_M.RUNNING, _E.DISCONNECTED): _M.DOUBT,
+        (_M.DOUBT, _E.SESSION_OPENED): _M.SETTLING,
+        (_M.DOUBT, _E.DISCONNECTED): _M.DOUBT,
+        (_M.SETTLING, _E.MULTI_REFUSED): _M.SETTLING,
+        (_M.SETTLING, _E.MULTI_UNANSWERED): _M.SETTLING,
+        (_M.SETTLING, _E.READ_UNANSWERED): _M.SETTLING,
+        (_M.SETTLING, _E.DISCONNECTED): _M.DOUBT,
+        (_M.SETTLING, _E.ZNODE_REFUSED): _M.POISONED,
+        (_M.SETTLING, _E.ZNODE_SKIPPED): _M.RECONCILING,
+        (_M.SETTLING, _E.UNREADABLE): _M.POISONED,
+        (_M.SETTLING, _E.CLAIM_LOST): _M.DEPOSED,
+        (_M.POISONED, _E.RETRY_DUE): _M.SETTLING,
+        (_M.POISONED, _E.DISCONNECTED): _M.DOUBT,
     }
 )
-"""Mode -> the modes that may follow it. A change not listed here is a bug and stops the node."""
+"""Mode and event -> the mode after it. An event in any other mode is a bug and stops the node."""
 
-ORDERLY: Final = frozenset({Mode.STARTING, Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING})
+RESUMED: Final[Mapping[tuple[Mode, ModeEvent], Mode]] = MappingProxyType(
+    {
+        (_M.STARTING, _E.CHAIN_READ_BACK): _M.STARTING,
+        (_M.STARTING, _E.FIRST_MULTI_APPLIED): _M.CLAIMED,
+        (_M.STARTING, _E.FOREIGN_WRITE): _M.STARTING,
+        (_M.CLAIMED, _E.CHAIN_READ_BACK): _M.CLAIMED,
+        (_M.CLAIMED, _E.FOREIGN_WRITE): _M.STARTING,
+        (_M.RECONCILING, _E.CHAIN_READ_BACK): _M.RECONCILING,
+        (_M.RECONCILING, _E.FOREIGN_WRITE): _M.RECONCILING,
+        (_M.RUNNING, _E.CHAIN_READ_BACK): _M.RUNNING,
+        (_M.RUNNING, _E.FOREIGN_WRITE): _M.RECONCILING,
+    }
+)
+"""The mode that was interrupted, and what reading the chain back found -> the mode after SETTLING.
+
+Those that are interrupted are the keys; a second interruption does not change which it was.
+"""
+
+ORDERLY: Final = frozenset(mode for mode, _ in RESUMED)
 """Modes that a doubt interrupts and that continue after it."""
 
 
-def check_mode(before: Mode, after: Mode) -> None:
-    """Assert that the table allows a change.
+def after(mode: Mode, event: ModeEvent, interrupted: Mode) -> Mode:
+    """The mode after an event.
+
+    Args:
+        mode: before it.
+        event: what has happened.
+        interrupted: one of :data:`ORDERLY`, the last that was; used in SETTLING.
 
     Raises:
-        AssertionError: the change is not in :data:`NEXT`.
+        AssertionError: neither :data:`NEXT` nor :data:`RESUMED` has such a row.
 
-    >>> check_mode(Mode.STARTING, Mode.CLAIMED)
+    >>> after(Mode.SETTLING, ModeEvent.FOREIGN_WRITE, Mode.RUNNING)
+    <Mode.RECONCILING: 'reconciling'>
     """
-    assert after in NEXT[before], f"the write-behind cannot go from {before.value} to {after.value}"
+    found = NEXT.get((mode, event))
+    if found is None and mode is Mode.SETTLING:
+        found = RESUMED.get((interrupted, event))
+    assert found is not None, f"{event.value}: not while the write-behind is {mode.value}"
+    return found
 
 
 def mermaid() -> str:
-    """Draw :data:`NEXT` as a Mermaid state diagram, one edge per line, in the order of declaration.
+    """Draw both tables as a Mermaid state diagram, one row per line, in the order of declaration.
 
-    Changes to STOPPED, which every mode allows, and from a mode to itself are not drawn.
+    Rows to STOPPED, which every mode has, are not drawn.
 
     >>> mermaid().splitlines()[:3]
-    ['stateDiagram-v2', '    [*] --> stopped', '    stopped --> starting']
+    ['stateDiagram-v2', '    [*] --> stopped', '    stopped --> starting: claim made']
     """
     lines = ["stateDiagram-v2", f"    [*] --> {Mode.STOPPED.value}"]
-    for before in Mode:
-        lines += [
-            f"    {before.value} --> {after.value}"
-            for after in Mode
-            if after in NEXT[before] and after not in (Mode.STOPPED, before)
-        ]
+    lines += [
+        f"    {mode.value} --> {then.value}: {event.value}"
+        for (mode, event), then in NEXT.items()
+        if event is not ModeEvent.LEADERSHIP_LOST
+    ]
+    lines += [
+        f"    {Mode.SETTLING.value} --> {then.value}: {event.value}, was {interrupted.value}"
+        for (interrupted, event), then in RESUMED.items()
+    ]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 ``target`` is the newest stable image, ``planned`` the image the last unit ends at. A unit has all
 changes in between: those of one znode coalesce while multis are in flight, but for states of
-partitions, whose versions count (``topic_changes``). ``modes.py`` lists allowed changes of mode.
+partitions, whose versions count (``topic_changes``). ``modes.py`` lists why the mode changes.
 
 Source: KIP-866 "Dual Metadata Writes", "Unavailable ZooKeeper". Kafka 3.9 (KRaftMigrationDriver,
 KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost reply.
@@ -23,7 +23,7 @@ from emulator.migration.dual_write.bound import Bound
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.comparison import Comparing
 from emulator.migration.dual_write.lag import Confirmations
-from emulator.migration.dual_write.modes import ORDERLY, Mode, check_mode
+from emulator.migration.dual_write.modes import ORDERLY, Mode, ModeEvent, after
 from emulator.migration.dual_write.pipeline import (
     UNANSWERED,
     Acknowledged,
@@ -450,22 +450,23 @@ class WriteBehind:
         self._backlog.begin(image, position)
         self.confirmations.restart(image.offset, position.offset, changes, now_ms)
         self.poison.forget()
-        self._enter(Mode.STARTING)
+        self._enter(ModeEvent.CLAIM_MADE)
         return self._pump(now_ms)
 
     def reconcile(self, now_ms: int) -> list[Effect]:
         """Read the whole tree, compare it with the newest stable image, write the differences."""
-        assert self.mode in {Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING}, self.mode
-        return self._begin_reconcile(now_ms)
+        return self._begin_reconcile(ModeEvent.COPY_COMPLETE, now_ms)
 
     def verify(self, now_ms: int) -> list[Effect]:
         """Check whether the claim is still ours: sets ``verified``, or the mode becomes DEPOSED."""
         self.verified = False
-        return self._begin_settle(now_ms) if self.mode is Mode.CLAIMED else []
+        return (
+            self._begin_settle(ModeEvent.CHECK_ASKED, now_ms) if self.mode is Mode.CLAIMED else []
+        )
 
     def check(self, now_ms: int) -> list[Effect]:
         """Read the chain back if :attr:`idle`, which it is again if the claim is still ours."""
-        return self._begin_settle(now_ms) if self.idle else []
+        return self._begin_settle(ModeEvent.CHECK_ASKED, now_ms) if self.idle else []
 
     def stop(self) -> None:
         """Leadership is lost: drop everything; the next claim fences the multis in flight."""
@@ -477,7 +478,7 @@ class WriteBehind:
         self.sending.busy = False
         self.why = ""
         self.comparing.fail("this controller leads no more")
-        self._enter(Mode.STOPPED)
+        self._enter(ModeEvent.LEADERSHIP_LOST)
 
     def drain(self, now_ms: int) -> list[Effect]:
         """Write the remaining changes without waiting for more; done when :attr:`idle`."""
@@ -507,12 +508,14 @@ class WriteBehind:
 
     def zk_connected(self, now_ms: int) -> list[Effect]:
         """A new session is open and the previous one is fenced: read the chain back."""
-        return self._begin_settle(now_ms) if self.mode is Mode.DOUBT else []
+        return (
+            self._begin_settle(ModeEvent.SESSION_OPENED, now_ms) if self.mode is Mode.DOUBT else []
+        )
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Continue split work, retry poisoned znodes, write progress without changes."""
         if self.mode is Mode.POISONED and self.poison.retry_ms <= now_ms:
-            return self._begin_settle(now_ms)
+            return self._begin_settle(ModeEvent.RETRY_DUE, now_ms)
         return self._pump(now_ms)
 
     def _pump(self, now_ms: int) -> list[Effect]:
@@ -524,13 +527,13 @@ class WriteBehind:
         if self.mode is not Mode.RUNNING:
             return []
         if asked and self.comparing.step(self.pipeline):
-            return self._begin_reconcile(now_ms)
+            return self._begin_reconcile(ModeEvent.COMPARISON_DUE, now_ms)
         retry_ms = self.poison.skipped_retry_ms
         if retry_ms is not None and retry_ms <= now_ms and not self.sending.draining:
             if self.pipeline.in_flight:
                 return []
             self.poison.try_skipped_again(now_ms)
-            return self._begin_reconcile(now_ms)
+            return self._begin_reconcile(ModeEvent.COMPARISON_DUE, now_ms)
         effects, refusal = self.sending.fill(self._kraft_epoch, now_ms)
         return effects if refusal is None else effects + self._refused(refusal, now_ms)
 
@@ -539,7 +542,7 @@ class WriteBehind:
         match report:
             case Acknowledged(closed=unit):
                 if self.mode is Mode.STARTING:
-                    self._enter(Mode.CLAIMED)
+                    self._enter(ModeEvent.FIRST_MULTI_APPLIED)
                     self.verified = True
                     self.poison.healed()
                 if unit is not None:
@@ -548,17 +551,17 @@ class WriteBehind:
             case Refused():
                 effects += self._settling.refused(report)
                 if not self.pipeline.unanswered:
-                    return effects + self._begin_settle(now_ms)
+                    return effects + self._begin_settle(ModeEvent.MULTI_REFUSED, now_ms)
                 # Nothing more is sent until the multis in flight are answered.
                 self._settling.interrupt(self.mode)
-                self._enter(Mode.SETTLING)
+                self._enter(ModeEvent.MULTI_REFUSED)
                 return effects
             case InDoubt(refused=refused):
                 if refused is not None:
                     effects += self._settling.refused(refused)
                 if self.mode is Mode.DOUBT or self._settling.asking:
                     return effects  # one connection was lost, with each multi in flight
-                return effects + self._doubt("multis in flight", now_ms)
+                return effects + self._doubt(ModeEvent.MULTI_UNANSWERED, "multis in flight", now_ms)
             case None:
                 return effects
 
@@ -569,24 +572,23 @@ class WriteBehind:
             self.poison.healed()
         return [Row(self.confirmations.confirm(unit, self._stamp()))]
 
-    def _enter(self, mode: Mode) -> None:
-        check_mode(self.mode, mode)
-        self.mode = mode
+    def _enter(self, event: ModeEvent) -> None:
+        self.mode = after(self.mode, event, self._settling.resume)
 
-    def _doubt(self, what: str, now_ms: int) -> list[Effect]:
+    def _doubt(self, event: ModeEvent, what: str, now_ms: int) -> list[Effect]:
         if self.mode in (Mode.STOPPED, Mode.DEPOSED):
             return []
         self.doubt_count += 1
         effects: list[Effect] = [Log("warning", "zookeeper writes in doubt", {"lost": what})]
-        return effects + self._begin_settle(now_ms)
+        return effects + self._begin_settle(event, now_ms)
 
-    def _begin_settle(self, now_ms: int) -> list[Effect]:
+    def _begin_settle(self, event: ModeEvent, now_ms: int) -> list[Effect]:
         """Read the chain back; no multi of ours can be applied any more."""
         self._settling.interrupt(self.mode)
         if not self._zk.connected:
-            self._enter(Mode.DOUBT)
+            self._enter(ModeEvent.DISCONNECTED)
             return []
-        self._enter(Mode.SETTLING)
+        self._enter(event)
         return self._settling.ask(now_ms)
 
     def _read_back(self, read: Round, now_ms: int) -> list[Effect]:
@@ -597,7 +599,7 @@ class WriteBehind:
         found = conclude(chain, read, self.pipeline.unrefused)
         match found:
             case ReadLost():
-                return self._begin_settle(now_ms)
+                return self._begin_settle(ModeEvent.READ_UNANSWERED, now_ms)
             case Unreadable(path=path, cause=cause):
                 return self._unreadable(path, cause, now_ms)
         if self._settling.resume is not Mode.RECONCILING:
@@ -607,7 +609,7 @@ class WriteBehind:
             case Deposed(why=why):
                 self.pipeline.clear()
                 self._reading = None
-                self._enter(Mode.DEPOSED)
+                self._enter(ModeEvent.CLAIM_LOST)
                 self.why = why
                 self.comparing.fail(why)
                 return [Log("error", "deposed", {"why": why})]
@@ -635,20 +637,21 @@ class WriteBehind:
             Log("warning", "the whole tree in zookeeper is compared again", {"why": found.why})
         ]
         if self._settling.resume in (Mode.STARTING, Mode.CLAIMED):
-            self._enter(Mode.STARTING)
+            self._enter(ModeEvent.FOREIGN_WRITE)
             return effects + self._pump(now_ms)
-        return effects + self._begin_reconcile(now_ms)
+        return effects + self._begin_reconcile(ModeEvent.FOREIGN_WRITE, now_ms)
 
     def _continue(self, applied: int, now_ms: int) -> list[Effect]:
         """Return to the mode that the doubt interrupted."""
         mode = self._settling.resume
         if mode is Mode.RECONCILING and self._reading is not None:
             # The claim was ours all the time, so what was read before still holds.
-            self._enter(mode)
+            self._enter(ModeEvent.CHAIN_READ_BACK)
             return self._reading.resume(now_ms)
         if mode is Mode.RECONCILING:
-            return self._begin_reconcile(now_ms)
-        self._enter(Mode.CLAIMED if mode is Mode.STARTING and applied else mode)
+            return self._begin_reconcile(ModeEvent.CHAIN_READ_BACK, now_ms)
+        first = mode is Mode.STARTING and applied
+        self._enter(ModeEvent.FIRST_MULTI_APPLIED if first else ModeEvent.CHAIN_READ_BACK)
         self.verified = True
         return self._pump(now_ms)
 
@@ -659,19 +662,19 @@ class WriteBehind:
         before = frozenset(self.poison.skipped)
         if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
             skipped: list[Effect] = [e.log() for e in self.poison.skipped if e not in before]
-            return skipped + self._begin_reconcile(now_ms)
+            return skipped + self._begin_reconcile(ModeEvent.ZNODE_SKIPPED, now_ms)
         if self._settling.resume not in (Mode.STARTING, Mode.CLAIMED):
             self._settling.resume = Mode.RECONCILING
-        return self._wait()
+        return self._wait(ModeEvent.ZNODE_REFUSED)
 
     def _take_back_units(self) -> None:
         """Return unfinished units to the backlog: a reconcile covers them."""
         self._backlog.take_back(self.pipeline.clear())
 
-    def _begin_reconcile(self, now_ms: int) -> list[Effect]:
+    def _begin_reconcile(self, event: ModeEvent, now_ms: int) -> list[Effect]:
         assert not self.pipeline.in_flight
         self._take_back_units()
-        self._enter(Mode.RECONCILING)
+        self._enter(event)
         self.reconcile_count += 1
         self._reading = Reading(self._zk, sorted(self.poison.not_empty))
         self._reading_since_ns, self._reading_since_ms = self._stamp(), now_ms
@@ -681,7 +684,9 @@ class WriteBehind:
         """If the tree is read completely, compare it with everything committed so far."""
         if reading.lost:  # with each of its requests in flight
             reads = self.mode is Mode.RECONCILING
-            return self._doubt("reading the tree", now_ms) if reads else []
+            return (
+                self._doubt(ModeEvent.READ_UNANSWERED, "reading the tree", now_ms) if reads else []
+            )
         if reading.failure is not None:
             self._reading = None
             self._settling.resume = Mode.RECONCILING
@@ -695,13 +700,13 @@ class WriteBehind:
         )
         if unit is not None:
             self.pipeline.units.append(unit)
-        self._enter(Mode.RUNNING)
+        self._enter(ModeEvent.TREE_READ)
         return self._pump(now_ms)
 
     def _unreadable(self, path: str, cause: str, now_ms: int) -> list[Effect]:
         self.poison.unreadable(path, cause, now_ms)
-        return self._wait()
+        return self._wait(ModeEvent.UNREADABLE)
 
-    def _wait(self) -> list[Effect]:
-        self._enter(Mode.POISONED)
+    def _wait(self, event: ModeEvent) -> list[Effect]:
+        self._enter(event)
         return [self.poison.znodes[0].log()]
