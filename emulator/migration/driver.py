@@ -25,7 +25,7 @@ from emulator.migration.propagation.gate import PropagationGate
 from emulator.migration.propagation.propagator import Propagator
 from emulator.migration.rounds import Retry, Zk
 from emulator.migration.settings import Settings
-from emulator.migration.states import State, check_change
+from emulator.migration.states import DriverEvent, State, after
 from emulator.migration.status import Status, Waiting, Waits, phase_of
 from emulator.migration.taking_over import preconditions
 from emulator.migration.taking_over.checking import CheckTask, ClaimTask
@@ -201,7 +201,7 @@ class MigrationDriver:
         self._needed_offset = self._controller.tip.offset
         self.bound.bind(self._controller.tip.migration_state == MigrationState.MIGRATION)
         if self.state is State.INACTIVE:
-            effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
+            effects += self._enter(DriverEvent.BECAME_LEADER, now_ms)
         return self._proceed(effects, now_ms)
 
     def resigned(self, now_ms: int) -> list[Effect]:
@@ -336,12 +336,12 @@ class MigrationDriver:
             case GuardTask():
                 return []
             case RecoverTask():
-                effects = self._enter(State.INACTIVE, now_ms)
+                effects = self._enter(DriverEvent.RECOVERED, now_ms)
                 if self._epoch >= 0:
-                    effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
+                    effects += self._enter(DriverEvent.BECAME_LEADER, now_ms)
                 return effects
             case CheckTask():
-                return self._enter(State.BECOME_CONTROLLER, now_ms)
+                return self._enter(DriverEvent.BROKERS_READY, now_ms)
             case PurgeTask():
                 self._retry.due_ms = task.due_ms
                 return []
@@ -349,7 +349,7 @@ class MigrationDriver:
                 assert isinstance(task, CopyTask), "a claim ends with Claimed, not with Done"
                 # Callers are served from here on. ZooKeeper has the copied records already.
                 self.bound.bind(True, after=self._controller.stable.offset)
-                return self._begin_sync(now_ms)
+                return self._enter(DriverEvent.COPIED, now_ms, poll=False)
 
     def _check_quorum(self, now_ms: int) -> list[Effect]:
         image = self._controller.stable
@@ -358,22 +358,21 @@ class MigrationDriver:
         if image.offset < self._needed_offset:
             self._retry.due_ms = None  # it is asked again when the commit is known
             return []
-        state, missing = preconditions.next_state(image, self._settings.voters, self.why_not_ready)
-        effects = [] if state is self.state else self._enter(state, now_ms)
+        event, missing = preconditions.quorum_event(
+            image, self._settings.voters, self.why_not_ready
+        )
+        effects = [] if event is None else self._enter(event, now_ms)
         if missing and self._guards_passed is not False:
             effects += self.waits.set_reasons(missing, now_ms)
             asked = self._task is not None or self._guards_passed
             self._retry.due_ms = None if asked else now_ms
-        self.bound.bind(state is State.BECOME_CONTROLLER)
+        self.bound.bind(event is DriverEvent.MIGRATION_UNDER_WAY)
         return effects
 
     def _after_claim(self, now_ms: int) -> list[Effect]:
         if self._controller.stable.migration_state == MigrationState.MIGRATION:
-            return self._begin_sync(now_ms)
-        return self._enter(State.ZK_MIGRATION, now_ms)
-
-    def _begin_sync(self, now_ms: int) -> list[Effect]:
-        return self._enter(State.SYNC_KRAFT_TO_ZK, now_ms, poll=False)
+            return self._enter(DriverEvent.CLAIMED_AGAIN, now_ms, poll=False)
+        return self._enter(DriverEvent.CLAIMED, now_ms)
 
     def _follow_writes(self, now_ms: int) -> list[Effect]:
         """Propagate what ZooKeeper has confirmed: brokers read topic configs there."""
@@ -387,7 +386,7 @@ class MigrationDriver:
         newest, zk_epoch = self._controller.stable, self._zk_epoch
         for written in confirmations.take():
             if self.state is State.SYNC_KRAFT_TO_ZK:
-                effects += self._enter(State.KRAFT_CONTROLLER_TO_BROKER_COMM, now_ms, poll=False)
+                effects += self._enter(DriverEvent.RECONCILED, now_ms, poll=False)
                 effects += self.propagation_gate.full(written, zk_epoch)
             else:
                 effects += self.propagation_gate.written(written, newest, zk_epoch)
@@ -405,24 +404,24 @@ class MigrationDriver:
                 for written in self.propagation_gate.take_handed()
             ]
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
-            effects += self._enter(State.DUAL_WRITE, now_ms)
+            effects += self._enter(DriverEvent.METADATA_SENT, now_ms)
             self._retry.due_ms = now_ms + LOOK_MS_MIN
         return effects
 
-    def _enter(self, state: State, now_ms: int, *, poll: bool = True) -> list[Effect]:
-        check_change(self.state, state)
-        before, self.state = self.state, state
+    def _enter(self, event: DriverEvent, now_ms: int, *, poll: bool = True) -> list[Effect]:
+        before, self.state = self.state, after(self.state, event)
         self._retry.begin(now_ms if poll else None)
         self._task = None
         self._conversations.entered()
         self.waits.clear()
-        fields: dict[str, object] = {"from": before.value, "to": state.value}
+        fields: dict[str, object] = {"from": before.value, "to": self.state.value}
         return [Log("info", "migration driver", fields)]
 
     def _deactivate(self, now_ms: int) -> list[Effect]:
         if self.state is State.UNINITIALIZED:
             return []
-        effects = [] if self.state is State.INACTIVE else self._enter(State.INACTIVE, now_ms)
+        led = self.state is not State.INACTIVE
+        effects = self._enter(DriverEvent.LEADERSHIP_LOST, now_ms) if led else []
         self._retry.due_ms = self._guards_passed = None
         self._conversations.forget()
         self.write_behind.stop()
@@ -433,7 +432,7 @@ class MigrationDriver:
         """The claim is lost: nothing more is written, and callers are refused."""
         if isinstance(self._task, CopyTask):
             self._task.abort(now_ms)
-        effects = self._enter(State.INACTIVE, now_ms) + self.propagation_gate.clear()
+        effects = self._enter(DriverEvent.CLAIM_LOST, now_ms) + self.propagation_gate.clear()
         effects += self._wait_for([deposed(self.write_behind.why)], now_ms)
         self._retry.due_ms = None
         return effects

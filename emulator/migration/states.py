@@ -8,8 +8,7 @@ can drift apart. What the four *persisted* states mean is in ``emulator.metadata
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
@@ -45,48 +44,99 @@ class State(Enum):
     notifications are purged."""
 
 
-NEXT: Final[Mapping[State, AbstractSet[State]]] = MappingProxyType(
+class DriverEvent(Enum):
+    """Why the driver changes its state."""
+
+    RECOVERED = "recovered"
+    """``/migration`` was read, and made if it was missing."""
+    BECAME_LEADER = "became leader"
+    LEADERSHIP_LOST = "leadership lost"
+    """Also before another epoch of the same leader."""
+    NO_MIGRATION = "no migration"
+    """The log was begun without one, or it is finalised."""
+    QUORUM_READY = "quorum ready"
+    MIGRATION_UNDER_WAY = "migration under way"
+    """The log has the copy, made in an earlier epoch."""
+    BROKERS_READY = "brokers ready"
+    CLAIMED = "claimed"
+    CLAIMED_AGAIN = "claimed again"
+    """The log has the copy already."""
+    COPIED = "copied"
+    RECONCILED = "reconciled"
+    """ZooKeeper has what the image has."""
+    METADATA_SENT = "metadata sent"
+    """Every ZooKeeper-mode broker was sent the full metadata."""
+    CLAIM_LOST = "claim lost"
+
+
+_S, _E = State, DriverEvent
+NEXT: Final[Mapping[tuple[State, DriverEvent], State]] = MappingProxyType(
     {
-        State.UNINITIALIZED: frozenset({State.INACTIVE}),
-        State.INACTIVE: frozenset({State.WAIT_FOR_CONTROLLER_QUORUM}),
-        State.WAIT_FOR_CONTROLLER_QUORUM: frozenset(
-            {State.INACTIVE, State.WAIT_FOR_BROKERS, State.BECOME_CONTROLLER}
-        ),
-        State.WAIT_FOR_BROKERS: frozenset({State.INACTIVE, State.BECOME_CONTROLLER}),
-        State.BECOME_CONTROLLER: frozenset(
-            {State.INACTIVE, State.ZK_MIGRATION, State.SYNC_KRAFT_TO_ZK}
-        ),
-        State.ZK_MIGRATION: frozenset({State.INACTIVE, State.SYNC_KRAFT_TO_ZK}),
-        State.SYNC_KRAFT_TO_ZK: frozenset({State.INACTIVE, State.KRAFT_CONTROLLER_TO_BROKER_COMM}),
-        State.KRAFT_CONTROLLER_TO_BROKER_COMM: frozenset({State.INACTIVE, State.DUAL_WRITE}),
-        State.DUAL_WRITE: frozenset({State.INACTIVE}),
+        (_S.UNINITIALIZED, _E.RECOVERED): _S.INACTIVE,
+        (_S.INACTIVE, _E.BECAME_LEADER): _S.WAIT_FOR_CONTROLLER_QUORUM,
+        (_S.WAIT_FOR_CONTROLLER_QUORUM, _E.NO_MIGRATION): _S.INACTIVE,
+        (_S.WAIT_FOR_CONTROLLER_QUORUM, _E.QUORUM_READY): _S.WAIT_FOR_BROKERS,
+        (_S.WAIT_FOR_CONTROLLER_QUORUM, _E.MIGRATION_UNDER_WAY): _S.BECOME_CONTROLLER,
+        (_S.WAIT_FOR_CONTROLLER_QUORUM, _E.LEADERSHIP_LOST): _S.INACTIVE,
+        (_S.WAIT_FOR_BROKERS, _E.BROKERS_READY): _S.BECOME_CONTROLLER,
+        (_S.WAIT_FOR_BROKERS, _E.LEADERSHIP_LOST): _S.INACTIVE,
+        (_S.BECOME_CONTROLLER, _E.CLAIMED): _S.ZK_MIGRATION,
+        (_S.BECOME_CONTROLLER, _E.CLAIMED_AGAIN): _S.SYNC_KRAFT_TO_ZK,
+        (_S.BECOME_CONTROLLER, _E.LEADERSHIP_LOST): _S.INACTIVE,
+        (_S.BECOME_CONTROLLER, _E.CLAIM_LOST): _S.INACTIVE,
+        (_S.ZK_MIGRATION, _E.COPIED): _S.SYNC_KRAFT_TO_ZK,
+        (_S.ZK_MIGRATION, _E.LEADERSHIP_LOST): _S.INACTIVE,
+        (_S.ZK_MIGRATION, _E.CLAIM_LOST): _S.INACTIVE,
+        (_S.SYNC_KRAFT_TO_ZK, _E.RECONCILED): _S.KRAFT_CONTROLLER_TO_BROKER_COMM,
+        (_S.SYNC_KRAFT_TO_ZK, _E.LEADERSHIP_LOST): _S.INACTIVE,
+        (_S.SYNC_KRAFT_TO_ZK, _E.CLAIM_LOST): _S.INACTIVE,
+        (_S.KRAFT_CONTROLLER_TO_BROKER_COMM, _E.METADATA_SENT): _S.DUAL_WRITE,
+        (_S.KRAFT_CONTROLLER_TO_BROKER_COMM, _E.LEADERSHIP_LOST): _S.INACTIVE,
+        (_S.KRAFT_CONTROLLER_TO_BROKER_COMM, _E.CLAIM_LOST): _S.INACTIVE,
+        (_S.DUAL_WRITE, _E.LEADERSHIP_LOST): _S.INACTIVE,
+        (_S.DUAL_WRITE, _E.CLAIM_LOST): _S.INACTIVE,
     }
 )
-"""State -> the states that may follow it. A change not listed here is a bug and stops the node."""
+"""State and event -> the state after it. Any other event is a bug and stops the node."""
 
 
-def check_change(before: State, after: State) -> None:
-    """Assert that the table allows a change.
+def after(state: State, event: DriverEvent) -> State:
+    """The state after an event.
 
     Raises:
-        AssertionError: the change is not in :data:`NEXT`.
+        AssertionError: :data:`NEXT` has no such row.
 
-    >>> check_change(State.INACTIVE, State.WAIT_FOR_CONTROLLER_QUORUM)
+    >>> after(State.INACTIVE, DriverEvent.BECAME_LEADER)
+    <State.WAIT_FOR_CONTROLLER_QUORUM: 'WAIT_FOR_CONTROLLER_QUORUM'>
     """
-    assert after in NEXT[before], (
-        f"the migration driver cannot go from {before.value} to {after.value}"
-    )
+    found = NEXT.get((state, event))
+    assert found is not None, f"{event.value}: not while the migration driver is {state.value}"
+    return found
+
+
+def drawn(begin: str, rows: Iterable[tuple[str, str, str]]) -> str:
+    """A Mermaid state diagram.
+
+    Args:
+        begin: the first state.
+        rows: state before, state after, event. One line has all events between two states.
+
+    >>> drawn("a", [("a", "b", "x"), ("b", "a", "y"), ("a", "b", "z")]).splitlines()[1:]
+    ['    [*] --> a', '    a --> b: x, z', '    b --> a: y']
+    """
+    edges: dict[tuple[str, str], list[str]] = {}
+    for before, then, event in rows:
+        edges.setdefault((before, then), []).append(event)
+    lines = ["stateDiagram-v2", f"    [*] --> {begin}"]
+    lines += [f"    {one} --> {two}: {', '.join(events)}" for (one, two), events in edges.items()]
+    return "\n".join(lines) + "\n"
 
 
 def mermaid() -> str:
-    """Draw :data:`NEXT` as a Mermaid state diagram, one edge per line, in the order of declaration.
+    """Draw :data:`NEXT` as a Mermaid state diagram.
 
     >>> mermaid().splitlines()[:3]
-    ['stateDiagram-v2', '    [*] --> UNINITIALIZED', '    UNINITIALIZED --> INACTIVE']
+    ['stateDiagram-v2', '    [*] --> UNINITIALIZED', '    UNINITIALIZED --> INACTIVE: recovered']
     """
-    lines = ["stateDiagram-v2", f"    [*] --> {State.UNINITIALIZED.value}"]
-    for before in State:
-        lines += [
-            f"    {before.value} --> {after.value}" for after in State if after in NEXT[before]
-        ]
-    return "\n".join(lines) + "\n"
+    rows = ((one.value, then.value, event.value) for (one, event), then in NEXT.items())
+    return drawn(State.UNINITIALIZED.value, rows)

@@ -12,6 +12,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
+from emulator.migration.states import drawn
+
 
 class Mode(Enum):
     """A mode of the write-behind; ``status --json`` shows the values."""
@@ -156,21 +158,23 @@ def after(mode: Mode, event: ModeEvent, interrupted: Mode) -> Mode:
 
 
 def mermaid() -> str:
-    """Draw both tables as a Mermaid state diagram, one row per line, in the order of declaration.
+    """Draw both tables as a Mermaid state diagram.
 
-    Rows to STOPPED, which every mode has, are not drawn.
+    Rows to STOPPED, which every mode has, and from a mode to itself are not drawn.
 
     >>> mermaid().splitlines()[:3]
     ['stateDiagram-v2', '    [*] --> stopped', '    stopped --> starting: claim made']
     """
-    lines = ["stateDiagram-v2", f"    [*] --> {Mode.STOPPED.value}"]
-    lines += [
-        f"    {mode.value} --> {then.value}: {event.value}"
-        for (mode, event), then in NEXT.items()
-        if event is not ModeEvent.LEADERSHIP_LOST
-    ]
-    lines += [
-        f"    {Mode.SETTLING.value} --> {then.value}: {event.value}, was {interrupted.value}"
+    rows = [(mode, then, event.value) for (mode, event), then in NEXT.items()]
+    rows += [
+        (Mode.SETTLING, then, f"{event.value} (was {interrupted.value})")
         for (interrupted, event), then in RESUMED.items()
     ]
-    return "\n".join(lines) + "\n"
+    return drawn(
+        Mode.STOPPED.value,
+        (
+            (before.value, then.value, event)
+            for before, then, event in rows
+            if then not in {Mode.STOPPED, before}
+        ),
+    )

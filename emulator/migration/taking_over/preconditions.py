@@ -21,7 +21,7 @@ import msgspec
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.states import State
+from emulator.migration.states import DriverEvent
 from emulator.znodes import configs, topics
 from emulator.znodes.broker_configs import BrokerConfigs
 from emulator.znodes.entities import ENTITIES
@@ -314,20 +314,22 @@ WhyNot: TypeAlias = Callable[[int], str]
 """Voter -> why it is not ready by its own answer to ApiVersions; empty if it is."""
 
 
-def next_state(image: Image, voters: Iterable[int], why_not: WhyNot) -> tuple[State, list[Reason]]:
-    """The state after WAIT_FOR_CONTROLLER_QUORUM, and the reasons to wait if it stays there."""
+def quorum_event(
+    image: Image, voters: Iterable[int], why_not: WhyNot
+) -> tuple[DriverEvent | None, list[Reason]]:
+    """What ends WAIT_FOR_CONTROLLER_QUORUM; None and the reasons to wait if nothing does."""
     match image.migration_state:
         case MigrationState.PRE_MIGRATION:
             missing = _not_ready(image, voters, why_not)
-            return State.WAIT_FOR_CONTROLLER_QUORUM if missing else State.WAIT_FOR_BROKERS, missing
+            return None if missing else DriverEvent.QUORUM_READY, missing
         case MigrationState.MIGRATION:
-            return State.BECOME_CONTROLLER, []
+            return DriverEvent.MIGRATION_UNDER_WAY, []
         case MigrationState.NONE:
             text = "this metadata log was started without a migration, and none can be added"
         case MigrationState.POST_MIGRATION:
             text = "the migration was finalised; it cannot be started again"
     name = MigrationState(image.migration_state).name
-    return State.INACTIVE, [Reason(Why.MIGRATION_STATE, name, text, fatal=True)]
+    return DriverEvent.NO_MIGRATION, [Reason(Why.MIGRATION_STATE, name, text, fatal=True)]
 
 
 def _not_ready(image: Image, voters: Iterable[int], why_not: WhyNot) -> list[Reason]:

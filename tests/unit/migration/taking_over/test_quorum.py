@@ -9,8 +9,8 @@ from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.pmap import PMap
-from emulator.migration.states import State
-from emulator.migration.taking_over.preconditions import Reason, Why, next_state
+from emulator.migration.states import DriverEvent
+from emulator.migration.taking_over.preconditions import Reason, Why, quorum_event
 from tests.unit.metadata.build import image_of
 from wire import records as r
 
@@ -40,8 +40,8 @@ def _unasked(voter: int) -> str:
     ],
 )
 def test_a_log_without_a_migration_ends_it(state: MigrationState, text: str) -> None:
-    after, reasons = next_state(_image(state), [1], _unasked)
-    assert after is State.INACTIVE
+    event, reasons = quorum_event(_image(state), [1], _unasked)
+    assert event is DriverEvent.NO_MIGRATION
     (reason,) = reasons
     assert (reason.why, reason.subject) == (Why.MIGRATION_STATE, state.name)
     assert text in reason.text
@@ -49,8 +49,8 @@ def test_a_log_without_a_migration_ends_it(state: MigrationState, text: str) -> 
 
 
 def test_a_copied_log_is_claimed_whoever_is_ready() -> None:
-    assert next_state(_image(MigrationState.MIGRATION), [1, 2], _unasked) == (
-        State.BECOME_CONTROLLER,
+    assert quorum_event(_image(MigrationState.MIGRATION), [1, 2], _unasked) == (
+        DriverEvent.MIGRATION_UNDER_WAY,
         [],
     )
 
@@ -73,16 +73,16 @@ def _not_ready(voter: int, text: str) -> Reason:
 )
 def test_every_voter_registers_as_ready(registered: dict[str, bool], reasons: list[Reason]) -> None:
     image = _image(MigrationState.PRE_MIGRATION, **registered)
-    after = State.WAIT_FOR_CONTROLLER_QUORUM if reasons else State.WAIT_FOR_BROKERS
-    assert next_state(image, [2, 1], _unasked) == (after, reasons)
+    event = None if reasons else DriverEvent.QUORUM_READY
+    assert quorum_event(image, [2, 1], _unasked) == (event, reasons)
 
 
 def test_below_the_level_that_has_registrations_each_voter_says_it_itself() -> None:
     image = _image(MigrationState.PRE_MIGRATION, REGISTERS_FROM - 1)
-    assert next_state(image, [2, 1], lambda _: "") == (State.WAIT_FOR_BROKERS, [])
+    assert quorum_event(image, [2, 1], lambda _: "") == (DriverEvent.QUORUM_READY, [])
     answers = {1: "", 2: "asleep", 3: "away"}
-    assert next_state(image, [3, 2, 1], answers.__getitem__) == (
-        State.WAIT_FOR_CONTROLLER_QUORUM,
+    assert quorum_event(image, [3, 2, 1], answers.__getitem__) == (
+        None,
         [
             Reason(Why.CONTROLLER_NOT_READY, "2", "controller 2: asleep"),
             Reason(Why.CONTROLLER_NOT_READY, "3", "controller 3: away"),
