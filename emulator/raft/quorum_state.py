@@ -1,4 +1,4 @@
-"""The election state of one voter: the states, the allowed changes, and the file on disk.
+"""The election state of one voter: the states, why they change, and the file on disk.
 
 ``NEXT`` is the state diagram. With one voter only RESIGNED or UNATTACHED -> CANDIDATE -> LEADER
 occur. Source: QuorumState, Kafka 3.9 (KIP-595).
@@ -188,31 +188,49 @@ class VoterState(enum.Enum):
     RESIGNED = "Resigned"
 
 
-NEXT: Final[Mapping[VoterState, AbstractSet[VoterState]]] = {
-    VoterState.UNATTACHED: {
-        VoterState.UNATTACHED,
-        VoterState.CANDIDATE,
-        VoterState.FOLLOWER,
-        VoterState.RESIGNED,
-    },
-    VoterState.CANDIDATE: {
-        VoterState.UNATTACHED,
-        VoterState.CANDIDATE,
-        VoterState.LEADER,
-        VoterState.FOLLOWER,
-        VoterState.RESIGNED,
-    },
-    VoterState.LEADER: {VoterState.UNATTACHED, VoterState.FOLLOWER, VoterState.RESIGNED},
-    VoterState.FOLLOWER: {
-        VoterState.UNATTACHED,
-        VoterState.CANDIDATE,
-        VoterState.FOLLOWER,
-        VoterState.RESIGNED,
-    },
-    VoterState.RESIGNED: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
+class VoterEvent(enum.Enum):
+    """Why a voter changes its state."""
+
+    TIMED_OUT = "timed out"
+    """The election timeout or the fetch timeout is over, or there are no other voters."""
+    VOTE_GRANTED = "vote granted"
+    """To another voter."""
+    ELECTED = "elected"
+    """A majority has granted its vote."""
+    EPOCH_NAMED = "epoch named"
+    """A voter named a later epoch, and no leader of it."""
+    LEADER_NAMED = "leader named"
+    """A voter named another one as leader of a later epoch, or of this one."""
+    SELF_NAMED = "self named"
+    """A voter named this one as leader of a later epoch: its disk was lost, or is an old copy."""
+    RESIGNED = "resigned"
+
+
+_S, _E = VoterState, VoterEvent
+NEXT: Final[Mapping[tuple[VoterState, VoterEvent], VoterState]] = {
+    (_S.UNATTACHED, _E.TIMED_OUT): _S.CANDIDATE,
+    (_S.UNATTACHED, _E.VOTE_GRANTED): _S.UNATTACHED,
+    (_S.UNATTACHED, _E.EPOCH_NAMED): _S.UNATTACHED,
+    (_S.UNATTACHED, _E.LEADER_NAMED): _S.FOLLOWER,
+    (_S.UNATTACHED, _E.SELF_NAMED): _S.RESIGNED,
+    (_S.CANDIDATE, _E.TIMED_OUT): _S.CANDIDATE,
+    (_S.CANDIDATE, _E.ELECTED): _S.LEADER,
+    (_S.CANDIDATE, _E.EPOCH_NAMED): _S.UNATTACHED,
+    (_S.CANDIDATE, _E.LEADER_NAMED): _S.FOLLOWER,
+    (_S.CANDIDATE, _E.SELF_NAMED): _S.RESIGNED,
+    (_S.LEADER, _E.EPOCH_NAMED): _S.UNATTACHED,
+    (_S.LEADER, _E.LEADER_NAMED): _S.FOLLOWER,
+    (_S.LEADER, _E.SELF_NAMED): _S.RESIGNED,
+    (_S.LEADER, _E.RESIGNED): _S.RESIGNED,
+    (_S.FOLLOWER, _E.TIMED_OUT): _S.CANDIDATE,
+    (_S.FOLLOWER, _E.EPOCH_NAMED): _S.UNATTACHED,
+    (_S.FOLLOWER, _E.LEADER_NAMED): _S.FOLLOWER,
+    (_S.FOLLOWER, _E.SELF_NAMED): _S.RESIGNED,
+    (_S.RESIGNED, _E.TIMED_OUT): _S.CANDIDATE,
+    (_S.RESIGNED, _E.EPOCH_NAMED): _S.UNATTACHED,
+    (_S.RESIGNED, _E.LEADER_NAMED): _S.FOLLOWER,
 }
-"""State -> the states that may follow it. All but a leader's own resignation to RESIGNED is a voter
-whose disk was lost, and which learns that it led a later epoch."""
+"""State and event -> the state after it. Any other event is a bug and stops the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,39 +347,41 @@ class QuorumState:
 
     def to_candidate(self) -> None:
         """Become candidate in the next epoch and vote for ourselves."""
-        self._enter(VoterState.CANDIDATE, ElectionState(self.epoch + 1, NONE, self._node_id))
+        self._enter(VoterEvent.TIMED_OUT, ElectionState(self.epoch + 1, NONE, self._node_id))
 
     def to_leader(self) -> None:
         """Become leader of the current epoch; the caller has counted a majority of votes."""
         self._enter(
-            VoterState.LEADER, replace(self.election, leader_id=self._node_id, voted_id=NONE)
+            VoterEvent.ELECTED, replace(self.election, leader_id=self._node_id, voted_id=NONE)
         )
 
     def to_unattached(self, epoch: int) -> None:
         """Enter a later epoch whose leader is unknown."""
         assert epoch > self.epoch, f"epoch {epoch} is not after {self.epoch}"
-        self._enter(VoterState.UNATTACHED, ElectionState(epoch))
+        self._enter(VoterEvent.EPOCH_NAMED, ElectionState(epoch))
 
     def to_voted(self, candidate_id: int) -> None:
         """Give this epoch's vote to a candidate."""
         assert self.election.voted_id in {NONE, candidate_id}, "one vote in an epoch"
         assert self.leader_id == NONE, "no vote once the leader is known"
-        self._enter(VoterState.UNATTACHED, replace(self.election, voted_id=candidate_id))
+        self._enter(VoterEvent.VOTE_GRANTED, replace(self.election, voted_id=candidate_id))
 
     def to_follower(self, epoch: int, leader_id: int) -> None:
         """Follow another voter in its epoch; as in Kafka 3.9 the vote is not kept then."""
         assert leader_id not in {NONE, self._node_id}, "another voter is followed"
-        self._enter(VoterState.FOLLOWER, ElectionState(epoch, leader_id))
+        self._enter(VoterEvent.LEADER_NAMED, ElectionState(epoch, leader_id))
 
     def to_resigned(self, epoch: int) -> None:
         """Lead no more in an epoch in which this node was the leader.
 
         A later epoch than the own one: others know that this node led it, its disk does not.
         """
-        self._enter(VoterState.RESIGNED, ElectionState(epoch, self._node_id))
+        event = VoterEvent.RESIGNED if epoch == self.epoch else VoterEvent.SELF_NAMED
+        self._enter(event, ElectionState(epoch, self._node_id))
 
-    def _enter(self, state: VoterState, election: ElectionState) -> None:
-        assert state in NEXT[self.state], f"{self.state.value} cannot become {state.value}"
+    def _enter(self, event: VoterEvent, election: ElectionState) -> None:
+        state = NEXT.get((self.state, event))
+        assert state is not None, f"{event.value}: not while {self.state.value}"
         old = self.election
         assert election.epoch >= old.epoch, f"epoch {old.epoch} cannot go back to {election.epoch}"
         if election.epoch == old.epoch:

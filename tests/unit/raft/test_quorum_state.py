@@ -2,26 +2,74 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
-from emulator.raft import RecoveryError
+from emulator.raft import RecoveryError, quorum_state
 from emulator.raft.quorum_state import (
     NEXT,
     ElectionState,
     QuorumState,
+    VoterEvent,
     VoterState,
     parse,
     render,
     voters_in,
 )
+from tests.kit.tables import Watched, check_pairs
+from tests.unit.raft.test_election import One
 
 
-def test_every_state_has_a_way_on_and_none_leads_without_standing():
-    assert set(NEXT) == set(VoterState)
-    assert {before for before, after in NEXT.items() if VoterState.LEADER in after} == {
-        VoterState.CANDIDATE
+def _voter_in(state: VoterState) -> One:
+    """Voter 1 of three in the epoch 4, from a disk or through an election."""
+    leader_id = {VoterState.RESIGNED: 1, VoterState.FOLLOWER: 2}.get(state, -1)
+    stands = state in {VoterState.CANDIDATE, VoterState.LEADER}
+    one = One(ElectionState(3 if stands else 4, leader_id))
+    if stands:
+        one.candidate()
+    if state is VoterState.LEADER:
+        one.answered(2, granted=True)
+    assert (one.quorum.state, one.quorum.epoch) == (state, 4)
+    return one
+
+
+def test_every_row_of_the_table_is_reached(monkeypatch):
+    table = Watched(monkeypatch, quorum_state)
+    named = {
+        VoterEvent.EPOCH_NAMED: (-1, VoterState.UNATTACHED),
+        VoterEvent.LEADER_NAMED: (3, VoterState.FOLLOWER),
+        VoterEvent.SELF_NAMED: (1, VoterState.RESIGNED),
     }
-    assert VoterState.LEADER not in NEXT[VoterState.LEADER]
+    for state, (event, (leader_id, after)) in product(VoterState, named.items()):
+        if (state, event) in NEXT:
+            one = _voter_in(state)
+            one.election.epoch_named(5, leader_id, one.now)
+            assert (one.quorum.state, one.quorum.election) == (after, ElectionState(5, leader_id))
+    for state in set(VoterState) - {VoterState.LEADER}:
+        one = _voter_in(state)
+        while one.quorum.epoch == 4:
+            one.tick()
+        assert one.quorum.state is VoterState.CANDIDATE
+        assert one.quorum.election == ElectionState(5, -1, 1)
+    one = _voter_in(VoterState.UNATTACHED)
+    assert one.vote(3, 4, (3, 10))
+    assert one.quorum.state is VoterState.UNATTACHED
+    assert one.quorum.election == ElectionState(4, -1, 3)
+    one = _voter_in(VoterState.LEADER)
+    one.election.resign(one.now)
+    assert (one.quorum.state, one.quorum.election) == (VoterState.RESIGNED, ElectionState(4, 1))
+    assert not table.unreached
+
+
+def test_every_pair_that_is_not_in_the_table_is_refused():
+    def after(state, event):
+        quorum = QuorumState(1, {1, 2, 3}, ElectionState(4))
+        quorum.state = state
+        quorum._enter(event, ElectionState(5))
+        return quorum.state
+
+    check_pairs(NEXT, VoterState, VoterEvent, after)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +79,7 @@ def test_every_state_has_a_way_on_and_none_leads_without_standing():
 def test_a_leader_of_old_is_resigned_and_must_win_a_later_epoch(leader_id, state):
     quorum = QuorumState(3000, {3000}, ElectionState(4, leader_id))
     assert quorum.state is state
-    with pytest.raises(AssertionError, match="cannot become Leader"):
+    with pytest.raises(AssertionError, match="elected: not while"):
         quorum.to_leader()
     quorum.to_candidate()
     assert (quorum.election, quorum.is_leader) == (ElectionState(5, -1, 3000), False)
