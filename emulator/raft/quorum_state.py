@@ -229,6 +229,7 @@ NEXT: Final[Mapping[tuple[VoterState, VoterEvent], VoterState]] = {
     (_S.RESIGNED, _E.TIMED_OUT): _S.CANDIDATE,
     (_S.RESIGNED, _E.EPOCH_NAMED): _S.UNATTACHED,
     (_S.RESIGNED, _E.LEADER_NAMED): _S.FOLLOWER,
+    (_S.RESIGNED, _E.SELF_NAMED): _S.RESIGNED,
 }
 """State and event -> the state after it. Any other event is a bug and stops the node."""
 

@@ -277,6 +277,15 @@ def test_what_others_say_about_epochs():
     assert not one.vote(2, 6, (9, 99)), "we led that epoch, and our disk was lost"
 
 
+def test_an_old_copy_of_the_disk_of_a_leader_resigns_in_the_epoch_that_it_has_lost():
+    one = One(ElectionState(3, 1))
+    one.election.epoch_named(5, 1, NOW)
+    assert (one.quorum.state, one.quorum.epoch) == (VoterState.RESIGNED, 5)
+    assert not one.vote(2, 5, (9, 99)), "it led that epoch"
+    one.candidate()
+    assert one.quorum.epoch == 6
+
+
 @pytest.mark.parametrize("epoch", [3 + JUMP_MAX + 1, 2**30 + 1, 2**31 - 1])
 def test_an_epoch_after_which_there_are_no_more_is_not_taken_over(epoch):
     one = One()
