@@ -262,6 +262,15 @@ class Controller:
 
     # Leadership.
 
+    @property
+    def indexed(self) -> bool:
+        """Whether :meth:`activate` finds the index over the tip made."""
+        return self._journal.indexed
+
+    def index(self) -> Slices[None]:
+        """Make the index over the tip in slices, before :meth:`activate`, which makes it at once."""
+        return self._journal.reindex()
+
     def activate(self, now_ms: int) -> str:
         """Become the active controller: append activation records, start broker sessions anew.
 
@@ -279,7 +288,7 @@ class Controller:
             in_transaction=self._journal.in_transaction,
             epoch=self._journal.leader_epoch,
         )
-        self._journal.reindex()
+        whole(self.index())
         for batch in began.batches:
             self.append(batch, now_ms)
         if (own := registration(self.tip, self.config)) is not None:

@@ -20,7 +20,7 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.features import Features
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
-from emulator.metadata.image import Image
+from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature
 from emulator.seam import Slices, Ticket, whole
 from wire import records as r
@@ -103,6 +103,8 @@ class Journal:
 
     def __init__(self, log: ReplicatedLog, history: History, heartbeats: Heartbeats) -> None:
         self.index = TipIndex(history.tip)
+        self._indexed = history.tip.topics
+        """Of which topics the index is; while this node follows it may be of none."""
         self.features_epoch = history.stable.offset
         self.last_append_ms = 0
         self.appended_bytes = 0
@@ -299,6 +301,7 @@ class Journal:
             if not replayed.idle:
                 self.appended_bytes += sum(map(len, values))
             self._follow(change, records, now_ms)
+            self._indexed = after.topics
         except Exception as error:
             if self._log.log_end_offset == base_offset:
                 raise
@@ -308,6 +311,9 @@ class Journal:
         """Take over the high watermark; returns what became stable."""
         deltas = self._history.advance(self._log.high_watermark)
         self._loaded = self.loaded
+        if not self.indexed and self._indexed:
+            # A follower's: nobody looks at it, and it would keep the topics that were.
+            self.index, self._indexed = TipIndex(), EMPTY.topics
         for delta in deltas:
             if delta.touched.features:
                 self.features_epoch = delta.last_offset
@@ -318,21 +324,28 @@ class Journal:
         self._history.begin_anew(image)
         self.features_epoch = image.offset
 
-    def reindex(self) -> None:
-        """Rebuild the index: records may have been replayed without it."""
-        self.index = TipIndex(self.tip)
+    @property
+    def indexed(self) -> bool:
+        """Whether the index is of the tip: records may have been replayed without it."""
+        return self._indexed is self.tip.topics
+
+    def reindex(self) -> Slices[None]:
+        """Build the index anew if it is of other topics, in slices; the tip stays meanwhile."""
+        if not self.indexed:
+            topics = self.tip.topics
+            self.index = yield from TipIndex.of(self.tip)
+            self._indexed = topics
 
     def rewind(self) -> None:
-        """Drop the records that are not committed."""
+        """Drop the records that are not committed; the index may be of them."""
         self._history.rewind()
-        self.reindex()
 
     def _follow(self, change: IndexChange, records: Sequence[Record], now_ms: int) -> None:
         kinds = set(map(type, records))
         if r.AbortTransactionRecord in kinds:
             # Sessions stay: registrations acknowledged inside the transaction are appended again
             # next.
-            self.reindex()
+            whole(self.reindex())
             return
         self.index.apply(change)
         if kinds.isdisjoint(_OF_SESSIONS):

@@ -1,8 +1,8 @@
 """Indexes over the newest image, for look-ups that would otherwise visit every partition or topic.
 
-Derived state only: ``TipIndex(image)`` builds it from an image, ``follow`` updates it after one
-batch. It can always be rebuilt. What a batch changes is found in slices (``index.py``) and
-then applied at once.
+Derived state only: ``TipIndex.of(image)`` builds it from an image in slices, ``apply`` updates it
+after one batch. It can always be rebuilt. What a batch changes is found in slices, too, and then
+applied at once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 from emulator.controller.result import Record
 from emulator.controller.tables.partition_set import Block, PartitionKey, PartitionSet, place
 from emulator.metadata.client_quotas import ClientQuotas, Entity, EntityPart
-from emulator.metadata.image import Image
+from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.topics import NO_LEADER, Partition, Topic
-from emulator.seam import RECORDS_PER_SLICE, Kept, Pace, Same, Slices
+from emulator.seam import RECORDS_PER_SLICE, Kept, Pace, Same, Slices, whole
 from wire import records as r
 
 # Client quotas found by what a filter names, as there may be 100,000 entities.
@@ -260,7 +260,7 @@ class TipIndex:
     ReplicationControlManager, Kafka 3.9.
     """
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image = EMPTY) -> None:
         self._in_isr: dict[int, PartitionSet] = {}
         self._leads: dict[int, int] = {}
         self._leaderless: dict[PartitionKey, None] = {}
@@ -275,12 +275,24 @@ class TipIndex:
         self.reassigning: Collection[PartitionKey] = self._reassigning.keys()
         """Every partition with replicas being added or removed, as a live view."""
         self._names: dict[str, dict[str, None]] = {}
-        for topic_id, topic in image.topics.items():
-            self._names.setdefault(collision_key(topic.name), {})[topic.name] = None
+        whole(self._add(image))
+
+    @classmethod
+    def of(cls, image: Image) -> Slices[TipIndex]:
+        """The index of an image, in slices."""
+        index = cls()
+        yield from index._add(image)
+        return index
+
+    def _add(self, image: Image) -> Slices[None]:
+        pace = Pace(RECORDS_PER_SLICE)
+        for topic in image.topics.values():
             change = IndexChange()
-            for partition_id, partition in topic.partitions.items():
-                change.add(topic_id, partition_id, partition)
+            change.names.append((collision_key(topic.name), topic.name, True))
+            yield from _created(change, topic)
             self.apply(change)
+            if pace.over(len(topic.partitions) or 1):
+                yield
 
     def apply(self, change: IndexChange) -> None:
         """Make the changes that ``index_change`` found for one batch."""

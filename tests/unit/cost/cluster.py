@@ -27,7 +27,7 @@ from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.scram import Credential
 from emulator.metadata.topics import Partition, Topic
-from emulator.seam import Accepted, AppendFile, Closed, Effect, Event, Received, Send
+from emulator.seam import Accepted, AppendFile, Closed, Effect, Event, Received, Send, whole
 from tests.unit.broker.asking import PROPERTIES as BROKER_PROPERTIES
 from tests.unit.controller.world import uuid
 from tests.unit.node.test_no_request_ends_the_node import PROPERTIES, Peers
@@ -242,7 +242,7 @@ class OurController(CountedServer):
         history = self._peers.node.history
         if history.tip is not self._made:
             history.stable = history.tip = self._made
-            self._peers.node.controller._journal.reindex()
+            whole(self._peers.node.controller._journal.reindex())
 
     def perform(self, effects: list[Effect], cost: Cost, *, counted: bool) -> None:
         super().perform(effects, cost, counted=counted)
