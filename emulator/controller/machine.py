@@ -268,7 +268,7 @@ class Controller:
         return self._journal.indexed
 
     def index(self) -> Slices[None]:
-        """Make the index over the tip in slices, before :meth:`activate`, which makes it at once."""
+        """Make the index over the tip, in slices; :meth:`activate` makes it at once."""
         return self._journal.reindex()
 
     def activate(self, now_ms: int) -> str:

@@ -171,7 +171,6 @@ class ChannelConfig:
     in_flight_max: int | None = 1
     greeting: Greeting | None = None
     """None: requests are sent at once, in versions that the owner chooses."""
-    encode: Callable[[RequestHeader, Any], bytes] = encode_request
     tls: str = ""
 
 
@@ -384,7 +383,7 @@ class OutboundChannel(Generic[T]):
             correlation_id=next(self._correlation_ids),
             client_id=self._config.client_id,
         )
-        self._effects.append(Send(self.conn, framed(self._config.encode(header, request))))
+        self._effects.append(Send(self.conn, framed(encode_request(header, request))))
         return header.correlation_id
 
     def _connected(self, now_ms: int) -> list[Turn[T]]:

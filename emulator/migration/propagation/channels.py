@@ -34,7 +34,7 @@ import msgspec
 from emulator.config.listeners import HostPort
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.migration.propagation import merging
-from emulator.migration.propagation.merging import Bodies, Later
+from emulator.migration.propagation.merging import Later
 from emulator.migration.propagation.replies import (
     StraySearch,
     cannot_look_for_strays,
@@ -128,14 +128,12 @@ class Channels:
         self, node_id: int, new_conn: Callable[[], int], access: PeerAccess = OPEN_ACCESS
     ) -> None:
         """No channel yet; ``access``: how connections to brokers are secured."""
-        self.bodies = Bodies()
         self._config = ChannelConfig(
             client_id=str(node_id),
             connect_ms=CONNECT_TIMEOUT_MS,
             reply_ms=REPLY_TIMEOUT_MS,
             retry_ms=RECONNECT_MS,
             greeting=None if access.login is None else Greeting(login=Login.of(access.login)),
-            encode=self.bodies.encode,
             tls=access.tls,
         )
         self._new_conn = new_conn
@@ -260,7 +258,6 @@ class Channels:
         self._leaving.clear()
         self.caught_up.clear()
         self.shown.clear()
-        self.bodies.forget()
         return [effect for line in lines for effect in self._close(line)]
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:

@@ -36,11 +36,15 @@ from emulator.net.control import (
     TYPE_FULL,
     TYPE_INCREMENTAL,
     TYPE_UNKNOWN,
+    VERSIONS,
+    ControlRequest,
     Question,
     Told,
 )
 from emulator.seam import Effect
+from wire import codec
 from wire import messages as m
+from wire.constant import Constant
 
 # Topics that a broker goes on showing after it got everything.
 #
@@ -298,7 +302,7 @@ class Propagator:
         topics = [t for t in changes.deleted if changes.after.topic(t.name) is not None]
         if not topics:
             return
-        states = build.deleted_topics(sender, changes.after, topics)
+        states = Constant(build.deleted_topics(sender, changes.after, topics))
         live = build.live_brokers(changes.after)
         for peer in peers:
             update = build.update_metadata(sender, peer, states, live, TYPE_INCREMENTAL)
@@ -317,7 +321,9 @@ class Propagator:
             while shared.topics is None:
                 shared.advance()
                 yield None
-            yield build.update_metadata(sender, peer, shared.topics, shared.live, request_type)
+            yield from _encoded(
+                build.update_metadata(sender, peer, shared.topics, shared.live, request_type)
+            )
 
         self._put(peer, work())
 
@@ -328,10 +334,15 @@ class Propagator:
                 if shared.leaders is None:
                     yield None
             if peer.broker_id in shared.leaders.hosts:
-                yield build.leader_request(sender, peer, shared.leaders.leaders, request_type)
+                leaders = shared.leaders.leaders
+                yield from _encoded(build.leader_request(sender, peer, leaders, request_type))
                 return
             image, partitions = shared.image, shared.partitions()
-            yield from build.leader_and_isr(sender, peer, image, partitions, request_type)
+            for request in build.leader_and_isr(sender, peer, image, partitions, request_type):
+                if request is None:
+                    yield None
+                else:
+                    yield from _encoded(request)
 
         self._put(peer, work())
 
@@ -352,7 +363,7 @@ class _Shared:
         self.everything = partitions is None
         """Whether the requests name every partition."""
         self.live = build.live_brokers(image)
-        self.topics: list[build.UpdateTopic] | None = None
+        self.topics: Constant[build.UpdateTopic] | None = None
         self._partitions = partitions
         self._deleted = deleted
         self._work = build.update_metadata_topics(image, self.partitions())
@@ -368,7 +379,7 @@ class _Shared:
         """Build the next piece of ``topics``."""
         states = next(self._work)
         if states is not None:
-            self.topics = [*self._deleted, *states]
+            self.topics = Constant([*self._deleted, *states])
 
     def advance_leaders(self, sender: Sender) -> None:
         """Build the next piece of ``leaders``."""
@@ -429,6 +440,21 @@ def _deleted_on(peer: Peer, topics: Iterable[Topic]) -> list[tuple[str, int, int
         for partition_id, partition in topic.partitions.items()
         if peer.broker_id in partition.replicas
     ]
+
+
+def _encoded(request: ControlRequest) -> Work:
+    """A request whose topics are encoded, in slices: what is sent then copies their bytes.
+
+    They are shared by all brokers that get the same, in requests of whatever type, and kept as long
+    as one of these waits. The bytes of a short one are made when it is sent.
+    """
+    if _partition_count(request) > build.PARTITIONS_PER_STEP:
+        version = VERSIONS[type(request)]
+        states = request.topic_states
+        if not (isinstance(states, Constant) and version in states.encoded):
+            for _ in codec.encoding(request, version):
+                yield None
+    yield request
 
 
 def _partition_count(request: Told) -> int:

@@ -29,6 +29,7 @@ from emulator.metadata.topics import Partition, Topic
 from emulator.migration.propagation.channels import Peer
 from emulator.net.control import TYPE_FULL
 from wire import messages as m
+from wire.constant import Constant
 
 UpdateTopic = m.UpdateMetadataRequest.UpdateMetadataTopicState
 LeaderTopic = m.LeaderAndIsrRequest.LeaderAndIsrTopicState
@@ -59,8 +60,8 @@ class PartitionAt(msgspec.Struct, frozen=True, gc=False):
 class Leaders(msgspec.Struct, frozen=True, gc=False):
     """The content of a LeaderAndIsr, without its epochs."""
 
-    topics: list[LeaderTopic]
-    live: list[m.LeaderAndIsrRequest.LeaderAndIsrLiveLeader]
+    topics: Constant[LeaderTopic]
+    live: Constant[m.LeaderAndIsrRequest.LeaderAndIsrLiveLeader]
 
 
 class LeadersForAll(msgspec.Struct, frozen=True, gc=False):
@@ -85,14 +86,14 @@ def peers(image: Image, listener: str) -> dict[int, Peer]:
     return result
 
 
-def live_brokers(image: Image) -> list[m.UpdateMetadataRequest.UpdateMetadataBroker]:
+def live_brokers(image: Image) -> Constant[m.UpdateMetadataRequest.UpdateMetadataBroker]:
     """List every registered broker, fenced or not, with all its listeners.
 
     The list replaces the list that a broker has, so a broker left out of it is hidden from clients
     until the next request.
     """
     request = m.UpdateMetadataRequest
-    return [
+    return Constant(
         request.UpdateMetadataBroker(
             id=broker_id,
             endpoints=[
@@ -107,7 +108,7 @@ def live_brokers(image: Image) -> list[m.UpdateMetadataRequest.UpdateMetadataBro
             rack=broker.rack,
         )
         for broker_id, broker in sorted(image.brokers.items())
-    ]
+    )
 
 
 def all_partitions(image: Image) -> Iterator[PartitionAt]:
@@ -334,7 +335,7 @@ class _LeadersBuilding:
     def done(self, sender: Sender) -> Leaders:
         """All that was named, and where the leaders are."""
         live = _live_leaders(sender, self._image.brokers, self._leaders)
-        return Leaders([*self.by_topic.values()], live)
+        return Leaders(Constant(self.by_topic.values()), Constant(live))
 
 
 class _Offline(dict[tuple[int, ...], tuple[int, ...]]):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,17 +15,16 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.propagation import merging as bodies_module
 from emulator.migration.propagation.channels import Channels
-from emulator.migration.propagation.merging import Bodies
 from emulator.migration.propagation.propagator import Propagator
-from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, VERSIONS
+from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, TYPE_UNKNOWN, VERSIONS
 from emulator.net.greeting import declared
 from emulator.seam import Connect, Connected, Received, Send
 from tests.kit.laws import examples
 from tests.unit.broker.control import T, U, lead, live, stop, update
 from tests.unit.migration.test_propagation import CONTROLLER, Told, recorded_image
 from wire import messages as m
+from wire.constant import Constant
 from wire.frame import (
     FrameReader,
     RequestHeader,
@@ -102,72 +104,79 @@ def test_a_broker_that_hosts_some_is_told_those() -> None:
     }
 
 
-def test_a_change_that_three_brokers_are_told_is_encoded_once_for_each_api() -> None:
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Arrays that were encoded for all requests that have them, by the class of their structs."""
+    counted: Counter[str] = Counter()
+    real = Constant.__init__
+
+    class Counted(dict[int, bytes]):
+        def __init__(self, constant: Constant[Any]) -> None:
+            self.constant = constant
+
+        def __setitem__(self, version: int, data: bytes) -> None:
+            counted[type(self.constant[0]).__name__] += 1
+            super().__setitem__(version, data)
+
+    def made(self: Constant[Any], elements: Iterable[Any]) -> None:
+        real(self, elements)
+        self.encoded = Counted(self)
+
+    monkeypatch.setattr(Constant, "__init__", made)
+    return counted
+
+
+def play(propagator: Propagator, channels: Channels, effects: list[Any]) -> list[Any]:
+    """Brokers answer all that they get; the requests."""
+    taken: list[Any] = []
+    waiting = [*effects]
+    while waiting or propagator.busy:
+        if not waiting:
+            waiting += propagator.step(0)
+            continue
+        match waiting.pop(0):
+            case Connect(conn):
+                waiting += channels.handle(Connected(conn), 0)
+            case Send(conn, data):
+                for frame in FrameReader().feed(data):
+                    told, request = decode_request(frame)
+                    taken.append(request)
+                    waiting += channels.handle(Received(conn, _answer(told)), 0)
+    return taken
+
+
+@pytest.mark.parametrize("partitions", [1, 600])
+def test_what_three_brokers_are_told_is_encoded_once(
+    encoded: Counter[str], partitions: int
+) -> None:
+    """Be it short or long; and an UpdateMetadata of another type has the same topics."""
     image, zk_epoch = recorded_image()
-    after, touched = with_topic(image, (0, 1, 2))
+    after, touched = with_topic(image, *((0, 1, 2),) * partitions)
     channels = Channels(CONTROLLER, count(1).__next__)
     propagator = Propagator(channels, CONTROLLER, "INTERNAL")
-    taken: list[Any] = []
-
-    def play(effects: list[Any]) -> None:
-        waiting = [*effects]
-        while waiting or propagator.busy:
-            if not waiting:
-                waiting += propagator.step(0)
-                continue
-            match waiting.pop(0):
-                case Connect(conn):
-                    waiting += channels.handle(Connected(conn), 0)
-                case Send(conn, data):
-                    for frame in FrameReader().feed(data):
-                        told, request = decode_request(frame)
-                        taken.append(request)
-                        waiting += channels.handle(Received(conn, _answer(told)), 0)
-
-    play(propagator.full(image, zk_epoch))
-    taken.clear()
-    before = channels.bodies.encoded_count
-    play(propagator.delta(image, after, touched, zk_epoch))
+    play(propagator, channels, propagator.full(image, zk_epoch))
+    encoded.clear()
+    taken = play(propagator, channels, propagator.delta(image, after, touched, zk_epoch))
     assert len(taken) == 6
-    assert channels.bodies.encoded_count - before == 2
+    assert encoded == {
+        "LeaderAndIsrTopicState": 1,
+        "LeaderAndIsrLiveLeader": 1,
+        "UpdateMetadataTopicState": 1,
+        "UpdateMetadataBroker": 1,
+    }
     epochs = [q.broker_epoch for q in taken if isinstance(q, m.UpdateMetadataRequest)]
     assert sorted(epochs) == sorted(one.epoch for one in after.brokers.values())
+    encoded.clear()
+    taken = play(propagator, channels, propagator.full(after, zk_epoch, first=True))
+    types = [q.type for q in taken if isinstance(q, m.UpdateMetadataRequest)]
+    assert sorted(types) == [TYPE_UNKNOWN] * 3 + [TYPE_FULL] * 3
+    assert encoded["UpdateMetadataTopicState"] == encoded["UpdateMetadataBroker"] == 1
 
 
 def _answer(told: RequestHeader) -> bytes:
     kind = {4: m.LeaderAndIsrResponse, 5: m.StopReplicaResponse, 6: m.UpdateMetadataResponse}
     response = kind[told.api_key]()
     return framed(encode_response(told.api_key, told.api_version, told.correlation_id, response))
-
-
-def test_a_request_that_is_sent_again_with_another_type_has_that_type() -> None:
-    """Of a broker that fails a FULL LeaderAndIsr; the others are still told a FULL one."""
-    bodies = Bodies()
-    first = lead("t", T, kraft=True, broker_epoch=3, kind=TYPE_FULL)
-    second = replace(first, broker_epoch=4)
-    bodies.encode(header(first), first)
-    first.type = TYPE_INCREMENTAL
-    for request in (first, second):
-        assert bodies.encode(header(request), request) == encode_request(header(request), request)
-
-
-def test_a_long_body_is_not_kept(monkeypatch: Any) -> None:
-    monkeypatch.setattr(bodies_module, "BYTES_MAX", 100)
-    bodies = Bodies()
-    long = update(("t", T, dict.fromkeys(range(100), 1)), kraft=True)
-    for epoch in (1, 2):
-        told = replace(long, broker_epoch=epoch)
-        assert bodies.encode(header(told), told) == encode_request(header(told), told)
-    assert bodies.encoded_count == 2
-
-
-def test_nothing_is_kept_once_nobody_is_told_anything() -> None:
-    channels = Channels(CONTROLLER, count(1).__next__)
-    first = lead("t", T, kraft=True)
-    channels.bodies.encode(header(first), first)
-    channels.close()
-    channels.bodies.encode(header(first), first)
-    assert channels.bodies.encoded_count == 2
 
 
 REQUESTS = [
@@ -188,7 +197,7 @@ REQUESTS = [
             st.sampled_from(REQUESTS),
             st.integers(-1, 2**40),
             st.integers(1, 3),
-            st.integers(0, 1),
+            st.sampled_from((TYPE_UNKNOWN, TYPE_INCREMENTAL, TYPE_FULL)),
             st.integers(0, 2**31 - 1),
         )
     )
@@ -196,13 +205,11 @@ REQUESTS = [
 def test_whatever_is_sent_has_the_bytes_of_its_own(
     told: list[tuple[Any, int, int, int, int]],
 ) -> None:
-    bodies = Bodies()
-    for request, broker_epoch, epoch, controller_id, correlation_id in told:
-        own = replace(
-            request,
-            broker_epoch=broker_epoch,
-            controller_epoch=epoch,
-            controller_id=controller_id,
-        )
+    """A broker that fails a FULL LeaderAndIsr gets it again with another type."""
+    shared = {id(one): Constant(one.topic_states) for one in REQUESTS}
+    for request, broker_epoch, epoch, kind, correlation_id in told:
+        typed = {} if isinstance(request, m.StopReplicaRequest) else {"type": kind}
+        own = replace(request, broker_epoch=broker_epoch, controller_epoch=epoch, **typed)
         about = header(own, correlation_id)
-        assert bodies.encode(about, own) == encode_request(about, own)
+        same = replace(own, topic_states=shared[id(request)])
+        assert encode_request(about, same) == encode_request(about, own)
