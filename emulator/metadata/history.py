@@ -57,7 +57,8 @@ class History:
         self.tip = image
         """Through the last appended record."""
         self._begin: Image | None = None
-        # Committed segments of the open transaction, then segments above the high watermark.
+        # The first committed segment of the open transaction, with all that these touch, and the
+        # last one; then segments above the high watermark.
         self._open: list[_Segment] = []
         self._appended: deque[_Segment] = deque()
         self._idle = IdleOffsets(image.offset)
@@ -190,7 +191,13 @@ class History:
         deltas = []
         while self._appended and self._appended[0].image.offset < high_watermark:
             segment = self._appended.popleft()
-            self._open.append(segment)
+            if self._open:
+                # One at a time: a transaction may have thousands of batches.
+                first = self._open[0]
+                if segment.aborts:
+                    first.touched = Touched()
+                first.touched.merge(segment.touched)
+            self._open[1:] = [segment]
             if segment.begin is None:
                 deltas.append(self._close())
         return deltas
@@ -231,12 +238,8 @@ class History:
 
     def _close(self) -> Delta:
         first, last = self._open[0], self._open[-1]
-        touched = first.touched
-        for segment in self._open[1:]:
-            if segment.aborts:
-                touched = Touched()
-            touched.merge(segment.touched)
-        delta = Delta(self.stable, last.image, touched, first.first_offset, last.image.offset)
+        offsets = first.first_offset, last.image.offset
+        delta = Delta(self.stable, last.image, first.touched, *offsets)
         self.stable = last.image
         self._open.clear()
         return delta

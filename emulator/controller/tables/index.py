@@ -275,7 +275,8 @@ class TipIndex:
         self.reassigning: Collection[PartitionKey] = self._reassigning.keys()
         """Every partition with replicas being added or removed, as a live view."""
         self._names: dict[str, dict[str, None]] = {}
-        whole(self._add(image))
+        if image.topics:
+            whole(self._add(image))
 
     @classmethod
     def of(cls, image: Image) -> Slices[TipIndex]:
