@@ -135,6 +135,8 @@ class TreeReader:
         """What follows from long lists of names, made when it is needed."""
         self._lengths: dict[tuple[type, int], int] = {}
         """Bytes of the longest of the last answers, by kind of read and depth of the path."""
+        self._listed: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
+        """The last names of children, as they came and in order: many topics have the same."""
         self._below = tuple(path + "/" for path in below)
         if only is None:
             self._todo.extend(GetData(path) for path in (*TOP_LEVEL, *SINGLE, *FOLDERS))
@@ -232,7 +234,9 @@ class TreeReader:
             if value.code != ZkCode.NO_NODE:
                 self.tree.unreadable[path] = value.code
             return
-        names = tuple(sorted(value))
+        if value is not self._listed[0]:
+            self._listed = value, tuple(sorted(value))
+        names = self._listed[1]
         self._learn(read, sum(map(len, names)) + 4 * len(names))
         self.tree.lists[path] = names
         reads = self._next_level(path, names, folder=folder)
