@@ -33,9 +33,28 @@ from emulator.net.greeting import (
     declared,
 )
 from emulator.net.login import LoginError
-from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Received, Send
+from emulator.seam import (
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    Effect,
+    Event,
+    Received,
+    Send,
+    Slices,
+)
 from wire.errors import DecodeError
-from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
+from wire.frame import (
+    SLICED_BYTES,
+    FrameReader,
+    RequestHeader,
+    decode_response,
+    decoding_response,
+    encode_request,
+    framed,
+    split_response,
+)
 from wire.releases import Ranges
 
 # Outcomes of outbound connections and of their requests.
@@ -172,6 +191,9 @@ class ChannelConfig:
     greeting: Greeting | None = None
     """None: requests are sent at once, in versions that the owner chooses."""
     tls: str = ""
+    sliced: bool = False
+    """Whether a long answer is read in slices, one in each :meth:`OutboundChannel.tick`; then no
+    second request is in flight."""
 
 
 @dataclass(slots=True)
@@ -219,6 +241,8 @@ class OutboundChannel(Generic[T]):
         self._until_ms: int | None = None
         """Deadline of connecting, of an exchange of the greeting, or the end of a pause."""
         self._versions: Ranges | None = None
+        self._reading: Slices[Any] | None = None
+        """Of a long answer to the request in flight."""
         self._effects: list[Effect] = []
 
     @property
@@ -244,7 +268,7 @@ class OutboundChannel(Generic[T]):
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
-        if self._unspoken:
+        if self._unspoken or self._reading is not None:
             return 0
         if self.state is ChannelState.READY:
             pause_ms = self._until_ms if self._queue else None
@@ -326,6 +350,8 @@ class OutboundChannel(Generic[T]):
             self._until_ms = now_ms + self._config.connect_ms
         if self._unspoken:
             return [*self._unanswered(self._unspoken, EndedBy.VERSIONS)]
+        if self._reading is not None:
+            return self._read_on(now_ms)
         deadline_ms = self.deadline_ms
         if deadline_ms is None or deadline_ms > now_ms:
             return []
@@ -412,16 +438,34 @@ class OutboundChannel(Generic[T]):
     def _frame(self, frame: bytes, now_ms: int) -> list[Turn[T]]:
         if self.state is ChannelState.GREETING:
             return self._go_on(_answer(*self._greeted, frame), now_ms)
-        if not self._in_flight:
+        if not self._in_flight or self._reading is not None:
             raise DecodeError("reply", -1, "", 0, "a reply without a request")
         asked = self._in_flight[0]
         _, key = declared(type(asked.request))
         version, correlation_id = asked.version, asked.correlation_id
         assert version is not None, "chosen when it was sent"
         assert correlation_id is not None, "given when it was sent"
-        message = _answer(key, version, correlation_id, frame)
-        self._in_flight.popleft()
-        return [Answered(asked.ticket, correlation_id, message)]
+        if self._config.sliced and len(frame) >= SLICED_BYTES:
+            self._reading = _long_answer(key, version, correlation_id, frame)
+            return self._read_on(now_ms)
+        return self._answered(_answer(key, version, correlation_id, frame))
+
+    def _read_on(self, now_ms: int) -> list[Turn[T]]:
+        """Read the next slice of a long answer; until its end the request is unanswered."""
+        assert self._reading is not None
+        try:
+            next(self._reading)
+        except StopIteration as end:
+            self._reading = None
+            return self._answered(end.value)
+        except DecodeError as error:
+            return self._broken(EndedBy.NONSENSE, str(error), now_ms, error=error)
+        return []
+
+    def _answered(self, message: Any) -> list[Turn[T]]:
+        asked = self._in_flight.popleft()
+        assert asked.correlation_id is not None, "given when it was sent"
+        return [Answered(asked.ticket, asked.correlation_id, message)]
 
     def _go_on(self, answer: Any, now_ms: int) -> list[Turn[T]]:
         assert self._story is not None
@@ -463,8 +507,7 @@ class OutboundChannel(Generic[T]):
         if self.conn is not None and close:
             self._effects.append(Close(self.conn))
         self.conn = None
-        self._story = None
-        self._versions = None
+        self._story = self._versions = self._reading = None
 
     def _unanswered(self, asked: deque[_Asked[T]], by: EndedBy) -> list[Unanswered[T]]:
         lost = [Unanswered(each.ticket, each.correlation_id, by) for each in asked]
@@ -484,7 +527,18 @@ def _answer(key: int, version: int, correlation_id: int, frame: bytes) -> Any:
         DecodeError: it is no such answer.
     """
     found, message = decode_response(key, version, frame)
+    _check(version, found, correlation_id)
+    return message
+
+
+def _long_answer(key: int, version: int, correlation_id: int, frame: bytes) -> Slices[Any]:
+    """The same, in slices."""
+    head, _ = split_response(key, version, frame)
+    _check(version, head.correlation_id, correlation_id)
+    return (yield from decoding_response(key, version, frame))
+
+
+def _check(version: int, found: int, correlation_id: int) -> None:
     if found != correlation_id:
         why = f"an answer to request {found} instead of {correlation_id}"
         raise DecodeError("response", version, "correlation_id", 0, why)
-    return message

@@ -135,6 +135,7 @@ class Channels:
             retry_ms=RECONNECT_MS,
             greeting=None if access.login is None else Greeting(login=Login.of(access.login)),
             tls=access.tls,
+            sliced=True,
         )
         self._new_conn = new_conn
         self._lines: dict[int, _Line] = {}

@@ -123,6 +123,67 @@ def test_no_more_than_its_limit_is_in_flight_and_order_is_kept(most: int | None,
     assert peer.channel.deadline_ms is None
 
 
+LONG = m.MetadataResponse(
+    topics=[m.MetadataResponse.MetadataResponseTopic(name=f"t{n}") for n in range(4_500)]
+)
+
+
+def test_a_long_answer_is_read_in_slices_if_the_owner_wants_it() -> None:
+    peer = Peer(sliced=True)
+    peer.put("a")
+    peer.put("b")
+    peer.connect()
+    peer.answer(LONG)
+    slices = 1
+    while peer.channel.deadline_ms == 0:
+        assert peer.turns == [Opened()]
+        assert (peer.names, peer.channel.waiting_for_answer) == (["a"], True)
+        peer.wait(0)
+        slices += 1
+    assert slices == 5
+    (answered,) = peer.turns[1:]
+    assert (answered.ticket, len(answered.message.topics)) == ("a", 4_500)
+    peer.answer(metadata())
+    assert peer.turns[2].ticket == "b"
+    peer = Peer()
+    peer.put("a")
+    peer.connect()
+    peer.answer(LONG)
+    assert peer.turns[1].ticket == "a"
+
+
+@pytest.mark.parametrize("end", [Closed(1, "reset"), Received(1, framed(b"more"))])
+def test_a_connection_that_ends_while_an_answer_is_read_has_none(end: Event) -> None:
+    peer = Peer(sliced=True)
+    peer.put("a")
+    peer.connect()
+    peer.answer(LONG)
+    peer.event(end)
+    assert peer.turns[1].ticket == "a"
+    assert isinstance(peer.turns[1], Unanswered)
+    assert isinstance(peer.turns[2], Broken)
+    peer.wait(RETRY_MS)
+    peer.connect()
+    peer.put("b")
+    peer.answer(metadata())
+    assert peer.turns[-1].ticket == "b"
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_a_long_answer_that_is_none_ends_the_connection(at: int) -> None:
+    """Be it seen in the first slice, or at the end."""
+    peer = Peer(sliced=True)
+    peer.put("a")
+    peer.connect()
+    payload = encode_response(3, 1, 70 + (not at), LONG)[: -at or None]
+    peer.event(Received(1, framed(payload)))
+    for _ in range(6):
+        peer.wait(0)
+    assert isinstance(peer.turns[1], Unanswered)
+    assert peer.turns[2].by is EndedBy.NONSENSE
+    assert peer.closed == [1]
+
+
 def test_what_is_in_flight_is_lost_with_its_connection_and_what_waits_is_not() -> None:
     peer = Peer()
     peer.put("a")
