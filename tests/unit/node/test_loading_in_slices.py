@@ -1,11 +1,17 @@
-"""A snapshot that a follower gets is replayed in slices: its Raft goes on meanwhile."""
+"""A snapshot that a follower gets is replayed in slices: its Raft goes on meanwhile.
+
+So is the index made that a leader needs.
+"""
 
 from __future__ import annotations
 
+from emulator.controller.tables.index import TipIndex
 from emulator.node.machine import Node
 from emulator.node.role import NodeRole, Role
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, RecoveryError
-from emulator.seam import RECORDS_PER_SLICE, Halt, Slices
+from emulator.seam import RECORDS_PER_SLICE, Effect, Event, Halt, Slices
+from tests.unit.controller.test_index import contents
+from tests.unit.node.test_copy_grows_in_line import Work, counted
 from tests.unit.node.test_end_of_a_term import fetch
 from tests.unit.node.test_quorum import IDS, Quorum
 from wire import records as r
@@ -168,3 +174,90 @@ def test_a_second_snapshot_takes_the_place_of_one_that_is_being_replayed():
     quorum.wait_equal()
     assert quorum.configs(quorum.emptied) == quorum.configs(quorum.leader)
     assert quorum.configs(quorum.emptied) == SLICES * RECORDS_PER_SLICE + 30
+
+
+def grown(partitions: int) -> Quorum:
+    """Three nodes that know topics of 500 partitions each, one batch for each topic."""
+    quorum = Quorum()
+    node = quorum.node(quorum.leader)
+    for number in range(partitions // RECORDS_PER_SLICE):
+        topic_id = number.to_bytes(16, "big")
+        records: list[object] = [r.TopicRecord(name=f"t-{number}", topic_id=topic_id)]
+        records += [
+            r.PartitionRecord(
+                partition_id=each, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1
+            )
+            for each in range(RECORDS_PER_SLICE - 1)
+        ]
+        node.controller.append(records, quorum.joined.now_ms)
+        quorum.joined.wait(100)
+    quorum.wait_equal()
+    return quorum
+
+
+def indexed(node: Node) -> bool:
+    """Whether a leader's index is that of its newest image."""
+    journal = node.controller._journal
+    return bool(contents(journal.index) == contents(TipIndex(journal.tip)))
+
+
+def longest_of_a_failover(partitions: int) -> int:
+    """Lines and calls of C in the longest step of those that are left, and of who resigns."""
+    quorum = grown(partitions)
+    quorum.kill(quorum.leader)
+    steps: list[int] = []
+
+    def watch(node: Node) -> None:
+        step = node.step
+
+        def stepped(events: list[Event], now_ms: int) -> list[Effect]:
+            work = Work()
+            effects = counted(work, lambda: step(events, now_ms))
+            steps.append(work.run)
+            return effects
+
+        node.step = stepped  # type: ignore[method-assign]
+
+    for each in quorum.parties:
+        watch(quorum.node(each))
+    first = quorum.leader
+    assert indexed(quorum.node(first))
+    (second,) = {*quorum.parties} - {first}
+    quorum.wait_equal()
+    quorum.node(first).role.resign([second])
+    quorum.joined.until(lambda: quorum.active() == [second])
+    assert indexed(quorum.node(second))
+    return max(steps)
+
+
+def test_who_comes_to_lead_makes_its_index_in_slices():
+    """100,000 partitions took a fifth of a second in the step of the election."""
+    longest_of_a_failover(500)  # compiles what it needs
+    assert longest_of_a_failover(8_000) <= 1.2 * longest_of_a_failover(2_000)
+
+
+def test_who_no_longer_leads_leaves_its_index_and_makes_another_one():
+    quorum = grown(4_000)
+    first = quorum.leader
+    others = {*quorum.parties} - {first}
+    for each in others:
+        hold(quorum.node(each))
+    quorum.kill(first)
+    quorum.joined.until(lambda: any(quorum.node(each).raft.is_leader for each in others))
+    (elected,) = (each for each in others if quorum.node(each).raft.is_leader)
+    (other,) = others - {elected}
+    node = quorum.node(elected)
+    assert node.role.behind
+    assert not node.active
+    node.role.resign([other])
+    quorum.joined.until(lambda: quorum.node(other).raft.is_leader)
+    assert not node.role.behind, "who follows needs none"
+    release(quorum.node(other))
+    quorum.joined.until(lambda: quorum.active() == [other])
+    topic = [r.TopicRecord(name="new", topic_id=b"n" * 16)]
+    quorum.node(other).controller.append(topic, quorum.joined.now_ms)
+    quorum.wait_equal()
+    release(node)
+    quorum.node(other).role.resign([elected])
+    quorum.joined.until(lambda: quorum.active() == [elected])
+    assert indexed(node)
