@@ -308,6 +308,8 @@ class Node:
         self.config = config
         self.cluster_id = identity.cluster_id
         self._stamp = stamp
+        self._begin_ns = stamp()
+        """When the step began: the same instant as its ``now_ms``."""
         self.raft = Raft(raft_config(config, identity), files, rng, now_ms)
         self.history = load_history(self.raft, supported_features(config.release))
         settings = controller_config(config, identity, files, rng)
@@ -377,6 +379,7 @@ class Node:
 
     def start(self, now_ms: int) -> list[Effect]:
         """Take part in elections, connect to ZooKeeper; a quorum of one leads at once."""
+        self._begin_ns = self._stamp()
         effects = self.raft.start(now_ms)
         self.role.follow(now_ms)
         effects += self.role.take_effects() + self.migration.start(now_ms)
@@ -388,7 +391,7 @@ class Node:
             # A failed file effect prevents all effects after it: here the Halt.
             failed = [event.why for event in events if isinstance(event, DiskFailed)]
             return [Halt(1, f"the disk failed: {why}") for why in failed[:1]]
-        begin_ns = self._stamp()
+        self._begin_ns = self._stamp()
         effects: list[Effect] = []
         self.connections.budget.renew(busy=self.controller.busy)
         for conn in self.connections.turns():
@@ -407,7 +410,8 @@ class Node:
             self._to_raft(forwarded, now_ms)
         self._pause()
         effects += self._run_path(now_ms)
-        self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
+        took_ns = self._stamp() - self._begin_ns
+        self.counters.longest_step_ns = max(self.counters.longest_step_ns, took_ns)
         if self._stop.begun or self.role.broken:
             effects += self._stop_if_drained(now_ms)
         return effects
@@ -420,6 +424,7 @@ class Node:
         if self._stop.begun:
             return self._halt("stopped at once; changes may be missing in ZooKeeper", 1)
         self.role.leaving = True
+        self._begin_ns = self._stamp()
         effects = self._stop.begin(now_ms)
         effects += self._run_path(now_ms)
         return effects + self._stop_if_drained(now_ms)
@@ -585,7 +590,8 @@ class Node:
         effects: list[Effect] = []
         if self._tracing:
             no_ops = sum(d.last_offset - d.first_offset + 1 for d in deltas if not d.touched)
-            row = RangeRow(Stage.COMMITTED, first, high_watermark - 1, self._stamp(), no_ops)
+            # As old as the gauges take it to be, which count from ``now_ms``.
+            row = RangeRow(Stage.COMMITTED, first, high_watermark - 1, self._begin_ns, no_ops)
             effects.append(Row(row))
         return effects + self._stable(deltas, now_ms)
 

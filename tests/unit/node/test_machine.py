@@ -31,6 +31,7 @@ from emulator.seam import (
     Log,
     Received,
     ReplaceFile,
+    Row,
     Send,
     Synced,
     SyncFile,
@@ -39,6 +40,7 @@ from emulator.seam import (
 )
 from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.simulation.scenarios.endurance import product_bytes
+from emulator.trace.rows import Stage
 from emulator.zookeeper.ops import Create
 from wire import messages as m
 from wire import records as r
@@ -69,6 +71,8 @@ class World:
     """
 
     no_room = ""
+    looks = look_ns = 0
+    """How often a step has looked at its clock, and how long it works before each look."""
 
     def __init__(
         self,
@@ -93,11 +97,15 @@ class World:
             IDENTITY,
             self.files,
             rng=random.Random(1),
-            stamp=lambda: self.now_ms * 1_000_000,
+            stamp=self.stamp,
             new_conn=conns.__next__,
             now_ms=self.now_ms,
         )
         self.perform(self.node.start(self.now_ms))
+
+    def stamp(self) -> int:
+        self.looks += 1
+        return self.now_ms * 1_000_000 + self.looks * self.look_ns
 
     def perform(self, effects: list[Effect]) -> None:
         while effects:
@@ -304,6 +312,27 @@ def dual_writing(**more: str) -> World:
     assert world.node.driver.state is State.DUAL_WRITE
     world.advance(499)
     return world
+
+
+def test_the_trace_and_the_gauge_give_one_instant_of_a_commit() -> None:
+    """However long the step takes in which it is known; the report compares the two."""
+    world = dual_writing(kraftbridge_trace_dir="trace")
+    world.held, world.look_ns = [], 20_000_000
+    step, committed = world.node.step, []
+
+    def slow(events: list[Event], now_ms: int) -> list[Effect]:
+        world.looks = -1
+        effects = step(events, now_ms)
+        rows = [effect.row for effect in effects if isinstance(effect, Row)]
+        committed.extend(row for row in rows if getattr(row, "stage", "") == Stage.COMMITTED)
+        return effects
+
+    world.node.step = slow  # type: ignore[method-assign]
+    changed = r.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1")
+    world.node.controller.append([changed], world.now_ms)
+    world.perform(world.node.step([], world.now_ms))
+    [row] = committed
+    assert row.time_ns == world.node.driver.write_behind.lag.oldest_ms * 1_000_000
 
 
 def test_the_log_keeps_what_zookeeper_stands_at() -> None:
