@@ -39,7 +39,7 @@ class Watch:
         self.copied = 0
         """The most copied records that a leader reported; a later leader copies none."""
         self.lag_max = 0
-        """Longest write-behind lag seen, in records."""
+        """Longest write-behind lag, in records: what each leader counted, not what a look met."""
 
     def doing(self, text: str) -> None:
         """Set the current step of the demonstration, shown under the status."""
@@ -79,7 +79,7 @@ class Watch:
         if self.states[-1:] != [state]:
             self.states.append(state)
         self.copied = max(self.copied, migration["records_copied"])
-        self.lag_max = max(self.lag_max, migration["lag"]["records"] or 0)
+        self.lag_max = max(self.lag_max, migration["lag"]["longest_records"] or 0)
         if self._live is None:
             whose = " (no leader answers)" if state in FOLLOWS else ""
             self._print_change("driver", f"migration driver: {state}{whose}")
@@ -116,7 +116,7 @@ class Watch:
         table.add_row("copied", f"{migration['records_copied']} records")
         lag = migration["lag"]
         now = "unknown" if lag["records"] is None else f"{lag['records']} records, {lag['ms']} ms"
-        table.add_row("lag", f"{now} (longest seen {self.lag_max})")
+        table.add_row("lag", f"{now} (longest {self.lag_max})")
         table.add_row(
             "offsets",
             f"committed {migration['committed_offset']}, "

@@ -175,6 +175,7 @@ class MigrationDriver:
             records_copied=self.records_copied,
             lag_known=self.write_behind.confirmations.reconciled,
             lag_records=lag.records,
+            lag_longest_records=lag.longest,
             lag_changed_records=lag.changed_records,
             lag_ms=lag.age_ms(now_ms),
             bounds=self.bound.bounds,

@@ -87,8 +87,10 @@ class Status:
     waiting: tuple[Waiting, ...]
     records_copied: int
     lag_known: bool
-    """Whether the two below say what ZooKeeper misses: the tree was compared in this term."""
+    """Whether the three below say what ZooKeeper misses: the tree was compared in this term."""
     lag_records: int
+    lag_longest_records: int
+    """The most that ``lag_records`` has been in this term, since it is known."""
     lag_changed_records: int
     """Without NoOp records: 0 means that the two stores agree."""
     lag_ms: int

@@ -344,6 +344,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
         "copy": _copy(driver.copy_progress),
         "lag": {
             "records": found.lag_records if found.lag_known else None,
+            "longest_records": found.lag_longest_records if found.lag_known else None,
             "records_without_no_ops": found.lag_changed_records if found.lag_known else None,
             "ms": found.lag_ms,
             "counted_records": found.bound.counted_records,

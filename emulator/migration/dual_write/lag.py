@@ -32,6 +32,8 @@ class Lag:
     def __init__(self) -> None:
         self.committed = -1
         self.confirmed = -1
+        self.longest = 0
+        """The most that ``records`` has been since :meth:`forget_longest`."""
         self._changes: deque[_Committed] = deque()
 
     @property
@@ -64,13 +66,19 @@ class Lag:
         """
         self.committed = committed
         self.confirmed = confirmed
+        self.forget_longest()
         self._changes.clear()
         if changes:
             self._changes.append(_Committed(committed, changes, now_ms))
 
+    def forget_longest(self) -> None:
+        """The longest lag counts from now."""
+        self.longest = self.records
+
     def commit(self, first_offset: int, last_offset: int, now_ms: int, *, changes: bool) -> None:
         """A delta became stable."""
         self.committed = max(self.committed, last_offset)
+        self.longest = max(self.longest, self.records)
         if changes:
             self._changes.append(_Committed(last_offset, last_offset - first_offset + 1, now_ms))
 
@@ -126,6 +134,8 @@ class Confirmations:
         duration_ms = (stamp_ns - unit.begun_ns) / 1e6
         if unit.full:
             self.snapshot_time_ms.observe(duration_ms)
+            if not self.reconciled:
+                self.lag.forget_longest()  # before it, nothing was known of ZooKeeper
             self.reconciled = True
         elif unit.ops_count:
             self.delta_time_ms.observe(duration_ms)

@@ -9,7 +9,7 @@ from emulator.migration.states import State
 from emulator.migration.status import Status
 from tests.unit.migration.breaking import behind_breaks
 from tests.unit.migration.stories import restart
-from tests.unit.migration.test_write_behind import A
+from tests.unit.migration.test_write_behind import A, B
 from tests.unit.migration.world import World, differences
 
 
@@ -38,6 +38,10 @@ def test_it_is_unknown_until_the_tree_was_compared_in_this_term() -> None:
     world.zk_up = True
     world.advance(10_000)
     assert told(world).lag_known
+    assert told(world).lag_longest_records <= 1, "what was behind before is not counted"
+    world.append(*world.topic("b", B, (1, 2)))
+    world.advance(1_000)
+    assert (told(world).lag_records, told(world).lag_longest_records) == (0, 2)
     assert differences(world) == {}
 
 
