@@ -22,6 +22,8 @@ from bench.analysis.stages import reached
 from emulator.trace.rows import BlockCause, Stage
 
 _CAUSES: Final = [str(cause) for cause in BlockCause]
+_CLOCK_MS: Final = 1.0
+"""Waits are kept in whole milliseconds: so much two instants may differ."""
 _PARTS: Final = ["queue_ms", "blocked_ms", "commit_ms", "answer_ms"]
 
 
@@ -185,8 +187,7 @@ def request_parts(requests: DataFrame, ranges: DataFrame, blocks: DataFrame) -> 
     Returns:
         run_id, process, request_id, api, received_ns, latency_ms, queue_ms (received to appended,
         less the wait for ZooKeeper), blocked_ms (the wait), commit_ms, answer_ms (committed to
-        answered). A part that would be negative is 0: then the parts exceed the whole, and
-        ``parts_check`` shows it.
+        answered), out_of_order (whether a part is negative: its instants contradict each other).
     """
     held = blocks.groupBy(*KEYS, "request_id").agg(
         F.sum(ms("end_ns", "begin_ns")).alias("blocked_ms")
@@ -204,36 +205,37 @@ def request_parts(requests: DataFrame, ranges: DataFrame, blocks: DataFrame) -> 
         .join(held, [*KEYS, "request_id"], "left")
         .fillna(0.0, ["blocked_ms"])
     )
-    zero = F.lit(0.0)
+    parts = {
+        "queue_ms": ms("appended_ns", "received_ns") - F.col("blocked_ms"),
+        "blocked_ms": F.col("blocked_ms"),
+        "commit_ms": ms("committed_ns", "appended_ns"),
+        "answer_ms": ms("answered_ns", "committed_ns"),
+    }
     return timed.select(
         *KEYS,
         "request_id",
         "api",
         "received_ns",
         ms("answered_ns", "received_ns").alias("latency_ms"),
-        F.greatest(ms("appended_ns", "received_ns") - F.col("blocked_ms"), zero).alias("queue_ms"),
-        "blocked_ms",
-        F.greatest(ms("committed_ns", "appended_ns"), zero).alias("commit_ms"),
-        F.greatest(ms("answered_ns", "committed_ns"), zero).alias("answer_ms"),
+        *(part.alias(name) for name, part in parts.items()),
+        (F.least(*parts.values()) < -_CLOCK_MS).alias("out_of_order"),
     )
 
 
-def parts_check(parts: DataFrame) -> DataFrame:
-    """Sum the result of ``request_parts`` by API, and say how far parts are from the whole.
+def parts_summary(parts: DataFrame) -> DataFrame:
+    """Sum the result of ``request_parts`` by API.
+
+    That the four parts add up to the latency is no check, as each begins where the one before it
+    ends. What can be wrong is an instant, and what can be missing is a commit.
 
     Returns:
-        run_id, process, api, requests, latency_ms, the four parts, unexplained_share.
+        run_id, process, api, requests, latency_ms, the four parts (of requests whose commit the
+        trace has), out_of_order (requests), uncommitted (requests without an instant of commit).
     """
-    summed = parts.groupBy(*KEYS, "api").agg(
+    known = F.col("commit_ms").isNotNull()
+    return parts.groupBy(*KEYS, "api").agg(
         F.count("*").alias("requests"),
-        F.sum("latency_ms").alias("latency_ms"),
-        *(F.sum(part).alias(part) for part in _PARTS),
-    )
-    explained = reduce(add, [F.col(part) for part in _PARTS])
-    return summed.withColumn(
-        "unexplained_share",
-        F.when(
-            F.col("latency_ms") > 0,
-            F.abs(explained - F.col("latency_ms")) / F.col("latency_ms"),
-        ).otherwise(F.lit(0.0)),
+        *(F.sum(F.when(known, F.col(name))).alias(name) for name in ("latency_ms", *_PARTS)),
+        F.sum(F.col("out_of_order").cast("long")).alias("out_of_order"),
+        F.sum((~known).cast("long")).alias("uncommitted"),
     )

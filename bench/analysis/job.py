@@ -67,7 +67,7 @@ def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
             "second",
             *((F.sum(name) / F.first("slice")).alias(name) for name in ("intended", "achieved")),
         ),
-        "request_parts": blocking.parts_check(parts),
+        "request_parts": blocking.parts_summary(parts),
         "by_api": operations.by_api(servers),
     }
 

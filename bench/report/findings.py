@@ -241,12 +241,16 @@ def _noise(tables: Tables) -> Iterable[Finding]:
             warning=row["noisy_stalls"] > 0,
         )
     for row in tables["request_parts"]:
-        if row["unexplained_share"] > UNEXPLAINED_LIMIT:
-            yield Finding(
-                f"parts of {row['api']}",
-                f"miss the measured latency by {row['unexplained_share']:.1%}",
-                warning=True,
-            )
+        for column, why in (
+            ("out_of_order", "have instants that contradict each other"),
+            ("uncommitted", "have no instant of commit in the trace"),
+        ):
+            if row[column]:
+                yield Finding(
+                    f"parts of {row['api']}",
+                    f"{row[column]:,} of {row['requests']:,} requests {why}",
+                    warning=True,
+                )
 
 
 def _ms(value: float | None) -> str:

@@ -238,7 +238,12 @@ class TraceByHand:
                 reference.first_reached(ranges, stage, row.last_offset)
                 for stage in ("appended", "committed")
             )
+            sums = found.setdefault(
+                row.inner_api or row.api, {"requests": 0, "out_of_order": 0, "uncommitted": 0}
+            )
+            sums["requests"] += 1
             if appended is None or committed is None:
+                sums["uncommitted"] += 1
                 continue
             held = sum(
                 one.end_ns - one.begin_ns
@@ -247,13 +252,12 @@ class TraceByHand:
             )
             parts = {
                 "latency_ms": row.answered_ns - row.received_ns,
-                "queue_ms": max(0, appended - row.received_ns - held),
+                "queue_ms": appended - row.received_ns - held,
                 "blocked_ms": held,
-                "commit_ms": max(0, committed - appended),
-                "answer_ms": max(0, row.answered_ns - committed),
+                "commit_ms": committed - appended,
+                "answer_ms": row.answered_ns - committed,
             }
-            sums = found.setdefault(row.inner_api or row.api, {"requests": 0})
-            sums["requests"] += 1
+            sums["out_of_order"] += min(parts.values()) < -MS
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value / MS
         return [{"api": api, **sums} for api, sums in found.items()]

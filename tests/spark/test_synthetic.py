@@ -78,4 +78,4 @@ def test_the_job_finds_the_truth_of_a_trace_in_many_pieces(
     assert steps["commit_ms"].samples == truth.operations
     assert steps["commit_ms"].max_ms == 1.0
     [parts] = tables["request_parts"]
-    assert parts.unexplained_share < 0.01
+    assert (parts.out_of_order, parts.uncommitted) == (0, 0)

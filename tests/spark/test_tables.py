@@ -171,6 +171,34 @@ def test_two_causes_at_once_share_the_time(spark: SparkSession) -> None:
     assertDataFrameEqual(whole, spark.createDataFrame([(2, 1, 20.0, 15.0)], whole.schema))
 
 
+def test_parts_of_a_request_are_doubted_where_instants_contradict_or_lack(
+    spark: SparkSession,
+) -> None:
+    """The first is right, the second committed before it was appended, the third never."""
+    row = rows.RequestRow
+    requests = [
+        row(1, "X", 0, "a", 1, ms(9), received_ns=ms(1), first_offset=1, last_offset=1),
+        row(2, "X", 0, "a", 2, ms(9), received_ns=ms(1), first_offset=2, last_offset=2),
+        row(3, "X", 0, "a", 3, ms(9), received_ns=ms(1), first_offset=3, last_offset=3),
+    ]
+    ranges = [
+        rows.RangeRow("appended", 1, 1, ms(2)),
+        rows.RangeRow("committed", 1, 1, ms(5)),
+        rows.RangeRow("appended", 2, 2, ms(8)),
+        rows.RangeRow("committed", 2, 2, ms(6)),
+        rows.RangeRow("appended", 3, 3, ms(8)),
+    ]
+    parts = blocking.request_parts(
+        frame(spark, rows.RequestRow, requests),
+        frame(spark, rows.RangeRow, ranges),
+        frame(spark, rows.BlockRow, []),
+    )
+    [found] = blocking.parts_summary(parts).collect()
+    assert (found.requests, found.out_of_order, found.uncommitted) == (3, 1, 1)
+    assert found.latency_ms == 16.0
+    assert (found.queue_ms, found.commit_ms, found.answer_ms) == (8.0, 1.0, 7.0)
+
+
 def test_an_attribution_that_loses_time_is_told(spark: SparkSession) -> None:
     whole = spark.createDataFrame(
         [("r", "c", 1, 0, 10.0, 10.0)],

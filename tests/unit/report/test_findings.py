@@ -76,6 +76,19 @@ def test_never_comes_with_the_load_and_the_headroom() -> None:
     )
 
 
+def test_parts_of_requests_are_doubted_by_their_number() -> None:
+    """A share of milliseconds that adds up by its own making was shown as a check before."""
+    row = {"api": "X", "requests": 9, "out_of_order": 0, "uncommitted": 0}
+    (_,) = findings(_tables(request_parts=[row]))
+    _, order, commit = findings(
+        _tables(request_parts=[row | {"out_of_order": 2, "uncommitted": 3}])
+    )
+    assert order.says == "2 of 9 requests have instants that contradict each other"
+    assert commit.says == "3 of 9 requests have no instant of commit in the trace"
+    assert order.warning
+    assert commit.warning
+
+
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
