@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from random import Random
 from typing import Any
@@ -18,22 +19,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.context import Call
+from emulator.controller import registry
+from emulator.controller.context import RATE, Call
 from emulator.controller.machine import Controller
 from emulator.controller.queue import writes
 from emulator.controller.queue.journal import Journal
 from emulator.controller.queue.writes import NextBatch, Writes
 from emulator.controller.registry import handlers
-from emulator.controller.tables.index import TipIndex
+from emulator.controller.tables.config_defs import UNCLEAN
+from emulator.controller.tables.index import TipIndex, collision_key
 from emulator.metadata.client_quotas import entity, record_of
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
+from emulator.metadata.topics import Topic
 from emulator.node.machine import Node
 from emulator.seam import Accepted, Effect, Event, Received, Row, Send, Synced, SyncFile
 from emulator.trace.rows import BlockRow, RequestRow
 from tests.kit.laws import examples
 from tests.unit.controller.test_index import contents
-from tests.unit.controller.world import MemoryLog, World, header
+from tests.unit.controller.world import MemoryLog, World, create, header, uuid
 from tests.unit.node.test_machine import CALLER, dual_writing
 from tests.unit.node.test_machine import World as NodeWorld
 from wire import messages as m
@@ -91,7 +95,8 @@ class Side(World):
             self.history.append(records, base, self.log.leader_epoch)
         self.history.advance(self.log.log_end_offset)
         self.log.high_watermark = self.log.log_end_offset
-        self.controller = Controller(self.config, self.log, self.history, Random(2))
+        rng = Random(self.log.leader_epoch)  # ids of deleted topics do not come again
+        self.controller = Controller(self.config, self.log, self.history, rng)
         self.controller.next_batch.calls_max = self.calls_max
         self.log.leader_epoch += 1
         self.controller.activate(self.now_ms)
@@ -143,6 +148,7 @@ class Story:
         self.poisoned = poisoned
         self.asked = 0
         self.joined = 0
+        self.names = NAMES
 
     def step(self, name: str) -> None:
         draw: Callable[[], None] = getattr(self, name)
@@ -165,9 +171,10 @@ class Story:
         """Calls that come in one step, and what comes between them."""
         image = self.sides[0].tip
         kinds = (
-            *(self.alter, self.alter, self.alter, self.create, self.create, self.heartbeat),
-            self.other,
+            *(self.alter, self.alter, self.alter, self.create, self.create),
+            *(self.delete, self.grow, self.configure, self.limit, self.heartbeat, self.other),
         )
+        self.about()
         steady = self.rng.random() < 0.5
         for _ in range(self.rng.choice((2, 5, 12))):
             asked = self.rng.choice(kinds[:-2] if steady else kinds)(image)
@@ -176,6 +183,12 @@ class Story:
             if self.rng.random() < 0.05:
                 self.each(lambda side: side.controller.flush())
         self.joined += len(self.sides[1].controller.next_batch.calls)
+
+    def about(self) -> None:
+        """What the calls of a step are about: all topics, or a few of them."""
+        self.names = (
+            NAMES if self.rng.random() < 0.5 else (*self.rng.sample(NAMES[:-2], 2), NAMES[-2])
+        )
 
     def commit(self) -> None:
         self.each(World.commit)
@@ -251,7 +264,7 @@ class Story:
     # What is asked.
 
     def alter(self, image: Image) -> Asked:
-        topics = list(image.topics.values())
+        topics = self.topics(image)
         if not topics:
             return self.create(image)
         version = self.rng.choice((1, 3, 3))
@@ -260,22 +273,28 @@ class Story:
         asked = []
         for topic in self.rng.sample(topics, min(len(topics), self.rng.choice((1, 1, 2)))):
             name = topic.name if self.rng.random() < 0.9 else self.rng.choice(NAMES)
-            partitions = [
-                self.wanted(topic.partitions[index], index, version)
-                for index in self.rng.sample(sorted(topic.partitions), 1)
-            ]
-            leader = topic.partitions[partitions[0].partition_index].leader
+            at = self.rng.choice(sorted(topic.partitions))
+            partitions = [self.wanted(topic.partitions[at], at, version)]
+            if self.rng.random() < 0.1:  # it may be about to be there
+                partitions[0].partition_index = len(topic.partitions)
+                partitions[0].leader_epoch = partitions[0].partition_epoch = 0
+            leader = topic.partitions[at].leader
             broker = image.brokers.get(leader, broker)
             named = {"topic_name": name} if version < 2 else {"topic_id": topic.id}
             asked.append(request.TopicData(partitions=partitions, **named))
         broker_id, epoch = (0, 7) if broker is None else (broker.id, broker.epoch)
         return request(broker_id=broker_id, broker_epoch=epoch, topics=asked), version, BROKER
 
+    def topics(self, image: Image) -> list[Topic]:
+        named = [topic for topic in image.topics.values() if topic.name in self.names]
+        return named or list(image.topics.values())
+
     def wanted(self, partition: Any, index: int, version: int) -> Any:
         """Another ISR, of the epoch as it is, or as it is after another change."""
         request = m.AlterPartitionRequest
         others = [one for one in partition.replicas if one != partition.leader]
-        isr = [partition.leader, *others[: self.rng.randint(0, len(others))]]
+        least = len(others) if partition.adding_replicas and self.rng.random() < 0.7 else 0
+        isr = [partition.leader, *others[: self.rng.randint(least, len(others))]]
         changed = request.PartitionData(
             partition_index=index,
             leader_epoch=partition.leader_epoch,
@@ -291,7 +310,7 @@ class Story:
 
     def create(self, _image: Image) -> Asked:
         request = m.CreateTopicsRequest
-        names = NAMES if self.poisoned else NAMES[:-1]
+        names = [name for name in self.names if self.poisoned or name != NAMES[-1]]
         topics = []
         for name in self.rng.choices(names, k=self.rng.choice((1, 1, 1, 2, 3))):
             topic = request.CreatableTopic(
@@ -321,25 +340,96 @@ class Story:
         )
         return request, None, BROKER
 
+    def delete(self, image: Image) -> Asked:
+        request = m.DeleteTopicsRequest
+        states = []
+        for name in self.rng.sample(self.names, self.rng.choice((1, 1, 2))):
+            known = image.topic(name)
+            if known is not None and self.rng.random() < 0.5:
+                states.append(request.DeleteTopicState(name=None, topic_id=known.id))
+            else:
+                states.append(request.DeleteTopicState(name=name))
+        version = self.rng.choice((5, 6)) if all(one.name for one in states) else 6
+        if version < 6:
+            names = [one.name for one in states if one.name]
+            return request(topic_names=names, timeout_ms=3_000), version, CLIENT
+        return request(topics=states, timeout_ms=3_000), version, CLIENT
+
+    def grow(self, image: Image) -> Asked:
+        request = m.CreatePartitionsRequest
+        topics = []
+        for name in self.rng.sample(self.names, self.rng.choice((1, 1, 2))):
+            known = image.topic(name)
+            count = (0 if known is None else len(known.partitions)) + self.rng.choice((0, 1, 1, 60))
+            wanted = request.CreatePartitionsTopic(name=name, count=count, assignments=None)
+            topics.append(wanted)
+        return request(topics=topics, timeout_ms=3_000), 3, CLIENT
+
+    def configure(self, _image: Image) -> Asked:
+        """Configs of topics and subscriptions; of brokers, which new topics inherit."""
+        kind, names = self.rng.choice(((2, self.names), (2, self.names), (16, "xy"), (4, ("",))))
+        value = str(self.rng.randint(1_000, 1_002))
+        key = {2: "retention.ms", 16: "interval.ms", 4: "log.retention.ms"}[kind]
+        changed = self.rng.sample([*names], self.rng.choice((1, len(names[:2]))))
+        if self.rng.random() < 0.3 and kind != 16:
+            replaced = m.AlterConfigsRequest
+            resources: list[Any] = [
+                replaced.AlterConfigsResource(
+                    resource_type=kind,
+                    resource_name=name,
+                    configs=[replaced.AlterableConfig(name=key, value=value)],
+                )
+                for name in changed
+            ]
+            return replaced(resources=resources), 2, CLIENT
+        request = m.IncrementalAlterConfigsRequest
+        resources = [
+            request.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    request.AlterableConfig(
+                        name=key, value=value, config_operation=self.rng.choice((0, 0, 1))
+                    )
+                ],
+            )
+            for name in changed
+        ]
+        return request(resources=resources), 1, CLIENT
+
+    def limit(self, _image: Image) -> Asked:
+        """Limits of clients, among them how much one may create."""
+        request = m.AlterClientQuotasRequest
+        entries = []
+        for client in self.rng.sample((PACED, "x", "y"), self.rng.choice((1, 2))):
+            key = self.rng.choice(("producer_byte_rate", "request_percentage"))
+            if client == PACED and self.rng.random() < 0.5:
+                key = RATE
+            ops = [
+                request.OpData(
+                    key=key, value=self.rng.choice((0.1, 7.0)), remove=self.rng.random() < 0.2
+                )
+            ]
+            entity_of = [request.EntityData(entity_type="client-id", entity_name=client)]
+            entries.append(request.EntryData(entity=entity_of, ops=ops))
+        return request(entries=entries), 1, CLIENT
+
     def other(self, image: Image) -> Asked:
         """A call that joins no other."""
-        name = self.rng.choice(NAMES)
-        match self.rng.randrange(3):
-            case 0:
-                states = [m.DeleteTopicsRequest.DeleteTopicState(name=name)]
-                return m.DeleteTopicsRequest(topics=states, timeout_ms=3_000), 6, CLIENT
-            case 1:
-                wanted = m.CreatePartitionsRequest.CreatePartitionsTopic(
-                    name=name, count=self.rng.choice((2, 7)), assignments=None
-                )
-                return m.CreatePartitionsRequest(topics=[wanted], timeout_ms=3_000), 3, CLIENT
-            case _:
-                request = m.IncrementalAlterConfigsRequest
-                config = request.AlterableConfig(name="retention.ms", value=str(len(image.topics)))
-                resource = request.AlterConfigsResource(
-                    resource_type=2, resource_name=name, configs=[config]
-                )
-                return request(resources=[resource]), 1, CLIENT
+        epochs = {broker.id: broker.epoch for broker in image.brokers.values()}
+        topics = self.topics(image)
+        if not topics or self.rng.random() < 0.3:
+            broker_id = self.rng.choice(BROKERS)
+            block = m.AllocateProducerIdsRequest(
+                broker_id=broker_id, broker_epoch=epochs.get(broker_id, -1)
+            )
+            return block, 0, BROKER
+        request = m.AlterPartitionReassignmentsRequest
+        moved = request.ReassignablePartition(
+            partition_index=0, replicas=tuple(self.rng.sample(BROKERS, self.rng.choice((1, 2, 3))))
+        )
+        wanted = request.ReassignableTopic(name=self.rng.choice(topics).name, partitions=[moved])
+        return request(topics=[wanted], timeout_ms=3_000), 0, CLIENT
 
 
 STEPS = (
@@ -480,6 +570,7 @@ class BridgedStory(Story):
         self.rng = Random(seed)
         self.poisoned = False
         self.asked = 0
+        self.names = NAMES
         bound = self.rng.choice((4, 15, 10_000))
         self.bridges = Bridge(1, bound), Bridge(calls_max, bound)
 
@@ -506,10 +597,16 @@ class BridgedStory(Story):
 
     def frames(self) -> list[tuple[int, bytes]]:
         """Requests of one step."""
+        self.about()
         image = self.bridges[0].node.controller.tip
         frames = []
         for _ in range(self.rng.choice((2, 5, 12))):
-            draw = self.rng.choice((self.alter, self.alter, self.create, self.create, self.other))
+            draw = self.rng.choice(
+                (
+                    *(self.alter, self.alter, self.alter, self.create, self.create, self.create),
+                    *(self.delete, self.grow, self.configure, self.limit, self.other),
+                )
+            )
             message, version, client_id = draw(image)
             self.asked += 1
             head = header(message, version, client_id=client_id)
@@ -659,6 +756,32 @@ def offsets_shared(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def of_handler(key: int, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
+    """What a handler touches is found with another value of a name of its module."""
+    return lambda patch: patch.setitem(handlers()[key].touches.__globals__, name, value)
+
+
+def names_alone(_image: Image, names: Sequence[str]) -> list[object]:
+    """Of a topic as a whole its partitions are left out."""
+    return [collision_key(name) for name in names]
+
+
+def partitions_alone(image: Image, names: Sequence[str]) -> list[object]:
+    """Its name is left out, and with it partitions that are not there yet, or no longer."""
+    topics = [topic for topic in map(image.topic, names) if topic is not None]
+    return [(topic.id, number) for topic in topics for number in topic.partitions]
+
+
+def touching(key: int, touches: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Calls of an API say that they touch something else, made of what they do touch."""
+    handler = handlers()[key]
+
+    def other(*asked: Any) -> Any:
+        return touches(handler.touches and handler.touches(*asked))
+
+    return lambda patch: patch.setitem(registry._HANDLERS, key, replace(handler, touches=other))
+
+
 def forgotten(patch: pytest.MonkeyPatch) -> None:
     """Who leads no more answers nothing to those that have joined."""
     drain = Writes.drain
@@ -670,10 +793,17 @@ def forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Writes, "drain", drained)
 
 
+DELETE, GROW, CONFIGURE, LIMIT = 20, 37, 44, 49
+
 PLANTS = (
     *(conflicts_ignored, kinds_mixed, heartbeats_mixed, collisions_ignored, answers_hurried),
     *(answers_unordered, quota_counted_late, quota_counted_twice, bound_counted_late),
     *(all_refused, offsets_shared, forgotten),
+    *(touching(key, lambda _keys: ()) for key in (DELETE, GROW, CONFIGURE, LIMIT)),
+    of_handler(DELETE, "whole_topics", names_alone),
+    *(of_handler(key, "whole_topics", partitions_alone) for key in (DELETE, GROW)),
+    touching(CONFIGURE, lambda keys: keys or ()),
+    of_handler(LIMIT, "RATE", ""),
 )
 
 
@@ -689,6 +819,108 @@ def test_a_rule_that_is_left_out_is_noticed(
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         stories()
+
+
+# What random stories hardly ever meet.
+
+
+def isr_of_the_leader(side: Side, *more: int) -> Asked:
+    """The leader of the only partition asks for itself and others."""
+    request = m.AlterPartitionRequest
+    (topic,) = side.tip.topics.values()
+    now = topic.partitions[0]
+    wanted = request.PartitionData(
+        leader_epoch=now.leader_epoch,
+        partition_epoch=now.partition_epoch,
+        new_isr_with_epochs=[
+            request.BrokerState(broker_id=one, broker_epoch=-1) for one in (now.leader, *more)
+        ],
+    )
+    topics = [request.TopicData(topic_id=topic.id, partitions=[wanted])]
+    epoch = side.tip.brokers[now.leader].epoch
+    return request(broker_id=now.leader, broker_epoch=epoch, topics=topics), 3, BROKER
+
+
+def a_directory_is_lost(side: Side) -> list[Asked]:
+    """A leader without its directory shrinks its ISR to itself, when others may lead."""
+    side.ask(create("a", factor=2))
+    (topic,) = side.tip.topics.values()
+    side.register(topic.partitions[0].leader, log_dirs=[uuid(7)])
+    side.heartbeat(topic.partitions[0].leader)
+    request = m.IncrementalAlterConfigsRequest
+    allowed = request.AlterConfigsResource(
+        resource_type=2,
+        resource_name="a",
+        configs=[request.AlterableConfig(name=UNCLEAN, value="true")],
+    )
+    return [(request(resources=[allowed]), 1, CLIENT), isr_of_the_leader(side)]
+
+
+def a_reassignment_ends(side: Side) -> list[Asked]:
+    """A topic grows when its first partition has fewer replicas at last."""
+    side.ask(create("a", factor=1))
+    (topic,) = side.tip.topics.values()
+    leader = topic.partitions[0].leader
+    other = (leader + 1) % len(BROKERS)
+    request = m.AlterPartitionReassignmentsRequest
+    moved = request.ReassignablePartition(partition_index=0, replicas=(other,))
+    side.ask(request(topics=[request.ReassignableTopic(name="a", partitions=[moved])]))
+    growing = m.CreatePartitionsRequest
+    wanted = growing.CreatePartitionsTopic(name="a", count=2, assignments=None)
+    return [isr_of_the_leader(side, other), (growing(topics=[wanted]), 3, CLIENT)]
+
+
+def is_created_deleted_and_asked_for(side: Side) -> list[Asked]:
+    """What a call touches is another thing once those before it are appended."""
+    request = m.DeleteTopicsRequest
+    gone = request(topics=[request.DeleteTopicState(name="a")])
+    asked = m.AlterPartitionRequest.TopicData(
+        topic_name="a", partitions=[m.AlterPartitionRequest.PartitionData()]
+    )
+    alter = m.AlterPartitionRequest(broker_id=0, broker_epoch=side.tip.brokers[0].epoch)
+    alter.topics = [asked]
+    return [(create("a"), 6, CLIENT), (gone, 6, CLIENT), (alter, 1, BROKER)]
+
+
+def keys_before(patch: pytest.MonkeyPatch) -> None:
+    """They are those of before."""
+
+    def first(self: Writes, handler: Any, asked: Any) -> Any:
+        touched = handler.touches and handler.touches(self._journal.tip, asked.message)
+        if self.next_batch.calls and self.next_batch.conflicts(touched):
+            self.flush()
+        return touched
+
+    patch.setattr(Writes, "_keys", first)
+
+
+@pytest.mark.parametrize(
+    ("calls", "plant"),
+    [
+        (a_directory_is_lost, of_handler(CONFIGURE, "UNCLEAN", "")),
+        (a_reassignment_ends, of_handler(GROW, "whole_topics", names_alone)),
+        (is_created_deleted_and_asked_for, keys_before),
+    ],
+)
+def test_so_are_those_that_hardly_ever_meet(
+    calls: Callable[[Side], list[Asked]],
+    plant: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def story() -> None:
+        found = []
+        for side in (Side(1, poisoned=False), Side(200, poisoned=False)):
+            for number, asked in enumerate(calls(side), 1):
+                side.take(number, asked)
+            answered = side.end()
+            side.commit()
+            found.append((answered, side.answers(), side.tip, side.log.records()))
+        assert found[0] == found[1]
+
+    story()
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        story()
 
 
 def test_what_comes_in_while_a_sync_ends_is_part_of_the_next(

@@ -16,13 +16,13 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
-from emulator.controller.context import Context
-from emulator.controller.registry import handles
+from emulator.controller.context import RATE, Context
+from emulator.controller.registry import TOUCHED_MAX, handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.rules.storable import Room
 from emulator.metadata.acls import Operation
@@ -73,7 +73,23 @@ def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str |
     return Response(entries=[_answer(entry, error) for entry in request.entries])
 
 
-@handles(m.AlterClientQuotasRequest, refused=refused, needs=Operation.ALTER_CONFIGS)
+def touches(_image: Image, request: m.AlterClientQuotasRequest) -> Collection[object] | None:
+    """The entities. None: limits on mutations, which the next creation has to keep."""
+    parts = sum([len(entry.entity) + len(entry.ops) for entry in request.entries])
+    if parts > TOUCHED_MAX or any(op.key == RATE for entry in request.entries for op in entry.ops):
+        return None
+    return [
+        _in_order(tuple([EntityPart.of(one.entity_type, one.entity_name) for one in entry.entity]))
+        for entry in request.entries
+    ]
+
+
+@handles(
+    m.AlterClientQuotasRequest,
+    refused=refused,
+    needs=Operation.ALTER_CONFIGS,
+    touches=touches,
+)
 def alter_client_quotas(
     image: Image, request: m.AlterClientQuotasRequest, ctx: Context
 ) -> Slices[Result[Response]]:

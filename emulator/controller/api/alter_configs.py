@@ -15,7 +15,7 @@ from __future__ import annotations
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
-from emulator.controller.tables.config_changes import altered, changed
+from emulator.controller.tables.config_changes import altered, changed, touches
 from emulator.metadata.image import Image
 from emulator.seam import Slices, listed
 from wire import messages as m
@@ -32,7 +32,7 @@ def refused(request: m.AlterConfigsRequest, code: ErrorCode, message: str | None
     return Response(responses=[_answer(resource, error) for resource in request.resources])
 
 
-@handles(m.AlterConfigsRequest, refused=refused)
+@handles(m.AlterConfigsRequest, refused=refused, touches=touches)
 def alter_configs(
     image: Image, request: m.AlterConfigsRequest, ctx: Context
 ) -> Slices[Result[Response]]:

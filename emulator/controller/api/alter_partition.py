@@ -47,19 +47,22 @@ refused = one_error(Response)
 
 
 def touches(image: Image, request: m.AlterPartitionRequest) -> Collection[object] | None:
-    """The partitions; of a topic that is not there, the name that may be created."""
+    """The partitions; of a topic or partition that is not there, the name of the topic."""
     if sum([len(asked.partitions) for asked in request.topics]) > TOUCHED_MAX:
         return None
     keys: list[object] = []
     for asked in request.topics:
-        topic_id = asked.topic_id
-        if asked.topic_name:
-            known = image.topic(asked.topic_name)
-            if known is None:
-                keys.append(collision_key(asked.topic_name))
-                continue
-            topic_id = known.id
-        keys += [(topic_id, wanted.partition_index) for wanted in asked.partitions]
+        name = asked.topic_name
+        topic = image.topic(name) if name else image.topics.get(asked.topic_id)
+        if topic is None:
+            if name:  # nobody creates one with an id that was given out before
+                keys.append(collision_key(name))
+            continue
+        for wanted in asked.partitions:
+            if wanted.partition_index in topic.partitions:
+                keys.append((topic.id, wanted.partition_index))
+            else:
+                keys.append(collision_key(topic.name))
     return keys
 
 

@@ -15,6 +15,7 @@ New partitions have the replication factor of partition 0.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from operator import attrgetter
 
 from emulator.controller.context import Context
@@ -23,7 +24,7 @@ from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.rules.placement import PlacementError, place, usable_brokers
 from emulator.controller.rules.storable import Room
-from emulator.controller.rules.topics import NewPartitions
+from emulator.controller.rules.topics import NewPartitions, whole_topics
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic, first_gap
@@ -48,7 +49,12 @@ def refused(request: m.CreatePartitionsRequest, code: ErrorCode, message: str | 
     )
 
 
-@handles(m.CreatePartitionsRequest, refused=refused)
+def touches(image: Image, request: m.CreatePartitionsRequest) -> Collection[object] | None:
+    """The topics."""
+    return whole_topics(image, [wanted.name for wanted in request.topics])
+
+
+@handles(m.CreatePartitionsRequest, refused=refused, touches=touches)
 def create_partitions(
     image: Image, request: m.CreatePartitionsRequest, ctx: Context
 ) -> Slices[Result[Response]]:

@@ -14,12 +14,12 @@ One RemoveTopic record per topic; it also removes the topic's configs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 
 from emulator.controller.context import CLUSTER_NAME, Context
-from emulator.controller.registry import handles
+from emulator.controller.registry import TOUCHED_MAX, handles
 from emulator.controller.result import ApiError, Record, Result
-from emulator.controller.rules.topics import TOPIC_DENIED
+from emulator.controller.rules.topics import TOPIC_DENIED, whole_topics
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
@@ -49,7 +49,21 @@ def refused(request: m.DeleteTopicsRequest, code: ErrorCode, message: str | None
     )
 
 
-@handles(m.DeleteTopicsRequest, refused=refused)
+def touches(image: Image, request: m.DeleteTopicsRequest) -> Collection[object] | None:
+    """The topics; an id without a topic is nobody's in this step."""
+    names = [*request.topic_names]
+    if len(names) + len(request.topics) > TOUCHED_MAX:
+        return None
+    for asked in request.topics:
+        topic = image.topics.get(asked.topic_id)
+        if asked.name is not None:
+            names.append(asked.name)
+        if topic is not None:
+            names.append(topic.name)
+    return whole_topics(image, names)
+
+
+@handles(m.DeleteTopicsRequest, refused=refused, touches=touches)
 def delete_topics(
     image: Image, request: m.DeleteTopicsRequest, ctx: Context
 ) -> Slices[Result[Response]]:

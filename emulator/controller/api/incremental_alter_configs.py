@@ -20,7 +20,13 @@ from emulator.config.java_text import split
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
-from emulator.controller.tables.config_changes import altered, changed, is_list, list_default
+from emulator.controller.tables.config_changes import (
+    altered,
+    changed,
+    is_list,
+    list_default,
+    touches,
+)
 from emulator.metadata.image import Image
 from emulator.seam import Pace, Slices, listed
 from wire import messages as m
@@ -51,7 +57,7 @@ def refused(
     return Response(responses=[_answer(resource, error) for resource in request.resources])
 
 
-@handles(m.IncrementalAlterConfigsRequest, refused=refused)
+@handles(m.IncrementalAlterConfigsRequest, refused=refused, touches=touches)
 def incremental_alter_configs(
     image: Image, request: m.IncrementalAlterConfigsRequest, ctx: Context
 ) -> Slices[Result[Response]]:

@@ -400,12 +400,13 @@ class Writes:
 
     def _keys(self, handler: Handler, call: Call) -> Collection[object] | None:
         """What a call touches, once nothing is left in the batch that it may depend on."""
-        keys = None
-        if handler.touches is not None:
-            keys = handler.touches(self._journal.tip, call.message)
-        if self.next_batch.calls and self.next_batch.conflicts(keys):
-            self.flush()
-        return keys
+        touches = handler.touches
+        keys = None if touches is None else touches(self._journal.tip, call.message)
+        if not (self.next_batch.calls and self.next_batch.conflicts(keys)):
+            return keys
+        self.flush()
+        # What it names may have come or gone with those.
+        return None if touches is None else touches(self._journal.tip, call.message)
 
     def _take_small(
         self,

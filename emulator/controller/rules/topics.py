@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
+from emulator.controller.registry import TOUCHED_MAX
 from emulator.controller.result import ApiError
+from emulator.controller.tables.index import collision_key
 from emulator.metadata.brokers import Broker, Brokers
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
@@ -57,6 +59,25 @@ def replica_online(image: Image, partition: Partition, broker_id: int) -> bool:
 METADATA_TOPIC: Final = "__cluster_metadata"
 TOPIC_DENIED: Final = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 """Text of TOPIC_AUTHORIZATION_FAILED."""
+
+
+def whole_topics(image: Image, names: Collection[str]) -> Collection[object] | None:
+    """Keys of topics as wholes, for ``Handler.touches``: of their names and of each partition.
+
+    None: too many. A name without a topic may be created.
+    """
+    keys: list[object] = []
+    for name in names:
+        topic = image.topic(name)
+        numbers = () if topic is None else topic.partitions
+        if len(keys) + len(numbers) >= TOUCHED_MAX:
+            return None
+        keys.append(collision_key(name))
+        if topic is not None:
+            keys += [(topic.id, number) for number in numbers]
+    return keys
+
+
 LISTS_KEPT: Final = 10_000
 """Replica lists after which what is known of them is found anew."""
 

@@ -6,23 +6,26 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator, Kafka 3.9
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 from emulator.config import java_pattern
 from emulator.config.java_text import INT_MAX, INT_MIN, items, split, trim, whole
 from emulator.config.passwords import is_password
 from emulator.controller.context import CLUSTER_NAME, Context
+from emulator.controller.registry import TOUCHED_MAX
 from emulator.controller.result import ApiError, Record
 from emulator.controller.rules.storable import Room
 from emulator.controller.rules.topics import TOPIC_DENIED
 from emulator.controller.tables.broker_config_defs import BROKER_LISTS, validate_broker_configs
 from emulator.controller.tables.config_defs import (
     LIST,
+    UNCLEAN,
     ConfigRefusedError,
     topic_configs,
     validate_topic_configs,
 )
+from emulator.controller.tables.index import collision_key
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
@@ -112,8 +115,9 @@ Changes = Mapping[str, str | None]
 
 
 class AskedConfig(Protocol):
-    """The field of a config that both requests have."""
+    """The fields of a config that both requests have."""
 
+    name: str
     value: str | None
 
 
@@ -129,6 +133,37 @@ class ConfigResource(Protocol):
 
 
 ResourceT = TypeVar("ResourceT", bound=ConfigResource)
+
+
+class ConfigRequest(Protocol):
+    """The field that both requests have."""
+
+    @property
+    def resources(self) -> Sequence[ConfigResource]:
+        """What is to be altered."""
+
+
+def touches(image: Image, request: ConfigRequest) -> Collection[object] | None:
+    """The topics, or subscriptions of metrics.
+
+    None: configs of brokers, which new topics inherit, and whether an election may be unclean,
+    which decides what follows from a change of an ISR.
+    """
+    if len(request.resources) > TOUCHED_MAX:
+        return None
+    keys: list[object] = []
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        if kind == TOPIC:
+            keys.append(collision_key(name))
+            asked = [config.name for config in resource.configs]
+            if UNCLEAN in asked or UNCLEAN in image.config(kind, name):
+                return None
+        elif kind == CLIENT_METRICS:
+            keys.append((kind, name))
+        else:
+            return None
+    return keys
 
 
 def altered(
