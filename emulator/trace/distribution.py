@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import ceil, frexp
 from typing import Final
 
 # Events per second in the recent past, as Kafka's ``Rate`` counts them.
@@ -47,6 +48,8 @@ class Rate:
 
 
 SPLITS: Final = 16
+_PARTS: Final = 2 * SPLITS
+"""Of 1, as a mantissa is from 0.5 up."""
 RELATIVE_ERROR: Final = 1 / SPLITS
 EDGES: Final = tuple(2.0**exponent for exponent in range(-3, 18))
 """Upper edges shown in an exposition: 0.125 … 131,072 (ms: 2 minutes)."""
@@ -74,16 +77,19 @@ class Distribution:
         if not value >= 0.0:
             raise ValueError(f"a distribution holds values from 0 up, not {value}")
         if value > 0.0:
-            mantissa, exponent = math.frexp(value)
+            mantissa, exponent = frexp(value)
             # Edges belong to the bucket below them: 1.0 counts as "<= 1", as Prometheus has it.
-            index = exponent * SPLITS + math.ceil((mantissa - 0.5) * 2 * SPLITS)
-            self._buckets[index] = self._buckets.get(index, 0) + 1
+            index = (exponent - 1) * SPLITS + ceil(mantissa * _PARTS)
+            buckets = self._buckets
+            buckets[index] = buckets.get(index, 0) + 1
         else:
             self._zeros += 1
         self.count += 1
         self.total += value
-        self.smallest = min(self.smallest, value)
-        self.greatest = max(self.greatest, value)
+        if value < self.smallest:  # noqa: PLR1730  # twice a request, and min() is slower
+            self.smallest = value
+        if value > self.greatest:  # noqa: PLR1730  # as above
+            self.greatest = value
 
     def quantile(self, fraction: float) -> float:
         """Smallest bucket edge at or below which ``fraction`` of the values lie; 0 for no values.
