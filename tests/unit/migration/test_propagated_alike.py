@@ -23,6 +23,7 @@ from emulator.seam import Connect, Connected, Received, Send
 from tests.kit.laws import examples
 from tests.unit.broker.control import T, U, lead, live, stop, update
 from tests.unit.migration.test_propagation import CONTROLLER, Told, recorded_image
+from tests.unit.node.test_copy_grows_in_line import Work, counted
 from wire import messages as m
 from wire.constant import Constant
 from wire.frame import (
@@ -173,9 +174,48 @@ def test_what_three_brokers_are_told_is_encoded_once(
     assert encoded["UpdateMetadataTopicState"] == encoded["UpdateMetadataBroker"] == 1
 
 
-def _answer(told: RequestHeader) -> bytes:
+def longest_of(partitions: int) -> tuple[int, int]:
+    """Lines and calls of C in the longest step of a FULL sending; slices of the longest answer."""
+    image, zk_epoch = recorded_image()
+    after, _ = with_topic(image, *((0, 1, 2),) * partitions)
+    channels = Channels(CONTROLLER, count(1).__next__)
+    propagator = Propagator(channels, CONTROLLER, "INTERNAL")
+    kind = m.LeaderAndIsrResponse
+    errors = [kind.LeaderAndIsrPartitionError(partition_index=n) for n in range(partitions)]
+    told = kind(topics=[kind.LeaderAndIsrTopicError(topic_id=ID, partition_errors=errors)])
+    waiting = propagator.full(after, zk_epoch)
+    longest = slices = 0
+    while waiting or propagator.busy or channels.queued:
+        work = Work()
+        if not waiting and propagator.busy:
+            waiting += counted(work, lambda: propagator.step(0))
+        elif not waiting:
+            assert channels.deadline_ms == 0
+            waiting += channels.tick(0)
+            slices += 1
+        else:
+            match waiting.pop(0):
+                case Connect(conn):
+                    event = Connected(conn)
+                    waiting += counted(work, lambda event=event: channels.handle(event, 0))
+                case Send(conn, data):
+                    header, _ = decode_request(data[4:])
+                    waiting += channels.handle(Received(conn, _answer(header, told)), 0)
+        longest = max(longest, work.run)
+    return longest, slices
+
+
+def test_a_full_sending_is_made_and_its_answers_are_read_in_slices() -> None:
+    """Of 100,000 partitions each request took 45 ms to encode, for each broker, in one step."""
+    longest_of(600)  # compiles what is needed
+    (few, _), (many, slices) = longest_of(3_000), longest_of(9_000)
+    assert many <= 1.05 * few
+    assert slices >= 8
+
+
+def _answer(told: RequestHeader, leaders: Any = None) -> bytes:
     kind = {4: m.LeaderAndIsrResponse, 5: m.StopReplicaResponse, 6: m.UpdateMetadataResponse}
-    response = kind[told.api_key]()
+    response = leaders if told.api_key == 4 and leaders else kind[told.api_key]()
     return framed(encode_response(told.api_key, told.api_version, told.correlation_id, response))
 
 
