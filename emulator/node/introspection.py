@@ -24,7 +24,7 @@ from emulator.migration.phases import (
     row_of,
     text_of,
 )
-from emulator.migration.status import Waiting
+from emulator.migration.status import Status, Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.node import advice, readiness
 from emulator.node.advice import iso
@@ -342,19 +342,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
         ],
         "records_copied": found.records_copied,
         "copy": _copy(driver.copy_progress),
-        "lag": {
-            "records": found.lag_records if found.lag_known else None,
-            "longest_records": found.lag_longest_records if found.lag_known else None,
-            "records_without_no_ops": found.lag_changed_records if found.lag_known else None,
-            "ms": found.lag_ms,
-            "counted_records": found.bound.counted_records,
-            "bound_records": found.bounds.records,
-            "hard_bound_records": found.bounds.hard_records,
-            "counted_bytes": found.bound.counted_bytes,
-            "bound_bytes": found.bounds.bytes,
-            "bound_ms": found.bounds.age_ms,
-            "hard_bound_in_ms": found.bound.hard_in_ms,
-        },
+        "lag": _lag(found),
         "blocked": found.bound.blocked,
         "blocked_by": ", ".join(found.bound.reached),
         "hard_blocked": found.bound.hard_blocked,
@@ -388,6 +376,22 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "requests_too_large": node.zk.limit.halved_count,
             "requests_too_slow": node.zk.limit.in_time.halved_count,
         },
+    }
+
+
+def _lag(found: Status) -> dict[str, Any]:
+    return {
+        "records": found.lag_records if found.lag_known else None,
+        "longest_records": found.lag_longest_records if found.lag_known else None,
+        "records_without_no_ops": found.lag_changed_records if found.lag_known else None,
+        "ms": found.lag_ms,
+        "counted_records": found.bound.counted_records,
+        "bound_records": found.bounds.records,
+        "hard_bound_records": found.bounds.hard_records,
+        "counted_bytes": found.bound.counted_bytes,
+        "bound_bytes": found.bounds.bytes,
+        "bound_ms": found.bounds.age_ms,
+        "hard_bound_in_ms": found.bound.hard_in_ms,
     }
 
 
