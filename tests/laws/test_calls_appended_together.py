@@ -124,7 +124,7 @@ class Side(World):
             "log": self.log.records(),
             "tip": controller.tip,
             "stable": controller.stable,
-            "index": contents(controller._journal.index),
+            "index": controller.active and contents(controller._journal.index),
             "bytes": controller.appended_bytes,
             "sessions": controller.active and controller.heartbeats._sessions,
             "room": (gate._room, gate._byte_room),
