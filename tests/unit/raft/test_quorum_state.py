@@ -24,9 +24,9 @@ from tests.unit.raft.test_election import One
 def _voter_in(state: VoterState) -> One:
     """Voter 1 of three in the epoch 4, from a disk or through an election."""
     leader_id = {VoterState.RESIGNED: 1, VoterState.FOLLOWER: 2}.get(state, -1)
-    stands = state in {VoterState.CANDIDATE, VoterState.LEADER}
-    one = One(ElectionState(3 if stands else 4, leader_id))
-    if stands:
+    elects = state in {VoterState.CANDIDATE, VoterState.LEADER}
+    one = One(ElectionState(3 if elects else 4, leader_id))
+    if elects:
         one.candidate()
     if state is VoterState.LEADER:
         one.answered(2, granted=True)
