@@ -7,6 +7,7 @@ import urllib.request
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -106,13 +107,15 @@ def finalise(
         url, folder = leader_of(config, own=yes and log_dir is None)
         log_dir = log_dir or folder
     url = DEFAULT_URL if url is None else url
+    asked = url_option(url) if config is None else f" -c {quote(str(config))}"
     try:
         if yes:
             check_local(url)
-        found = _judged(url)
+        found = _judged(url, asked)
         if yes and found.held:
             assert log_dir is not None
-            found = _awaited(url) if _release(url, log_dir) else _otherwise(url)
+            after = _awaited if _release(url, log_dir) else _otherwise
+            found = after(url, asked)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except TokenError as error:
@@ -205,13 +208,13 @@ def _at_leader(steps: tuple[NextStep, ...], leader_url: str) -> tuple[NextStep, 
     )
 
 
-def _judged(url: str) -> Judgement:
+def _judged(url: str, asked: str) -> Judgement:
     found = status_of(url)
     try:
         leads = found.get("leader_id") == found["node_id"]
         nodes = AskedNodes(of_urls([url]), fetch)
         leader = "" if leads else nodes.leader_url(NodeAnswer(url, "", found))
-        return judged(found, url_option(url), leader)
+        return judged(found, asked, leader)
     except UNREAD as error:
         raise ValueError(misread(found)) from error
 
@@ -254,21 +257,21 @@ def _release(url: str, log_dir: Path) -> bool:
     return True
 
 
-def _otherwise(url: str) -> Judgement:
+def _otherwise(url: str, asked: str) -> Judgement:
     """What stands where the order to end the hold was refused: somebody else may have ended it."""
-    found = _judged(url)
+    found = _judged(url, asked)
     if found.code is ExitCode.DONE and not found.held:
-        return _awaited(url)
+        return _awaited(url, asked)
     text = "The hold was not ended: what is missing has changed since it was looked at."
     code = ExitCode.FOUND if found.held else found.code
     return found._replace(lines=[text, *found.lines], code=code, held=False)
 
 
-def _awaited(url: str) -> Judgement:
+def _awaited(url: str, asked: str) -> Judgement:
     """What stands after the release, as soon as it is final, or after some time."""
     end = time.monotonic() + FINAL_S
     while True:
-        found = _judged(url)
+        found = _judged(url, asked)
         if found.final:
             return found
         if time.monotonic() >= end:
