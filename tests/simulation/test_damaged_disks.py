@@ -55,7 +55,7 @@ def test_no_process_begins_on_a_damaged_log_or_snapshot(simulate, seed):
 
 def test_damage_that_a_start_does_not_notice_is_found(simulate, monkeypatch):
     monkeypatch.setattr(recovery, "batch_crc_holds", lambda *_: True)
-    found = {simulate(seed, ROTS).invariant for seed in range(2)}
+    found = {simulate(seed, ROTS).invariant for seed in range(8)}
     assert "damage-is-refused" in found
 
 
