@@ -35,6 +35,7 @@ def test_the_advice_leads_to_the_goal_within_400_steps(simulate, first):
         985813,  # the same before the end of the migration
         995041,  # old controllers started again after a rollback from before the claim
         995093,  # a rollback while the controllers may not write a znode
+        2000914,  # a znode to be mended that the controllers may not write
     ],
 )
 def test_what_was_once_a_dead_end(simulate, seed):

@@ -37,6 +37,13 @@ def test_from_each_state_of_the_driver(simulate, state, scenario):
     assert any("goes back from attempt 1" in line for line in report.lines)
 
 
+@pytest.mark.slow
+def test_brokers_elect_one_of_them_once_a_foreign_controller_is_gone(simulate):
+    """In the model they did not, and the rollback waited for them for ever."""
+    report = simulate(2000038, kind="attempts")
+    assert not report.failure, str(report)
+
+
 def test_the_seeds_do_what_they_are_for(simulate):
     """Back with and without a copy, cut off, and with the old controllers started again."""
     told = "\n".join(line for seed in range(6) for line in simulate(seed, kind="attempts").lines)

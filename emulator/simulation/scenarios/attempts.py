@@ -341,10 +341,7 @@ class Operator:
         ops = new_topic(
             world.tree, self._rng, f"between-{self._number}", range(world.scenario.brokers)
         )
-        forbidden = world.tree.read_only.copy()
-        world.tree.read_only.clear()  # to the controllers; the brokers may
         ensure(world.foreign_write(*ops), "simulator", "a topic could not be made")
-        world.tree.read_only |= forbidden
         for host in world.hosts.values():
             world.remove(host)
         world.lives.end()

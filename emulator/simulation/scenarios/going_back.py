@@ -247,6 +247,9 @@ class SimulatedRollback(RollbackWorld):
         """Brokers do this by themselves, as soon as one of them can."""
         world = self._world
         if controller.PATH in world.tree.nodes:
+            ours = {*world.controllers, *(one.id for one in world.brokers.values())}
+            if world.numbers(controller.PATH).get("brokerid") not in ours:
+                self._after_ms(200, self._elect)  # as soon as that one is gone
             return
         able = [one for one in world.brokers.values() if one.alive and not one.in_kraft_mode]
         if not able or world.zookeeper.frozen:
