@@ -335,7 +335,11 @@ class Controller:
             DivergedError: the node must stop.
         """
         request = call.message
-        if isinstance(request, m.BrokerHeartbeatRequest) and self._beat(call, request, now_ms):
+        try:
+            if isinstance(request, m.BrokerHeartbeatRequest) and self._beat(call, request, now_ms):
+                return
+        except Exception as error:  # noqa: BLE001  # as below, without its cost for each heartbeat
+            self.answers.raised(call, error)
             return
         with self.answers.to(call):
             self._request(call, now_ms)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import registry
+from emulator.controller import machine, registry
 from emulator.controller.queue.journal import DivergedError
 from emulator.controller.result import TEXT_MAX, ApiError, Result, shortened
 from emulator.controller.tables.config_changes import MATCH, error
@@ -91,6 +91,17 @@ def test_it_is_answered_and_nothing_is_done(
     assert answer.topics[0].error_message == UNEXPECTED
     (failure,) = world.controller.answers.failures.take()
     assert (failure.api_key, failure.error, failure.first) == (19, kind, True)
+    untouched(world, end)
+
+
+def test_so_is_a_heartbeat_that_is_answered_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No request ends the node, that which comes most often neither."""
+    monkeypatch.setattr(machine, "stays_unfenced", raises)
+    end = world.log.log_end_offset
+    assert world.heartbeat(0).error_code == UNKNOWN
+    assert [one.error for one in world.controller.answers.failures.take()] == ["KeyError"]
     untouched(world, end)
 
 
