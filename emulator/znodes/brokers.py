@@ -13,7 +13,7 @@ import msgspec
 
 from emulator.metadata.brokers import Endpoint
 from emulator.znodes import znode_json
-from emulator.znodes.tree import Tree, ZnodeError
+from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import decode, number_of
 
 ROOT: Final = "/brokers/ids"
@@ -103,21 +103,6 @@ def encode(endpoints: Sequence[Endpoint], rack: str | None, now_ms: int) -> byte
 def _in_brackets(host: str) -> str:
     """An IPv6 address in brackets, as a URL has it."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-def read(tree: Tree) -> dict[int, ZkBroker]:
-    """Every live broker by id; a znode that vanished while the tree was read is left out.
-
-    Raises:
-        ZnodeError: malformed.
-    """
-    found = {}
-    for name in tree.children(ROOT):
-        node = tree.node(f"{ROOT}/{name}")
-        if node is not None:
-            broker = parse(f"{ROOT}/{name}", node.data, node.czxid)
-            found[broker.id] = broker
-    return found
 
 
 def _endpoint(path: str, text: str, listeners: dict[str, str]) -> Endpoint:

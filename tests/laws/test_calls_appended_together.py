@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,7 +34,17 @@ from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
 from emulator.node.machine import Node
-from emulator.seam import Accepted, Effect, Event, Received, Row, Send, Synced, SyncFile
+from emulator.seam import (
+    RECORDS_PER_SLICE,
+    Accepted,
+    Effect,
+    Event,
+    Received,
+    Row,
+    Send,
+    Synced,
+    SyncFile,
+)
 from emulator.trace.rows import BlockRow, RequestRow
 from tests.kit.laws import examples
 from tests.unit.controller.test_index import contents
@@ -634,6 +645,19 @@ def bridged(seed: int, calls_max: int, steps: Sequence[str]) -> None:
 
 
 # Each rule is needed: without it some story differs.
+
+
+def test_a_batch_that_was_taken_leaves_all_room_to_the_next() -> None:
+    batch, fresh = NextBatch(), NextBatch()
+    most: Any = SimpleNamespace(values=[b""] * RECORDS_PER_SLICE, size=0)
+    for _ in range(2):
+        assert batch.holds(most)
+        assert not batch.full
+        batch.add(most, ["key"])
+        assert batch.full
+        assert not batch.holds(most)
+        assert batch.take() == [most]
+    assert vars(batch) == vars(fresh)
 
 
 def conflicts_ignored(patch: pytest.MonkeyPatch) -> None:

@@ -30,18 +30,6 @@ from emulator.controller.tables.config_defs import (
 )
 from emulator.controller.tables.server_configs import ONLY_DYNAMIC, RELEASES, Type, server_configs
 
-BROKER_LISTS: Mapping[str, str] = MappingProxyType(
-    {
-        "advertised.listeners": "",
-        "listeners": "",
-        "log.cleanup.policy": "delete",
-        "metric.reporters": "",
-        "sasl.enabled.mechanisms": "GSSAPI",
-        "sasl.kerberos.principal.to.local.rules": "DEFAULT",
-        "ssl.cipher.suites": "",
-        "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
-    }
-)
 _KINDS: Final = {
     Type.BOOLEAN: BOOLEAN,
     Type.STRING: STRING,

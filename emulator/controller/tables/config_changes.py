@@ -17,7 +17,7 @@ from emulator.controller.registry import TOUCHED_MAX
 from emulator.controller.result import ApiError, Record
 from emulator.controller.rules.storable import Room
 from emulator.controller.rules.topics import TOPIC_DENIED
-from emulator.controller.tables.broker_config_defs import BROKER_LISTS, validate_broker_configs
+from emulator.controller.tables.broker_config_defs import validate_broker_configs
 from emulator.controller.tables.config_defs import (
     LIST,
     UNCLEAN,
@@ -26,6 +26,7 @@ from emulator.controller.tables.config_defs import (
     validate_topic_configs,
 )
 from emulator.controller.tables.index import collision_key
+from emulator.controller.tables.server_configs import Type, server_configs
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
@@ -288,15 +289,17 @@ def may_alter(image: Image, resource_type: int, name: str, ctx: Context) -> ApiE
 def is_list(resource_type: int, name: str, release: str) -> bool:
     """Whether a config is a list, so APPEND and SUBTRACT apply to it."""
     if resource_type == TOPIC:
-        known = topic_configs(release).get(name)
-        return known is not None and known.kind is LIST
-    return name in BROKER_LISTS
+        of_topic = topic_configs(release).get(name)
+        return of_topic is not None and of_topic.kind is LIST
+    known = server_configs(release).get(name)
+    return known is not None and known.type is Type.LIST
 
 
 def list_default(resource_type: int, name: str, release: str) -> str:
     """The list that APPEND extends when the config is not set."""
-    known = topic_configs(release).get(name) if resource_type == TOPIC else None
-    return known.default if known is not None else BROKER_LISTS.get(name, "")
+    configs = topic_configs if resource_type == TOPIC else server_configs
+    known = configs(release).get(name)
+    return (known.default if known is not None else None) or ""
 
 
 def _values_error(

@@ -298,6 +298,7 @@ REFUSED = [
     (incremental(("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST, "Null value"),
     (incremental(("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG, "not LIST"),
     (incremental(("no.such", SUBTRACT, "1")), ErrorCode.INVALID_CONFIG, "not LIST"),
+    (incremental(("listeners", APPEND, "A://:1"), kind=BROKER, name="1"), 40, "not LIST"),
     (incremental(("no.such", SET, "1")), ErrorCode.INVALID_CONFIG, "Unknown topic config"),
     (incremental(("retention.ms", SET, "x")), ErrorCode.INVALID_CONFIG, "Invalid value x"),
     (
@@ -343,6 +344,10 @@ CHANGES = [
     (
         incremental(("metric.reporters", APPEND, "A,B"), kind=BROKER, name=""),
         [("metric.reporters", "A,B")],
+    ),
+    (
+        incremental(("sasl.enabled.mechanisms", APPEND, "PLAIN"), kind=BROKER, name=""),
+        [("sasl.enabled.mechanisms", "GSSAPI,PLAIN")],
     ),
     (
         incremental(("listener.name.x.anything", SET, "1"), kind=BROKER, name=""),

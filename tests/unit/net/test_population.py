@@ -98,13 +98,16 @@ def test_after_one_was_let_in_the_next_one_turned_away_is_a_warning_again() -> N
     assert levels == [(1, "warning"), (2, "debug"), (4, "warning"), (5, "debug")]
 
 
-def test_who_says_nothing_is_closed_with_half_a_frame_or_without() -> None:
+@pytest.mark.parametrize("requests", [1, 2])
+def test_an_idle_connection_is_closed_with_half_a_frame_or_without(requests: int) -> None:
     made = connections(connections_max_idle_ms="1000")
     assert made.deadline_ms is None
     come(made, 1, 2, 3)
     made.received(2, b"\0\0", 400)
-    (request,), _ = made.received(3, frame(63, 1, 7, m.BrokerHeartbeatRequest()), 100)
-    reply(made, request.ticket, m.BrokerHeartbeatResponse(), now_ms=700)
+    heartbeats = b"".join(frame(63, 1, n, m.BrokerHeartbeatRequest()) for n in range(requests))
+    taken, _ = made.received(3, heartbeats, 100)
+    for request in reversed(taken):
+        reply(made, request.ticket, m.BrokerHeartbeatResponse(), now_ms=700)
     assert made.deadline_ms == 1_000
     assert made.tick(999) == []
     assert made.tick(1_000) == [1]

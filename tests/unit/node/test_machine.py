@@ -42,6 +42,7 @@ from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.simulation.scenarios.endurance import product_bytes
 from emulator.trace.rows import Stage
 from emulator.zookeeper.ops import Create
+from tests.unit.controller.world import registration
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -200,6 +201,14 @@ def test_a_zookeeper_that_refuses_is_said_once_and_stands_in_the_status() -> Non
     assert waiting["since"] == "1970-01-01T00:16:40.000+00:00"
     assert "Connection refused" in waiting["text"]
     assert not_ready_because(world.node, world.now_ms) == "no ZooKeeper session"
+
+
+def test_a_refused_registration_is_in_the_log_of_the_node() -> None:
+    world = dual_writing()
+    for _ in range(2):
+        world.call(registration(1, cluster_id="of another cluster"), 62, 1)
+    (line,) = (one for one in world.logs if one.event == "broker refused")
+    assert (line.level, line.fields["broker_id"]) == ("warning", 1)
 
 
 def test_the_controller_knows_what_zookeeper_can_hold() -> None:

@@ -322,7 +322,7 @@ def test_a_broker_of_every_version_is_read() -> None:
 )
 def test_a_malformed_broker_is_named(data: bytes) -> None:
     with pytest.raises(ZnodeError, match="/brokers/ids/7"):
-        brokers.read(tree_with(**{"/brokers/ids/7": data}))
+        brokers.parse("/brokers/ids/7", data)
 
 
 # sameness
