@@ -108,6 +108,17 @@ def test_an_error_for_everything_is_tried_again_more_and_more_slowly():
     assert pauses[-1] == LAST_RETRY_MS
 
 
+def test_nothing_is_due_once_it_is_closed():
+    assigning = Assigning(MIGRATING)
+    assigning.reply(ErrorCode.STALE_BROKER_EPOCH)
+    assert assigning.part.deadline_ms is not None
+    assigning.part.close()
+    assigning.run()
+    assert assigning.part.deadline_ms is None
+    assigning.wait(2 * LAST_RETRY_MS)
+    assert len(assigning.asked) == 1
+
+
 def test_a_replica_that_moved_away_is_not_reported_again():
     assigning = Assigning(MIGRATING, MIGRATING)
     assigning.reply(p0=ErrorCode.NOT_LEADER_OR_FOLLOWER, p1=ErrorCode.UNKNOWN_SERVER_ERROR)

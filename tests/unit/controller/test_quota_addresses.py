@@ -1,4 +1,4 @@
-"""Which ips AlterClientQuotas takes: those that a broker can read wherever they are kept."""
+"""Which entities and ips AlterClientQuotas takes: ips are those that a broker can read anywhere."""
 
 from __future__ import annotations
 
@@ -49,3 +49,25 @@ def test_what_is_wrong_with_a_value_is_said_as_kafka_says_it(
     (entry,) = result.response.entries
     assert (entry.error_message or "").endswith(why)
     assert bool(entry.error_code) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("entity", "why"),
+    [
+        ([], "Invalid empty client quota entity"),
+        ([("host", "h")], "Unhandled client quota entity type: host"),
+        ([("user", "a"), ("user", "b")], "duplicate entity entry user"),
+        ([("user", "")], "Empty user not supported"),
+        ([("ip", "10.0.0.1"), ("user", "a")], "IP entity shouldnot be combined"),
+        ([("ip", "10.0.0.1"), ("client-id", None)], "IP entity shouldnot be combined"),
+        ([("ip", "nowhere")], "nowhere is not a valid IP"),
+        ([("user", "a"), ("client-id", None)], ""),
+    ],
+)
+def test_entities_that_no_quota_can_be_of(entity: list[tuple[str, str | None]], why: str) -> None:
+    request = quota(5.0, "a")
+    kind = request.EntityData
+    request.entries[0].entity[:] = [kind(entity_type=of, entity_name=name) for of, name in entity]
+    (entry,) = handle(EMPTY, request).response.entries
+    assert why in (entry.error_message or "")
+    assert entry.error_code == (ErrorCode.INVALID_REQUEST if why else ErrorCode.NONE)
