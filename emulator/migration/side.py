@@ -146,11 +146,18 @@ class MigrationSide:
         self._leads = False
         self._over = False
         """Whether the migration was finalised while this process ran."""
+        self._left = False
+        """Whether it has taken leave: what ZooKeeper answers after that changes nothing."""
+
+    @property
+    def _done(self) -> bool:
+        """Whether ZooKeeper is not used any more, by this process."""
+        return self._over or self._left
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` has something to do."""
-        if self._over:
+        if self._done:
             return self.zk.deadline_ms
         times = (self.zk.deadline_ms, self.driver.deadline_ms)
         return earliest(times)
@@ -172,8 +179,12 @@ class MigrationSide:
 
     @property
     def drained(self) -> bool:
-        """Whether nothing committed is missing in ZooKeeper, or nothing is written there."""
-        return self.driver.drained
+        """Whether nothing committed is missing in ZooKeeper, or nothing is written there.
+
+        Before the log has a copy ZooKeeper is owed nothing: a copy goes on only with a session.
+        """
+        copied = self._history.tip.migration_state is MigrationState.MIGRATION
+        return self._left or self.driver.drained or not (copied or self.zk.connected)
 
     def start(self, now_ms: int) -> list[Effect]:
         """Connect to ZooKeeper; a follower only reads there. A second call changes nothing."""
@@ -205,7 +216,7 @@ class MigrationSide:
     def tick(self, now_ms: int) -> list[Effect]:
         """Do what is due."""
         effects: list[Effect] = []
-        for machine in (self.zk,) if self._over else (self.zk, self.driver):
+        for machine in (self.zk,) if self._done else (self.zk, self.driver):
             due_ms = machine.deadline_ms
             if due_ms is not None and due_ms <= now_ms:
                 effects += machine.tick(now_ms)
@@ -222,9 +233,9 @@ class MigrationSide:
         """Hand on to the driver what ZooKeeper has answered, and a session that is new."""
         effects: list[Effect] = []
         results = self.zk.take_results()
-        if self._over:
-            return []
         self._seen = stable = self._history.stable
+        if self._done:
+            return []
         if stable.migration_state is MigrationState.POST_MIGRATION:
             return self._end(now_ms)
         if results:
@@ -243,7 +254,7 @@ class MigrationSide:
 
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
         """Take what became stable, oldest first; to be called when the high watermark has moved."""
-        return [] if self._over else self.driver.metadata(deltas, now_ms)
+        return [] if self._done else self.driver.metadata(deltas, now_ms)
 
     def mark(self, leader_epoch: int) -> FinalisationMark | None:
         """What to leave in the log if ZooKeeper has everything, and may be left; else None."""
@@ -311,7 +322,12 @@ class MigrationSide:
         return self.driver.drain(now_ms)
 
     def close(self, now_ms: int) -> tuple[list[Effect], bool]:
-        """Take leave of ZooKeeper; whether its answer is still to come."""
+        """Take leave of ZooKeeper; whether its answer is still to come.
+
+        What is in flight is answered before, and nothing follows from it: a claim that succeeds now
+        would begin a takeover without a session, and the stop would wait for it.
+        """
+        self._left = True
         effects = self.zk.close(now_ms)
         return effects, self.zk.state is ZkState.CLOSING
 
@@ -319,10 +335,13 @@ class MigrationSide:
         """Nothing is held by a node with the flag."""
 
     def out_of_charge(self) -> str:
-        """Why ZooKeeper may miss something although it is drained; empty if it does not."""
+        """Why ZooKeeper may miss something, drained or not; empty if no reason is known."""
         behind = self.driver.write_behind
         why = _OUT_OF_CHARGE.get(behind.mode)
         if why is not None:
             return f"{why} {behind.why}".rstrip()
-        skipped = [one.path for one in behind.poison.skipped]
+        poison = behind.poison
+        if blocked := [f"{one.path} ({one.cause})" for one in poison.znodes if not one.skipped]:
+            return f"it refuses {', '.join(blocked)}"
+        skipped = [one.path for one in poison.skipped]
         return f"skipped, as ZooKeeper refuses them: {', '.join(skipped)}" if skipped else ""

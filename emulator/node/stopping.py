@@ -207,8 +207,8 @@ class OrderlyStop:
             # Records that are not committed yet must still go to ZooKeeper.
             return [], None
         if not migration.drained:
-            why = "stopped, but changes are missing in ZooKeeper: it did not answer"
-            return [], End(why, 1)
+            why = migration.out_of_charge() or "it did not answer"
+            return [], End(f"stopped; changes may be missing in ZooKeeper: {why}", 1)
         effects, closing = migration.close(now_ms)
         if closing and not late:
             return effects, None

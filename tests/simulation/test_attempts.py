@@ -44,6 +44,13 @@ def test_brokers_elect_one_of_them_once_a_foreign_controller_is_gone(simulate):
     assert not report.failure, str(report)
 
 
+@pytest.mark.slow
+def test_a_stop_whose_claim_is_answered_late_ends_at_once(simulate):
+    """It began a takeover without a session, and waited a minute: the way back waited with it."""
+    report = simulate(4000345, kind="attempts")
+    assert not report.failure, str(report)
+
+
 def test_the_seeds_do_what_they_are_for(simulate):
     """Back with and without a copy, cut off, and with the old controllers started again."""
     told = "\n".join(line for seed in range(6) for line in simulate(seed, kind="attempts").lines)

@@ -28,7 +28,7 @@ class Stage:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         image = replace(EMPTY, migration_state=MigrationState.MIGRATION)
-        self.history = SimpleNamespace(stable=image)
+        self.history = SimpleNamespace(stable=image, tip=image)
         call = self._call
         self.zk = SimpleNamespace(
             deadline_ms=None,
@@ -48,7 +48,7 @@ class Stage:
         behind = SimpleNamespace(
             mode=Mode.STOPPED,
             why="",
-            poison=SimpleNamespace(skipped=[]),
+            poison=SimpleNamespace(skipped=[], znodes=[]),
             keep_from=lambda _: 77,
             check=call("check"),
             # Nothing is to be compared: the driver is in no dual write.
@@ -209,6 +209,36 @@ def test_taking_leave_is_over_when_zookeeper_has_answered(state: ZkState) -> Non
     assert stage.side.close(7) == (_said("zk.close"), state is ZkState.CLOSING)
 
 
+def test_after_taking_leave_no_answer_changes_anything() -> None:
+    """A claim that succeeded then began a takeover without a session, and a stop waited for it."""
+    stage = Stage()
+    stage.side.lead(3, 1)
+    stage.side.close(7)
+    stage.taken()
+    stage.driver.drained, stage.zk.outcomes = False, ["answer"]
+    stage.zk.deadline_ms, stage.driver.deadline_ms, stage.zk.generation = 9, 1, 2
+    assert stage.side.exchange(8) == []
+    assert stage.side.metadata([], 8) == []
+    assert stage.side.drained
+    assert stage.side.deadline_ms == 9
+    assert stage.side.tick(9) == _said("zk.tick")
+    assert stage.side.keep_from(stage.history.stable) == 77
+    assert stage.taken() == [("zk.tick", 9)]
+
+
+@pytest.mark.parametrize("state", list(MigrationState))
+@pytest.mark.parametrize("connected", [True, False])
+def test_without_a_copy_in_the_log_zookeeper_is_owed_nothing(
+    state: MigrationState, connected: bool
+) -> None:
+    stage = Stage()
+    stage.driver.drained, stage.zk.connected = False, connected
+    stage.history.tip = replace(stage.history.tip, migration_state=state)
+    assert stage.side.drained == (not connected and state is not MigrationState.MIGRATION)
+    stage.driver.drained = True
+    assert stage.side.drained
+
+
 def test_since_when_zookeeper_is_away() -> None:
     stage = Stage()
     assert stage.side.apart_since_ms is None
@@ -249,5 +279,9 @@ def test_why_zookeeper_may_miss_something(
 ) -> None:
     stage = Stage()
     stage.behind.mode, stage.behind.why = mode, why
-    stage.behind.poison.skipped = [SimpleNamespace(path=path) for path in skipped]
+    stage.behind.poison.skipped = [SimpleNamespace(path=path, skipped=True) for path in skipped]
     assert stage.side.out_of_charge() == told
+    refused = SimpleNamespace(path="/c", cause="Create: NO_AUTH", skipped=False)
+    stage.behind.poison.znodes = [refused, *stage.behind.poison.skipped]
+    if mode is Mode.RUNNING:
+        assert stage.side.out_of_charge() == "it refuses /c (Create: NO_AUTH)"

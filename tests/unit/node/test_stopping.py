@@ -300,7 +300,7 @@ def test_what_breaks_off_resigns_at_once_and_ends_when_the_others_know() -> None
     assert stage.stop.go_on(T) == ([], End("unreadable", 1))
 
 
-UNANSWERED = End("stopped, but changes are missing in ZooKeeper: it did not answer", 1)
+UNANSWERED = End("stopped; changes may be missing in ZooKeeper: it did not answer", 1)
 
 
 def test_it_waits_for_zookeeper_and_for_the_others_until_the_time_is_over() -> None:
@@ -313,6 +313,9 @@ def test_it_waits_for_zookeeper_and_for_the_others_until_the_time_is_over() -> N
     stage.peers.ending, stage.migration.drained = False, False
     assert stage.stop.go_on(late_ms - 1) == ([], None)
     assert stage.stop.go_on(late_ms) == ([], UNANSWERED)
+    stage.migration.charge = "it refuses /a"
+    refused = "stopped; changes may be missing in ZooKeeper: it refuses /a"
+    assert stage.stop.go_on(late_ms) == ([], End(refused, 1))
     stage.migration.drained, stage.migration.closing = True, True
     assert stage.stop.go_on(late_ms - 1) == ([GOODBYE], None)
     assert stage.stop.go_on(late_ms)[1] == End("stopped; the other voters go on", 0)
