@@ -75,8 +75,10 @@ def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str |
 
 def touches(_image: Image, request: m.AlterClientQuotasRequest) -> Collection[object] | None:
     """The entities. None: limits on mutations, which the next creation has to keep."""
-    parts = sum([len(entry.entity) + len(entry.ops) for entry in request.entries])
-    if parts > TOUCHED_MAX or any(op.key == RATE for entry in request.entries for op in entry.ops):
+    many = len(request.entries) > TOUCHED_MAX
+    if many or sum([len(one.entity) + len(one.ops) for one in request.entries]) > TOUCHED_MAX:
+        return None
+    if any(op.key == RATE for entry in request.entries for op in entry.ops):
         return None
     return [
         _in_order(tuple([EntityPart.of(one.entity_type, one.entity_name) for one in entry.entity]))

@@ -32,7 +32,7 @@ from emulator.metadata.topics import (
     Topic,
     changed_partition,
 )
-from emulator.seam import ENTRIES_PER_SLICE, Slices
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -48,7 +48,8 @@ refused = one_error(Response)
 
 def touches(image: Image, request: m.AlterPartitionRequest) -> Collection[object] | None:
     """The partitions; of a topic or partition that is not there, the name of the topic."""
-    if sum([len(asked.partitions) for asked in request.topics]) > TOUCHED_MAX:
+    many = len(request.topics) > TOUCHED_MAX
+    if many or sum([len(asked.partitions) for asked in request.topics]) > TOUCHED_MAX:
         return None
     keys: list[object] = []
     for asked in request.topics:
@@ -83,14 +84,15 @@ def alter_partition(
     records: list[Record] = []
     changed: dict[tuple[bytes, int], Partition] = {}
     response = Response()
-    count = 0
+    pace = Pace()
     for asked in request.topics:
         by_id = ctx.api_version >= TOPIC_IDS_SINCE
         topic = image.topics.get(asked.topic_id) if by_id else image.topic(asked.topic_name)
         answers = []
+        if pace.over():
+            yield
         for wanted in asked.partitions:
-            count += 1
-            if count % ENTRIES_PER_SLICE == 0:
+            if pace.over():
                 yield
             if topic is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -196,6 +198,8 @@ def check(
         return ErrorCode.INVALID_REQUEST
     if wanted.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
+    if len(wanted.new_isr_with_epochs) > len(partition.replicas):
+        return ErrorCode.INVALID_REQUEST  # as below; a request may name millions
     isr = [member.broker_id for member in wanted.new_isr_with_epochs]
     state = wanted.leader_recovery_state
     members = set(isr)

@@ -57,6 +57,21 @@ def test_a_stale_broker_epoch_refuses_the_whole_request(broker_id: int, epoch: i
     assert result.records == ()
 
 
+class Many(list[Any]):
+    """Members that nobody may look at."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("a request may name seven million")
+
+
+def test_an_isr_longer_than_the_replicas_is_refused_unseen() -> None:
+    asked = wanted()
+    asked.new_isr_with_epochs = Many(asked.new_isr_with_epochs * 2)
+    result = handle(IMAGE, request(asked))
+    assert only(result.response).error_code == ErrorCode.INVALID_REQUEST
+    assert result.records == ()
+
+
 ORDER: list[tuple[dict[str, Any], ErrorCode]] = [
     # Everything is wrong at once; each row mends the first wrong thing left.
     ({}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

@@ -14,6 +14,7 @@ from emulator.controller import registry
 from emulator.controller.api import create_acls, create_topics, delete_acls, delete_topics
 from emulator.controller.queue import batches
 from emulator.controller.queue.writes import CALLS_PER_STEP
+from emulator.controller.registry import handlers
 from emulator.controller.result import Result
 from emulator.controller.rules import broker_changes
 from emulator.controller.rules.authorizer import StandardAuthorizer
@@ -30,6 +31,7 @@ from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 from wire.frame import decode_response, encode_request
+from wire.schema import spec
 
 MANY = 4 * RECORDS_PER_SLICE
 IDS = m.AllocateProducerIdsRequest
@@ -528,6 +530,27 @@ def test_other_requests_with_many_entries_go_on_in_slices(world: World, asked: A
     assert answer is not None
     if asked is not elected:
         assert world.log.log_end_offset > tip.offset + MANY // 3
+
+
+def without_partitions(world: World, count: int) -> m.AlterPartitionRequest:
+    kinds = m.AlterPartitionRequest
+    topics = [kinds.TopicData(topic_id=bytes(15) + b"x")] * count
+    return kinds(broker_id=0, broker_epoch=world.tip.brokers[0].epoch, topics=topics)
+
+
+def without_limits(_world: World, count: int) -> m.AlterClientQuotasRequest:
+    kinds = m.AlterClientQuotasRequest
+    return kinds(entries=[kinds.EntryData()] * count)
+
+
+@pytest.mark.parametrize("asked", [without_partitions, without_limits])
+def test_entries_without_anything_in_them_are_entries(world: World, asked: Any) -> None:
+    """A frame holds five million of them: one step looked at all."""
+    request = asked(world, registry.TOUCHED_MAX + 1)
+    touches = handlers()[spec(type(request)).key].touches
+    assert touches(world.tip, request) is None
+    begin(world, asked(world, MANY))
+    assert go_on(world) >= MANY // ENTRIES_PER_SLICE
 
 
 def test_it_is_counted_how_long_each_request_waited_for_those_before_it(world: World) -> None:
