@@ -134,6 +134,7 @@ HANDSHAKES_MAX: Final = 256
 """They are not counted as connections; so many descriptors are in the reserve of a process."""
 HANDSHAKE_S: Final = 10.0
 _READ_BYTES: Final = 256 * 1024
+CLOSED: Final = "TLS: the listener is closed"
 
 Refused = Callable[[str, asyncio.BaseTransport], None]
 """Called with the reason why a handshake failed, and its transport."""
@@ -297,9 +298,13 @@ class TlsListener:
         self.context = context
         self.refused = refused
         self._under_way: dict[TlsConnection, asyncio.TimerHandle] = {}
+        self._closed = False
 
     def begin(self, peer: TlsConnection) -> None:
         """A connection was accepted; give up the oldest handshake if there are too many."""
+        if self._closed:  # it came in the turn in which the listener was closed
+            peer.give_up(CLOSED)
+            return
         if len(self._under_way) >= HANDSHAKES_MAX:
             oldest = next(iter(self._under_way))
             oldest.give_up("TLS: too many handshakes are under way")
@@ -315,5 +320,6 @@ class TlsListener:
 
     def close(self) -> None:
         """Give up all handshakes."""
+        self._closed = True
         for peer in [*self._under_way]:
-            peer.give_up("TLS: the listener is closed")
+            peer.give_up(CLOSED)

@@ -257,6 +257,40 @@ def test_a_shell_ends_while_a_handshake_is_under_way(
     assert [log.fields["why"] for log in logs] == ["TLS: the listener is closed"]
 
 
+def test_whoever_comes_in_the_turn_in_which_a_shell_ends_is_cut_off(authority: Authority) -> None:
+    """Such a handshake kept the event loop from its end: EBUSY, instead of how the node ended."""
+    late = socket.socket()
+    left: list[tcp.TlsConnection] = []
+
+    class Ends(Echo):
+        def step(self, events: list[Event], now_ms: int) -> list[Effect]:
+            if any(isinstance(one, Received) for one in events):
+                # The kernel takes it at once; the event loop sees it after this step.
+                late.connect((HOST, ports[0]))
+                return [Halt(0, "told")]
+            return super().step(events, now_ms)
+
+    ports: list[int] = []
+
+    async def run() -> None:
+        tls, machine = {tls_profile(NAME): settings(authority)}, Ends()
+        shell = Shell(machine, None, Clock(), log=machine.logged, row=lambda _row: None, tls=tls)
+        ports.append(await shell.listen(NAME, HOST, 0))
+        running = asyncio.ensure_future(shell.run())
+        with contextlib.suppress(OSError):
+            await said(ports[0], trusting(authority), b"ask")
+        await running
+        for _ in range(3):
+            await asyncio.sleep(0)
+        left.extend(shell._secured[0]._under_way)
+        for one in left:
+            one.give_up("left")
+
+    with late, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+    assert left == []
+
+
 def test_a_client_that_hangs_up_is_a_closed_connection(
     runner: asyncio.Runner, authority: Authority
 ) -> None:
