@@ -212,7 +212,7 @@ class MigrationDriver:
         """
         self._epoch = self._needed_offset = self._zk_epoch = self._epoch_version = -1
         if self.state is State.UNINITIALIZED:
-            self._task = None
+            self._drop_task()
             self._retry.begin(now_ms)
         self.waits.clear()
         return self._proceed(self._deactivate(now_ms), now_ms)
@@ -412,11 +412,16 @@ class MigrationDriver:
     def _enter(self, event: DriverEvent, now_ms: int, *, poll: bool = True) -> list[Effect]:
         before, self.state = self.state, after(self.state, event)
         self._retry.begin(now_ms if poll else None)
-        self._task = None
+        self._drop_task()
         self._conversations.entered()
         self.waits.clear()
         fields: dict[str, object] = {"from": before.value, "to": self.state.value}
         return [Log("info", "migration driver", fields)]
+
+    def _drop_task(self) -> None:
+        if self._task is not None:
+            self._task.end()
+        self._task = None
 
     def _deactivate(self, now_ms: int) -> list[Effect]:
         if self.state is State.UNINITIALIZED:

@@ -17,7 +17,7 @@ from emulator.migration.taking_over.tasks import (
     Done,
     Lost,
     Missing,
-    Task,
+    Rounds,
     found_of,
 )
 from emulator.seam import Effect
@@ -37,7 +37,7 @@ _IN_BETWEEN = (GetChildren("/brokers/ids"), GetChildren(topics.ROOT))
 """What is read again before that."""
 
 
-class CheckTask(Task):
+class CheckTask(Rounds):
     """Read everything, write nothing, and report the unmet preconditions of a migration.
 
     The whole tree is not read again for each broker that registers: while a running one is missing
@@ -198,7 +198,7 @@ def _names(listed: ZkOutcome) -> frozenset[str]:
 # The claim as a conversation: check if need be, read, decide, write, read back.
 
 
-class ClaimTask(Task):
+class ClaimTask(Rounds):
     """Claim ``/controller`` and ``/controller_epoch``, unless a guard refuses.
 
     Before a first copy everything is checked again, unless it was ``checked`` in this moment: the

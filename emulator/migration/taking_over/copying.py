@@ -13,7 +13,7 @@ from emulator.migration.taking_over import importer, preconditions
 from emulator.migration.taking_over.checking import CHECKS_PER_STEP
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason
-from emulator.migration.taking_over.tasks import Done, Lost, Missing, Task
+from emulator.migration.taking_over.tasks import Done, Lost, Missing, Rounds
 from emulator.seam import Effect
 from emulator.znodes.entity import Entities
 from emulator.zookeeper.ops import ZkOutcome
@@ -46,7 +46,7 @@ class Claimant(Protocol):
         """Start the check; ``verified`` becomes true if the claim is ours."""
 
 
-class CopyTask(Task):
+class CopyTask(Rounds):
     """Read the whole tree and append it; the log says MIGRATION only if the claim is still ours."""
 
     def __init__(  # noqa: PLR0917  # what a copy needs to know

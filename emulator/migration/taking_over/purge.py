@@ -22,8 +22,8 @@ from itertools import islice
 from typing import Final, TypeAlias, cast
 
 from emulator.migration.rounds import Zk
-from emulator.migration.taking_over.tasks import Done, Task
-from emulator.seam import Effect, Log
+from emulator.migration.taking_over.tasks import Done, Outcomes, Talk, Task
+from emulator.seam import Log
 from emulator.znodes import acls, configs, controller, delegation_tokens
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
@@ -56,7 +56,7 @@ PREFIXES: Final = {
 }
 """Folders of notifications, and the prefix of the names in each."""
 
-Script: TypeAlias = Generator[ZkRequest, tuple[ZkOutcome, int], None]
+_Part: TypeAlias = Generator[Sequence[ZkRequest], Outcomes, None]
 
 
 class PurgeTask(Task):
@@ -70,33 +70,24 @@ class PurgeTask(Task):
     def __init__(self, zk: Zk, epoch_version: int) -> None:
         super().__init__(zk)
         self._epoch_version = epoch_version
-        self._script = self._purge()
         self._failure: str | None = None
         self.purged = self._fast_ms = 0
         self.due_ms = 0
         """When to purge again; set once the task has its result."""
 
-    def begin(self, now_ms: int) -> list[Effect]:
-        """Ask how many notifications there are."""
-        self.due_ms = now_ms + AGE_MS
-        return self._ask((next(self._script),), now_ms)
-
-    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
-        try:
-            return self._ask((self._script.send((outcomes[0], now_ms)),), now_ms)
-        except StopIteration:
-            self.result = Done()
-            self.due_ms = max(self.due_ms, now_ms + LOOK_MS_MIN)
-            return self._report()
-
-    def _report(self) -> list[Effect]:
+    def talk(self) -> Talk:
+        """Ask how many notifications there are, and purge each folder that has some."""
+        self.due_ms = self.now_ms + AGE_MS
+        yield from self._purge()
+        self.due_ms = max(self.due_ms, self.now_ms + LOOK_MS_MIN)
         if self._failure is not None:
-            return [Log("warning", "cannot purge notifications", {"why": self._failure})]
-        return [Log("info", "notifications purged", {"count": self.purged})] if self.purged else []
+            self.effects = [Log("warning", "cannot purge notifications", {"why": self._failure})]
+        elif self.purged:
+            self.effects = [Log("info", "notifications purged", {"count": self.purged})]
+        return Done()
 
-    def _purge(self) -> Script:
-        heads = MultiRead(tuple(GetData(path) for path in (controller.PATH, *PREFIXES)))
-        outcome, _ = yield heads
+    def _purge(self) -> _Part:
+        (outcome,) = yield (MultiRead(tuple(GetData(p) for p in (controller.PATH, *PREFIXES))),)
         if not isinstance(outcome, ZkResult):
             self._refused(outcome)
             return
@@ -107,24 +98,24 @@ class PurgeTask(Task):
             if isinstance(head, NodeData) and head.stat.children_count and self._failure is None:
                 yield from self._purge_folder(folder, head.stat)
 
-    def _purge_folder(self, folder: str, head: Stat) -> Script:
+    def _purge_folder(self, folder: str, head: Stat) -> _Part:
         names: Iterable[str]
         if head.children_count > LISTED_MAX:
             names = _counted_off(PREFIXES[folder], head)
         else:
-            outcome, _ = yield GetChildren(folder)
+            (outcome,) = yield (GetChildren(folder),)
             if not isinstance(outcome, ZkResult):
                 self._refused(outcome)
                 return
             names = _ours(PREFIXES[folder], cast("tuple[str, ...]", outcome.value))
         waiting = iter(names)
         while batch := [f"{folder}/{name}" for name in islice(waiting, BATCH)]:
-            outcome, now_ms = yield MultiRead(tuple(GetData(path) for path in batch))
+            (outcome,) = yield (MultiRead(tuple(GetData(path) for path in batch)),)
             if not isinstance(outcome, ZkResult):
                 self._refused(outcome)
                 return
             assert isinstance(outcome.value, list)
-            zk_ms = now_ms - self._fast_ms
+            zk_ms = self.now_ms - self._fast_ms
             ages = [
                 one.stat.ctime_ms if isinstance(one, NodeData) else None for one in outcome.value
             ]
@@ -135,7 +126,7 @@ class PurgeTask(Task):
                 if at is not None and at + AGE_MS < zk_ms
             ]
             if old:
-                outcome, _ = yield self._deletion(old)
+                (outcome,) = yield (self._deletion(old),)
                 if not isinstance(outcome, ZkResult):
                     self._refused(outcome)
                     return

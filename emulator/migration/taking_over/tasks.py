@@ -1,13 +1,14 @@
 """Conversations with ZooKeeper, one for each state of the driver; here the first: recovery.
 
 A task is begun once, takes the outcomes of its own requests, and ends with a result: done, reasons
-to wait, or lost (the connection was lost; begin again). ``conversations`` decides which comes next;
-the others are in ``checking``, ``claiming``, ``copying`` and ``purge``.
+to wait, or lost (the connection was lost; begin again). What it asks and does is one generator,
+which reads as if ZooKeeper answered at once; :class:`Task` runs it. ``conversations`` decides which
+comes next; the others are in ``checking``, ``copying`` and ``purge``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, TypeAlias, cast
 
 import msgspec
@@ -115,19 +116,40 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 TaskResult: TypeAlias = Done | Missing | Lost | Claimed
+Awaited: TypeAlias = Sequence[ZkRequest] | Reading | Callable[[], bool]
+"""What a conversation waits for: the outcomes of requests that are sent together; the end of a
+reading of the tree; or the first step in which something holds."""
+Outcomes: TypeAlias = Sequence[ZkOutcome]
+Talk: TypeAlias = Generator[Awaited, Outcomes, TaskResult]
+"""A conversation. It is sent the outcomes of its requests, in order, or nothing."""
 
 
 class Task:
-    """One conversation; see the module's docstring."""
+    """Runs one conversation, :meth:`talk`; see the module's docstring.
+
+    A lost connection ends it with :class:`Lost` where it waits, so it needs not ask for that.
+
+    Args:
+        zk: the ZooKeeper client.
+        unfinished: a reading that an earlier task has left; see the attribute.
+    """
 
     def __init__(self, zk: Zk, unfinished: Reading | None = None) -> None:
-        self._zk = zk
-        self._round: Round | None = None
+        self.zk = zk
+        self.now_ms = 0
+        self.effects: list[Effect] = []
+        """What the conversation does beside asking; returned with its next requests."""
         self.result: TaskResult | None = None
         self.unfinished = unfinished
         """A reading that was interrupted, with which the next task of the state goes on."""
         self.guards_passed: bool | None = None
         """Whether the guards of the claim passed; None: they were not asked."""
+        self._talk = self.talk()
+        self._awaited: Round | Reading | Callable[[], bool] | None = None
+
+    def talk(self) -> Talk:
+        """The conversation."""
+        raise NotImplementedError
 
     def guards_result(self, before: bool | None) -> bool | None:
         """What is known of the guards now, after ``before``: a lost claim adds nothing to it."""
@@ -137,15 +159,69 @@ class Task:
     @property
     def busy(self) -> bool:
         """Whether :meth:`tick` should be called at once, outcomes or not."""
-        return False
+        return callable(self._awaited) and self._awaited()
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Send the first requests."""
-        raise NotImplementedError
+        self.now_ms = now_ms
+        return self._go_on(None)
 
-    def tick(self, _now_ms: int) -> list[Effect]:
+    def tick(self, now_ms: int) -> list[Effect]:
         """Do the next piece of work that needs no outcome."""
+        self.now_ms = now_ms
+        return self._go_on(()) if self.busy else []
+
+    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Take an outcome; those of other conversations are ignored."""
+        awaited, self.now_ms = self._awaited, now_ms
+        if isinstance(awaited, Round) and awaited.take(outcome):
+            return self.end(Lost()) if awaited.lost else self._go_on(awaited.outcomes)
+        if not isinstance(awaited, Reading) or not awaited.owns(outcome.tag):
+            return []
+        effects = awaited.outcome(outcome, now_ms)
+        if awaited.lost:
+            self.unfinished = awaited
+            return effects + self.end(Lost())
+        ended = awaited.failure is not None or awaited.tree is not None
+        return effects + self._go_on(()) if ended else effects
+
+    def end(self, result: TaskResult | None = None) -> list[Effect]:
+        """Go no further. What the conversation holds, such as a tree, is freed at once."""
+        self._awaited, self.result = None, result
+        self._talk.close()
         return []
+
+    def _go_on(self, outcomes: Outcomes | None) -> list[Effect]:
+        """Run the conversation until it waits again, and begin what it waits for."""
+        self._awaited = None
+        try:
+            wanted = next(self._talk) if outcomes is None else self._talk.send(outcomes)
+        except StopIteration as end:
+            self.result, wanted = end.value, ()
+        effects, self.effects = self.effects, []
+        if isinstance(wanted, Reading):
+            self._awaited, self.unfinished = wanted, None
+            return effects + (wanted.resume if wanted.lost else wanted.begin)(self.now_ms)
+        if callable(wanted):
+            self._awaited = wanted
+        elif wanted:
+            self._awaited = Round(wanted)
+            effects += self._awaited.begin(self.zk, self.now_ms)
+        return effects
+
+
+class Rounds(Task):
+    """A conversation that is no generator yet."""
+
+    def __init__(self, zk: Zk, unfinished: Reading | None = None) -> None:
+        super().__init__(zk, unfinished)
+        self._zk = zk
+        self._round: Round | None = None
+
+    def talk(self) -> Talk:
+        """Nothing."""
+        yield ()
+        return Done()
 
     def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
         """Take an outcome; those of other conversations are ignored."""
@@ -167,7 +243,7 @@ class Task:
 
     def _ask(self, requests: Sequence[ZkRequest], now_ms: int) -> list[Effect]:
         self._round = Round(requests)
-        return self._round.begin(self._zk, now_ms)
+        return self._round.begin(self.zk, now_ms)
 
 
 def _says_rolled_back(mark: ZkOutcome) -> bool:
@@ -190,55 +266,42 @@ class RecoverTask(Task):
         self.create = create
         self._cluster_id = cluster_id
         self._look = look
-        self._asked_whose = False
-        self._creating: Sequence[str] = PATHS
 
-    def begin(self, now_ms: int) -> list[Effect]:
-        """Read the cluster id and our mark, which may forbid to write anything."""
-        return self._ask((*WHOSE, GetData(own.PATH)), now_ms)
-
-    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
-        if not self._asked_whose:
-            self._asked_whose = True
-            if (other := other_cluster(outcomes[len(WHOSE) - 1], self._cluster_id)) is not None:
-                self.result = Missing((other,))
-                return []
-            if _says_rolled_back(outcomes[-1]):
-                self.result = Done()
-                return []
-            return self._ask(LOOK if self._look else creation(self._creating), now_ms)
+    def talk(self) -> Talk:
+        """Read the cluster id and our mark, which may forbid to write anything; then create."""
+        outcomes = yield (*WHOSE, GetData(own.PATH))
+        if (other := other_cluster(outcomes[len(WHOSE) - 1], self._cluster_id)) is not None:
+            return Missing((other,))
+        if _says_rolled_back(outcomes[-1]):
+            return Done()
+        paths: Sequence[str] = PATHS
         if self._look:
-            self._look = False
-            return self._looked(outcomes[-1], now_ms)
+            outcomes = yield LOOK
+            paths, failed = _looked(outcomes[-1])
+            if failed or not paths or not self.create:
+                return Missing(tuple(failed)) if failed else Done()
+        outcomes = yield creation(paths)
         failed = [
             _unreadable(path, outcome.code)
-            for path, outcome in zip((*self._creating, "/", migration.PATH), outcomes, strict=True)
+            for path, outcome in zip((*paths, "/", migration.PATH), outcomes, strict=True)
             if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NODE_EXISTS
         ]
         last = outcomes[-1]
         if isinstance(last, ZkResult):
             failed += _unparsable(last.value)
-        self.result = Missing(tuple(failed)) if failed else Done()
-        return []
+        return Missing(tuple(failed)) if failed else Done()
 
-    def _looked(self, read: ZkOutcome, now_ms: int) -> list[Effect]:
-        if isinstance(read, ZkFailed):
-            self.result = Missing((_unreadable(migration.PATH, read.code),))
-            return []
-        assert isinstance(read, ZkResult)
-        values = dict(zip(PATHS, cast("list[ReadValue]", read.value), strict=True))
-        refused = {path: one.code for path, one in values.items() if isinstance(one, ReadFailed)}
-        absent = [path for path, code in refused.items() if code == ZkCode.NO_NODE]
-        failed = [_unreadable(path, refused[path]) for path in refused.keys() - set(absent)]
-        failed += _unparsable(values[migration.PATH])
-        if failed:
-            self.result = Missing(tuple(failed))
-        elif absent and self.create:
-            self._creating = absent
-            return self._ask(creation(absent), now_ms)
-        else:
-            self.result = Done()
-        return []
+
+def _looked(read: ZkOutcome) -> tuple[Sequence[str], list[Reason]]:
+    """What of :data:`PATHS` is absent, and why something there cannot be used."""
+    if isinstance(read, ZkFailed):
+        return (), [_unreadable(migration.PATH, read.code)]
+    assert isinstance(read, ZkResult)
+    values = dict(zip(PATHS, cast("list[ReadValue]", read.value), strict=True))
+    refused = {path: one.code for path, one in values.items() if isinstance(one, ReadFailed)}
+    absent = [path for path, code in refused.items() if code == ZkCode.NO_NODE]
+    failed = [_unreadable(path, refused[path]) for path in refused.keys() - set(absent)]
+    return absent, failed + _unparsable(values[migration.PATH])
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -276,14 +339,11 @@ class GuardTask(Task):
         self.found: claim.Found | None = None
         """What was read, if it can be used."""
 
-    def begin(self, now_ms: int) -> list[Effect]:
-        """Read."""
-        return self._ask((*WHOSE, *claim.READ), now_ms)
-
-    def _answered(self, outcomes: Sequence[ZkOutcome], _now_ms: int) -> list[Effect]:
-        of, whose = self._attempt, outcomes[len(WHOSE) - 1]
+    def talk(self) -> Talk:
+        """Read, and ask."""
+        of, outcomes = self._attempt, (yield (*WHOSE, *claim.READ))
         reasons: list[Reason] = []
-        if (other := other_cluster(whose, of.cluster_id)) is not None:
+        if (other := other_cluster(outcomes[len(WHOSE) - 1], of.cluster_id)) is not None:
             reasons.append(other)
         elif isinstance(found := found_of(outcomes), Reason):
             reasons.append(found)
@@ -291,8 +351,7 @@ class GuardTask(Task):
             self.found = found
             reasons += claim.guard(found, of.image, of.log, of.claimer)
         self.guards_passed = not reasons
-        self.result = Missing(tuple(reasons)) if reasons else Done()
-        return []
+        return Missing(tuple(reasons)) if reasons else Done()
 
 
 def _unparsable(found: object) -> list[Reason]:
