@@ -8,7 +8,7 @@ from emulator.migration.reading import Reading
 from emulator.migration.rounds import Zk
 from emulator.migration.settings import Settings
 from emulator.migration.states import State
-from emulator.migration.taking_over.checking import CheckTask, ClaimTask
+from emulator.migration.taking_over.checking import Checked, CheckTask, ClaimTask
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.copying import Appender, CopyTask
 from emulator.migration.taking_over.purge import PurgeTask
@@ -50,8 +50,8 @@ class Conversations:
         self._log = log
         self._write_behind = write_behind
         self._entities = entities
-        self._check: CheckTask | None = None
-        """The last task, if it was one."""
+        self._checked: Checked | None = None
+        """What the last task has found, if it was a check."""
         self._unfinished: Reading | None = None
         """A reading of this state that a lost connection has interrupted."""
         self.recovered = False
@@ -82,9 +82,9 @@ class Conversations:
             case State.WAIT_FOR_CONTROLLER_QUORUM if self._several:
                 return GuardTask(zk, attempt)
             case State.WAIT_FOR_BROKERS:
-                return CheckTask(zk, attempt, self._check, unfinished)
+                return CheckTask(zk, attempt, self._checked, unfinished)
             case State.BECOME_CONTROLLER if self._write_behind.mode is Mode.STOPPED:
-                fresh = self._check is not None and self._check.holds(attempt.image, now_ms)
+                fresh = self._checked is not None and self._checked.holds(attempt.image, now_ms)
                 return ClaimTask(zk, attempt, checked=fresh, unfinished=unfinished)
             case State.DUAL_WRITE:
                 return PurgeTask(zk, epoch_version)
@@ -101,7 +101,7 @@ class Conversations:
         if isinstance(task, RecoverTask) and task.create and isinstance(task.result, Done):
             self.recovered = True
         self._unfinished = task.unfinished if isinstance(task.result, Lost) else None
-        self._check = task.ended() if isinstance(task, CheckTask) else None
+        self._checked = task.checked if isinstance(task, CheckTask) else None
 
     def entered(self) -> None:
         """The driver is in another state: what a reading showed before it may have changed."""
@@ -109,4 +109,4 @@ class Conversations:
 
     def forget(self) -> None:
         """The term is over."""
-        self._check = self._unfinished = None
+        self._checked = self._unfinished = None
