@@ -210,42 +210,6 @@ class Task:
         return effects
 
 
-class Rounds(Task):
-    """A conversation that is no generator yet."""
-
-    def __init__(self, zk: Zk, unfinished: Reading | None = None) -> None:
-        super().__init__(zk, unfinished)
-        self._zk = zk
-        self._round: Round | None = None
-
-    def talk(self) -> Talk:
-        """Nothing."""
-        yield ()
-        return Done()
-
-    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
-        """Take an outcome; those of other conversations are ignored."""
-        if self._round is None or not self._round.take(outcome):
-            return []
-        answered, self._round = self._round, None
-        if answered.lost:
-            self.result = Lost()
-            return []
-        return self._answered(answered.outcomes, now_ms)
-
-    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
-        raise NotImplementedError
-
-    def _read(self, reading: Reading, now_ms: int) -> list[Effect]:
-        """Begin a reading of the tree, or go on with it."""
-        self.unfinished = None
-        return reading.resume(now_ms) if reading.lost else reading.begin(now_ms)
-
-    def _ask(self, requests: Sequence[ZkRequest], now_ms: int) -> list[Effect]:
-        self._round = Round(requests)
-        return self._round.begin(self.zk, now_ms)
-
-
 def _says_rolled_back(mark: ZkOutcome) -> bool:
     found = mark.value if isinstance(mark, ZkResult) else None
     return isinstance(found, NodeData) and own.rolled_back(own.try_parse(found.data))
