@@ -34,6 +34,7 @@ from emulator.seam import (
     Send,
 )
 from tests.kit.certificates import Authority
+from tests.kit.served import turns
 
 HOST, NAME = "127.0.0.1", "SECURE"
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
@@ -280,8 +281,7 @@ def test_whoever_comes_in_the_turn_in_which_a_shell_ends_is_cut_off(authority: A
         with contextlib.suppress(OSError):
             await said(ports[0], trusting(authority), b"ask")
         await running
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await turns()
         left.extend(shell._secured[0]._under_way)
         for one in left:
             one.give_up("left")
