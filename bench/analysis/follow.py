@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pyspark.errors import AnalysisException
@@ -26,6 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bench.analysis.quantiles import ms
 from bench.analysis.read import checked
 from bench.analysis.schema import KEYS, struct_type
+from bench.analysis.tails import Tails
 from emulator.trace import rows
 
 GROWTH: Final = 1.5
@@ -109,7 +111,7 @@ class Follower:
         Args:
             spark: a classic session; the queries call back into this process.
             trace: URI or path of the trace's folder, as Spark sees it.
-            out: URI or path for checkpoints, ledger and sums; of this trace only.
+            out: path for checkpoints, ledger, sums and copies of streams; of this trace only.
 
         Raises:
             AnalysisException: the trace has no folders of tables yet.
@@ -117,6 +119,7 @@ class Follower:
         self._spark = spark
         self._trace = trace.rstrip("/")
         self._out = out.rstrip("/")
+        self._streams = Path(self._out, "streams")
         self._rows_of_last_run = 0
         self._lock = threading.Lock()  # queries call back from threads of their own
         self._seen: dict[tuple[str, str, str, str], Row] = {}
@@ -186,26 +189,31 @@ class Follower:
         )
 
     def tables(self) -> dict[str, DataFrame]:
-        """The tables of the trace, of the files in the ledger only.
+        """The tables of the trace, of the files in the ledger and of streams.
 
         Raises:
+            OSError: a stream cannot be read.
             TraceVersionError: a process of the trace wrote another schema version.
         """
+        tails = Tails(self._trace, self._streams)
+        self.catch_up()
         with self._lock:
             files = sorted({key[:2] for key in self._seen})
         return checked(
             {
-                name: self._table(name, [file for table, file in files if table == name])
+                name: self._table(name, [file for table, file in files if table == name], tails)
                 for name in rows.TABLES
             }
         )
 
-    def _table(self, name: str, paths: list[str]) -> DataFrame:
+    def _table(self, name: str, paths: list[str], tails: Tails) -> DataFrame:
         schema = struct_type(rows.TABLES[name])
         if not paths:
-            return self._spark.createDataFrame([], schema)
-        reader = self._spark.read.schema(schema).option("basePath", f"{self._trace}/{name}")
-        return reader.parquet(*paths)
+            found = self._spark.createDataFrame([], schema)
+        else:
+            reader = self._spark.read.schema(schema).option("basePath", f"{self._trace}/{name}")
+            found = reader.parquet(*paths)
+        return tails.added(self._spark, name, found, schema)
 
     def run_until(
         self,

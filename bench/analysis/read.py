@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
 from bench.analysis.schema import KEYS, struct_type
+from bench.analysis.tails import Tails
 from emulator.trace import rows
 
 LONGEST_S: Final = 30 * 86_400.0
@@ -36,24 +38,31 @@ class TraceClockError(TraceError):
     """Something ends before it begins, or lasts for months: no analysis of that means anything."""
 
 
-def read(spark: SparkSession, trace: str) -> dict[str, DataFrame]:
+def read(spark: SparkSession, trace: str, streams: Path | None = None) -> dict[str, DataFrame]:
     """Open every table of a trace.
 
     Args:
         spark: a classic or a Connect session.
         trace: URI or path of the trace's folder, as the Spark server sees it.
+        streams: a folder that Spark sees too, for the rows of streams, which it cannot read; None:
+            without these.
 
     Raises:
         TraceVersionError: a process of the trace wrote another schema version.
         TraceClockError: times of a process are impossible.
         TraceError: a file of it is empty.
+        OSError: a stream cannot be read.
     """
+    tails = None if streams is None else Tails(trace, streams)
     places = {name: f"{trace.rstrip('/')}/{name}" for name in rows.TABLES}
     tables = {
         name: spark.read.schema(struct_type(row)).parquet(places[name])
         for name, row in rows.TABLES.items()
     }
     _look_for_empty(spark, list(places.values()))
+    if tails is not None:
+        for name, row in rows.TABLES.items():
+            tables[name] = tails.added(spark, name, tables[name], struct_type(row))
     return checked(tables)
 
 

@@ -112,7 +112,7 @@ class Clients:
             if isinstance(row, RequestRow) and row.intended_ns is not None and not row.error_code:
                 self.waits.append((row.intended_ns, row.answered_ns - row.intended_ns))
             trace.append(row)
-            if time.monotonic() - flushed > 1.0:
+            if time.monotonic() - flushed > 0.5:
                 flushed = time.monotonic()
                 trace.flush()
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
+from itertools import count
 from typing import Any, Final
 
 from bench.load.admin import AdminLoad, AdminResult
@@ -21,7 +22,8 @@ from emulator.trace.distribution import percentile
 from emulator.trace.rows import RequestRow, Row
 from wire.errors import ErrorCode
 
-_PROGRESS_S: Final = 2.0
+_FLUSH_S: Final = 0.5
+_PROGRESS_EVERY: Final = 4
 _REACH_S: Final = 10.0
 """How long one attempt to find a broker may take, before the load begins."""
 
@@ -151,10 +153,12 @@ async def _play(
             running.cancel()
 
     together.watch(stop)
+    turns = count(1)
     while not running.done():
-        await asyncio.wait([running], timeout=_PROGRESS_S)
+        await asyncio.wait([running], timeout=_FLUSH_S)
         flush()
-        together.report(load.progress())
+        if next(turns) % _PROGRESS_EVERY == 0 or running.done():
+            together.report(load.progress())
     if running.cancelled():
         return load.result
     return running.result()

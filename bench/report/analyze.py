@@ -32,6 +32,8 @@ from bench.report.sweep import sweep_findings, sweep_page
 from emulator.io.disk import make_folder
 from emulator.io.printable import printable
 
+STREAMS: Final = "streams"
+"""Folder beside the report: rows that no Parquet file of the trace has."""
 _MISFIT: Final = (TypeError, KeyError, AttributeError, ArithmeticError)
 
 
@@ -160,7 +162,7 @@ def report(
     spark: SparkSession, trace: str, out: Path, also: Sequence[ReportSection] = ()
 ) -> Analysis:
     """As `analyze`, in a Spark session that stays open."""
-    return report_over(spark, read(spark, trace), out, also)
+    return report_over(spark, read(spark, trace, out.absolute() / STREAMS), out, also)
 
 
 def follow(

@@ -1,23 +1,27 @@
-"""Trace rows to Parquet, off the hot path.
+"""Trace rows to a stream, the stream to Parquet, off the hot path.
 
 ``append`` only puts a row into a list. A full block, or the rows since the last ``flush``, goes to
-a writer thread, which turns rows into columns and columns into Parquet:
-``<folder>/<table>/run_id=<run>/<process>-….parquet``, zstd, strings dictionary-encoded, the
-schema's version in the file's metadata.
+a writer thread, which turns rows into columns and appends them to a stream at once:
+``<folder>/<table>/run_id=<run>/_<process>-….arrows``, an Arrow IPC stream, one write a block. A
+process that is killed leaves what it wrote: all but the rows of one interval of ``flush`` (of a
+machine that fails nothing is promised: streams are not fsynced). While it lives it holds a lock
+(``flock``) on its streams.
 
-A Parquet file can be read only when its footer is written. So a file is written under a name
-starting with ``_`` (Spark and pyarrow skip such names), finished after ``file_seconds`` or
-``file_rows``, fsynced, and only then renamed. A crash at any time leaves complete files and loses
-the rows of at most ``file_seconds`` and one interval of ``flush``.
+A stream is finished after ``file_seconds`` or ``file_bytes`` and at the end: it is written again as
+Parquet (zstd, strings dictionary-encoded, the schema's version in the file's metadata) under a name
+starting with ``_`` (Spark and pyarrow skip such names), fsynced, renamed; then it is removed. So of
+a stream and a Parquet file of the same name the latter is whole. A name ends with the number of its
+first row, counted from the start of the process: rows missing between two files are known.
 
 A trace only observes: if it cannot be written, it ends, and the process goes on. Rows after that
-are not kept; files that are not finished are removed. How much is missing is put into the
-trace as a gauge (``TRACE_MISSING_S``) as soon as its disk takes that, and once more at the end.
+are not kept; streams stay as they are. How much is missing is put into the trace as a gauge
+(``TRACE_MISSING_S``) as soon as its disk takes that, and once more at the end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -64,12 +68,12 @@ class TraceEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TraceLimits:
-    """When blocks and files are finished."""
+    """When blocks and streams are finished."""
 
     block_rows: int = 1024
     """Rows made into columns at a time: 1 ms with the interpreter held; a step may take 5."""
-    file_rows: int = 4_000_000
-    file_seconds: float = 15.0
+    file_bytes: int = 64 << 20
+    file_seconds: float = 60.0
 
 
 class TraceFile:
@@ -91,8 +95,8 @@ class TraceFile:
             run_id: the run: a folder of each table.
             process: the name of the writer, such as ``controller-3000``: a column, and part of each
                 file's name.
-            limits: when blocks and files are cut.
-            clock: seconds, monotonic; for the age of files.
+            limits: when blocks and streams are cut.
+            clock: seconds, monotonic; for the age of streams.
 
         Raises:
             TraceUnavailableError: pyarrow is missing; the text names what to install.
@@ -129,7 +133,7 @@ class TraceFile:
             self._hand_over(kind, block)
 
     def flush(self) -> None:
-        """Hand over the rows so far; call it about once a second. Never waits, never fails."""
+        """Hand over the rows so far; call it twice a second. Never waits, never fails."""
         for kind, block in self._blocks.items():
             self._hand_over(kind, block)
         if not self._given_up:
@@ -163,7 +167,7 @@ class TraceFile:
         if self._writer.inbox.qsize() >= _BACKLOG_BLOCKS:
             self.give_up("its disk is too slow")
         else:
-            # An empty block is handed over too: it makes the thread check the age of its file.
+            # An empty block is handed over too: it makes the thread check the age of its stream.
             self._put(kind, block)
 
     def _put(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
@@ -283,7 +287,7 @@ class _Writer:
 
 
 class _Table:
-    """The files of one table, one open at a time."""
+    """The streams of one table, one open at a time."""
 
     def __init__(self, target: _Target, kind: type[msgspec.Struct]) -> None:
         self._target = target
@@ -293,72 +297,82 @@ class _Table:
         self._folder = target.folder / rows.TABLE_OF[kind] / f"{rows.RUN_ID_COLUMN}={target.run_id}"
         # A process started again in the same run must not replace what it wrote before.
         self._start = f"{target.process}-{os.getpid()}-{time.time_ns()}"
-        self._files = 0
-        self._file: Any = None
+        self._rows = 0
+        self._fd: int | None = None
         self._path = Path()
         self._opened = 0.0
-        self._batches: list[Any] = []
-        self._batch_rows = self._file_rows = 0
-        self.whole_until_s = self._seen_until_s = target.began_s
-        """Rows that were handed over until then are in finished files."""
+        self._stream_bytes = self._stream_rows = 0
+        self.whole_until_s = target.began_s
+        """Rows that were handed over until then are in a stream or in Parquet."""
 
     def create(self) -> None:
         """Leave a file without rows, so that a reader finds every table from the start."""
         # Only now: with a folder that is removed later what was written before is gone.
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._open(0.0)
-        self.finish()
+        _write_parquet(
+            self._arrow, self._schema.empty_table(), self._folder / f"{self._start}-empty.parquet"
+        )
 
     def add(self, block: _Block) -> None:
-        """Add a block; finish the file when it is old or long enough."""
+        """Append a block to the stream; finish it when it is old or long enough."""
         if block.rows:
-            if self._file is None:
+            if self._fd is None:
                 self._open(block.now)
-            self._batches.append(self._columns(block.rows))
-            self._batch_rows += len(block.rows)
-            self._file_rows += len(block.rows)
-            if self._batch_rows >= _ROW_GROUP_ROWS:
-                self._write_group()
-        self._seen_until_s = block.now
+            self._write(self._columns(block.rows).serialize())
+            self._stream_rows += len(block.rows)
+        self.whole_until_s = block.now
         limits = self._target.limits
-        if self._file is None:
-            self.whole_until_s = block.now
-        elif self._file_rows >= limits.file_rows or block.now - self._opened >= limits.file_seconds:
+        if self._fd is not None and (
+            self._stream_bytes >= limits.file_bytes
+            or block.now - self._opened >= limits.file_seconds
+        ):
             self.finish()
 
     def finish(self) -> None:
-        """Finish the open file, make it durable, rename it."""
-        if self._file is None:
+        """Write the open stream again as Parquet, and remove it."""
+        if self._fd is None:
             return
-        self._write_group()
-        self._file.close()
-        self._file = None
-        with self._path.open("rb") as written:
-            os.fsync(written.fileno())
-        self._path.rename(self._path.with_name(self._path.name.removeprefix("_")))
-        self._file_rows = 0
-        self.whole_until_s = self._seen_until_s
+        stream_to_parquet(self._path, parquet_of(self._path))
+        self._path.unlink()
+        self._rows += self._stream_rows
+        self._close()
 
     def discard(self) -> None:
-        """Give up the open file: it cannot be read, and a full disk needs its room."""
-        file, self._file = self._file, None
-        self._batches, self._batch_rows, self._file_rows = [], 0, 0
-        if file is not None:
-            with contextlib.suppress(Exception):
-                file.close()
-            file.is_open = False  # else it tries once more when it is collected, and says so
-            with contextlib.suppress(Exception):
-                file.file_handle.close()
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        """Write no more: a stream stays as it is, but not one without rows."""
+        if self._fd is not None and not self._stream_rows:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+        self._close()
 
     def _open(self, now: float) -> None:
-        self._path = self._folder / f"_{self._start}-{self._files:05d}.parquet"
-        self._files += 1
-        self._file = self._arrow.parquet.ParquetWriter(
-            self._path, self._schema, compression="zstd", use_dictionary=True
-        )
+        self._path = self._folder / f"_{self._start}-{self._rows:012d}{STREAM}"
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._stream_bytes = self._stream_rows = 0
         self._opened = now
+        # A file system without locks: nobody can see that this process lives.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._write(self._schema.serialize())
+
+    def _write(self, message: Any) -> None:
+        """One message of the stream, all of it or nothing."""
+        assert self._fd is not None
+        view = memoryview(message)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._stream_bytes)
+            raise
+        self._stream_bytes += len(memoryview(message))
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, None
+        self._stream_bytes = self._stream_rows = 0
+        if fd is not None:
+            with contextlib.suppress(OSError):
+                os.close(fd)
 
     def _columns(self, block: list[rows.Row]) -> Any:
         # zip over tuples turns rows into columns in C: 0.2 us a row.
@@ -372,7 +386,69 @@ class _Table:
         arrays.append(self._arrow.repeat(self._target.process, len(block)))
         return self._arrow.record_batch(arrays, schema=self._schema)
 
-    def _write_group(self) -> None:
-        if self._batches:
-            self._file.write_table(self._arrow.Table.from_batches(self._batches))
-            self._batches, self._batch_rows = [], 0
+
+# Streams: what a process that was killed, or that still lives, has not written as Parquet.
+
+
+STREAM: Final = ".arrows"
+
+
+def parquet_of(stream: Path) -> Path:
+    """The file that a stream becomes.
+
+    >>> parquet_of(Path("runs/run_id=r/_load-7-1700-000000000000.arrows")).name
+    'load-7-1700-000000000000.parquet'
+    """
+    return stream.with_name(f"{stream.name.removeprefix('_').removesuffix(STREAM)}.parquet")
+
+
+def stream_to_parquet(stream: Path, parquet: Path) -> int:
+    """Write the whole blocks of a stream as Parquet; the stream stays.
+
+    Its end may be cut anywhere, and it may grow meanwhile.
+
+    Args:
+        stream: as this module writes it.
+        parquet: takes the rows, at once; no file is made of a stream without rows.
+
+    Returns:
+        How many rows.
+
+    Raises:
+        OSError: the stream cannot be read, or the file not be written.
+        TraceUnavailableError: pyarrow is missing.
+    """
+    arrow = _pyarrow()
+    batches = []
+    with arrow.OSFile(str(stream), "rb") as source:
+        try:
+            for batch in arrow.ipc.open_stream(source):
+                batch.validate(full=True)
+                batches.append(batch)
+        except arrow.ArrowException:
+            pass
+        except OSError as error:
+            # A body that is cut is an error of the system without a number.
+            if error.errno is not None:
+                raise
+    if not batches:
+        return 0
+    table = arrow.Table.from_batches(batches)
+    _write_parquet(arrow, table, parquet)
+    return int(table.num_rows)
+
+
+def _write_parquet(arrow: Any, table: Any, path: Path) -> None:
+    """Write a file, make it durable, and only then give it its name."""
+    made = path.with_name(f"_{path.name}")
+    try:
+        arrow.parquet.write_table(
+            table, made, row_group_size=_ROW_GROUP_ROWS, compression="zstd", use_dictionary=True
+        )
+        with made.open("rb") as written:
+            os.fsync(written.fileno())
+        made.rename(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            made.unlink()
+        raise

@@ -96,7 +96,8 @@ def _filesystems() -> Any:
 
 # The trace of a controller: a failure of the trace does not stop the controller.
 
-FLUSH_NS: Final = 1_000_000_000
+FLUSH_NS: Final = 500_000_000
+"""What a killed process loses; with the time that the writer takes it is less than a second."""
 _REMEDY: Final = "the node goes on without it; restart it to record again"
 
 
@@ -133,7 +134,7 @@ class NodeTrace:
     def sample(
         self, now_ns: int, stalled: StallRow | None, gauges: Callable[[], Mapping[str, float]]
     ) -> None:
-        """Record what a look every 100 ms finds; hand it over once a second."""
+        """Record what a look every 100 ms finds; hand it over twice a second."""
         if self._file is None or self._reported:
             return
         try:
@@ -236,7 +237,7 @@ class Recording:
             self._file.append(row)
 
     def flush(self) -> None:
-        """Hand the rows over; about once a second."""
+        """Hand the rows over; about twice a second."""
         if self._file is not None:
             self._file.flush()
 

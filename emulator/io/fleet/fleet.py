@@ -313,7 +313,8 @@ class BrokerFleet(FleetObserver):
 
     async def _watch(self) -> None:
         """Report how many run when that has changed, and notice when the loop is late."""
-        reported_ns, reported = self._clock.now_ns(), -1
+        flushed_ns = reported_ns = self._clock.now_ns()
+        reported = -1
         while True:
             before_ns = self._clock.now_ns()
             await asyncio.sleep(0.01)
@@ -327,6 +328,8 @@ class BrokerFleet(FleetObserver):
                 if running != reported:
                     reported = running
                     self._report(f"{running} of {len(self.members)} brokers run")
+            if now_ns - flushed_ns > 0.5e9:
+                flushed_ns = now_ns
                 self._results.flush()
 
     # ---------------------------------------------------------------- helpers

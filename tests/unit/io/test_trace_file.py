@@ -1,9 +1,11 @@
-"""The Parquet writer: every row comes back, also after a crash, a restart or a full disk."""
+"""The writer of a trace: every row comes back, also after a crash, a restart or a full disk."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +27,7 @@ from emulator.io.trace_file import (
     TraceFile,
     TraceLimits,
     TraceUnavailableError,
+    stream_to_parquet,
 )
 from emulator.servers.waiting import wait_for
 from emulator.trace import rows
@@ -44,6 +47,15 @@ _ROWS: list[rows.Row] = [
 def _read(folder: Path, table: str) -> list[dict[str, Any]]:
     found = pyarrow.dataset.dataset(folder / table, partitioning="hive").to_table()
     return [dict(row) for row in found.to_pylist()]
+
+
+def _streamed(folder: Path, table: str) -> list[dict[str, Any]]:
+    """The rows of streams that are left over."""
+    found: list[dict[str, Any]] = []
+    for stream in sorted((folder / table).rglob("_*.arrows")):
+        with pyarrow.OSFile(str(stream)) as source:
+            found += pyarrow.ipc.open_stream(source).read_all().to_pylist()
+    return found
 
 
 def _files(folder: Path, table: str) -> list[int]:
@@ -74,13 +86,18 @@ def test_rows_of_every_table_come_back(tmp_path: Path) -> None:
 
 def test_order_is_kept_over_blocks_and_files(tmp_path: Path) -> None:
     trace = TraceFile(
-        tmp_path, "r1", "c", limits=TraceLimits(block_rows=3, file_rows=7, file_seconds=1e9)
+        tmp_path, "r1", "c", limits=TraceLimits(block_rows=3, file_bytes=900, file_seconds=1e9)
     )
     for at in range(20):
         trace.append(rows.StallRow(at, at + 1))
     trace.close()
     assert [row["begin_ns"] for row in _read(tmp_path, "stalls")] == list(range(20))
-    assert _files(tmp_path, "stalls") == [9, 9, 2]
+    assert _files(tmp_path, "stalls") == [6, 6, 6, 2]
+    names = sorted(path.stem for path in (tmp_path / "stalls").rglob("*.parquet"))
+    assert [name.rpartition("-")[2] for name in names] == [
+        *(f"{first:012d}" for first in (0, 6, 12, 18)),
+        "empty",
+    ], "each name has the number of the first row"
     assert {table: n for table, n in trace.rows_total.items() if n} == {"stalls": 20}
 
 
@@ -104,20 +121,63 @@ import os, sys, pathlib
 from emulator.io.trace_file import TraceFile, TraceLimits
 from emulator.trace.rows import StallRow
 folder = pathlib.Path(sys.argv[1])
-trace = TraceFile(folder, "r1", "c", limits=TraceLimits(block_rows=10, file_rows=50))
+trace = TraceFile(folder, "r1", "c", limits=TraceLimits(block_rows=10, file_bytes=2_000))
 for at in range(95):
     trace.append(StallRow(at, at))
-while len(list(folder.rglob("stalls/*/c-*.parquet"))) < 2:
-    pass
+for _ in range(2):
+    trace.flush()
+    while trace._writer.inbox.qsize():
+        pass
+trace.append(StallRow(95, 95))
 os._exit(9)
 """
 
 
-def test_a_killed_process_leaves_whole_files(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_all_that_was_handed_over(tmp_path: Path) -> None:
     dead = subprocess.run([sys.executable, "-c", _CRASHING, str(tmp_path)], check=False)
     assert dead.returncode == 9
-    found = [row["begin_ns"] for row in _read(tmp_path, "stalls")]
-    assert found[:50] == list(range(50))
+    finished, streamed = _read(tmp_path, "stalls"), _streamed(tmp_path, "stalls")
+    assert finished
+    assert streamed
+    assert [row["begin_ns"] for row in [*finished, *streamed]] == list(range(95))
+
+
+def test_the_whole_blocks_of_a_stream_are_read_wherever_it_is_cut(tmp_path: Path) -> None:
+    trace = TraceFile(tmp_path / "trace", "r1", "c", limits=TraceLimits(block_rows=3))
+    for at in range(9):
+        trace.append(rows.StallRow(at, at))
+    wait_for("the writer", lambda: len(_streamed(tmp_path / "trace", "stalls")) == 9)
+    [stream] = (tmp_path / "trace").rglob("stalls/*/_*.arrows")
+    whole = stream.read_bytes()
+    trace.close()
+    found = set()
+    for size in range(0, len(whole) + 1, 7):
+        cut, made = tmp_path / "cut.arrows", tmp_path / "made.parquet"
+        cut.write_bytes(whole[:size])
+        count = stream_to_parquet(cut, made)
+        assert made.exists() == bool(count)
+        if count:
+            begins = pyarrow.parquet.read_table(made)["begin_ns"].to_pylist()
+            assert begins == list(range(count))
+            made.unlink()
+        found.add(count)
+    assert found >= {0, 3, 6}
+    cut.write_bytes(whole + b"no block" * 99)
+    assert stream_to_parquet(cut, made) == 9
+
+
+def test_a_stream_is_locked_while_its_process_lives(tmp_path: Path) -> None:
+    trace = TraceFile(tmp_path, "r1", "c")
+    trace.append(rows.StallRow(1, 1))
+    trace.flush()
+    wait_for("the writer", lambda: _streamed(tmp_path, "stalls"))
+    [stream] = tmp_path.rglob("_*.arrows")
+    with stream.open("rb") as other:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        trace.close()
+        fcntl.flock(other.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert not stream.exists()
 
 
 def test_a_process_started_again_adds_to_the_run(tmp_path: Path) -> None:
@@ -146,10 +206,14 @@ def removed(folder: Path, _patch: pytest.MonkeyPatch) -> None:
 
 
 def full(_folder: Path, patch: pytest.MonkeyPatch) -> None:
-    def write(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    write = os.write
 
-    patch.setattr(pyarrow.parquet.ParquetWriter, "write_table", write)
+    def half(fd: int, data: memoryview) -> int:
+        if len(data) < 64:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data[: len(data) // 2])
+
+    patch.setattr(trace_file.os, "write", half)
 
 
 def broken(_folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -167,10 +231,10 @@ def read_only(_folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def no_memory(_folder: Path, patch: pytest.MonkeyPatch) -> None:
-    def write(*_: object) -> None:
+    def write(*_: object, **__: object) -> None:
         raise MemoryError
 
-    patch.setattr(pyarrow.parquet.ParquetWriter, "write_table", write)
+    patch.setattr(pyarrow.parquet, "write_table", write)
 
 
 class Clock:
@@ -226,7 +290,9 @@ def test_what_cannot_be_written_ends_the_trace_and_nothing_else(
     assert gc.collect() is not None
     monkeypatch.undo()
     if fault not in {in_the_way, removed}:
-        found = {row["begin_ns"] for row in _read(folder, "stalls")}
+        found = {
+            row["begin_ns"] for row in [*_read(folder, "stalls"), *_streamed(folder, "stalls")]
+        }
         assert found >= set(range(1_000, int(end.complete_until_s))), "complete until then"
         assert not list(folder.rglob("_*.parquet")), "nobody could read them"
 
@@ -269,12 +335,12 @@ def test_the_end_does_not_wait_for_a_disk_that_takes_nothing(
 ) -> None:
     taken, hangs = threading.Event(), threading.Event()
 
-    def write(*_: object) -> None:
+    def write(*_: object, **__: object) -> None:
         hangs.set()
         taken.wait()
 
     monkeypatch.setattr(trace_file, "_CLOSE_S", 0.05)
-    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", write)
+    monkeypatch.setattr(pyarrow.parquet, "write_table", write)
     trace = TraceFile(tmp_path, "r1", "c")
     trace.append(rows.StallRow(1, 2))
     try:

@@ -1,0 +1,92 @@
+"""What a process that was killed, or still writes, has not finished: its streams, as Parquet.
+
+Rows are appended to ``<table>/run_id=…/_<name>.arrows``, an Arrow IPC stream whose end may be cut,
+and become ``<name>.parquet`` when it is long or old enough. Spark reads neither streams nor names
+with ``_``: their whole blocks are written again elsewhere, as the trace is not ours to change.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from emulator.trace import rows
+
+STREAM: Final = ".arrows"
+
+
+class Tails:
+    """The streams of a trace as they are now.
+
+    Args:
+        trace: path or ``file:`` URI of a trace; of any other URI nothing is read, as streams are
+            left only on the machine of their process.
+        out: a folder for the copies; replaced.
+
+    Raises:
+        OSError: a stream cannot be read, or ``out`` not be written.
+    """
+
+    def __init__(self, trace: str, out: Path) -> None:
+        self._out = out
+        shutil.rmtree(out, ignore_errors=True)
+        parts = urlsplit(trace)
+        if parts.scheme not in {"", "file"}:
+            return
+        folder = Path(unquote(parts.path) if parts.scheme else trace)
+        for name in rows.TABLES:
+            for stream in sorted(folder.glob(f"{name}/{rows.RUN_ID_COLUMN}=*/_*{STREAM}")):
+                to = out / stream.relative_to(folder).with_name(
+                    f"{stream.name.removeprefix('_').removesuffix(STREAM)}.parquet"
+                )
+                found = whole_blocks(stream)
+                if found is not None:
+                    to.parent.mkdir(parents=True, exist_ok=True)
+                    pq.write_table(found, to)
+
+    def added(
+        self, spark: SparkSession, name: str, table: DataFrame, schema: StructType
+    ) -> DataFrame:
+        """A table with the rows of its streams.
+
+        Args:
+            spark: the session of the table.
+            name: of the table.
+            table: its Parquet files, listed after the streams were read: of a stream that was
+                finished in between there is both, and the file counts.
+            schema: of the table.
+        """
+        finished = {Path(unquote(urlsplit(file).path)).name for file in table.inputFiles()}
+        left = False
+        for made in (self._out / name).rglob("*.parquet"):
+            if made.name in finished:
+                made.unlink()
+            else:
+                left = True
+        if not left:
+            return table
+        return table.unionByName(spark.read.schema(schema).parquet(str(self._out / name)))
+
+
+def whole_blocks(stream: Path) -> pa.Table | None:
+    """The rows of a stream up to its first block that is not whole; None if there is none."""
+    batches: list[pa.RecordBatch] = []
+    with pa.OSFile(str(stream), "rb") as source:
+        try:
+            for batch in pa.ipc.open_stream(source):
+                batch.validate(full=True)
+                batches.append(batch)
+        except pa.ArrowException:
+            pass
+        except OSError as error:
+            # A body that is cut is an error of the system without a number.
+            if error.errno is not None:
+                raise
+    return pa.Table.from_batches(batches) if batches else None

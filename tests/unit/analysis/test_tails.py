@@ -1,0 +1,47 @@
+"""Streams of a trace as the analysis reads them, on its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from bench.analysis.tails import Tails, whole_blocks
+from emulator.io.trace_file import TraceFile, TraceLimits
+from emulator.servers.waiting import wait_for
+from emulator.trace import rows
+
+
+def test_the_whole_blocks_of_a_stream_are_read_wherever_it_is_cut(tmp_path: Path) -> None:
+    trace = TraceFile(tmp_path / "a trace", "r 1", "c", limits=TraceLimits(block_rows=3))
+    for at in range(9):
+        trace.append(rows.StallRow(at, at))
+    out = tmp_path / "out"
+
+    def copied() -> list[int]:
+        Tails(f"file://{tmp_path}/a%20trace", out)
+        files = list((out / "stalls" / "run_id=r 1").glob("*.parquet"))
+        return pq.read_table(files[0], partitioning=None)["begin_ns"].to_pylist() if files else []
+
+    wait_for("the writer", lambda: copied() == list(range(9)))
+    [stream] = (tmp_path / "a trace").rglob("stalls/*/_*.arrows")
+    whole = stream.read_bytes()
+    trace.close()
+    found = set()
+    for size in {*range(0, len(whole), 5), len(whole)}:
+        stream.write_bytes(whole[:size])
+        table = whole_blocks(stream)
+        begins = [] if table is None else table["begin_ns"].to_pylist()
+        assert begins == list(range(len(begins)))
+        found.add(len(begins))
+    assert found == {0, 3, 6, 9}
+    stream.write_bytes(whole + b"no block" * 99)
+    assert copied() == list(range(9))
+    stream.write_bytes(b"no stream" * 99)
+    assert copied() == []
+
+
+def test_other_places_have_no_streams_here(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    Tails("s3://bucket/trace", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
