@@ -43,7 +43,7 @@ class Form(StrEnum):
     ROLLBACK = "kraft-bridge rollback --yes --config FILES"
     CLEAR = "kraft-bridge rollback --yes --clear --config FILES"
     MISSING = "kraft-bridge finalise -c FILE"
-    FINALISE = "kraft-bridge finalise --url URL --log-dir FOLDER --yes"
+    FINALISE = "kraft-bridge finalise -c FILE --yes"
     RAISE = "kafka-features.sh --bootstrap-server BROKER upgrade --metadata RELEASE"
     RAISE_TO = (
         "kafka-features.sh --bootstrap-server BROKER upgrade --feature metadata.version=LEVEL"

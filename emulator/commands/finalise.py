@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import urllib.request
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from shlex import quote
@@ -103,19 +105,20 @@ def finalise(
     if yes and log_dir is None and config is None:
         why = "--yes needs --log-dir, with the file operator.token, or -c FILE"
         raise fail(why, ExitCode.WRONG)
+    own = ""
     if config is not None:
         url, folder = leader_of(config, own=yes and log_dir is None)
-        log_dir = log_dir or folder
+        log_dir, own = log_dir or folder, "" if folder is None else str(config)
     url = DEFAULT_URL if url is None else url
     asked = url_option(url) if config is None else f" -c {quote(str(config))}"
+    look = partial(_judged, url, asked, own)
     try:
         if yes:
             check_local(url)
-        found = _judged(url, asked)
+        found = look()
         if yes and found.held:
             assert log_dir is not None
-            after = _awaited if _release(url, log_dir) else _otherwise
-            found = after(url, asked)
+            found = (_awaited if _release(url, log_dir) else _otherwise)(look)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except TokenError as error:
@@ -134,13 +137,16 @@ def finalise(
     raise typer.Exit(found.code)
 
 
-def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Judgement:
+def judged(
+    status: dict[str, Any], asked: str = "", leader_url: str = "", own: str = ""
+) -> Judgement:
     """What ``/status`` of a controller means for finalising.
 
     Args:
         status: the document.
         asked: the option with which it was asked; empty: none.
         leader_url: where the controller that leads answers, if this one does not.
+        own: the file of this controller; empty: not known.
     """
     if status.get("role") == "broker":
         return Judgement(["this is a broker; ask the controller that leads"], ExitCode.WRONG)
@@ -154,7 +160,7 @@ def judged(status: dict[str, Any], asked: str = "", leader_url: str = "") -> Jud
         steps = _at_leader(next_steps(status, asked=asked), leader_url)
         text = f"NOT HERE: node {status['node_id']} does not lead: {led_by(status, steps[0])}"
         return Judgement([text], ExitCode.UNREACHABLE, steps=steps)
-    steps = next_steps(status, asked=asked)
+    steps = next_steps(status, asked=asked, files={status["node_id"]: own} if own else {})
     phase = status["phase"]["text"]
     if found is None:
         text = f"NOTHING TO FINALISE in this phase: {phase}"
@@ -208,13 +214,13 @@ def _at_leader(steps: tuple[NextStep, ...], leader_url: str) -> tuple[NextStep, 
     )
 
 
-def _judged(url: str, asked: str) -> Judgement:
+def _judged(url: str, asked: str, own: str) -> Judgement:
     found = status_of(url)
     try:
         leads = found.get("leader_id") == found["node_id"]
         nodes = AskedNodes(of_urls([url]), fetch)
         leader = "" if leads else nodes.leader_url(NodeAnswer(url, "", found))
-        return judged(found, asked, leader)
+        return judged(found, asked, leader, own)
     except UNREAD as error:
         raise ValueError(misread(found)) from error
 
@@ -257,21 +263,21 @@ def _release(url: str, log_dir: Path) -> bool:
     return True
 
 
-def _otherwise(url: str, asked: str) -> Judgement:
+def _otherwise(look: Callable[[], Judgement]) -> Judgement:
     """What stands where the order to end the hold was refused: somebody else may have ended it."""
-    found = _judged(url, asked)
+    found = look()
     if found.code is ExitCode.DONE and not found.held:
-        return _awaited(url, asked)
+        return _awaited(look)
     text = "The hold was not ended: what is missing has changed since it was looked at."
     code = ExitCode.FOUND if found.held else found.code
     return found._replace(lines=[text, *found.lines], code=code, held=False)
 
 
-def _awaited(url: str, asked: str) -> Judgement:
+def _awaited(look: Callable[[], Judgement]) -> Judgement:
     """What stands after the release, as soon as it is final, or after some time."""
     end = time.monotonic() + FINAL_S
     while True:
-        found = _judged(url, asked)
+        found = look()
         if found.final:
             return found
         if time.monotonic() >= end:

@@ -774,8 +774,9 @@ class _Looking:
         for one in [*missing.get("controller_unknown", ()), *with_flag]:
             return [self._controller(int(one["subject"]), flag=False, why=one["text"])]
         if self._ahead is Ahead.END_HOLD:
-            where = self._file(self._own) if self._own in self._files else self._asked
-            command = f"kraft-bridge finalise{where}{self._folder()} --yes"
+            known = self._own in self._files  # its file names the folder
+            where = self._file(self._own) if known else f"{self._asked}{self._folder()}"
+            command = f"kraft-bridge finalise{where} --yes"
             why = "nothing else is missing; it cannot be undone"
             return [NextStep(Action.FINALISE, why, command), self._wait("final")]
         return [self._wait("final")]

@@ -100,7 +100,7 @@ def test_the_leader_is_found_by_its_file(held: World, tmp_path: Path) -> None:
         file = file_of(tmp_path, url, held.node.config.node_id)
         code, out, err = call("finalise", "-c", str(file))
         assert (code, out.startswith("READY: only kraft")) == (ExitCode.DONE, True), err
-        assert f"kraft-bridge finalise -c {file} --log-dir" in out
+        assert f"kraft-bridge finalise -c {file} --yes" in out
         assert "--url" not in out, "what is typed next asks as this line did"
         assert call("finalise", "-c", str(file), "--url", url)[0] == ExitCode.WRONG
         code, out, err = call("finalise", "-c", str(file), "--yes")

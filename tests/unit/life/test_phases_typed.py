@@ -26,6 +26,7 @@ from emulator.servers.machine import Sharing
 from tests.kit.status_document import broker, document, ends, quorum, reason, voter
 
 LEADER = IDS[1]
+FILES = {each: f"controllers/{each}.properties" for each in IDS}
 SAID = {
     Form.PREFLIGHT: "0 blockers",
     Form.ROLLBACK: "DONE: rolled back, from copying: broker 1 holds /controller\n"
@@ -67,7 +68,7 @@ class Paper:
 
     def status(self):
         found = self._shown()
-        return found | {"next": as_json(next_steps(found, asked=" --url http://h:1"))}
+        return found | {"next": as_json(next_steps(found, asked=" -c FILES", files=FILES))}
 
     def _shown(self):
         modes = {each: one.mode for each, one in self.stage.standing.brokers.items()}
@@ -93,7 +94,7 @@ class Paper:
         return found
 
     def finalise(self):
-        found = judged(self._shown(), " --url http://h:1")
+        found = judged(self._shown(), f" -c {FILES[LEADER]}", own=FILES[LEADER])
         return {"said": found.lines, "next": as_json(found.steps)}
 
     def rollback(self):

@@ -176,7 +176,11 @@ def test_files_that_were_given_are_named() -> None:
     assert step.command == "kraft-bridge controller -c 'b c'"
     held = document("finalising", finalisation=ends("held", "held"), quorum=there)
     held |= {"migration": None, "phase": held["phase"] | {"ahead": Ahead.END_HOLD.value}}
-    assert told(held, **asked).command.startswith("kraft-bridge finalise -c a --log-dir ")
+    assert told(held, **asked).command == "kraft-bridge finalise -c a --yes"
+    by_url = told(held, asked=" --url http://h:1")
+    assert by_url.command == (
+        "kraft-bridge finalise --url http://h:1 --log-dir /var/lib/kraft-bridge --yes"
+    )
     back = document("refused", quorum=there)
     back |= {"phase": back["phase"] | {"ahead": Ahead.SEE_ROLLBACK.value}}
     assert next_steps(back, **asked)[1].command == "kraft-bridge rollback -c a -c 'b c'"
