@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 from bench.analysis.schema import KEYS
 from emulator.trace import rows
 from emulator.trace.metrics import TRACE_MISSING_S
+from emulator.trace.rows import CpuGauge
 
 LATE_S: Final = 60.0
 """Files are finished after 15 s: a trace that is read while it grows ends so much earlier."""
@@ -26,7 +27,7 @@ def missing(gauges: DataFrame, requests: DataFrame, runs: DataFrame) -> DataFram
     """Find the traces that are not whole.
 
     Args:
-        gauges: of processes that sample them until their end.
+        gauges: of controllers, which sample them until their end; CPU is sampled by loads too.
         requests: of all processes.
         runs: with the host of each process, whose processes share one monotonic clock.
 
@@ -45,7 +46,9 @@ def missing(gauges: DataFrame, requests: DataFrame, runs: DataFrame) -> DataFram
         reduce(
             DataFrame.unionByName,
             [
-                gauges.select(*KEYS, F.col("time_ns").alias("at_ns"), F.lit(1).alias("sampled")),
+                gauges.where(~F.col("gauge").isin([str(each) for each in CpuGauge])).select(
+                    *KEYS, F.col("time_ns").alias("at_ns"), F.lit(1).alias("sampled")
+                ),
                 requests.select(
                     *KEYS, F.col("answered_ns").alias("at_ns"), F.lit(0).alias("sampled")
                 ),

@@ -143,6 +143,13 @@ class _Attempt:
         return f"{self.broker or 'no broker'} {self.error.name} after {self.took_s():.1f} s"
 
 
+class _Due(NamedTuple):
+    """When a change was to be asked for, and when this client turned to it."""
+
+    intended_ns: int
+    begun_ns: int
+
+
 def _first_as_last(attempts: Sequence[_Attempt]) -> _Attempt:
     """The first attempt that was answered with the error of the last one."""
     return next(one for one in attempts if one.error is attempts[-1].error)
@@ -274,13 +281,14 @@ class AdminLoad:
 
     async def _carry_out(self, intended_ns: int) -> None:
         """Draw a change once there is room for it: what waits here holds no topic."""
-        left_s = self._give_up_s - (time.monotonic_ns() - intended_ns) / 1e9
+        due = _Due(intended_ns, time.monotonic_ns())
+        left_s = self._give_up_s - (due.begun_ns - intended_ns) / 1e9
         end_s = asyncio.get_running_loop().time() + left_s
         async with self._held(end_s) as held:
             if held:
-                await self._change(self._changes.draw(), intended_ns, end_s)
+                await self._change(self._changes.draw(), due, end_s)
             else:
-                self._note_unsent(intended_ns)
+                self._note_unsent(due)
 
     @contextlib.asynccontextmanager
     async def _held(self, end_s: float) -> AsyncIterator[bool]:
@@ -296,7 +304,7 @@ class AdminLoad:
         finally:
             self._room.release()
 
-    async def _change(self, change: Change, intended_ns: int, end_s: float) -> None:
+    async def _change(self, change: Change, due: _Due, end_s: float) -> None:
         """Try until it is done, cannot be mended, or counts as failed at ``end_s``."""
         in_doubt = False
         attempts: list[_Attempt] = []
@@ -311,7 +319,7 @@ class AdminLoad:
                 self._result.not_now.append(NotNow(change.api, change.topic, error.name, *span))
             late = asyncio.get_running_loop().time() + _BACKOFF_S > end_s
             if done or late or not (not_now or self._may_repeat(change, attempts)):
-                self._note(change, intended_ns, attempts, done=done)
+                self._note(change, due, attempts, done=done)
                 return
             in_doubt |= bool(attempt.broker) and error in _IN_DOUBT
             self._result.retried[change.api, error.name] += 1
@@ -349,15 +357,13 @@ class AdminLoad:
         self._pool.put(connection, usable=made.error not in _ANOTHER_CONTROLLER)
         return made
 
-    def _note_unsent(self, intended_ns: int) -> None:
+    def _note_unsent(self, due: _Due) -> None:
         """Enter a change that got no room in time: no topic was chosen, and nothing was asked."""
         self._result.unsent += 1
         none = _Attempt(ErrorCode.REQUEST_TIMED_OUT, time.monotonic_ns())
-        self._row(self._changes.due_api(), none, intended_ns)
+        self._row(self._changes.due_api(), [none], due)
 
-    def _note(
-        self, change: Change, intended_ns: int, attempts: Sequence[_Attempt], *, done: bool
-    ) -> None:
+    def _note(self, change: Change, due: _Due, attempts: Sequence[_Attempt], *, done: bool) -> None:
         """Enter how a change ended: in the book, and as one row however many attempts it took."""
         if any(one.broker for one in attempts):
             late = any(one.broker and not one.correlation_id for one in attempts)
@@ -365,7 +371,7 @@ class AdminLoad:
         else:
             self._changes.withdraw(change)
         last = attempts[-1]
-        waited_s = (time.monotonic_ns() - intended_ns) / 1e9
+        waited_s = (time.monotonic_ns() - due.intended_ns) / 1e9
         if (waited_s > SLOW_S or not done) and len(self._result.slow) < _SLOW_CHANGES_MAX:
             self._result.slow.append(
                 f"{change.api} {change.topic}: {waited_s:.1f} s, {_attempts_text(attempts)}"
@@ -381,9 +387,12 @@ class AdminLoad:
             self._result.given_up[change.topic] = GivenUp(
                 change.api, last.error.name, wanted, first.sent_ns, first.answered_ns
             )
-        self._row(change.api, last, intended_ns, done=done)
+        self._row(change.api, attempts, due, done=done)
 
-    def _row(self, api: str, last: _Attempt, intended_ns: int, *, done: bool = False) -> None:
+    def _row(
+        self, api: str, attempts: Sequence[_Attempt], due: _Due, *, done: bool = False
+    ) -> None:
+        last = attempts[-1]
         if self._record is not None:
             self._record(
                 RequestRow(
@@ -394,7 +403,9 @@ class AdminLoad:
                     last.correlation_id,
                     time.monotonic_ns(),
                     error_code=int(ErrorCode.NONE if done else last.error),
-                    intended_ns=intended_ns,
+                    intended_ns=due.intended_ns,
                     sent_ns=last.sent_ns,
+                    begun_ns=due.begun_ns,
+                    first_sent_ns=attempts[0].sent_ns,
                 )
             )

@@ -6,8 +6,10 @@ import contextlib
 import importlib
 import json
 import math
+import os
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -22,7 +24,7 @@ from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailable
 from emulator.seam import Log
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import Values, one_label
-from emulator.trace.rows import SCHEMA_VERSION, GaugeRow, Row, RunRow, StallRow
+from emulator.trace.rows import SCHEMA_VERSION, CpuGauge, GaugeRow, Row, RunRow, StallRow
 
 # Where a trace belongs: a folder, or a URI of a store that several machines share.
 
@@ -94,6 +96,28 @@ def _filesystems() -> Any:
         raise TraceUnavailableError(f"{missing}; {install('spark')}") from missing
 
 
+def cpu_rows(now_ns: int) -> list[GaugeRow]:
+    """CPU used by this process, by the thread that calls, and on the cores that both may use.
+
+    Of a machine without ``/proc/stat`` only the first two.
+    """
+    used = {CpuGauge.PROCESS: time.process_time(), CpuGauge.EVENT_LOOP: time.thread_time()}
+    with contextlib.suppress(OSError, ValueError, KeyError, AttributeError):
+        mine = os.sched_getaffinity(0)
+        lines = dict(
+            line.split(maxsplit=1) for line in Path("/proc/stat").read_text("ascii").splitlines()
+        )
+        # In a container the cores may be numbered anew; then it is shown no others.
+        names = [f"cpu{number}" for number in mine]
+        ticks = 0
+        for name in names if lines.keys() >= {*names} else ["cpu"]:
+            user, nice, system, _, _, irq, softirq, steal = map(int, lines[name].split()[:8])
+            ticks += user + nice + system + irq + softirq + steal
+        used[CpuGauge.MACHINE] = ticks / os.sysconf("SC_CLK_TCK")
+        used[CpuGauge.MACHINE_CORES] = float(len(mine))
+    return [GaugeRow(now_ns, gauge, value) for gauge, value in used.items()]
+
+
 # The trace of a controller: a failure of the trace does not stop the controller.
 
 FLUSH_NS: Final = 500_000_000
@@ -142,6 +166,9 @@ class NodeTrace:
                 self._file.append(stalled)
             for gauge, value in gauges().items():
                 self._file.append(GaugeRow(time_ns=now_ns, gauge=gauge, value=value))
+            if now_ns >= self._flush_due_ns:
+                for row in cpu_rows(now_ns):
+                    self._file.append(row)
         except Exception as error:  # noqa: BLE001 - a fault of what only looks ends the looking
             self._file.give_up(f"a fault of this program: {type(error).__name__}: {error}")
         if now_ns >= self._flush_due_ns:
@@ -237,8 +264,10 @@ class Recording:
             self._file.append(row)
 
     def flush(self) -> None:
-        """Hand the rows over; about twice a second."""
+        """Hand the rows over, and the CPU used up to now; about twice a second."""
         if self._file is not None:
+            for row in cpu_rows(time.monotonic_ns()):
+                self._file.append(row)
             self._file.flush()
 
 

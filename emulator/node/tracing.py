@@ -109,6 +109,7 @@ def request_row(reply: EncodedReply, error: int, answered_ns: int) -> RequestRow
         first_offset=first_offset,
         last_offset=last_offset,
         inner_api=None if inner is None else api_name(inner.api_key),
+        forwarded_by=None if inner is None else header.client_id,
     )
 
 

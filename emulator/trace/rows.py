@@ -84,6 +84,18 @@ class MultiResult(StrEnum):
     """The session ended before the answer: in doubt until the chain is read back."""
 
 
+class CpuGauge(StrEnum):
+    """Gauges of CPU, sampled twice a second; seconds are since some instant before the trace."""
+
+    PROCESS = "cpu_process_seconds"
+    EVENT_LOOP = "cpu_event_loop_seconds"
+    """Of the thread that takes the steps: 1 s in a second is all that it can do."""
+    MACHINE = "cpu_machine_seconds"
+    """Of all cores that the process may use together, whoever used them."""
+    MACHINE_CORES = "cpu_machine_cores"
+    """How many these are."""
+
+
 class RequestRow(msgspec.Struct, frozen=True, gc=False):
     """One request, as the server saw it (``received_ns``) or a client (``intended_ns``).
 
@@ -115,7 +127,13 @@ class RequestRow(msgspec.Struct, frozen=True, gc=False):
     coordinated omission).
     """
     sent_ns: int | None = None
-    """Client only: when it was written to the socket."""
+    """Client only: when it was written to the socket, of several attempts the last."""
+    begun_ns: int | None = None
+    """Client only: when it turned to this change. Later than ``intended_ns`` by its own fault."""
+    first_sent_ns: int | None = None
+    """Client only: the first attempt; between ``begun_ns`` and it, it waited for a connection."""
+    forwarded_by: str | None = None
+    """Server only: the client id of an Envelope's sender, of a Kafka broker its node id."""
 
 
 class RangeRow(msgspec.Struct, frozen=True, gc=False):

@@ -9,6 +9,7 @@ from bench.analysis.schema import struct_type
 from bench.analysis.whole import missing
 from emulator.trace import rows
 from emulator.trace.metrics import TRACE_MISSING_S
+from emulator.trace.rows import CpuGauge
 
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.xdist_group("spark")]
 
@@ -31,11 +32,14 @@ def test_each_is_found_once_with_the_seconds(spark: SparkSession) -> None:
         gauge("seen", 120),
         gauge("elsewhere", 10),
     ]
-    request = (1, "A", 0, None, 1, 300 * S, None, 0, None, None, None, 1, 1, "load", "r")
-    hosts = {"whole": "h", "said": "h", "seen": "h", "load": "h", "elsewhere": "other"}
+    # A load samples its CPU, and may be over long before the others of its host.
+    gauges += [gauge("short load", at_s, str(CpuGauge.PROCESS), 1.0) for at_s in (1, 20)]
+    request = (1, "A", 0, None, 1, 300 * S, None, 0, None, None, None, 1, 1, *[None] * 3)
+    hosts = dict.fromkeys(("whole", "said", "seen", "load", "short load"), "h")
+    hosts["elsewhere"] = "other"
     found = missing(
         spark.createDataFrame(gauges, struct_type(rows.GaugeRow)),
-        spark.createDataFrame([request], struct_type(rows.RequestRow)),
+        spark.createDataFrame([(*request, "load", "r")], struct_type(rows.RequestRow)),
         spark.createDataFrame([run(*one) for one in hosts.items()], struct_type(rows.RunRow)),
     )
     assert {(row.process, row.missing_s, row.said) for row in found.collect()} == {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -15,12 +17,13 @@ import pytest
 from emulator.config.load import load
 from emulator.io import process
 from emulator.io.clock import Clock
-from emulator.io.trace_recording import NodeTrace
+from emulator.io.trace_recording import NodeTrace, cpu_rows
 from emulator.node import introspection
 from emulator.seam import Log
 from emulator.servers.waiting import wait_for
 from emulator.testing import Cluster
 from emulator.trace import metrics as metric
+from emulator.trace.rows import CpuGauge
 from tests.kit.requests import quota
 
 PROPERTIES = {
@@ -156,3 +159,16 @@ def test_what_finds_the_gauges_is_part_of_what_only_observes(
             lambda: "ZeroDivisionError" in cluster.status()["trace"]["ended_because"],
         )
         assert changes(cluster)
+
+
+def test_the_cpu_of_the_process_its_loop_and_the_machine_is_in_the_trace() -> None:
+    """So that a report can say what was full; what cannot be read is left out."""
+    before = {row.gauge: row.value for row in cpu_rows(1)}
+    while time.process_time() < before[CpuGauge.PROCESS] + 0.2:
+        pass
+    after = {row.gauge: row.value for row in cpu_rows(2)}
+    used = {gauge: after[gauge] - before[gauge] for gauge in after}
+    assert {*used} == {*CpuGauge}
+    assert 0.1 < used[CpuGauge.EVENT_LOOP] <= used[CpuGauge.PROCESS] + 0.01
+    assert used[CpuGauge.MACHINE] >= used[CpuGauge.PROCESS] - 0.05  # it counts ticks of 10 ms
+    assert after[CpuGauge.MACHINE_CORES] == len(os.sched_getaffinity(0))

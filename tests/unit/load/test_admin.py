@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -183,6 +183,28 @@ async def test_of_a_change_that_was_given_up_it_is_told_which_errors_came_in_whi
     assert found.failed.total() == 1
     (told,) = found.slow
     assert "1 LEADER_NOT_AVAILABLE, 1 POLICY_VIOLATION; longest: " in told
+
+
+async def test_a_row_has_when_its_change_was_taken_up_and_first_and_last_sent() -> None:
+    """Of two that are due at once one waits for a connection; each is refused once."""
+    asked: dict[str, list[int]] = defaultdict(list)
+
+    async def answer(request: Any) -> Any:
+        times = asked[request.topics[0].name]
+        times.append(time.monotonic_ns())
+        return result(
+            request, ErrorCode.LEADER_NOT_AVAILABLE if len(times) == 1 else ErrorCode.NONE
+        )
+
+    rows: list[Any] = []
+    async with FakeBroker(answer) as broker:
+        where, more = f"127.0.0.1:{broker.port}", {"client_id": "me", "record": rows.append}
+        await AdminLoad(where, 1_000_000, 2 / 1_000_000, connections=1, **more).run()
+    first, second = sorted(rows, key=lambda row: row.first_sent_ns)
+    for row, (asked_ns, again_ns) in zip((first, second), asked.values(), strict=True):
+        assert row.intended_ns <= row.begun_ns <= row.first_sent_ns <= asked_ns
+        assert asked_ns < row.sent_ns <= again_ns <= row.answered_ns
+    assert second.begun_ns < first.sent_ns < second.first_sent_ns
 
 
 async def test_an_error_no_retry_mends_is_counted_and_its_topic_doubted() -> None:

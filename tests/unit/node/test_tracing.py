@@ -89,7 +89,7 @@ def test_a_plain_request_is_a_row() -> None:
     assert (row.client_id, row.correlation_id) == ("broker-1", 5)
     assert (row.received_ns, row.answered_ns) == (1_000, 9_000)
     assert (row.first_offset, row.last_offset, row.error_code) == (10, 12, 0)
-    assert row.inner_api is None
+    assert (row.inner_api, row.forwarded_by) == (None, None)
 
 
 def test_a_read_appends_nothing() -> None:
@@ -102,6 +102,7 @@ def test_an_envelope_is_named_after_its_client_and_shows_the_error_inside() -> N
     inner = header(CREATE_TOPICS, 7, 42, "admin")
     row = request_row(in_envelope(inner, topics(36), m.EnvelopeResponse()), 9_000)
     assert (row.api, row.inner_api) == ("Envelope", "CreateTopics")
+    assert row.forwarded_by == "broker-1"
     assert (row.client_id, row.correlation_id, row.error_code) == ("admin", 42, 36)
     refused = m.EnvelopeResponse(error_code=31)
     assert request_row(in_envelope(inner, topics(36), refused), 9_000).error_code == 31
