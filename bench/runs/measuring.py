@@ -35,6 +35,14 @@ class Figures:
         self._znodes = servers.znodes()
         self._meter = meter
 
+    def loaded(self, row: BenchRow) -> None:
+        """Enter how full the machine was: at the end of the load, before ZooKeeper is waited for.
+
+        Args:
+            row: is changed.
+        """
+        row.machine_busy = self._meter.usage().busy
+
     def fill(
         self, row: BenchRow, loop: OpenLoop, watch: Watch, ended_ns: int, drained_ns: int | None
     ) -> None:
@@ -97,7 +105,8 @@ def _client(row: BenchRow, loop: OpenLoop) -> None:
     row.commit_p50_ms = _reached(percentile(waits, 0.5))
     row.commit_p99_ms = _reached(percentile(waits, 0.99))
     row.commit_max_ms = _reached(max(waits, default=None))
-    row.late_p99_ms = percentile([ns / 1e6 for ns in loop.late_ns], 0.99)
+    late_ms = [ns / 1e6 for ns in loop.late_ns]
+    row.late_p99_ms, row.late_max_ms = percentile(late_ms, 0.99), max(late_ms, default=None)
 
 
 def _reached(ms: float | None) -> float | None:

@@ -61,6 +61,7 @@ class BenchRow:
     commit_p99_ms: float | None = None
     commit_max_ms: float | None = None
     late_p99_ms: float | None = None
+    late_max_ms: float | None = None
     # ZooKeeper.
     zk_s: float | None = None
     zk_changes_per_s: float | None = None
@@ -89,6 +90,7 @@ class BenchRow:
     zookeeper_cpu_s: float | None = None
     fleet_cpu_s: float | None = None
     load_cpu_s: float | None = None
+    machine_busy: float | None = None
     controller_rss_mib: float | None = None
     others_cores: float | None = None
     load_1_min: float | None = None

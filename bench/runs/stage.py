@@ -264,6 +264,7 @@ def _measure(stage: Stage, store: Store) -> set[str]:
     try:
         _load_under(fault, loop, stage, case)
         ended_ns = time.monotonic_ns()
+        figures.loaded(row)
         last = _last_offset(stage)
         writes = TARGETS[stage.planned.target].to_zookeeper
         drained_ns = watch.drained(last, case.drain_s) if writes else None

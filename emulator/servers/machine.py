@@ -113,6 +113,11 @@ class Usage:
     others_cores: float
     """Cores used by all processes that are not ours."""
 
+    @property
+    def busy(self) -> float:
+        """Share of the cores that this process may use which was used, by whatever process."""
+        return (sum(self.cpu_s.values()) / self.wall_s + self.others_cores) / cores()
+
 
 class Meter:
     """Begins to measure when made.

@@ -1,10 +1,13 @@
 """What a row says about itself."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from bench.runs.client import OpenLoop
-from bench.runs.measuring import _client, missing_znodes
+from bench.runs.measuring import Figures, _client, missing_znodes
 from bench.runs.scenario import Case
+from emulator.servers.machine import Usage
 from tests.unit.runs.kit import row
 from tests.unit.runs.test_client import Numbers
 
@@ -52,3 +55,19 @@ def test_what_is_not_answered_with_success_is_slower_than_any(lost, p50, p99):
     _client(made, loop)
     assert (made.refused, made.commit_p50_ms, made.commit_p99_ms) == (lost, p50, p99)
     assert made.commit_max_ms == (None if lost else 1_000.0)
+
+
+def test_how_late_the_client_was_at_most_is_there_where_changes_are_few():
+    loop = OpenLoop(Numbers(), 20, 10.0, 1, "test")
+    loop.late_ns = [1_000_000, 12_000_000]
+    made = row(rate_per_s=10.0, begin_ns=0, end_ns=10**9)
+    _client(made, loop)
+    assert (made.late_p99_ms, made.late_max_ms) == (None, 12.0)
+
+
+def test_the_machine_is_measured_until_the_load_ends_and_not_until_zookeeper_has_it():
+    usage = Usage(10.0, {"client": 4.0}, 0.5)
+    made, figures = row(), Figures.__new__(Figures)
+    figures._meter = SimpleNamespace(usage=lambda: usage)
+    figures.loaded(made)
+    assert made.machine_busy == usage.busy

@@ -11,6 +11,8 @@ from emulator.servers.machine import (
     Meter,
     Shared,
     Sharing,
+    Usage,
+    cores,
     machine_cpu_s,
     process_cpu_s,
     tree_cpu_s,
@@ -30,6 +32,11 @@ def test_what_we_burn_is_ours_and_not_that_of_others():
     usage = meter.usage()
     assert 0.25 <= usage.cpu_s["client"] <= 0.5
     assert usage.others_cores <= os.cpu_count() - usage.cpu_s["client"] / usage.wall_s + 0.1
+
+
+def test_of_the_cores_it_is_said_which_share_was_used():
+    of_two = Usage(10.0, {"client": 4.0, "controller": 3.0}, 0.3)
+    assert of_two.busy == pytest.approx(1.0 / cores())
 
 
 def test_a_child_is_metered_by_name():
