@@ -185,8 +185,9 @@ def request_parts(requests: DataFrame, ranges: DataFrame, blocks: DataFrame) -> 
     """Split the latency of each request that appended records.
 
     Returns:
-        run_id, process, request_id, api, received_ns, latency_ms, queue_ms (received to appended,
-        less the wait for ZooKeeper), blocked_ms (the wait), commit_ms, answer_ms (committed to
+        run_id, process, request_id, api, client_id, correlation_id, forwarded_by, offset (of its
+        last record), received_ns, answered_ns, latency_ms, queue_ms (received to appended, less
+        the wait for ZooKeeper), blocked_ms (the wait), commit_ms, answer_ms (committed to
         answered), out_of_order (whether a part is negative: its instants contradict each other).
     """
     held = blocks.groupBy(*KEYS, "request_id").agg(
@@ -196,6 +197,9 @@ def request_parts(requests: DataFrame, ranges: DataFrame, blocks: DataFrame) -> 
         *KEYS,
         "request_id",
         F.coalesce("inner_api", "api").alias("api"),
+        "client_id",
+        "correlation_id",
+        "forwarded_by",
         F.col("last_offset").alias("offset"),
         "received_ns",
         "answered_ns",
@@ -215,7 +219,12 @@ def request_parts(requests: DataFrame, ranges: DataFrame, blocks: DataFrame) -> 
         *KEYS,
         "request_id",
         "api",
+        "client_id",
+        "correlation_id",
+        "forwarded_by",
+        "offset",
         "received_ns",
+        "answered_ns",
         ms("answered_ns", "received_ns").alias("latency_ms"),
         *(part.alias(name) for name, part in parts.items()),
         (F.least(*parts.values()) < -_CLOCK_MS).alias("out_of_order"),

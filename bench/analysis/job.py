@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
-from bench.analysis import blocking, lag, latency, operations, stages, stalls, whole
+from bench.analysis import blocking, lag, latency, operations, stages, stalls, utilisation, whole
 from bench.analysis.read import read
 from bench.analysis.session import session
 from bench.analysis.thin import by_slice
@@ -22,6 +22,7 @@ LONG: Final = frozenset(
         "blocked_segments",
         "blocked_per_second",
         "rate_per_second",
+        "changes",
         "noisy_seconds",
     ]
 )
@@ -57,6 +58,8 @@ def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
     requests = trace["requests"]
     servers, clients = latency.server_requests(requests), latency.client_requests(requests)
     parts = blocking.request_parts(requests, trace["ranges"], trace["blocks"])
+    made = requests.where("intended_ns is not null")
+    changes = keep("changes", utilisation.change_parts(parts, made))
     rates = keep("rate_per_second", latency.rate_per_second(clients))
     return {
         "latency": latency.latency_table(servers, clients),
@@ -67,6 +70,9 @@ def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
             "second",
             *((F.sum(name) / F.first("slice")).alias(name) for name in ("intended", "achieved")),
         ),
+        "changes": changes,
+        "change_time": utilisation.change_time(changes),
+        "utilisation": utilisation.utilisation(trace, made, changes),
         "request_parts": blocking.parts_summary(parts),
         "by_api": operations.by_api(servers),
     }

@@ -214,9 +214,9 @@ def main(trace: str, out: str, checks: str) -> int:
         sys.stderr.write(f"{' '.join(sentence(error).split()) or name} ({name})\n")
         return _OF_SPARK if is_of_spark(error) else 1
     left = {
+        "findings": [asdict(finding) for finding in analysis.findings],
         "html": str(analysis.html),
         "parquet": analysis.parquet,
-        "findings": [asdict(finding) for finding in analysis.findings],
     }
     Path(out, _SUMMARY).write_text(json.dumps(left, indent=1))
     return 0

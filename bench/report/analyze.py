@@ -28,7 +28,7 @@ from bench.analysis.sweep.rows import ROWS
 from bench.report.blocks import ReportSection
 from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
-from bench.report.sweep import sweep_findings, sweep_page
+from bench.report.sweep import sweep_page, sweep_summary
 from emulator.io.disk import make_folder
 from emulator.io.printable import printable
 
@@ -259,8 +259,7 @@ def sweep_report(
     command = shlex.join(["kraft-bridge", "analyze", *places, *options])
     html = out / "report.html"
     html.write_text(sweep_page(found, tables["described"], command, parquet), encoding="utf-8")
-    summary = [Finding("headline", found.headline), *sweep_findings(found)]
-    return Analysis(html, parquet, summary)
+    return Analysis(html, parquet, sweep_summary(found))
 
 
 def _records(spark: SparkSession, where: str) -> list[dict[str, Any]]:

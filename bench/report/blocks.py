@@ -112,11 +112,7 @@ def shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def render(
-    title: str, lead: str, findings: Sequence[Finding], sections: Sequence[ReportSection]
-) -> str:
+def render(title: str, findings: Sequence[Finding], sections: Sequence[ReportSection]) -> str:
     """One self-contained HTML document; no text in it turns the order of others around."""
     page = _TEMPLATES.get_template("page.html.j2")
-    return printable_lines(
-        page.render(title=title, lead=lead, findings=findings, sections=sections)
-    )
+    return printable_lines(page.render(title=title, findings=findings, sections=sections))

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from bench.analysis.limits import PARTS, Figure, Limited, Run, blocked_share, figures_of, limited
+
 Record: TypeAlias = Mapping[str, Any]
 Tables: TypeAlias = Mapping[str, Sequence[Record]]
 
@@ -41,6 +43,7 @@ class Finding:
 def findings(tables: Tables) -> list[Finding]:
     """Turn result tables into the summary, in reading order."""
     return [
+        *_limited(tables),
         *_missing(tables),
         *_load(tables),
         *_blocking(tables),
@@ -76,6 +79,61 @@ def lines(found: Iterable[Finding], width: int | None) -> Iterable[tuple[Finding
                     break_long_words=False,
                     break_on_hyphens=False,
                 ),
+            )
+
+
+def limits_of(tables: Tables) -> Iterable[tuple[str, Limited, list[Figure]]]:
+    """What limited each run of a trace, and the figures it is concluded from."""
+    for run_id in sorted({row["run_id"] for row in tables.get("utilisation", ())}):
+        rows = [row for row in tables["utilisation"] if row["run_id"] == run_id]
+        rates = [row for row in tables["rate_summary"] if row["run_id"] == run_id]
+        run = Run(
+            done=_done(rates),
+            blocked=blocked_share(rows),
+            blocked_ms=sum(
+                row["union_ms"] for row in tables["blocking"] if row["run_id"] == run_id
+            ),
+        )
+        figures = figures_of(rows)
+        yield run_id, limited(figures, run), figures
+
+
+def _done(rates: Sequence[Record]) -> float | None:
+    """Share of what was due each second that was carried out each second; None without a load.
+
+    What was carried out much later than due is less each second, though it was done in the end.
+    """
+    due = sum(row["intended"] for row in rates)
+    if not due:
+        return None
+    per_s = [row["due_per_s"] for row in rates]
+    shares: list[float] = [sum(row["achieved"] for row in rates) / due]
+    if None not in per_s:
+        shares.append(sum(row["achieved_per_s"] for row in rates) / sum(per_s))
+    return min(1.0, *shares)
+
+
+def _limited(tables: Tables) -> Iterable[Finding]:
+    """What limited a run, and where a change's time went; first, as all else follows from it."""
+    found = list(limits_of(tables))
+    for run_id, limit, _ in found:
+        of_run = f" ({run_id})" if len(found) > 1 else ""
+        yield Finding(f"what limited this run{of_run}", limit.text, limit.warns)
+        parts = {
+            row["part"]: row for row in tables.get("change_time", ()) if row["run_id"] == run_id
+        }
+        whole_ms = sum(row["mean_ms"] for row in parts.values())
+        if whole_ms > 0:
+            shown = ", ".join(
+                f"{part} {_ms(parts[part]['mean_ms'])} ({parts[part]['mean_ms'] / whole_ms:.0%})"
+                if part in parts
+                else f"{part} not known"
+                for part in PARTS
+            )
+            samples = max(row["samples"] for row in parts.values())
+            yield Finding(
+                f"where a change's time went{of_run}",
+                f"{_ms(whole_ms)} at the mean of {samples:,} changes: {shown}",
             )
 
 
@@ -145,7 +203,7 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
             f"ZooKeeper blocking KRaft ({row['process']})",
             f"{_ms(row['union_ms'])} in which something waited; "
             f"{row['blocked_operations']:,} operations, {_ms(row['total_ms'])} summed; "
-            f"{row['timed_out_operations']:,} gave up",
+            f"{row['timed_out_operations']:,} gave up{_barred(tables, row['run_id'])}",
         )
         if row["unexplained_share"] > UNEXPLAINED_LIMIT:
             yield Finding(
@@ -155,15 +213,26 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
             )
 
 
+def _barred(tables: Tables, of_run: str | None = None) -> str:
+    """What to add to figures of ZooKeeper from a full machine or a late client, if any run's."""
+    barred = any(
+        limit.zookeeper is False
+        for run_id, limit, _ in limits_of(tables)
+        if of_run is None or run_id == of_run
+    )
+    return "; no verdict, see what limited this run" if barred else ""
+
+
 def _never(tables: Tables) -> str:
     """The text for a run in which no operation waited, with the load, which it depends on."""
-    text = "never: no operation waited for ZooKeeper"
+    barred = _barred(tables)
+    text = f"{'' if barred else 'never: '}no operation waited for ZooKeeper"
     due, lags = _per_s(tables, "due_per_s"), tables["lag_summary"]
     done = f", at {_per_s(tables, 'achieved_per_s'):.1f} changes/s ({due:.1f} due)"
     text += done if due else ", and the trace holds no load"
     if not lags:
-        return text
-    return f"{text}; the lag reached {_of_bound(tables, max(lags, key=_greatest))}"
+        return text + barred
+    return f"{text}; the lag reached {_of_bound(tables, max(lags, key=_greatest))}{barred}"
 
 
 def _greatest(row: Record) -> int:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from bench.analysis.limits import PARTS, table_of
 from bench.analysis.quantiles import ACCURACY, EXACT_SAMPLES
 from bench.report import charts
 from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
-from bench.report.findings import UNEXPLAINED_LIMIT, Record, Tables, findings
+from bench.report.findings import UNEXPLAINED_LIMIT, Record, Tables, findings, limits_of
 from emulator.trace.distribution import BEYOND
 
 _QUANTILES: Final = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
@@ -36,10 +37,31 @@ def page(tables: Tables, where: str, also: Sequence[ReportSection] = ()) -> str:
     }
     return render(
         f"kraft-bridge: {', '.join(runs) or 'a run without a name'}",
-        "",
         findings(tables),
-        [*also, *(ReportSection(title, list(blocks)) for title, blocks in sections.items())],
+        [
+            *_limit(tables),
+            *also,
+            *(ReportSection(title, list(blocks)) for title, blocks in sections.items()),
+        ],
     )
+
+
+def _limit(tables: Tables) -> Iterable[ReportSection]:
+    for run_id, limit, figures in limits_of(tables):
+        blocks: list[Block] = [Note(f"{limit.text}."), *table(table_of(figures))]
+        parts = [row for row in tables["change_time"] if row["run_id"] == run_id]
+        if parts:
+            order = {part: place for place, part in enumerate(PARTS)}
+            blocks.append(
+                Note(
+                    "Where the time of a change went, from when it was due: client (until its last "
+                    "attempt was sent), broker (and the way there and back), queue (in the "
+                    "controller, until appended), blocked (by ZooKeeper, of that), commit, answer. "
+                    "Of changes that were carried out, and that the trace has of both sides."
+                )
+            )
+            blocks += table(sorted(parts, key=lambda row: order[row["part"]]))
+        yield ReportSection("What limited this run", blocks)
 
 
 def _blocking(tables: Tables) -> Iterable[Block]:

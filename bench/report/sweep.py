@@ -11,7 +11,15 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Final
 
-from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates, rate_text
+from bench.analysis.limits import RESOURCES, Key
+from bench.analysis.sweep.conclusions import (
+    OURS,
+    Conclusions,
+    SweepOfRates,
+    first_limit,
+    limit_at,
+    rate_text,
+)
 from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, TREND_SHARE
 from bench.analysis.sweep.one_run import PERIODS, Run
 from bench.load.figures import COVERAGE, REPEATS
@@ -49,6 +57,7 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
         where: where the Parquet behind it lies.
     """
     sections = {
+        "What limited these runs": _limits(found),
         "Rates beside each other": _curves(found),
         "Time that ZooKeeper blocked KRaft": blocking(found),
         "Time without a controller": _copies(found),
@@ -62,10 +71,60 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
     shown = [ReportSection(title, list(blocks)) for title, blocks in sections.items()]
     return render(
         "kraft-bridge: a sweep of rates",
-        found.headline,
-        sweep_findings(found),
+        sweep_summary(found),
         [section for section in shown if section.blocks],
     )
+
+
+def sweep_summary(found: Conclusions) -> list[Finding]:
+    """What the page and the terminal begin with: first what limited the runs."""
+    return [*sweep_limits(found), Finding("headline", found.headline), *sweep_findings(found)]
+
+
+def sweep_limits(found: Conclusions) -> list[Finding]:
+    """What limited each sweep of rates, for the first lines of the page and the terminal."""
+    said = []
+    for sweep in found.sweeps:
+        about, limit = f"what limited {sweep.group.label}", first_limit(sweep)
+        if limit is None:
+            unknown = sorted({name for run in sweep.runs for name in run.limit.unknown})
+            text = "nothing at any rate" if not unknown else "nothing of what is known"
+            text += f"; not known: how full: {', '.join(unknown)}" if unknown else ""
+            said.append(Finding(about, text))
+            continue
+        rate, first = limit
+        barred = sum(not run.of_zookeeper for run in sweep.runs)
+        text = f"first at {rate:,.0f} changes/s: {first.text}"
+        if barred:
+            text += f" ({barred} of {len(sweep.runs)} runs carry none)"
+        said.append(Finding(about, text, warning=True))
+    return said
+
+
+def _limits(found: Conclusions) -> Iterable[Block]:
+    """Each run's verdict and figures, and what the columns are."""
+    rows = []
+    for run in found.runs:
+        if not run.counts:
+            continue
+        used = {one.name: one.used for one in run.figures}
+        rows.append(
+            {"run": run.run_id, "rate_per_s": run.rate, "limited_by": run.limit.text, **used}
+        )
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    yield from table([{name: row.get(name, "not known") for name in names} for row in rows])
+    if rows:
+        yield from table(
+            [
+                {
+                    "resource": each.name,
+                    "measured": each.measured,
+                    "limit": each.limit,
+                    "full from": "-" if each.full is None else f"{each.full:.0%}",
+                }
+                for each in RESOURCES
+            ]
+        )
 
 
 def sweep_findings(found: Conclusions) -> list[Finding]:
@@ -97,26 +156,37 @@ def sweep_findings(found: Conclusions) -> list[Finding]:
 
 def _blocked_runs(found: Conclusions) -> Iterable[Finding]:
     """Blocking in all runs, also in those that belong to no sweep of rates."""
-    shares = {
-        run.run_id: run.blocked_share
+    ours = [
+        run
         for run in found.runs
         if run.group.target == OURS and run.counts and run.blocked_share is not None
-    }
-    if not shares:
+    ]
+    if not ours:
         return
+    shares = {run.run_id: run.blocked_share or 0.0 for run in ours}
     worst = max(shares, key=lambda run_id: shares[run_id])
     blocked = sum(share > 0 for share in shares.values())
     text = f"in {blocked} of {len(shares)} runs of {OURS} an operation waited"
     if blocked:
         text += f", at most {shares[worst]:.2%} of the time ({worst})"
+    barred = sum(not run.of_zookeeper for run in ours)
+    text += f"; {barred} of them carry no verdict on ZooKeeper" if barred else ""
     yield Finding("ZooKeeper blocking KRaft", text)
 
 
 def _knee_text(sweep: SweepOfRates) -> str:
     assert sweep.knee is not None
     at = sweep.knee
-    after = "not reached by this sweep" if at.next_rate is None else f"not at {at.next_rate:,.0f}"
-    return f"{rate_text(at)}; {after}"
+    if at.next_rate is None:
+        return f"{rate_text(at)}; not reached by this sweep"
+    limit = limit_at(sweep, at.next_rate)
+    if limit.by is None:
+        whose = "whether it is ZooKeeper's own knee is not known"
+    elif limit.by.key is Key.ZOOKEEPER:
+        whose = "ZooKeeper's own knee"
+    else:
+        whose = "not the knee of ZooKeeper, which this sweep does not reach"
+    return f"{rate_text(at)}; not at {at.next_rate:,.0f}: {whose}. {limit.text}"
 
 
 def _curves(found: Conclusions) -> Iterable[Block]:
@@ -187,6 +257,7 @@ def _knees(found: Conclusions) -> Iterable[Block]:
                     "repeats": at.repeats,
                     "unblocked_low_per_s": sweep.unblocked and sweep.unblocked.low,
                     "unblocked_high_per_s": sweep.unblocked and sweep.unblocked.high,
+                    "limited_by": at.next_rate and limit_at(sweep, at.next_rate).text,
                 }
             )
     if not knees:
@@ -200,7 +271,8 @@ def _knees(found: Conclusions) -> Iterable[Block]:
         f"statistics that hold it in {COVERAGE:.0%} or more, which takes {REPEATS} repeats: low is "
         "the rate up to which all hold, high the one before the first that fails. unblocked: the "
         f"lag's p99 is within {found.lag_limit_ms:g} ms, {PERIODS} times as long as the time "
-        "between two readings of it or longer, and no change ever waited."
+        "between two readings of it or longer, and no change ever waited; not of rows from which "
+        "nothing of ZooKeeper follows. limited_by: at the rate that fails."
     )
     yield from table(knees)
     yield from table(
@@ -231,8 +303,8 @@ def _cost(found: Conclusions) -> Iterable[Block]:
     if rows:
         yield Note(
             "Busy time of ZooKeeper per slice = a + b records + c multis, by least squares over "
-            "slices of all runs; residuals are those of the same slices. Where records and multis "
-            "are not separable, only their sum means something."
+            "slices of all runs that carry a verdict on ZooKeeper; residuals are those of the same "
+            "slices. Where records and multis are not separable, only their sum means something."
         )
     yield from table(rows)
 

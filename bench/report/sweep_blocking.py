@@ -48,7 +48,8 @@ def blocking(found: Conclusions) -> Iterable[Block]:
         rates = sorted({run.rate for sweep in sweeps for run in sweep.runs if run.rate is not None})
         rows = []
         for sweep in sorted(sweeps, key=lambda sweep: sweep.group.latency_ms):
-            share = dict(medians(sweep.runs, lambda run: run.blocked_share))
+            told = [run for run in sweep.runs if run.of_zookeeper]
+            share = dict(medians(told, lambda run: run.blocked_share))
             name = f"{sweep.group.latency_ms:g} ms"
             rows.append((name, [share.get(rate) for rate in rates]))
         if len(rates) == 1 and len(rows) == 1:
@@ -67,6 +68,8 @@ def blocking(found: Conclusions) -> Iterable[Block]:
             [f"{rate:,.0f}" for rate in rates],
             rows,
         )
+    if not all(run.of_zookeeper for sweep in ours for run in sweep.runs):
+        yield Note("A dash: not measured, or by runs that carry no verdict on ZooKeeper.")
     if single:
         yield Note("The same of scenarios with a single rate and latency:")
         yield from table(single)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from emulator.io.trace_file import TraceFile
 from emulator.trace import rows
+from emulator.trace.rows import CpuGauge
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -76,12 +77,13 @@ class Made:
         }
 
     def moves(self) -> list[rows.RangeRow]:
-        """Committed 1 ms after the arrival; acknowledged one by one."""
+        """Appended when it arrives, committed 1 ms later; acknowledged one by one."""
         free, found = 0, []
         service = int(SECOND / self.capacity)
         for index in range(int(self.rate * self.seconds)):
             committed = BEGIN + int(index * SECOND / self.rate) + MS
             free = max(free, committed) + service
+            found.append(rows.RangeRow("appended", index, index, committed - MS))
             found.append(rows.RangeRow("committed", index, index, committed))
             found.append(rows.RangeRow("zk_acked", index, index, free))
         return found
@@ -123,6 +125,9 @@ class Made:
                     "controller-3000",
                     rows.MultiRow(sent, move.time_ns, 4, 100, move.last_offset, move.last_offset),
                 )
+        for second in range(int(self.seconds) + 1):
+            at = BEGIN + second * SECOND
+            yield "controller-3000", rows.GaugeRow(at, CpuGauge.EVENT_LOOP, 7.0 + 0.3 * second)
         for begin, end in self.blocked:
             yield (
                 "controller-3000",

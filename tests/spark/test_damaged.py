@@ -69,6 +69,25 @@ def replaced(folder: Path, table: str, change: Callable[[pa.Table], pa.Table]) -
             pq.write_table(change(found), path)
 
 
+def test_a_trace_of_before_is_analysed_and_says_what_it_does_not_know(
+    tmp_path: Path, analysed: Callable[..., analyze.Analysis]
+) -> None:
+    """Without the columns, and without the gauges, that say how full some resources were."""
+    ours = request(forwarded_by="1", begun_ns=1, first_sent_ns=2)
+    folder = trace(tmp_path / "trace", ours)
+    replaced(
+        folder,
+        "requests",
+        lambda found: found.drop_columns(["begun_ns", "first_sent_ns", "forwarded_by"]),
+    )
+    first, *_ = analysed(folder).findings
+    assert first.about == "what limited this run"
+    assert first.says.endswith(
+        "Not known: how full the machine's cores, the client, the event loop, the forwarding "
+        "channel, the client's connections were"
+    )
+
+
 def as_text(found: pa.Table) -> pa.Table:
     at = found.column_names.index("answered_ns")
     return found.set_column(at, "answered_ns", found["answered_ns"].cast(pa.string()))

@@ -110,6 +110,7 @@ def test_report_of_a_trace(made: tuple[Path, Analysis]) -> None:
     assert str(analysis.html) in text
     # Request 1 had been answered long before the wait that is planted above in its name.
     assert [finding.about for finding in analysis.findings if finding.warning] == [
+        "what limited this run",
         "event loop stalls (controller-3000)",
         "parts of CreateTopics",
     ]

@@ -71,6 +71,8 @@ def test_each_run_is_measured_in_its_window(tables: dict[str, Any]) -> None:
         if not run.outside:
             written = min(run.rate, run.capacity)
             assert row["records"] == pytest.approx(5 * written, abs=1)
+            assert row["sync_ms"] == pytest.approx(min(5 * run.rate, 5000), abs=1)
+            assert row["loop_share"] == pytest.approx(0.3)
             assert row["busy_ms"] == pytest.approx(5000 * written / run.capacity, abs=11)
     behind = [r["lag_records"] for r in tables["slices"] if r["run_id"] == RUNS[8].run_id]
     # By 100 a second, on average of each second from the second one on.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.analysis.limits import LATE_MS, Limited
 from bench.analysis.sweep import fits
 from bench.analysis.sweep.copies import CopyFit, copies
 from bench.analysis.sweep.knee import (
@@ -22,13 +23,12 @@ from bench.analysis.sweep.knee import (
 )
 from bench.analysis.sweep.one_run import Group, Record, Run, run_of
 from bench.load.figures import REPEATS, interval
+from emulator.servers.machine import QUIET_CORES
 
 LAG_P99_MS: Final = 200.0
 OURS: Final = "kraft-bridge"
 KAFKA: Final = "kafka"
 WITHOUT_ZOOKEEPER: Final = "no-zookeeper"
-_LATE_MS: Final = 10.0
-_OTHERS_CORES: Final = 0.5
 _OFF_RATE: Final = 0.05
 
 
@@ -130,7 +130,7 @@ def _sweep(
 ) -> SweepOfRates:
     points = [run.measured for run in runs]
     judged = verdicts(points)
-    rows = [row for run in runs for row in slices[run.run_id] if row["multis"]]
+    rows = [row for run in runs if run.of_zookeeper for row in slices[run.run_id] if row["multis"]]
     repeats = by_rate(runs, lambda run: run.rate or 0.0)
     return SweepOfRates(
         group=group,
@@ -153,9 +153,12 @@ def _sweep(
 def within(repeats: Sequence[Run], limit_ms: float) -> bool | None:
     """Whether runs of one rate satisfy the headline, and nothing was ever blocked.
 
-    None: it cannot be said. The limit must be ``PERIODS`` of the readings of each run: of a lag
-    that lasts about as long as one of them, readings say little.
+    None: it cannot be said, as of a machine that was full, or a client that was late. The limit
+    must be ``PERIODS`` of the readings of each run: of a lag that lasts about as long as one of
+    them, readings say little.
     """
+    if not all(run.of_zookeeper for run in repeats):
+        return None
     if any(run.blocked_operations for run in repeats):
         return False
     from_ms = [run.judged_from_ms for run in repeats]
@@ -243,7 +246,29 @@ def _rate(sweep: SweepOfRates) -> str:
         else:
             from_ms = max(each or 0.0 for each in judged)
             notes.append(f"its lag can be judged from {from_ms:,.0f} ms on")
+    barred = first_limit(sweep, no_verdict=True)
+    if barred is not None:
+        notes.append(f"no verdict at {barred[0]:,.0f} changes/s: {barred[1].text}")
     return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def first_limit(sweep: SweepOfRates, *, no_verdict: bool = False) -> tuple[float, Limited] | None:
+    """The lowest rate at which something limited a run, and what; None: at no rate.
+
+    Args:
+        sweep: with its runs from the lowest rate up.
+        no_verdict: only what forbids a verdict on ZooKeeper counts.
+    """
+    for run in sweep.runs:
+        if not run.of_zookeeper or (run.limit.warns and not no_verdict):
+            return run.rate or 0.0, run.limit
+    return None
+
+
+def limit_at(sweep: SweepOfRates, rate: float) -> Limited:
+    """What limited the runs of one rate: first what forbids a verdict, then what is known."""
+    here = [run.limit for run in sweep.runs if run.rate == rate]
+    return min(here, key=lambda limit: (limit.zookeeper is not False, limit.by is None))
 
 
 def rate_text(at: Knee, each: str = "") -> str:
@@ -253,6 +278,8 @@ def rate_text(at: Knee, each: str = "") -> str:
     ('up to a rate between 200 and 400 changes/s', 'no rate measured, from 50 changes/s on')
     >>> rate_text(Knee(None, 50.0, None, 3))
     'a rate that 3 repeats cannot tell, it takes 5'
+    >>> rate_text(Knee(200.0, 400.0, None, 5)), rate_text(Knee(None, 50.0, None, 5))
+    ('200 changes/s at least', 'a rate that cannot be said')
     """
     if at.repeats < REPEATS and at.low != at.high:
         return f"a rate that {at.repeats} repeats cannot tell, it takes {REPEATS}"
@@ -261,6 +288,9 @@ def rate_text(at: Knee, each: str = "") -> str:
     if at.low == at.high:
         top = "" if at.next_rate is not None else ", the highest measured"
         return f"up to {at.high:,.0f} changes/s{each}{top}"
+    if at.next_rate is None:
+        unsure = f"{at.low:,.0f} changes/s{each} at least" if at.low else ""
+        return unsure or "a rate that cannot be said"
     if at.low is None:
         return f"up to {at.high:,.0f} changes/s{each} at most, if at any rate measured"
     return f"up to a rate between {at.low:,.0f} and {at.high:,.0f} changes/s{each}"
@@ -269,7 +299,7 @@ def rate_text(at: Knee, each: str = "") -> str:
 def _counterfactuals(runs: Sequence[Run]) -> Iterable[Counterfactual]:
     pairs: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        if run.counts and run.pair is not None and run.p99_ms is not None:
+        if run.of_zookeeper and run.pair is not None and run.p99_ms is not None:
             pairs[run.pair].append(run)
     found: dict[tuple[str, float | None], list[float]] = defaultdict(list)
     for members in pairs.values():
@@ -286,10 +316,10 @@ def _counterfactuals(runs: Sequence[Run]) -> Iterable[Counterfactual]:
 
 
 def blocked_by_utilisation(runs: Sequence[Run]) -> dict[str, list[tuple[float, float]]]:
-    """Of the runs of ours that count: sweep -> utilisation and blocked share of each, in order."""
+    """Of the runs of ours that say it: sweep -> utilisation and blocked share of each, in order."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for run in runs:
-        if run.counts and run.group.target == OURS:
+        if run.of_zookeeper and run.group.target == OURS:
             point = run.utilisation, run.blocked_share
             if point[0] is not None and point[1] is not None:
                 found[f"{run.group.scenario}: {run.group.label}"].append((point[0], point[1]))
@@ -304,9 +334,9 @@ def _anomalies(runs: Sequence[Run]) -> Iterable[Anomaly]:
         if not run.counts:
             yield Anomaly(run.run_id, "no request was intended in its steady window")
             continue
-        if run.others_cores is not None and run.others_cores > _OTHERS_CORES:
+        if run.others_cores is not None and run.others_cores > QUIET_CORES:
             yield Anomaly(run.run_id, f"other processes used {run.others_cores:.2f} cores")
-        if run.late_p99_ms is not None and run.late_p99_ms > _LATE_MS:
+        if run.late_p99_ms is not None and run.late_p99_ms > LATE_MS:
             yield Anomaly(run.run_id, f"the client itself was late: p99 {run.late_p99_ms:.1f} ms")
         if run.rate and run.intended > (1 + _OFF_RATE) * run.rate * run.seconds:
             yield Anomaly(

@@ -15,8 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 from bench.analysis.blocking import with_fresh_ms
 from bench.analysis.job import Keep
 from bench.analysis.latency import client_requests
+from bench.analysis.limits import LATE_MS
 from bench.analysis.quantiles import ACCURACY, enough_values, ms
 from bench.analysis.schema import KEYS
+from bench.analysis.utilisation import cpu_in, syncs
 from bench.load.schedule import GRACE
 
 OUTSIDE: Final = ("bench_committed_offset", "bench_zk_offset")
@@ -160,9 +162,11 @@ def per_run(parts: dict[str, DataFrame], windows: DataFrame) -> DataFrame:
 
     Returns:
         run_id, seconds, intended, answered, p50_ms, p99_ms, late_p99_ms (each null where too few
-        values lie beyond), traced (whether its controller wrote a trace, else null), busy_ms,
-        blocked_ms, blocked_operations, multis, records, committed. Nulls where nothing was
-        measured.
+        values lie beyond), waited_share (of requests, sent later than due by more than
+        ``LATE_MS``), traced (whether its controller wrote a trace, else null), busy_ms, sync_ms
+        (with a batch that is appended and not committed), loop_share (of a core that its event
+        loop used), blocked_ms, blocked_operations, multis, records, committed. Nulls where nothing
+        was measured.
     """
     summed = [
         parts["requests"]
@@ -173,9 +177,12 @@ def per_run(parts: dict[str, DataFrame], windows: DataFrame) -> DataFrame:
             _quantile("response_ms", 0.5).alias("p50_ms"),
             _quantile("response_ms", 0.99).alias("p99_ms"),
             _quantile("late_ms", 0.99).alias("late_p99_ms"),
+            F.avg((F.col("late_ms") > LATE_MS).cast("double")).alias("waited_share"),
         ),
         parts["traced"],
         parts["busy"].groupBy(_RUN).agg(F.sum("fresh_ms").alias("busy_ms")),
+        parts["syncs"].groupBy(_RUN).agg(F.sum("fresh_ms").alias("sync_ms")),
+        parts["cpu"].groupBy(_RUN).agg(F.max("loop_share").alias("loop_share")),
         parts["blocked"].groupBy(_RUN).agg(F.sum("fresh_ms").alias("blocked_ms")),
         parts["waiting"].groupBy(_RUN).agg(F.count("*").alias("blocked_operations")),
         parts["written"]
@@ -205,6 +212,8 @@ def parts_of(trace: dict[str, DataFrame], windows: DataFrame, keep: Keep) -> dic
         "lag": readings,
         "traced": trace["ranges"].select(_RUN).distinct().withColumn("traced", F.lit(True)),
         "busy": spans_in(sent, windows),
+        "syncs": spans_in(syncs(trace["ranges"]), windows),
+        "cpu": cpu_in(trace["gauges"], windows, [_RUN]),
         "blocked": spans_in(blocks, windows),
         "waiting": waiting.where("end_ns > from_ns and begin_ns < to_ns").select(_RUN),
         "written": written_in(trace["multis"], windows),

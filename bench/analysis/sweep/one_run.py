@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from bench.analysis import limits
+from bench.analysis.limits import Figure, Key, Limited
 from bench.analysis.sweep import fits
 from bench.analysis.sweep.knee import Measured
+from emulator.servers.machine import QUIET_CORES
 
 Record = Mapping[str, Any]
 
@@ -71,8 +75,15 @@ class Run:
     others_cores: float | None
     intended: int
     noisy_stalls: int
+    figures: tuple[Figure, ...]
+    limit: Limited
     counts: bool
     """Whether it is compared: not void, and with a steady window that something happened in."""
+
+    @property
+    def of_zookeeper(self) -> bool:
+        """Whether anything about ZooKeeper follows: not from a full machine or a late client."""
+        return self.counts and self.limit.zookeeper is not False
 
     @property
     def measured(self) -> Measured:
@@ -97,6 +108,9 @@ def run_of(
     utilisation = busy * committed / records if busy is not None and records else None
     achieved = min(1.0, answered / intended) if intended and answered is not None else None
     achieved_per_s = answered / seconds if seconds and answered is not None else None
+    blocked = _share(run.get("blocked_ms") or 0.0, seconds) if traced else None
+    figures = tuple(figures_of(described, run))
+    grows = growth(slices, seconds)
     return Run(
         run_id=described["run_id"],
         group=Group(
@@ -121,8 +135,8 @@ def run_of(
         lag_p99_high_ms=described.get("lag_p99_high_ms"),
         judged_from_ms=None if gap_ms is None else PERIODS * gap_ms,
         lag_p99_records=described.get("lag_p99_records"),
-        growth=growth(slices, seconds),
-        blocked_share=_share(run.get("blocked_ms") or 0.0, seconds) if traced else None,
+        growth=grows,
+        blocked_share=blocked,
         blocked_operations=(run.get("blocked_operations") or 0) if traced else None,
         busy_share=busy,
         utilisation=utilisation,
@@ -130,7 +144,79 @@ def run_of(
         others_cores=described["others_cores"],
         intended=intended,
         noisy_stalls=stalls.get(described["run_id"], 0),
+        figures=figures,
+        limit=limits.limited(figures, limits.Run(achieved, blocked, run.get("blocked_ms"), grows)),
         counts=not described["void"] and bool(run.get("intended")),
+    )
+
+
+_CPU: Final = {
+    "controller": "controller_cpu_s",
+    "ZooKeeper": "zookeeper_cpu_s",
+    "brokers": "fleet_cpu_s",
+    "client": "load_cpu_s",
+}
+"""Processes of a row, which its machine is full of together with others."""
+
+
+def figures_of(described: Record, measured: Record) -> Iterable[Figure]:
+    """How full each resource was, from a row of ``rows.parquet`` and what its trace measured.
+
+    Args:
+        described: the row; CPU is that of the load and of what ZooKeeper took after it.
+        measured: the columns of ``measures.per_run``; those of a controller's trace only count
+            where it wrote one.
+    """
+    wall_s, cores = _wall_s(described), _cores(described)
+    used = {
+        name: described[column] / wall_s
+        for name, column in _CPU.items()
+        if wall_s and described.get(column) is not None
+    }
+    others = described.get("others_cores")
+    yield _machine(described, used, cores)
+    for name, words in (("late_p99_ms", "at p99"), ("late_max_ms", "at most")):
+        late_ms = described.get(name)
+        if late_ms is not None:
+            amount = f"{late_ms:.3g} ms {words}"
+            yield Figure(Key.CLIENT, late_ms / limits.LATE_MS, amount=amount)
+            break
+    waited = measured.get("waited_share")
+    if waited is not None:
+        yield Figure(Key.CONNECTIONS, waited)
+    yield Figure(Key.FORWARDING, 0.0, amount="not used, the load asks the controller itself")
+    if measured.get("traced") is not None:
+        seconds = measured.get("seconds") or 0.0
+        yield Figure(Key.EVENT_LOOP, measured.get("loop_share"))
+        yield Figure(Key.LOG_SYNC, _share(measured.get("sync_ms"), seconds))
+        yield Figure(Key.ZOOKEEPER, _share(measured.get("busy_ms") or 0.0, seconds))
+    for name, each in used.items():
+        yield Figure(Key.PROCESS, cores and each / cores, name, f"{each:.2f} cores")
+    if others is not None:
+        yield Figure(Key.OTHERS, others / QUIET_CORES, amount=f"{others:.2f} cores")
+
+
+def _wall_s(described: Record) -> float:
+    """For how long a row's CPU was counted; 0: not known."""
+    begin_ns, end_ns = described.get("begin_ns"), described.get("drained_ns")
+    return 0.0 if begin_ns is None or end_ns is None else max(0.0, (end_ns - begin_ns) / 1e9)
+
+
+def _cores(described: Record) -> int | None:
+    found = re.match(r"(\d{1,4}) cores", described.get("machine") or "")
+    return int(found[1]) if found else None
+
+
+def _machine(described: Record, used: Mapping[str, float], cores: int | None) -> Figure:
+    """While the load ran; of rows of before, which do not have that, with what came after it."""
+    if described.get("machine_busy") is not None:
+        return Figure(Key.MACHINE, described["machine_busy"])
+    others = described.get("others_cores")
+    if not cores or others is None or used.keys() != _CPU.keys():
+        return Figure(Key.MACHINE, None)
+    whole = sum(used.values()) + others
+    return Figure(
+        Key.MACHINE, whole / cores, amount=f"{whole / cores:.0%} ({whole:.1f} of {cores} cores)"
     )
 
 

@@ -10,6 +10,9 @@ from bench.analysis.sweep.conclusions import Conclusions, blocked_by_utilisation
 from bench.analysis.sweep.knee import Knee
 from bench.analysis.sweep.one_run import growth
 from bench.load.figures import REPEATS
+from bench.report.blocks import HeatMap, Note
+from bench.report.sweep import sweep_findings, sweep_limits, sweep_summary
+from bench.report.sweep_blocking import blocking
 
 
 def _tables(*runs: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -74,7 +77,7 @@ def repeated(*runs: dict[str, Any]) -> list[dict[str, Any]]:
 
 _TOP = "up to 300 changes/s, the highest measured (300.0/s carried out at least)"
 _BELOW = "up to 200 changes/s (200.0/s carried out at least)"
-_BETWEEN = "up to a rate between 200 and 300 changes/s (200.0/s carried out at least; its lag"
+_BETWEEN = "200 changes/s at least (200.0/s carried out at least; its lag"
 
 
 @pytest.mark.parametrize(
@@ -136,9 +139,8 @@ def repeats_of_a_sweep() -> list[dict[str, Any]]:
 def test_the_headline_has_the_interval_of_its_repeats() -> None:
     found = concluded(*repeats_of_a_sweep())
     assert found.headline.endswith(
-        "at up to a rate between 200 and 300 changes/s (200.0/s carried out at least; its lag can "
-        "be judged from 120 ms on) at 1 ms of latency, Kafka: no rate measured, from 100 changes/s "
-        "on."
+        "at 200 changes/s at least (200.0/s carried out at least; its lag can be judged from "
+        "120 ms on) at 1 ms of latency, Kafka: no rate measured, from 100 changes/s on."
     )
 
 
@@ -299,3 +301,168 @@ def test_utilisation_is_the_time_all_that_was_committed_would_need() -> None:
     assert (run.utilisation, run.blocked_share) == (1.6, 0.04)
     [points] = blocked_by_utilisation(found.runs).values()
     assert points == [(1.6, 0.04)]
+
+
+ROW = {
+    "begin_ns": 0,
+    "drained_ns": 10 * 10**9,
+    "machine": "2 cores (a processor), 8 GiB",
+    "controller_cpu_s": 4.0,
+    "zookeeper_cpu_s": 2.0,
+    "fleet_cpu_s": 1.0,
+    "load_cpu_s": 3.0,
+    "others_cores": 0.1,
+}
+"""Of 2 cores 1.1 are used: 55 %."""
+
+
+def test_how_full_each_resource_was_comes_from_the_row() -> None:
+    [run] = concluded(ROW | {"waited_share": 0.25, "loop_share": 0.3, "sync_ms": 4000.0}).runs
+    used = {one.name: one.used for one in run.figures}
+    assert used == {
+        "the machine's cores": "55% (1.1 of 2 cores)",
+        "the client": "0.1 ms at p99",
+        "the client's connections": "25%",
+        "the forwarding channel": "not used, the load asks the controller itself",
+        "the event loop": "30%",
+        "the log's sync": "40%",
+        "ZooKeeper": "20%",
+        "the process (controller)": "0.40 cores",
+        "the process (ZooKeeper)": "0.20 cores",
+        "the process (brokers)": "0.10 cores",
+        "the process (client)": "0.30 cores",
+        "other programs": "0.10 cores",
+    }
+    assert run.limit.by is None
+    assert run.limit.zookeeper is True
+    assert run.limit.unknown == ()
+
+
+def test_the_machine_counts_as_full_as_it_was_while_the_load_ran() -> None:
+    """Not with the time in which ZooKeeper took the rest: the cores are idle then."""
+    [run] = concluded(ROW | {"machine_busy": 0.85, "drained_ns": 100 * 10**9}).runs
+    assert run.limit.text == "The machine's cores: full to 85%. So no verdict on ZooKeeper"
+    assert not run.of_zookeeper
+
+
+def test_a_row_without_processor_time_does_not_say_how_full_the_machine_was() -> None:
+    for lacks in ("drained_ns", "machine", "controller_cpu_s", "others_cores"):
+        [run] = concluded(ROW | {lacks: None}).runs
+        assert "the machine's cores" in run.limit.unknown, lacks
+        assert run.limit.zookeeper is None
+
+
+def test_without_a_trace_nothing_is_known_of_what_the_controller_used() -> None:
+    [run] = concluded(ROW | {"target": "kafka", "loop_share": None, "traced": None}).runs
+    assert run.limit.unknown == (
+        "the log's sync",
+        "the event loop",
+        "the client's connections",
+        "ZooKeeper",
+    )
+
+
+@pytest.mark.parametrize(
+    ("full", "says"),
+    [
+        ({"zookeeper_cpu_s": 5.0}, "The machine's cores: full to 70% (1.4 of 2 cores)"),
+        ({"others_cores": 0.5}, "The machine's cores: full to 75% (1.5 of 2 cores)"),
+        ({"late_p99_ms": 10.0}, "The client: late itself, by 10 ms at p99"),
+        ({"late_p99_ms": None, "late_max_ms": 11.0}, "The client: late itself, by 11 ms at most"),
+    ],
+)
+@pytest.mark.parametrize("blocked", [None, 3])
+def test_a_full_machine_or_a_late_client_carries_no_verdict_on_zookeeper(
+    full: dict[str, Any], says: str, blocked: int | None
+) -> None:
+    """Whatever the runs say of it: that it keeps up as well as that changes waited for it."""
+    calm = [ROW | {"rate_per_s": rate} for rate in (100.0, 200.0)]
+    waited = {"blocked_ms": None if blocked is None else 500.0, "blocked_operations": blocked}
+    high = ROW | {"rate_per_s": 300.0} | full | waited
+    found = concluded(*repeated(*calm, high), lag_limit_ms=200.0)
+    assert found.sweeps[0].unblocked == Knee(200.0, 300.0, None, REPEATS)
+    assert f"no verdict at 300 changes/s: {says}. So no verdict on ZooKeeper" in found.headline
+    [limit] = sweep_limits(found)
+    assert limit.says.startswith(f"first at 300 changes/s: {says}.")
+    assert limit.says.endswith(f"({REPEATS} of {3 * REPEATS} runs carry none)")
+    assert (
+        "kraft-bridge at 200 changes/s at least (200.0/s carried out at least; " in found.headline
+    )
+
+
+def test_no_figure_of_zookeeper_is_made_of_runs_without_a_verdict() -> None:
+    """What a record costs it, its utilisation, what writing to it adds, the map, the share."""
+    pair = [{"pair": "a", "target": target} for target in ("kraft-bridge", "no-zookeeper")]
+    calm = concluded(*(ROW | one for one in pair))
+    full = concluded(*(ROW | {"machine_busy": 0.9} | one for one in pair))
+    assert calm.sweeps[0].cost
+    assert calm.counterfactuals
+    assert blocked_by_utilisation(calm.runs)
+    assert not any(sweep.cost for sweep in full.sweeps)
+    assert not full.counterfactuals
+    assert not blocked_by_utilisation(full.runs)
+    told = {one.about: one.says for one in sweep_findings(full)}["ZooKeeper blocking KRaft"]
+    assert told.endswith("an operation waited; 1 of them carry no verdict on ZooKeeper")
+    rates = [{"rate_per_s": rate, "machine_busy": 0.9} for rate in (100.0, 200.0)]
+    drawn = [*blocking(concluded(*(ROW | one for one in rates)))]
+    assert any(isinstance(each, Note) and "A dash" in each.text for each in drawn)
+    [heat] = [each for each in drawn if isinstance(each, HeatMap)]
+    assert [cells for _, cells in heat.rows] == [[None, None]]
+
+
+@pytest.mark.parametrize(
+    ("at_300", "whose"),
+    [
+        (
+            {"machine_busy": 0.8},
+            (
+                "not the knee of ZooKeeper, which this sweep does not reach. The machine's cores: "
+                "full to 80%. So no verdict on ZooKeeper"
+            ),
+        ),
+        (
+            {"busy_ms": 9_500.0, "lag_each_slice": 60.0},
+            (
+                "ZooKeeper's own knee. ZooKeeper: full to 95%, and its lag grew by 20% of what was "
+                "committed"
+            ),
+        ),
+        (
+            {"answered": 1_500},
+            (
+                "whether it is ZooKeeper's own knee is not known. Not known: 50% of what was due "
+                "was done in time, by nothing that is known; the fullest was the machine's cores "
+                "with 55% (1.1 of 2 cores)"
+            ),
+        ),
+    ],
+)
+def test_a_knee_is_said_to_be_of_what_was_full(at_300: dict[str, Any], whose: str) -> None:
+    slow = {"p99_ms": 90.0, "loop_share": 0.1, "sync_ms": 1.0, "waited_share": 0.0}
+    calm = [ROW | {"rate_per_s": rate} for rate in (100.0, 200.0)]
+    found = concluded(*repeated(*calm, ROW | {"rate_per_s": 300.0} | slow | at_300))
+    told = {one.about: one.says for one in sweep_findings(found)}
+    assert told["knee of kraft-bridge, 1 ms, 1 a topic"] == (
+        f"up to 200 changes/s; not at 300: {whose}"
+    )
+
+
+def test_where_nothing_was_full_the_unknown_is_said() -> None:
+    more = {"waited_share": 0.0, "loop_share": 0.1}
+    calm = [ROW | {"rate_per_s": rate} | more for rate in (100.0, 200.0)]
+    [limit] = sweep_limits(concluded(*repeated(*calm)))
+    assert limit.says == "nothing of what is known; not known: how full: the log's sync"
+
+
+def test_a_sweep_that_fell_behind_is_not_said_to_be_limited_by_nothing() -> None:
+    behind = ROW | {"rate_per_s": 200.0, "answered": 1_000}
+    [limit] = sweep_limits(concluded(ROW | {"rate_per_s": 100.0}, behind))
+    assert limit.warning
+    assert limit.says.startswith("first at 200 changes/s: Not known: 50% of what was due was done")
+
+
+def test_what_limited_the_runs_is_said_before_the_headline() -> None:
+    found = concluded({"rate_per_s": 100.0}, {"rate_per_s": 200.0})
+    first, second, *_ = sweep_summary(found)
+    assert first.about == "what limited kraft-bridge, 1 ms, 1 a topic"
+    assert (second.about, second.says) == ("headline", found.headline)

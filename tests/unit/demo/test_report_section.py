@@ -22,6 +22,12 @@ def test_the_checks_come_first_in_the_report() -> None:
         Check(3, "at least 8 changes/s", held=None, figures="3.1", of_speed=True),
     ]
     html = page({name: [] for name in TABLES}, "nowhere", sections([asdict(x) for x in checks]))
+    limited = {"run_id": "r", "resource": "zookeeper", "subject": "c", "value": 0.9, "limit": None}
+    more = {"utilisation": [limited], "change_time": []}
+    html = page(
+        {name: [] for name in TABLES} | more, "nowhere", sections([asdict(x) for x in checks])
+    )
+    assert html.index("What limited this run") < html.index("Checks of the demonstration")
     place = html.index("Checks of the demonstration")
     assert place < html.index("How long ZooKeeper blocked KRaft")
     assert html.index("2.1 s later") > place

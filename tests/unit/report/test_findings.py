@@ -89,6 +89,79 @@ def test_parts_of_requests_are_doubted_by_their_number() -> None:
     assert commit.warning
 
 
+def utilised(**shares: float) -> list[dict[str, object]]:
+    calm = {"machine": 0.2, "client": 1.0, "log_sync": 0.3, "event_loop": 0.1, "connections": 0.0}
+    calm |= {"forwarding": 0.4, "zookeeper": 0.3, "blocked": 0.0}
+    return [
+        {"run_id": "r", "resource": name, "subject": "", "value": value, "limit": None}
+        for name, value in (calm | shares).items()
+    ]
+
+
+def test_what_limited_the_run_comes_first_and_where_the_time_of_a_change_went() -> None:
+    """One change at a time through one broker: the wait is at the client, and nothing at us."""
+    spent = {"client": 20_900.0, "broker": 8_100.0, "commit": 55.0, "answer": 45.0}
+    times = [
+        {"run_id": "r", "part": part, "samples": 1_193, "mean_ms": mean}
+        for part, mean in spent.items()
+    ]
+    tables = of_a_load() | {"utilisation": utilised(forwarding=1.0), "change_time": times}
+    tables["missing"] = [{"run_id": "r", "process": "p", "missing_s": 1.0, "said": 1}]
+    limit, time, missing, *rest = findings(tables)
+    assert (limit.about, limit.warning) == ("what limited this run", True)
+    assert limit.says == "The forwarding channel: full to 100%"
+    assert time.about == "where a change's time went"
+    assert time.says == (
+        "29.1 s at the mean of 1,193 changes: client 20.9 s (72%), broker 8.1 s (28%), "
+        "queue not known, blocked not known, commit 55 ms (0%), answer 45 ms (0%)"
+    )
+    assert missing.about == "trace of p"
+    assert any(one.says.startswith("never: no operation waited for ZooKeeper") for one in rest)
+
+
+@pytest.mark.parametrize("full", [{"machine": 0.9}, {"client": 11.0}])
+def test_nothing_is_concluded_of_zookeeper_from_a_full_machine(full: dict[str, float]) -> None:
+    limit, *rest = findings(of_a_load() | {"utilisation": utilised(**full)})
+    assert limit.says.endswith("So no verdict on ZooKeeper")
+    [said] = [one.says for one in rest if one.about == "ZooKeeper blocking KRaft"]
+    assert said.startswith("no operation waited for ZooKeeper, at 11.2 changes/s (25.0 due); the")
+    assert said.endswith("of the bound of 10,000; no verdict, see what limited this run")
+    waited = {"run_id": "r", "process": "c", "union_ms": 500.0, "blocked_operations": 3}
+    waited |= {"total_ms": 500.0, "timed_out_operations": 0, "unexplained_share": 0.0}
+    tables = of_a_load() | {"utilisation": utilised(**full), "blocking": [waited]}
+    [said] = [one.says for one in findings(tables) if "blocking KRaft (c)" in one.about]
+    assert said.endswith("0 gave up; no verdict, see what limited this run")
+
+
+def test_a_calm_run_is_said_to_be_one() -> None:
+    calm = of_a_load() | {"utilisation": utilised()}
+    calm["rate_summary"][0]["achieved_per_s"] = 24.9
+    limit, *_ = findings(calm)
+    assert not limit.warning
+    assert limit.says == (
+        "Nothing: what was due was done in time; the fullest was the forwarding channel with 40%"
+    )
+
+
+def test_what_was_done_in_the_end_but_not_in_time_is_less_than_was_due() -> None:
+    """All 200 were carried out, at 11.2 a second where 25 were due."""
+    limit, *_ = findings(of_a_load() | {"utilisation": utilised()})
+    assert limit.says.startswith("Not known: 45% of what was due was done in time, by nothing")
+    limit, *_ = findings(of_a_load() | {"utilisation": utilised(log_sync=0.9)})
+    assert limit.says == "The log's sync: full to 90%"
+
+
+def test_of_several_runs_each_has_its_own_limit() -> None:
+    both = utilised(forwarding=0.9) + [row | {"run_id": "s"} for row in utilised(log_sync=0.9)]
+    first, second, *_ = findings(of_a_load() | {"utilisation": both})
+    assert (first.about, first.says) == (
+        "what limited this run (r)",
+        "The forwarding channel: full to 90%",
+    )
+    assert second.about == "what limited this run (s)"
+    assert second.says.startswith("Not known: nothing says whether less was done than was due")
+
+
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
@@ -129,7 +202,7 @@ def test_a_path_is_never_broken() -> None:
 
 def test_no_text_of_a_trace_commands_a_terminal_or_turns_a_page_around() -> None:
     odd = "a\x1b[2J\x85\x9b\u2028\u202e\u2066\x7fb"
-    page = render(odd, odd, [Finding(odd, odd)], [ReportSection(odd, [Note(odd)])])
+    page = render(odd, [Finding(odd, odd)], [ReportSection(odd, [Note(odd)])])
     assert all(line.isprintable() for line in page.split("\n"))
     assert "a\\x1b[2J" in page
 

@@ -26,7 +26,7 @@ def html() -> str:
         HeatMap("shares", "", ["25", "400"], [("2 ms", [0.0, 1.0])]),
         Chart(charts.curves("Lag", "changes/s", "ms", series)),
     ]
-    return render("t", "", [Finding("about", "says " * 100)], [ReportSection("s", blocks)])
+    return render("t", [Finding("about", "says " * 100)], [ReportSection("s", blocks)])
 
 
 def test_what_is_wider_than_a_phone_scrolls_by_itself(html: str) -> None:
