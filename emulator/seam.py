@@ -11,7 +11,8 @@ it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
+from enum import Enum
 from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -404,6 +405,28 @@ class Kept(Generic[T]):
         """The value of a key, made in slices if it is not kept."""
         found = self.find(key)
         return self.keep(key, (yield from make())) if found is None else found
+
+
+# States of machines are tables: (state, event) -> the state after it.
+
+StateT = TypeVar("StateT", bound=Enum)
+EventT = TypeVar("EventT", bound=Enum)
+
+
+def state_after(
+    table: Mapping[tuple[StateT, EventT], StateT],
+    state: StateT,
+    event: EventT,
+    whose: object = "",
+) -> StateT:
+    """The state after an event; ``whose`` state it is, for the error.
+
+    Raises:
+        AssertionError: the table has no such row: a bug, which stops the node.
+    """
+    found = table.get((state, event))
+    assert found is not None, f"{whose} {event.value}: not while {state.value}".lstrip()
+    return found
 
 
 # Deadlines of machines that are made of others: asked several times in every step.

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from emulator.metadata.topics import RECOVERED, RECOVERING, Partition
+from emulator.seam import state_after
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -175,9 +176,7 @@ class HostedPartition:
         self.partition, self.proposal = partition, None
 
     def _enter(self, event: IsrEvent) -> None:
-        after = NEXT.get((self.state, event))
-        assert after is not None, f"{self.key}: {event} in {self.state}"
-        self.state = after
+        self.state = state_after(NEXT, self.state, event, self.key)
 
 
 def valid(answer: m.AlterPartitionResponse.PartitionData) -> bool:

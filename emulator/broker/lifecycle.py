@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.net.channel import Answered, EndedBy, Unanswered
-from emulator.seam import Effect, Event, Log, Part, earliest
+from emulator.seam import Effect, Event, Log, Part, earliest, state_after
 from wire import messages as m
 from wire.errors import ErrorCode, named
 
@@ -400,7 +400,5 @@ class LifecycleManager(BrokerPart):
             self.over = (exit_code, why)
 
     def _enter(self, event: LifeEvent) -> None:
-        after = NEXT.get((self.state, event))
-        assert after is not None, f"{event} in {self.state}"
-        self.state = after
-        self._effects.append(Log("info", "broker state", {"state": after.value}))
+        self.state = state_after(NEXT, self.state, event)
+        self._effects.append(Log("info", "broker state", {"state": self.state.value}))

@@ -15,6 +15,7 @@ from typing import Protocol
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration import states
 from emulator.migration.authority import Authority, authority
 from emulator.migration.dual_write.bound import Bound, Holder
 from emulator.migration.dual_write.modes import Mode
@@ -25,7 +26,7 @@ from emulator.migration.propagation.gate import PropagationGate
 from emulator.migration.propagation.propagator import Propagator
 from emulator.migration.rounds import Retry, Zk
 from emulator.migration.settings import Settings
-from emulator.migration.states import DriverEvent, State, after
+from emulator.migration.states import DriverEvent, State
 from emulator.migration.status import Status, Waiting, Waits, phase_of
 from emulator.migration.taking_over import preconditions
 from emulator.migration.taking_over.checking import CheckTask, ClaimTask
@@ -43,7 +44,7 @@ from emulator.migration.taking_over.tasks import (
     RecoverTask,
     Task,
 )
-from emulator.seam import Effect, Event, Log, Row, earliest
+from emulator.seam import Effect, Event, Log, Row, earliest, state_after
 from emulator.trace.rows import RangeRow, Stage
 from emulator.znodes.entities import entities
 from emulator.znodes.passwords import Passwords
@@ -410,7 +411,7 @@ class MigrationDriver:
         return effects
 
     def _enter(self, event: DriverEvent, now_ms: int, *, poll: bool = True) -> list[Effect]:
-        before, self.state = self.state, after(self.state, event)
+        before, self.state = self.state, state_after(states.NEXT, self.state, event)
         self._retry.begin(now_ms if poll else None)
         self._drop_task()
         self._conversations.entered()

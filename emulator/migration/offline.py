@@ -32,7 +32,7 @@ from emulator.migration.taking_over.tasks import (
     Missing,
     Task,
 )
-from emulator.seam import Closed, Connected, Effect, Event, Halt, Log, Received
+from emulator.seam import Closed, Connected, Effect, Event, Halt, Log, Received, state_after
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkOutcome
 
@@ -327,9 +327,7 @@ class OfflineReconcile:
         return f"the time is over: it did not come to an end of this: {self.stage.value}"
 
     def _enter(self, event: OfflineEvent, now_ms: int) -> None:
-        after = NEXT.get((self.stage, event))
-        assert after is not None, f"{event} in {self.stage}"
-        self.stage, self._due_ms = after, now_ms
+        self.stage, self._due_ms = state_after(NEXT, self.stage, event), now_ms
 
     def _end(self, event: OfflineEvent, now_ms: int, why: str) -> list[Effect]:
         self._enter(event, now_ms)

@@ -100,20 +100,6 @@ NEXT: Final[Mapping[tuple[State, DriverEvent], State]] = MappingProxyType(
 """State and event -> the state after it. Any other event is a bug and stops the node."""
 
 
-def after(state: State, event: DriverEvent) -> State:
-    """The state after an event.
-
-    Raises:
-        AssertionError: :data:`NEXT` has no such row.
-
-    >>> after(State.INACTIVE, DriverEvent.BECAME_LEADER)
-    <State.WAIT_FOR_CONTROLLER_QUORUM: 'WAIT_FOR_CONTROLLER_QUORUM'>
-    """
-    found = NEXT.get((state, event))
-    assert found is not None, f"{event.value}: not while the migration driver is {state.value}"
-    return found
-
-
 def drawn(begin: str, rows: Iterable[tuple[str, str, str]]) -> str:
     """A Mermaid state diagram.
 

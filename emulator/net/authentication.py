@@ -30,6 +30,7 @@ from emulator.net.scram import (
     ScramServer,
     UsedCredential,
 )
+from emulator.seam import state_after
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader
@@ -329,6 +330,4 @@ class Authentication:
         return LoginTurn(answer, failure=why)
 
     def _enter(self, event: LoginEvent) -> None:
-        after = NEXT.get((self.state, event))
-        assert after is not None, f"{event} in {self.state}"
-        self.state = after
+        self.state = state_after(NEXT, self.state, event)

@@ -43,6 +43,7 @@ from emulator.seam import (
     Received,
     Send,
     Slices,
+    state_after,
 )
 from wire.errors import DecodeError
 from wire.frame import (
@@ -515,9 +516,7 @@ class OutboundChannel(Generic[T]):
         return lost
 
     def _enter(self, event: ChannelEvent) -> None:
-        after = NEXT.get((self.state, event))
-        assert after is not None, f"{self.address}: {event} in {self.state}"
-        self.state = after
+        self.state = state_after(NEXT, self.state, event, self.address)
 
 
 def _answer(key: int, version: int, correlation_id: int, frame: bytes) -> Any:

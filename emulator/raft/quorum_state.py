@@ -17,6 +17,7 @@ import msgspec
 
 from emulator.raft.asking import LogEnd
 from emulator.raft.layout import QUORUM_STATE, RecoveryError
+from emulator.seam import state_after
 
 # Whether a voter still holds every record that it acknowledged: ``voter-state``. Not in Kafka.
 #
@@ -381,8 +382,7 @@ class QuorumState:
         self._enter(event, ElectionState(epoch, self._node_id))
 
     def _enter(self, event: VoterEvent, election: ElectionState) -> None:
-        state = NEXT.get((self.state, event))
-        assert state is not None, f"{event.value}: not while {self.state.value}"
+        state = state_after(NEXT, self.state, event)
         old = self.election
         assert election.epoch >= old.epoch, f"epoch {old.epoch} cannot go back to {election.epoch}"
         if election.epoch == old.epoch:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.migration.states import drawn
+from emulator.seam import state_after
 
 
 class Mode(Enum):
@@ -145,16 +146,13 @@ def after(mode: Mode, event: ModeEvent, interrupted: Mode) -> Mode:
         interrupted: one of :data:`ORDERLY`, the last that was; used in SETTLING.
 
     Raises:
-        AssertionError: neither :data:`NEXT` nor :data:`RESUMED` has such a row.
+        AssertionError: neither :data:`RESUMED` nor :data:`NEXT` has such a row.
 
     >>> after(Mode.SETTLING, ModeEvent.FOREIGN_WRITE, Mode.RUNNING)
     <Mode.RECONCILING: 'reconciling'>
     """
-    found = NEXT.get((mode, event))
-    if found is None and mode is Mode.SETTLING:
-        found = RESUMED.get((interrupted, event))
-    assert found is not None, f"{event.value}: not while the write-behind is {mode.value}"
-    return found
+    found = RESUMED.get((interrupted, event)) if mode is Mode.SETTLING else None
+    return state_after(NEXT, mode, event) if found is None else found
 
 
 def mermaid() -> str:

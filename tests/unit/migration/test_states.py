@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration import states
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
-from emulator.migration.states import NEXT, DriverEvent, State, after, mermaid
+from emulator.migration.states import NEXT, DriverEvent, State, mermaid
+from emulator.seam import state_after
 from tests.kit.tables import Watched, check_pairs
 from tests.unit.migration.test_driver_terms import STATES, OneOfSeveral, begun
 from wire import records as r
@@ -63,7 +66,7 @@ def test_every_row_of_the_table_is_reached(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_pair_that_is_not_in_the_table_is_refused() -> None:
-    check_pairs(NEXT, State, DriverEvent, after)
+    check_pairs(NEXT, State, DriverEvent, partial(state_after, NEXT))
 
 
 def test_the_diagram_has_every_row() -> None:

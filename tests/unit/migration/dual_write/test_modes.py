@@ -235,7 +235,7 @@ def test_every_pair_that_is_in_no_table_is_refused() -> None:
 
 def test_a_change_that_the_table_does_not_list_stops_the_node() -> None:
     world = World().dual_write()
-    with pytest.raises(AssertionError, match="tree read: not while the write-behind is running"):
+    with pytest.raises(AssertionError, match="tree read: not while running"):
         world.driver.write_behind._enter(ModeEvent.TREE_READ)
 
 
