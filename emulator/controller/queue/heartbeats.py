@@ -93,13 +93,16 @@ class Heartbeats:
     def __init__(self, session_timeout_ms: int) -> None:
         self._session_timeout_ms = session_timeout_ms
         self._sessions: dict[int, Session] = {}
-        self.leaving: frozenset[int] = frozenset()
+
+    @property
+    def leaving(self) -> frozenset[int]:
         """Brokers in controlled shutdown."""
+        sessions = self._sessions.items()
+        return frozenset([each for each, one in sessions if one.controlled_shutdown_offset >= 0])
 
     def activate(self, broker_ids: Iterable[int], now_ms: int) -> None:
         """Start a new session for every registered broker; earlier heartbeats are dropped."""
         self._sessions = {broker_id: Session(now_ms) for broker_id in sorted(broker_ids)}
-        self.leaving = frozenset()
 
     def register(self, broker_id: int, now_ms: int) -> None:
         """A registration was appended: new contact time, offset unknown, no controlled shutdown."""
@@ -109,14 +112,12 @@ class Heartbeats:
     def remove(self, broker_id: int) -> None:
         """The broker is no longer registered."""
         self._sessions.pop(broker_id, None)
-        self.leaving -= {broker_id}
 
     def fenced(self, broker_id: int) -> None:
         """A fenced broker leaves controlled shutdown; its next heartbeat may end it at once."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.controlled_shutdown_offset = -1
-            self.leaving -= {broker_id}
 
     def contact(self, broker_id: int, metadata_offset: int | None, now_ms: int) -> None:
         """A heartbeat arrived; None keeps the last known metadata offset."""
@@ -131,7 +132,6 @@ class Heartbeats:
         session = self._sessions.get(broker_id)
         if session is not None and session.controlled_shutdown_offset < 0:
             session.controlled_shutdown_offset = end_offset
-            self.leaving |= {broker_id}
 
     def session(self, broker_id: int) -> Session | None:
         """The session of a broker; None if it is not registered."""
@@ -139,7 +139,8 @@ class Heartbeats:
 
     def shutting_down(self, broker_id: int) -> bool:
         """Whether the broker is in controlled shutdown."""
-        return broker_id in self.leaving
+        session = self._sessions.get(broker_id)
+        return session is not None and session.controlled_shutdown_offset >= 0
 
     def state(self, image: Image, broker_id: int) -> BrokerState:
         """Current state of a registered broker."""
