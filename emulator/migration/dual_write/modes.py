@@ -155,6 +155,24 @@ def after(mode: Mode, event: ModeEvent, interrupted: Mode) -> Mode:
     return state_after(NEXT, mode, event) if found is None else found
 
 
+def interruption(mode: Mode, event: ModeEvent, earlier: Mode) -> Mode:
+    """The mode that goes on after an interruption: the last of :data:`ORDERLY`.
+
+    Units that a refused znode has stopped are not made again: the whole tree is compared instead.
+
+    Args:
+        mode: before the event.
+        event: what has happened.
+        earlier: the same before it.
+
+    >>> interruption(Mode.SETTLING, ModeEvent.ZNODE_REFUSED, Mode.RUNNING)
+    <Mode.RECONCILING: 'reconciling'>
+    """
+    found = mode if mode in ORDERLY else earlier
+    refused = event is ModeEvent.ZNODE_REFUSED and found is Mode.RUNNING
+    return Mode.RECONCILING if refused else found
+
+
 def mermaid() -> str:
     """Draw both tables as a Mermaid state diagram.
 

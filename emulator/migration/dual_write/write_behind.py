@@ -23,7 +23,7 @@ from emulator.migration.dual_write.bound import Bound
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.comparison import Comparing
 from emulator.migration.dual_write.lag import Confirmations
-from emulator.migration.dual_write.modes import ORDERLY, Mode, ModeEvent, after
+from emulator.migration.dual_write.modes import Mode, ModeEvent, after, interruption
 from emulator.migration.dual_write.pipeline import (
     UNANSWERED,
     Acknowledged,
@@ -56,8 +56,8 @@ from emulator.zookeeper.ops import (
 
 # Settling a doubt: read the chain back and decide what was applied.
 #
-# :class:`Settling` keeps the state since the doubt (the mode to return to, the refusal). The
-# function :func:`judge` draws the conclusion from the four znodes read.
+# :class:`Settling` reads, and keeps the refusal; :func:`judge` draws the conclusion from the four
+# znodes read.
 #
 # Runs only when no multi of ours can still be applied: after the ZooKeeper client has fenced the
 # old session, or when every multi in flight has been answered. A read alone does not fence
@@ -112,27 +112,19 @@ Conclusion: TypeAlias = ReadLost | Unreadable | Deposed | Foreign | Applied
 
 
 class Settling:
-    """Keeps the state of the current doubt, and reads the chain back to end it.
+    """Reads the chain back to end a doubt.
 
-    ``resume``: the mode that was interrupted. ``refusal``: the first refused multi; the multis
-    after it are refused because of it.
+    ``refusal``: the first refused multi; the multis after it are refused because of it.
     """
 
     def __init__(self, zk: Zk) -> None:
         self._zk = zk
         self._round: Round | None = None
-        self.resume = Mode.CLAIMED
         self.refusal: Refused | None = None
 
     def forget(self) -> None:
         """The term is over."""
         self._round = self.refusal = None
-        self.resume = Mode.STARTING
-
-    def interrupt(self, mode: Mode) -> None:
-        """Record the mode that a doubt interrupts; a second doubt does not change it."""
-        if mode in ORDERLY:
-            self.resume = mode
 
     def refused(self, refusal: Refused) -> list[Effect]:
         """Record and log the first refusal; the others follow from it."""
@@ -372,6 +364,8 @@ class WriteBehind:
         self._stamp = stamp
         self.pipeline = Pipeline(zk, stamp, ops_max, digest_at)
         self.mode, self.why = Mode.STOPPED, ""
+        self._interrupted = Mode.STARTING
+        """The mode in which an interruption, which is still going on or was the last, found us."""
         self.poison = Poison(skip_poison)
         self._settling = Settling(zk)
         self._backlog = Backlog(self.poison.filter, entities)
@@ -553,7 +547,6 @@ class WriteBehind:
                 if not self.pipeline.unanswered:
                     return effects + self._begin_settle(ModeEvent.MULTI_REFUSED, now_ms)
                 # Nothing more is sent until the multis in flight are answered.
-                self._settling.interrupt(self.mode)
                 self._enter(ModeEvent.MULTI_REFUSED)
                 return effects
             case InDoubt(refused=refused):
@@ -573,7 +566,8 @@ class WriteBehind:
         return [Row(self.confirmations.confirm(unit, self._stamp()))]
 
     def _enter(self, event: ModeEvent) -> None:
-        self.mode = after(self.mode, event, self._settling.resume)
+        before, self.mode = self.mode, after(self.mode, event, self._interrupted)
+        self._interrupted = interruption(before, event, self._interrupted)
 
     def _doubt(self, event: ModeEvent, what: str, now_ms: int) -> list[Effect]:
         if self.mode in (Mode.STOPPED, Mode.DEPOSED):
@@ -584,7 +578,6 @@ class WriteBehind:
 
     def _begin_settle(self, event: ModeEvent, now_ms: int) -> list[Effect]:
         """Read the chain back; no multi of ours can be applied any more."""
-        self._settling.interrupt(self.mode)
         if not self._zk.connected:
             self._enter(ModeEvent.DISCONNECTED)
             return []
@@ -602,7 +595,7 @@ class WriteBehind:
                 return self._begin_settle(ModeEvent.READ_UNANSWERED, now_ms)
             case Unreadable(path=path, cause=cause):
                 return self._unreadable(path, cause, now_ms)
-        if self._settling.resume is not Mode.RECONCILING:
+        if self._interrupted is not Mode.RECONCILING:
             self.poison.readable()
         refusal, self._settling.refusal = self._settling.refusal, None
         match found:
@@ -636,14 +629,14 @@ class WriteBehind:
         effects: list[Effect] = [
             Log("warning", "the whole tree in zookeeper is compared again", {"why": found.why})
         ]
-        if self._settling.resume in (Mode.STARTING, Mode.CLAIMED):
+        if self._interrupted in (Mode.STARTING, Mode.CLAIMED):
             self._enter(ModeEvent.FOREIGN_WRITE)
             return effects + self._pump(now_ms)
         return effects + self._begin_reconcile(ModeEvent.FOREIGN_WRITE, now_ms)
 
     def _continue(self, applied: int, now_ms: int) -> list[Effect]:
         """Return to the mode that the doubt interrupted."""
-        mode = self._settling.resume
+        mode = self._interrupted
         if mode is Mode.RECONCILING and self._reading is not None:
             # The claim was ours all the time, so what was read before still holds.
             self._enter(ModeEvent.CHAIN_READ_BACK)
@@ -657,14 +650,11 @@ class WriteBehind:
 
     def _refused(self, refusal: Refused, now_ms: int) -> list[Effect]:
         """A data operation was refused and nothing is in flight."""
-        self._settling.interrupt(self.mode)
         self._take_back_units()
         before = frozenset(self.poison.skipped)
         if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
             skipped: list[Effect] = [e.log() for e in self.poison.skipped if e not in before]
             return skipped + self._begin_reconcile(ModeEvent.ZNODE_SKIPPED, now_ms)
-        if self._settling.resume not in (Mode.STARTING, Mode.CLAIMED):
-            self._settling.resume = Mode.RECONCILING
         return self._wait(ModeEvent.ZNODE_REFUSED)
 
     def _take_back_units(self) -> None:
@@ -689,7 +679,6 @@ class WriteBehind:
             )
         if reading.failure is not None:
             self._reading = None
-            self._settling.resume = Mode.RECONCILING
             return self._unreadable(reading.failure.subject, reading.failure.text, now_ms)
         if reading.tree is None:
             return []

@@ -242,7 +242,7 @@ def test_a_change_that_the_table_does_not_list_stops_the_node() -> None:
 def test_the_mode_is_entered_in_one_place() -> None:
     text = Path(write_behind.__file__).read_text()
     found = re.findall(r"self\.mode(?:, \S+)? = (.*)", text)
-    assert found == ['Mode.STOPPED, ""', "after(self.mode, event, self._settling.resume)"]
+    assert found == ['Mode.STOPPED, ""', "self.mode, after(self.mode, event, self._interrupted)"]
 
 
 def test_the_diagram_has_every_row_but_those_to_stopped() -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.migration.dual_write.chain import Chain, Standing
-from emulator.migration.dual_write.modes import ORDERLY, Mode
+from emulator.migration.dual_write.modes import ORDERLY, Mode, ModeEvent, interruption
 from emulator.migration.dual_write.pipeline import Refused
 from emulator.migration.dual_write.write_behind import (
     PATHS,
@@ -260,13 +260,12 @@ def test_answers_to_an_earlier_read_or_of_anybody_else_count_nothing() -> None:
 def test_after_a_doubt_the_mode_that_was_interrupted_first_goes_on(
     first: Mode, second: Mode
 ) -> None:
-    settling = Settling(Line())
-    settling.interrupt(first)
-    assert settling.resume is first
-    settling.interrupt(second)
-    assert settling.resume is (second if second in ORDERLY else first)
-    settling.forget()
-    assert settling.resume is Mode.STARTING
+    found = interruption(first, ModeEvent.DISCONNECTED, Mode.STARTING)
+    assert found is first
+    goes_on = second if second in ORDERLY else first
+    assert interruption(second, ModeEvent.DISCONNECTED, found) is goes_on
+    compared = Mode.RECONCILING if goes_on is Mode.RUNNING else goes_on
+    assert interruption(second, ModeEvent.ZNODE_REFUSED, found) is compared
 
 
 def test_only_the_first_refusal_is_told_until_the_term_ends() -> None:
