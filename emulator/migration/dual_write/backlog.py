@@ -66,6 +66,8 @@ class Backlog:
 
     def add(self, delta: Delta) -> None:
         """A delta became stable."""
+        known, before = self.target.offset, delta.before.offset
+        assert before == known, f"a delta after offset {before} follows offset {known}"
         self._pending.merge(delta.touched)
         self.target = delta.after
 
@@ -151,6 +153,8 @@ class Backlog:
         return Written(unit.after, touched, unit.first_offset, unit.last_offset)
 
     def _unit(self, base: Position, source: Iterable[Piece], begun_ns: int) -> Unit:
+        base_end, end = base.offset, self.target.offset
+        assert end >= base_end, f"/migration would go back from offset {base_end} to {end}"
         unit = Unit(base, self.target, self._pending, self._kept(source), begun_ns=begun_ns)
         self._pending = Touched()
         self.planned = self.target

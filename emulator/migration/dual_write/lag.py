@@ -77,14 +77,16 @@ class Lag:
 
     def commit(self, first_offset: int, last_offset: int, now_ms: int, *, changes: bool) -> None:
         """A delta became stable."""
-        self.committed = max(self.committed, last_offset)
+        assert last_offset >= self.committed, "the committed offset goes back"
+        self.committed = last_offset
         self.longest = max(self.longest, self.records)
         if changes:
             self._changes.append(_Committed(last_offset, last_offset - first_offset + 1, now_ms))
 
     def confirm(self, offset: int) -> None:
         """``/migration`` is known to hold ``offset``."""
-        self.confirmed = max(self.confirmed, offset)
+        assert offset >= self.confirmed, "the confirmed offset goes back"
+        self.confirmed = offset
         while self._changes and self._changes[0].last_offset <= offset:
             self._changes.popleft()
 

@@ -116,6 +116,7 @@ class PropagationGate:
 
     def _propagate(self, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
         before, self._propagated = self._propagated, after
+        assert after.offset >= before.offset, "what brokers know goes back"
         return self._propagator.delta(before, after, touched, zk_epoch)
 
     def _confirm(self, written: Written) -> None:

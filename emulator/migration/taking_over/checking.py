@@ -26,7 +26,7 @@ from emulator.migration.taking_over.tasks import (
     Task,
     found_of,
 )
-from emulator.znodes import topics
+from emulator.znodes import controller, topics
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import GetChildren, ZkFailed, ZkOutcome, ZkResult
 
@@ -213,10 +213,13 @@ class ClaimTask(Task):
         of = self._attempt
         if not self._checked and (missing := (yield from check(self, of)).reasons):
             return Missing(missing)
+        written = -1, -1
         while True:
             found = found_of((yield claim.READ))
             if isinstance(found, Reason):
                 return Missing((found,))
+            read = found.epoch_created, found.epoch_version
+            assert read >= written, f"{controller.EPOCH_PATH} went back to {read} from {written}"
             reasons = claim.guard(found, of.image, of.log, of.claimer)
             self.guards_passed = not reasons
             if claim.already_ours(found, of.claimer):
@@ -232,4 +235,4 @@ class ClaimTask(Task):
             if isinstance(outcome, ZkFailed):
                 race = outcome.code in {ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS}
                 return Lost() if race else Missing((claim.refused(outcome, sent),))
-            self.raised = True
+            self.raised, written = True, (found.epoch_created, found.epoch_version + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
-from emulator.migration.taking_over import claim
-from emulator.migration.taking_over.preconditions import Why
+from emulator.migration.taking_over import checking, claim
+from emulator.migration.taking_over.checking import ClaimTask
+from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.taking_over.tasks import found_of
 from emulator.zookeeper.errors import ZkCode
-from emulator.zookeeper.ops import Check, Create, SetData
+from emulator.zookeeper.ops import Check, Create, SetData, ZkOutcome
 from tests.unit.migration.stories import (
     TOPIC_A,
     WALK,
@@ -64,6 +67,24 @@ def test_the_claim_is_one_compare_and_set() -> None:
     assert isinstance(update, m.UpdateMetadataRequest)
     assert update.controller_epoch == 42
     assert update.type == 0, "as Kafka's: nothing was told before"
+
+
+def test_a_claim_whose_own_write_is_not_read_back_stops_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every multi checks the version of ``/controller_epoch`` that this reading gives."""
+    world, read = waiting_world(), []
+
+    def stale(outcomes: Sequence[ZkOutcome]) -> claim.Found | Reason:
+        task = world.driver._task
+        if not (isinstance(task, ClaimTask) and task.raised):
+            read.append(found_of(outcomes))
+        return read[-1]
+
+    monkeypatch.setattr(checking, "found_of", stale)
+    world.start(1)
+    with pytest.raises(AssertionError, match="/controller_epoch went back"):
+        world.register(2)
 
 
 @pytest.mark.requirement("Z03", "E06")

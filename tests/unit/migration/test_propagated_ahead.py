@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.metadata.configs import BROKER, TOPIC
+from emulator.metadata.delta import Touched
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.propagation.gate import PROPAGATE_AHEAD_MS
 from emulator.seam import Effect
@@ -180,3 +181,13 @@ def test_the_status_says_what_to_do() -> None:
         "delete what the znode holds (config of broker <default>): deletions are still accepted"
     )
     assert "kraftbridge.zk.write.behind.poison=skip" in znode.remedy
+
+
+def test_what_brokers_know_never_goes_back() -> None:
+    world = stuck()
+    gate, earlier = world.driver.propagation_gate, world.journal.stable
+    world.append(change(leader=2))
+    world.advance(PROPAGATE_AHEAD_MS)
+    assert leaders(world, 2)
+    with pytest.raises(AssertionError, match="what brokers know goes back"):
+        gate._propagate(earlier, Touched(), 1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from emulator.metadata.delta import Touched
+from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY
 from emulator.migration.dual_write.backlog import Backlog
 from emulator.migration.dual_write.lag import Confirmations
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.position import Position
 from emulator.trace.rows import RangeRow, Stage
+from emulator.znodes.tree import Tree
 
 T = b"T" * 16
 MS = 1_000_000
@@ -92,3 +93,23 @@ def test_in_another_term_nothing_of_an_earlier_one_is_told() -> None:
     assert (found.read_ms, found.compared_ms, found.records) == (11, 12, 5), "of the process"
     found.confirm(unit(5, 9, ops=1), 60 * MS)
     assert found.take() == []
+
+
+def test_the_changes_for_zookeeper_follow_each_other_without_a_gap() -> None:
+    """One that is left out would be missing there, and nothing would notice."""
+    at = [replace(EMPTY, offset=offset, epoch=3) for offset in range(10)]
+    backlog = Backlog(lambda piece: piece)
+    backlog.begin(at[5], Position(5, 3))
+    backlog.add(Delta(at[5], at[7], Touched(), 6, 7))
+    for before, after in ((8, 9), (5, 7), (5, 9)):
+        with pytest.raises(AssertionError, match=f"after offset {before} follows offset 7"):
+            backlog.add(Delta(at[before], at[after], Touched(), before + 1, after))
+
+
+def test_what_zookeeper_holds_is_never_written_back_to_an_earlier_offset() -> None:
+    backlog = Backlog(lambda piece: piece)
+    backlog.begin(replace(EMPTY, offset=5, epoch=3), Position(6, 3))
+    with pytest.raises(AssertionError, match="back from offset 6 to 5"):
+        backlog.full_unit(Tree(), 3, 0)
+    backlog.begin(replace(EMPTY, offset=6, epoch=3), Position(6, 3))
+    assert backlog.full_unit(Tree(), 3, 0).last_offset == 6

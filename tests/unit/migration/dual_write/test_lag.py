@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +32,10 @@ def test_what_is_behind_is_what_was_committed_and_is_not_confirmed(
         longest = max(longest, committed - confirmed)
         confirmed = min(committed, confirmed + more)
         lag.confirm(confirmed)
-        lag.confirm(confirmed - 1)
+        with pytest.raises(AssertionError, match="the confirmed offset goes back"):
+            lag.confirm(confirmed - 1)
+        with pytest.raises(AssertionError, match="the committed offset goes back"):
+            lag.commit(committed, committed - 1, now_ms, changes=True)
         left = [one for one in batches if one[0] > confirmed]
         assert (lag.committed, lag.confirmed) == (committed, confirmed)
         assert (lag.records, lag.longest) == (committed - confirmed, longest)
