@@ -81,11 +81,20 @@ class Store:
 
         Of the rows of one case and target, only those of the newest form of the case: when a
         scenario is changed, rows of repeats that are not taken again are still there.
+
+        Raises:
+            OSError: the folder is there and cannot be listed.
         """
+        try:
+            files = [*self._rows.iterdir()]
+        except (FileNotFoundError, NotADirectoryError):
+            files = []
         found = [
             row
-            for path in self._rows.glob("*.json")
-            if (row := _read(path)) is not None and (self._any_code or row.code == code_digest())
+            for path in files
+            if path.suffix == ".json"
+            and (row := _read(path)) is not None
+            and (self._any_code or row.code == code_digest())
         ]
         found.sort(key=lambda row: row.started_wall_ns)
         newest = {(row.case, row.target): row.digest for row in found}

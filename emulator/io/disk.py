@@ -249,6 +249,16 @@ def _give_to_owner(fd: int, folder: Path) -> None:
             os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
+def _below(root: Path) -> Iterator[Path]:
+    """All but folders below a folder. ``Path.rglob`` leaves out what it cannot list: a log, say."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for folder, _, names in os.walk(root, onerror=fail):
+        yield from (Path(folder, name) for name in names)
+
+
 class Disk:
     """Performs file effects below ``root``; one instance owns the folder through Kafka's ``.lock``.
 
@@ -290,9 +300,12 @@ class Disk:
         """Every file below the folder but the lock: relative path -> content.
 
         An unfinished replace is listed by its name with empty content, so that it can be removed.
+
+        Raises:
+            OSError: a folder cannot be listed, or a file not be read.
         """
         found = {}
-        for path in sorted(self.root.rglob("*")):
+        for path in sorted(_below(self.root)):
             name = path.relative_to(self.root).as_posix()
             if path.is_file() and name != ".lock":
                 found[name] = b"" if name.endswith(PART) else path.read_bytes()

@@ -298,8 +298,10 @@ def _check_empty(root: Path) -> None:
 
     Raises:
         FormatError: there are some.
+        OSError: its log's folder cannot be listed.
     """
-    for path in (root / layout.FOLDER).glob("*"):
+    folder = root / layout.FOLDER
+    for path in folder.iterdir() if folder.is_dir() else ():
         if path.suffix in {".log", ".checkpoint"} and path.stat().st_size:
             raise FormatError(f"{path} holds records, so this voter belongs to a quorum already")
 

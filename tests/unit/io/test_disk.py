@@ -34,6 +34,25 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_folder_that_cannot_be_listed_does_not_pass_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node would start without its log."""
+    disk = Disk(tmp_path)
+    disk.append(AppendFile("log/0.log", b"abc"))
+    listed = os.scandir
+
+    def scandir(folder: str) -> Iterator[os.DirEntry[str]]:
+        if Path(folder).name == "log":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
+        return listed(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match="log"):
+        disk.read_all()
+    disk.close()
+
+
 def test_a_file_replaced_after_appends_takes_new_appends(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.append(AppendFile("f", b"old"))
