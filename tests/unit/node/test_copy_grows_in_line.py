@@ -121,7 +121,7 @@ def test_the_work_without_a_controller_is_a_straight_line_over_the_partitions() 
     assert bent(SIZES) == {}
 
 
-SMALL = (500, 2_000, 5_000)
+SMALL = (100, 400, 1_000)
 
 
 def looks_at_every_topic(monkeypatch: pytest.MonkeyPatch) -> None:
