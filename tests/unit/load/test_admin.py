@@ -162,7 +162,7 @@ async def test_what_no_broker_was_sent_is_not_in_doubt() -> None:
     async with FakeBroker(answer) as broker:
         broker.controller = None
         asyncio.get_running_loop().call_later(0.3, setattr, broker, "controller", broker)
-        load = AdminLoad(f"127.0.0.1:{broker.port}", 100, 0.01, give_up_s=2.0)
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 100, 0.01, give_up_s=60.0)
         load._changes = SimpleNamespace(  # type: ignore[assignment]
             draw=lambda: change, settle=lambda *_, **__: None, topics={}, doubtful=(), deleted=()
         )
