@@ -96,16 +96,22 @@ def test_the_real_process_is_measured(tmp_path: Path) -> None:
     assert text.count("requests/s") == len(KINDS)
 
 
+@pytest.mark.slow
 def test_heartbeats_are_counted_while_snapshots_are_written(tmp_path: Path) -> None:
     asked = asked_of(snapshot, "--only", OURS, "--partitions", "300", "--seconds", "1")
     without, beside = snapshot.rows(asked, tmp_path)
     assert without["snapshots"] == 0
     assert beside["snapshots"] > 1
     assert beside["largest_bytes"] > 300 * 40
-    assert beside["p50_ms"] <= beside["p99_ms"] <= beside["longest_ms"]
+    # Of few heartbeats, on a slow machine, there is no 99th percentile.
+    shares = [beside[name] for name in ("p50_ms", "p99_ms", "longest_ms")]
+    known = [share for share in shares if share is not None]
+    assert known == sorted(known)
+    assert known[-1] == beside["longest_ms"]
     assert beside["longest_step_ms"] is not None
 
 
+@pytest.mark.slow
 def test_snapshots_that_never_come_are_no_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +121,7 @@ def test_snapshots_that_never_come_are_no_measurement(
         list(snapshot.rows(asked, tmp_path))
 
 
+@pytest.mark.slow
 def test_memory_and_starts_are_of_a_controller_that_was_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
