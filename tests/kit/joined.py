@@ -94,15 +94,14 @@ class Joined:
         """Let time pass."""
         end_ms = self.now_ms + ms
         while True:
-            due = [d for p in self.alive() if (d := p.machine.deadline_ms) is not None]
-            next_ms = max(self.now_ms, min(due, default=end_ms + 1))
+            due = self._deadlines()
+            next_ms = max(self.now_ms, min((ms for _, ms in due), default=end_ms + 1))
             if next_ms > end_ms:
                 break
             self.now_ms = next_ms
-            for party in self.alive():
-                deadline_ms = party.machine.deadline_ms
-                if deadline_ms is not None and deadline_ms <= self.now_ms:
-                    self.perform(party, party.machine.step([], self.now_ms))
+            for party, deadline_ms in due:
+                if deadline_ms <= next_ms:
+                    self.perform(party, party.machine.step([], next_ms))
             self.settle()
         self.now_ms = end_ms
 
@@ -113,6 +112,11 @@ class Joined:
                 return
             self.wait(10)
         assert done(), f"not in {ms} ms"
+
+    def _deadlines(self) -> list[tuple[Party, int]]:
+        """Who has something to do by itself, and when."""
+        asked = ((party, party.machine.deadline_ms) for party in self.alive())
+        return [(party, ms) for party, ms in asked if ms is not None]
 
     def alive(self) -> list[Party]:
         """The machines that have not halted."""
