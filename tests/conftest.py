@@ -14,6 +14,7 @@ from tests.kit.deselected import left_out
 from tests.kit.laws import load_profile
 
 pytest_plugins = [
+    "tests.kit.bundles",
     "tests.kit.fixtures",
     "tests.kit.record",
     "tests.kit.scheduling",
