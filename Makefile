@@ -49,8 +49,8 @@ forget: ## remove the record of the last `make test`
 
 # Some of these tests wait; a third worker uses the time.
 quick: JOBS = 3
-quick: $(ENV) ## tests without Java, clusters, the simulator and counted costs, with fewer examples
-	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "$(NO_JAVA)" $(addprefix --ignore=tests/,simulation unit/cost unit/testing)
+quick: $(ENV) ## tests without Java, clusters, the simulator, counted costs and the tests' own kit, with fewer examples
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "$(NO_JAVA)" $(addprefix --ignore=tests/,simulation unit/cost unit/kit unit/testing)
 
 fmt: $(ENV) ## format the source
 	$(PY) -m ruff format .
