@@ -108,6 +108,7 @@ def test_a_voter_that_cannot_claim_says_why_and_gives_way(unlike: dict[str, str]
     assert "/config/users/ann" in quorum.zookeeper.nodes
 
 
+@pytest.mark.slow
 def test_where_all_are_so_leadership_rests_longer_and_longer() -> None:
     quorum = migrated({"zookeeper.connect": "zk:2181/typo"}, *IDS)
     quorum.joined.wait(10_000)

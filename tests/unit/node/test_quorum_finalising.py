@@ -362,6 +362,7 @@ class Elsewhere(Tried):
         return super().configured(raw)
 
 
+@pytest.mark.slow
 def test_so_does_one_with_another_chroot_which_cannot_claim() -> None:
     quorum = Elsewhere()
     third, others = quorum.tried()

@@ -50,6 +50,7 @@ def test_it_goes_on_and_its_log_is_kept() -> None:
     assert snapshots(world) == []
 
 
+@pytest.mark.slow
 def test_it_is_tried_again_after_pauses_that_grow_to_an_hour() -> None:
     world = full()
     found = []
