@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -102,6 +102,17 @@ class LongestFirst:
         items.sort(key=rank)
 
 
+class Numbered(list[str]):
+    """Ids whose places are known: xdist looks for each one in a list of 16,000."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        super().__init__(ids)
+        self._places = {nodeid: place for place, nodeid in enumerate(ids)}
+
+    def index(self, nodeid: str, *_: object) -> int:
+        return self._places[nodeid]
+
+
 class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
     """Keeps a group on one worker, and forgets groups that are done.
 
@@ -120,6 +131,12 @@ class ByGroup(LoadGroupScheduling):  # type: ignore[misc]
         """All that the last workers take, what waits first."""
         # One worker at least takes all: `make test JOBS=1` ends as well.
         self._waiting = _last_workers(config, self.numnodes)
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        """Keep what a worker has collected."""
+        super().add_node_collection(node, collection)
+        if node in self.registered_collections:
+            self.registered_collections[node] = Numbered(collection)
 
     def schedule(self) -> None:
         """Every worker has collected: hand out the first groups."""
