@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import signal
+import time
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from itertools import count
 from typing import Any, Final
 
 from bench.load.admin import AdminLoad, AdminResult
@@ -23,7 +23,7 @@ from emulator.trace.rows import RequestRow, Row
 from wire.errors import ErrorCode
 
 _FLUSH_S: Final = 0.5
-_PROGRESS_EVERY: Final = 4
+_PROGRESS_S: Final = 2.0
 _REACH_S: Final = 10.0
 """How long one attempt to find a broker may take, before the load begins."""
 
@@ -153,11 +153,12 @@ async def _play(
             running.cancel()
 
     together.watch(stop)
-    turns = count(1)
+    reported_s = time.monotonic()
     while not running.done():
-        await asyncio.wait([running], timeout=_FLUSH_S)
+        await asyncio.wait([running], timeout=min(_FLUSH_S, _PROGRESS_S))
         flush()
-        if next(turns) % _PROGRESS_EVERY == 0 or running.done():
+        if running.done() or time.monotonic() - reported_s >= _PROGRESS_S:
+            reported_s = time.monotonic()
             together.report(load.progress())
     if running.cancelled():
         return load.result

@@ -24,7 +24,8 @@ def test_a_trace_that_is_written_is_read_once(spark: SparkSession, tmp_path: Pat
         trace.append(rows.StallRow(at, at))
     trace.flush()
     streams = tmp_path / "streams"
-    wait_for("the writer", lambda: list(tmp_path.rglob("_c-*.arrows")))
+    table = trace._writer._tables[rows.StallRow]
+    wait_for("the writer", lambda: table._stream_rows == 5)
 
     def stalls() -> list[int]:
         tables = read(spark, str(tmp_path / "trace"), streams)
