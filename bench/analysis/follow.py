@@ -25,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.analysis.quantiles import ms
-from bench.analysis.read import checked
+from bench.analysis.read import opened
 from bench.analysis.schema import KEYS, struct_type
 from bench.analysis.tails import Tails
 from emulator.trace import rows
@@ -199,21 +199,17 @@ class Follower:
         self.catch_up()
         with self._lock:
             files = sorted({key[:2] for key in self._seen})
-        return checked(
-            {
-                name: self._table(name, [file for table, file in files if table == name], tails)
-                for name in rows.TABLES
-            }
-        )
+        named = {
+            name: self._files(name, [file for table, file in files if table == name])
+            for name in rows.TABLES
+        }
+        return opened(self._spark, named, tails)
 
-    def _table(self, name: str, paths: list[str], tails: Tails) -> DataFrame:
-        schema = struct_type(rows.TABLES[name])
+    def _files(self, name: str, paths: list[str]) -> list[DataFrame]:
         if not paths:
-            found = self._spark.createDataFrame([], schema)
-        else:
-            reader = self._spark.read.schema(schema).option("basePath", f"{self._trace}/{name}")
-            found = reader.parquet(*paths)
-        return tails.added(self._spark, name, found, schema)
+            return []
+        reader = self._spark.read.schema(struct_type(rows.TABLES[name]))
+        return [reader.option("basePath", f"{self._trace}/{name}").parquet(*paths)]
 
     def run_until(
         self,

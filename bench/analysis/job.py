@@ -40,12 +40,14 @@ def results(
     """Every table of the analysis, by name, from the tables of a trace.
 
     Args:
-        trace: the tables of ``read``.
+        trace: the tables of ``read``; without ``files``, less is known of what is missing.
         keep: called for each result that others are made from, before they are.
     """
     return {
         "runs": trace["runs"],
-        "missing": whole.missing(trace["gauges"], trace["requests"], trace["runs"]),
+        "missing": whole.missing(
+            trace["gauges"], trace["requests"], trace["runs"], trace.get("files")
+        ),
         **_of_requests(trace, keep),
         **_of_lag(trace, keep),
         **_of_blocking(trace, keep),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
+from bench.analysis.lives import files_of, named_lives, with_lives
 from bench.analysis.schema import KEYS, struct_type
 from bench.analysis.tails import Tails
 from emulator.trace import rows
@@ -45,7 +47,10 @@ def read(spark: SparkSession, trace: str, streams: Path | None = None) -> dict[s
         spark: a classic or a Connect session.
         trace: URI or path of the trace's folder, as the Spark server sees it.
         streams: a folder that Spark sees too, for the rows of streams, which it cannot read; None:
-            without these.
+            without these, and all lives of a process together.
+
+    Returns:
+        the tables, and with ``streams`` also ``files``, as `files_of` describes.
 
     Raises:
         TraceVersionError: a process of the trace wrote another schema version.
@@ -60,10 +65,43 @@ def read(spark: SparkSession, trace: str, streams: Path | None = None) -> dict[s
         for name, row in rows.TABLES.items()
     }
     _look_for_empty(spark, list(places.values()))
-    if tails is not None:
-        for name, row in rows.TABLES.items():
-            tables[name] = tails.added(spark, name, tables[name], struct_type(row))
-    return checked(tables)
+    if tails is None:
+        return checked(tables)
+    return opened(spark, {name: [table] for name, table in tables.items()}, tails)
+
+
+def opened(
+    spark: SparkSession, files: Mapping[str, Sequence[DataFrame]], tails: Tails
+) -> dict[str, DataFrame]:
+    """The tables of one trace: files and streams, each life of a process by itself.
+
+    Args:
+        spark: the session.
+        files: by table: frames straight from its files; none if it has none.
+        tails: the streams as they were before the files were listed.
+
+    Returns:
+        the tables, and ``files``, as `files_of` describes.
+
+    Raises:
+        TraceVersionError, TraceClockError: as ``read``.
+    """
+    found: dict[str, list[DataFrame]] = {}
+    for name, row in rows.TABLES.items():
+        schema = struct_type(row)
+        finished = [path for frame in files[name] for path in frame.inputFiles()]
+        tail = tails.read(spark, name, finished, schema)
+        found[name] = [*files[name], *([] if tail is None else [tail])]
+    lives = named_lives(
+        path for frames in found.values() for frame in frames for path in frame.inputFiles()
+    )
+    tables = {
+        name: reduce(DataFrame.unionByName, [with_lives(frame, lives) for frame in frames])
+        if frames
+        else spark.createDataFrame([], struct_type(rows.TABLES[name]))
+        for name, frames in found.items()
+    }
+    return {**checked(tables), "files": files_of(found, lives)}
 
 
 def _look_for_empty(spark: SparkSession, places: list[str]) -> None:

@@ -8,6 +8,7 @@ with ``_``: their whole blocks are written again elsewhere, as the trace is not 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -51,28 +52,26 @@ class Tails:
                     to.parent.mkdir(parents=True, exist_ok=True)
                     pq.write_table(found, to)
 
-    def added(
-        self, spark: SparkSession, name: str, table: DataFrame, schema: StructType
-    ) -> DataFrame:
-        """A table with the rows of its streams.
+    def read(
+        self, spark: SparkSession, name: str, files: Iterable[str], schema: StructType
+    ) -> DataFrame | None:
+        """The rows of the streams of a table; None if there are none.
 
         Args:
             spark: the session of the table.
             name: of the table.
-            table: its Parquet files, listed after the streams were read: of a stream that was
+            files: its Parquet files, listed after the streams were read: of a stream that was
                 finished in between there is both, and the file counts.
             schema: of the table.
         """
-        finished = {Path(unquote(urlsplit(file).path)).name for file in table.inputFiles()}
+        finished = {Path(unquote(urlsplit(file).path)).name for file in files}
         left = False
         for made in (self._out / name).rglob("*.parquet"):
             if made.name in finished:
                 made.unlink()
             else:
                 left = True
-        if not left:
-            return table
-        return table.unionByName(spark.read.schema(schema).parquet(str(self._out / name)))
+        return spark.read.schema(schema).parquet(str(self._out / name)) if left else None
 
 
 def whole_blocks(stream: Path) -> pa.Table | None:

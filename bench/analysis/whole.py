@@ -1,8 +1,10 @@
-"""Which traces end before their process or their run: what is computed lacks the rest.
+"""What a trace lacks: what is computed does not know of it.
 
-A process that cannot write its trace goes on without it, and leaves a gauge in it as soon as its
-disk takes that. Where it never did, or the process was killed, the other processes of its host show
-how long the run went on.
+A process that cannot write its trace goes on without it, and leaves gauges in it as soon as its
+disk takes that. Between the files of one process no row may be missing: each has the number of its
+first row in its name. A process that was killed has no end in its trace, nor has one that still
+writes. Traces of earlier versions have neither numbers nor ends: there, the other processes of a
+host show how long the run went on.
 """
 
 from __future__ import annotations
@@ -10,38 +12,126 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
 from bench.analysis.schema import KEYS
 from emulator.trace import rows
-from emulator.trace.metrics import TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_MISSING_ROWS, TRACE_MISSING_S
 from emulator.trace.rows import CpuGauge
 
 LATE_S: Final = 60.0
-"""Files are finished after 15 s: a trace that is read while it grows ends so much earlier."""
+"""Files of earlier versions were finished after 15 s: a trace that is read while it grows ends so
+much earlier.
+"""
 _SECOND_NS: Final = 1e9
 
 
-def missing(gauges: DataFrame, requests: DataFrame, runs: DataFrame) -> DataFrame:
-    """Find the traces that are not whole.
+def missing(
+    gauges: DataFrame, requests: DataFrame, runs: DataFrame, files: DataFrame | None = None
+) -> DataFrame:
+    """Find what is missing.
 
     Args:
         gauges: of controllers, which sample them until their end; CPU is sampled by loads too.
         requests: of all processes.
         runs: with the host of each process, whose processes share one monotonic clock.
+        files: what the files hold, see `bench.analysis.lives.files_of`; None: not known.
 
     Returns:
-        run_id, process, missing_s, said (1: the process itself says so; 0: others of its host went
-        on for so long).
+        run_id, process, why, table (null: all), missing_rows (null: not known), missing_s.
+        ``why``: "not written" (as the process itself says), "file missing" (between two others),
+        "no end" (until its next life, or the end of the others of its host), "others went on".
     """
-    reported = (
-        gauges.where(F.col("gauge") == TRACE_MISSING_S.name)
-        .groupBy(*KEYS)
-        .agg(F.max("value").alias("missing_s"))
-        .select(*KEYS, "missing_s", F.lit(1).alias("said"))
-    )
     hosts = runs.groupBy(*KEYS).agg(F.first("host").alias("host"))
+    marks = _marks(gauges)
+    not_written = marks.where("missing_rows > 0 or missing_s > 0").select(
+        *KEYS,
+        F.lit("not written").alias("why"),
+        F.lit(None).cast("string").alias("table"),
+        "missing_rows",
+        F.coalesce("missing_s", F.lit(0.0)).alias("missing_s"),
+    )
+    if files is None:
+        return not_written.unionByName(_outlived(gauges, requests, hosts, marks))
+    numbered = files.where("first_row is not null")
+    ended = marks.where("missing_rows is not null")
+    known = marks.select(*KEYS).union(numbered.select(*KEYS)).distinct()
+    return reduce(
+        DataFrame.unionByName,
+        [
+            not_written,
+            _holes(numbered),
+            _without_end(files, hosts, ended),
+            _outlived(gauges, requests, hosts, known),
+        ],
+    )
+
+
+def _marks(gauges: DataFrame) -> DataFrame:
+    """What processes say of their traces: run_id, process, missing_rows, missing_s."""
+
+    def greatest(name: str) -> Column:
+        return F.max(F.when(F.col("gauge") == name, F.col("value")))
+
+    return (
+        gauges.where(F.col("gauge").isin(TRACE_MISSING_ROWS.name, TRACE_MISSING_S.name))
+        .groupBy(*KEYS)
+        .agg(
+            greatest(TRACE_MISSING_ROWS.name).cast("long").alias("missing_rows"),
+            greatest(TRACE_MISSING_S.name).alias("missing_s"),
+        )
+    )
+
+
+def _holes(files: DataFrame) -> DataFrame:
+    """Rows between files, by the numbers of their first rows."""
+    before = Window.partitionBy(*KEYS, "table").orderBy("first_row")
+    expected = F.coalesce(F.lag(F.col("first_row") + F.col("rows")).over(before), F.lit(0))
+    since = F.coalesce(
+        F.lag("last_ns").over(before), F.min("first_ns").over(Window.partitionBy(*KEYS))
+    )
+    return (
+        files.withColumn("missing_rows", F.col("first_row") - expected)
+        .withColumn("missing_s", (F.col("first_ns") - since) / _SECOND_NS)
+        .where("missing_rows <> 0")
+        .select(*KEYS, F.lit("file missing").alias("why"), "table", "missing_rows", "missing_s")
+    )
+
+
+def _without_end(files: DataFrame, hosts: DataFrame, ended: DataFrame) -> DataFrame:
+    """Lives whose files are numbered and have no end."""
+    lives = (
+        files.groupBy(*KEYS, "origin")
+        .agg(
+            F.min("began_ns").alias("began_ns"),
+            F.min("first_ns").alias("first_ns"),
+            F.max("last_ns").alias("last_ns"),
+            F.max("first_row").alias("first_row"),
+        )
+        .join(hosts, KEYS)
+    )
+    origin = Window.partitionBy(rows.RUN_ID_COLUMN, "origin", "host").orderBy("began_ns")
+    host = Window.partitionBy(rows.RUN_ID_COLUMN, "host")
+    until = F.coalesce(F.lead("first_ns").over(origin), F.max("last_ns").over(host))
+    return (
+        lives.withColumn("missing_s", (until - F.col("last_ns")) / _SECOND_NS)
+        .where("first_row is not null")
+        .join(ended.select(*KEYS), KEYS, "left_anti")
+        .select(
+            *KEYS,
+            F.lit("no end").alias("why"),
+            F.lit(None).cast("string").alias("table"),
+            F.lit(None).cast("long").alias("missing_rows"),
+            F.greatest("missing_s", F.lit(0.0)).alias("missing_s"),
+        )
+    )
+
+
+def _outlived(
+    gauges: DataFrame, requests: DataFrame, hosts: DataFrame, known: DataFrame
+) -> DataFrame:
+    """Processes whose gauges end long before the others of their host; without those known."""
     last = (
         reduce(
             DataFrame.unionByName,
@@ -59,7 +149,7 @@ def missing(gauges: DataFrame, requests: DataFrame, runs: DataFrame) -> DataFram
         .join(hosts, KEYS)
     )
     ends = last.groupBy(rows.RUN_ID_COLUMN, "host").agg(F.max("last_ns").alias("end_ns"))
-    seen = (
+    return (
         last.where("sampled = 1")
         .join(ends, [rows.RUN_ID_COLUMN, "host"])
         .withColumn(
@@ -67,7 +157,12 @@ def missing(gauges: DataFrame, requests: DataFrame, runs: DataFrame) -> DataFram
             (F.col("end_ns").cast("double") - F.col("last_ns").cast("double")) / _SECOND_NS,
         )
         .where(F.col("missing_s") > LATE_S)
-        .join(reported.select(*KEYS), KEYS, "left_anti")
-        .select(*KEYS, "missing_s", F.lit(0).alias("said"))
+        .join(known.select(*KEYS), KEYS, "left_anti")
+        .select(
+            *KEYS,
+            F.lit("others went on").alias("why"),
+            F.lit(None).cast("string").alias("table"),
+            F.lit(None).cast("long").alias("missing_rows"),
+            "missing_s",
+        )
     )
-    return reported.unionByName(seen)

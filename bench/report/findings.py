@@ -43,8 +43,8 @@ class Finding:
 def findings(tables: Tables) -> list[Finding]:
     """Turn result tables into the summary, in reading order."""
     return [
-        *_limited(tables),
         *_missing(tables),
+        *_limited(tables),
         *_load(tables),
         *_blocking(tables),
         *_lag(tables),
@@ -277,17 +277,36 @@ def _cost(tables: Tables) -> Iterable[Finding]:
         )
 
 
+_WHY: Final = {
+    "not written": "it could not be written any more, as the log of the process says",
+    "file missing": "a file of it is not there, or has not all its rows",
+    "no end": "it was killed, or still writes",
+    "others went on": "others of its host went on for so long; it ended, or could not write",
+}
+
+
 def _missing(tables: Tables) -> Iterable[Finding]:
-    for row in sorted(tables["missing"], key=lambda row: (row["run_id"], row["process"])):
-        lacks = f"in run {row['run_id']} the last {math.ceil(row['missing_s']):,} s are missing"
-        why = (
-            "it could not be written any more, as the log of the process says"
-            if row["said"]
-            else "others of its host went on for so long; it ended, or could not write its trace"
-        )
+    def place(row: Record) -> tuple[str, ...]:
+        return row["run_id"], row["process"], row["why"], row["table"] or ""
+
+    for row in sorted(tables["missing"], key=place):
+        seconds = f"{row['missing_s']:,.1f} s"
+        if row["why"] == "file missing":
+            rows = row["missing_rows"]
+            lacks = (
+                f"{rows:,} rows of {row['table']} within {seconds} are missing"
+                if rows > 0
+                else f"{-rows:,} rows of {row['table']} are there twice"
+            )
+        elif row["why"] == "no end":
+            lacks = f"rows of up to its last second may be missing, and all of the {seconds} after"
+        else:
+            count = row["missing_rows"]
+            lacks = f"the last {seconds} are missing"
+            lacks += f" ({count:,} rows)" if count is not None else ""
         yield Finding(
-            f"trace of {row['process']}",
-            f"{lacks}: {why}. What is computed here is of the time before",
+            f"gap in the trace of {row['process']}",
+            f"in run {row['run_id']} {lacks}: {_WHY[row['why']]}",
             warning=True,
         )
 

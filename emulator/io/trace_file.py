@@ -14,8 +14,9 @@ a stream and a Parquet file of the same name the latter is whole. A name ends wi
 first row, counted from the start of the process: rows missing between two files are known.
 
 A trace only observes: if it cannot be written, it ends, and the process goes on. Rows after that
-are not kept; streams stay as they are. How much is missing is put into the trace as a gauge
-(``TRACE_MISSING_S``) as soon as its disk takes that, and once more at the end.
+are not kept; streams stay as they are. How much is missing is put into the trace as gauges
+(``TRACE_MISSING_ROWS``, ``TRACE_MISSING_S``) as soon as its disk takes that, and at the end. The
+first one is the last row of a whole trace too, as 0: one without it was cut, or is still written.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ import msgspec
 from emulator.config.extras import install
 from emulator.io.printable import sentence
 from emulator.trace import rows
-from emulator.trace.metrics import TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_MISSING_ROWS, TRACE_MISSING_S
 from emulator.trace.rows import arrow_schema
 
 _ROW_GROUP_ROWS: Final = 65_536
@@ -102,11 +103,13 @@ class TraceFile:
             TraceUnavailableError: pyarrow is missing; the text names what to install.
         """
         limits = limits or TraceLimits()
-        self._writer = _Writer(_Target(_pyarrow(), folder, run_id, process, limits, clock()))
+        start = f"{process}-{os.getpid()}-{time.time_ns()}"
+        self._writer = _Writer(_Target(_pyarrow(), folder, run_id, process, limits, clock(), start))
         self._block_rows = limits.block_rows
         self._clock = clock
         self._handed_over_s = clock()
         self._given_up: TraceEnd | None = None
+        self._lost = 0
         self._blocks: dict[type[msgspec.Struct], list[rows.Row]] = {kind: [] for kind in _KINDS}
         self.rows_total: dict[str, int] = dict.fromkeys(rows.TABLE_OF.values(), 0)
         """Rows handed to the writer thread, by table."""
@@ -123,6 +126,11 @@ class TraceFile:
         """Seconds up to now that are not in the trace; 0 while it is written."""
         ended = self.ended
         return 0.0 if ended is None else max(0.0, self._clock() - ended.complete_until_s)
+
+    @property
+    def missing_rows(self) -> int:
+        """Rows that were recorded and are not in the trace."""
+        return self._writer.lost + self._lost
 
     def append(self, row: rows.Row) -> None:
         """Record a row; a full block is handed to the writer thread. Never waits, never fails."""
@@ -155,7 +163,7 @@ class TraceFile:
             for kind, block in self._blocks.items():
                 self._put(kind, block)
             self._blocks = {kind: [] for kind in _KINDS}
-            self._writer.inbox.put(None)
+            self._writer.inbox.put(self._lost)
             self._thread.join(_CLOSE_S)
             if self._thread.is_alive():
                 self.give_up("its disk takes nothing")
@@ -166,12 +174,14 @@ class TraceFile:
         self._blocks[kind] = []
         if self._writer.inbox.qsize() >= _BACKLOG_BLOCKS:
             self.give_up("its disk is too slow")
+            self._lost += len(block)
         else:
             # An empty block is handed over too: it makes the thread check the age of its stream.
             self._put(kind, block)
 
     def _put(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
         kept = [] if self.ended else block
+        self._lost += len(block) - len(kept)
         self._writer.inbox.put(_Block(kind, kept, self._clock()))
         self.rows_total[rows.TABLE_OF[kind]] += len(kept)
 
@@ -218,6 +228,8 @@ class _Target:
     process: str
     limits: TraceLimits
     began_s: float
+    start: str
+    """Begins the names of all files: a process started again must not replace what it wrote."""
 
 
 class _Block(NamedTuple):
@@ -232,8 +244,11 @@ class _Writer:
     """The state of the thread: one open file per table."""
 
     def __init__(self, target: _Target) -> None:
-        self.inbox: queue.SimpleQueue[_Block | TraceEnd | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[_Block | TraceEnd | int] = queue.SimpleQueue()
+        """The last thing in it is a number: of the rows that were not handed over."""
         self.ended: TraceEnd | None = None
+        self.lost = 0
+        """Rows that were handed over and not written."""
         self._target = target
         self._now = target.began_s
         self._mark_due = 0.0
@@ -243,18 +258,25 @@ class _Writer:
         """Write blocks until the end; after a failure only how much is missing."""
         for table in self._tables.values():
             self._attempt(table.create)
-        while (taken := self.inbox.get()) is not None:
+        while not isinstance(taken := self.inbox.get(), int):
             if isinstance(taken, TraceEnd):
                 self._finish()
                 self.ended = self.ended or taken
                 continue
             self._now = taken.now
             self._attempt(self._tables[taken.kind].add, taken)
-            if self.ended is not None and self._now >= self._mark_due:
-                self._mark()
+            if self.ended is None:
+                self._attempt(self._tables[taken.kind].rotate)
+                continue
+            self.lost += len(taken.rows)
+            if self._now >= self._mark_due:
+                self._mark(self.lost)
+        if self.ended is None:
+            end = rows.GaugeRow(int(self._now * 1e9), TRACE_MISSING_ROWS.name, 0.0)
+            self._attempt(self._tables[rows.GaugeRow].add, _Block(rows.GaugeRow, [end], self._now))
         self._finish()
         if self.ended is not None:
-            self._mark()
+            self._mark(self.lost + taken)
 
     def _finish(self) -> None:
         for table in self._tables.values():
@@ -271,14 +293,19 @@ class _Writer:
                 # Last: other threads read it at any time.
                 self.ended = TraceEnd(sentence(failure) or type(failure).__name__, whole)
 
-    def _mark(self) -> None:
+    def _mark(self, lost: int) -> None:
         """Write into the trace what is missing by now, if its disk takes that."""
         assert self.ended is not None
-        missing_s = self._now - self.ended.complete_until_s
-        row = rows.GaugeRow(int(self._now * 1e9), TRACE_MISSING_S.name, missing_s)
+        found = {
+            TRACE_MISSING_ROWS: float(lost),
+            TRACE_MISSING_S: self._now - self.ended.complete_until_s,
+        }
+        marks: list[rows.Row] = [
+            rows.GaugeRow(int(self._now * 1e9), one.name, value) for one, value in found.items()
+        ]
         gauges = self._tables[rows.GaugeRow]
         try:
-            gauges.add(_Block(rows.GaugeRow, [row], self._now))
+            gauges.add(_Block(rows.GaugeRow, marks, self._now))
             gauges.finish()
             self._mark_due = float("inf")
         except Exception:  # noqa: BLE001 - as above
@@ -295,8 +322,6 @@ class _Table:
         self._schema = arrow_schema(target.arrow, kind)
         self._nested = [column.kind == "list" for column in rows.columns(kind)]
         self._folder = target.folder / rows.TABLE_OF[kind] / f"{rows.RUN_ID_COLUMN}={target.run_id}"
-        # A process started again in the same run must not replace what it wrote before.
-        self._start = f"{target.process}-{os.getpid()}-{time.time_ns()}"
         self._rows = 0
         self._fd: int | None = None
         self._path = Path()
@@ -310,21 +335,26 @@ class _Table:
         # Only now: with a folder that is removed later what was written before is gone.
         self._folder.mkdir(parents=True, exist_ok=True)
         _write_parquet(
-            self._arrow, self._schema.empty_table(), self._folder / f"{self._start}-empty.parquet"
+            self._arrow,
+            self._schema.empty_table(),
+            self._folder / f"{self._target.start}-empty.parquet",
         )
 
     def add(self, block: _Block) -> None:
-        """Append a block to the stream; finish it when it is old or long enough."""
+        """Append a block to the stream."""
         if block.rows:
             if self._fd is None:
                 self._open(block.now)
             self._write(self._columns(block.rows).serialize())
             self._stream_rows += len(block.rows)
         self.whole_until_s = block.now
+
+    def rotate(self) -> None:
+        """Finish the stream if it is old or long enough."""
         limits = self._target.limits
         if self._fd is not None and (
             self._stream_bytes >= limits.file_bytes
-            or block.now - self._opened >= limits.file_seconds
+            or self.whole_until_s - self._opened >= limits.file_seconds
         ):
             self.finish()
 
@@ -345,7 +375,7 @@ class _Table:
         self._close()
 
     def _open(self, now: float) -> None:
-        self._path = self._folder / f"_{self._start}-{self._rows:012d}{STREAM}"
+        self._path = self._folder / f"_{self._target.start}-{self._rows:012d}{STREAM}"
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self._stream_bytes = self._stream_rows = 0
         self._opened = now

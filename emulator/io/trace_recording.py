@@ -204,7 +204,12 @@ class NodeTrace:
         rows = one_label({} if self._file is None else self._file.rows_total)
         if not self._folder:
             return {metric.TRACE_ROWS: rows}
-        return {metric.TRACE_ROWS: rows, metric.TRACE_MISSING_S: self._missing_s}
+        lost = 0 if self._file is None else self._file.missing_rows
+        return {
+            metric.TRACE_ROWS: rows,
+            metric.TRACE_MISSING_S: self._missing_s,
+            metric.TRACE_MISSING_ROWS: lost,
+        }
 
     @property
     def _why(self) -> str:

@@ -395,6 +395,12 @@ TRACE_MISSING_S = Metric(
     "is. None without a trace.",
     unit="s",
 )
+TRACE_MISSING_ROWS = Metric(
+    "kraft_bridge_trace_missing_rows",
+    "Rows since the start that are missing in the trace because it could not be written. None "
+    "without a trace.",
+    kind=MetricKind.COUNTER,
+)
 
 METRICS: Final[tuple[Metric, ...]] = (
     tuple(value for value in list(globals().values()) if isinstance(value, Metric)) + RAFT_METRICS

@@ -42,7 +42,7 @@ def test_each_is_found_once_with_the_seconds(spark: SparkSession) -> None:
         spark.createDataFrame([(*request, "load", "r")], struct_type(rows.RequestRow)),
         spark.createDataFrame([run(*one) for one in hosts.items()], struct_type(rows.RunRow)),
     )
-    assert {(row.process, row.missing_s, row.said) for row in found.collect()} == {
-        ("said", 288.5, 1),
-        ("seen", 180.0, 0),
+    assert {(row.process, row.missing_s, row.why) for row in found.collect()} == {
+        ("said", 288.5, "not written"),
+        ("seen", 180.0, "others went on"),
     }

@@ -31,7 +31,7 @@ from emulator.io.trace_file import (
 )
 from emulator.servers.waiting import wait_for
 from emulator.trace import rows
-from emulator.trace.metrics import TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_MISSING_ROWS, TRACE_MISSING_S
 
 _ROWS: list[rows.Row] = [
     rows.RequestRow(1, "CreateTopics", 7, "admin", 4, 90, received_ns=10, last_offset=5),
@@ -45,8 +45,14 @@ _ROWS: list[rows.Row] = [
 
 
 def _read(folder: Path, table: str) -> list[dict[str, Any]]:
+    """The rows of finished files, without the one that says that its trace is whole."""
     found = pyarrow.dataset.dataset(folder / table, partitioning="hive").to_table()
-    return [dict(row) for row in found.to_pylist()]
+    end = (TRACE_MISSING_ROWS.name, 0.0)
+    return [
+        dict(row)
+        for row in found.to_pylist()
+        if table != "gauges" or (row["gauge"], row["value"]) != end
+    ]
 
 
 def _streamed(folder: Path, table: str) -> list[dict[str, Any]]:
@@ -82,6 +88,18 @@ def test_rows_of_every_table_come_back(tmp_path: Path) -> None:
         for file in (tmp_path / rows.TABLE_OF[type(row)]).rglob("*.parquet"):
             metadata = pyarrow.parquet.read_schema(file).metadata
             assert metadata[rows.VERSION_KEY.encode()] == str(rows.SCHEMA_VERSION).encode()
+
+
+def test_a_whole_trace_has_an_end_and_one_that_is_written_has_none(tmp_path: Path) -> None:
+    trace = TraceFile(tmp_path, "r1", "c", limits=TraceLimits(file_bytes=1))
+    trace.append(rows.StallRow(1, 1))
+    trace.flush()
+    wait_for("the writer", lambda: _files(tmp_path, "stalls"))
+    assert not _files(tmp_path, "gauges")
+    trace.close()
+    found = pyarrow.dataset.dataset(tmp_path / "gauges", partitioning="hive").to_table()
+    (end,) = found.to_pylist()
+    assert (end["gauge"], end["value"]) == (TRACE_MISSING_ROWS.name, 0.0)
 
 
 def test_order_is_kept_over_blocks_and_files(tmp_path: Path) -> None:
@@ -285,6 +303,7 @@ def test_what_cannot_be_written_ends_the_trace_and_nothing_else(
         second(trace, clock)
     assert trace.rows_total == before, "nothing is kept for it"
     assert trace.missing_s == clock.now_s - end.complete_until_s > 5
+    assert trace.missing_rows >= 5
     with pytest.raises(TraceFailedError, match=re.escape(end.why)):
         trace.close()
     assert gc.collect() is not None
@@ -305,6 +324,7 @@ def test_how_much_is_missing_is_in_the_trace_once_its_disk_takes_that(
     with monkeypatch.context() as patch:
         full(tmp_path, patch)
         end = ended(trace, clock)
+        given = int(clock.now_s) - 1_000 + 5
         clock.now_s = end.complete_until_s + 60
     for _ in range(5):
         second(trace, clock)
@@ -313,6 +333,10 @@ def test_how_much_is_missing_is_in_the_trace_once_its_disk_takes_that(
     marks = [row for row in _read(tmp_path, "gauges") if row["gauge"] == TRACE_MISSING_S.name]
     assert max(row["value"] for row in marks) == 65
     assert {row["time_ns"] / 1e9 - row["value"] for row in marks} == {end.complete_until_s}
+    counts = [row for row in _read(tmp_path, "gauges") if row["gauge"] == TRACE_MISSING_ROWS.name]
+    assert max(row["value"] for row in counts) == trace.missing_rows
+    kept = [*_read(tmp_path, "stalls"), *_streamed(tmp_path, "stalls")]
+    assert len(kept) + trace.missing_rows == given
 
 
 def test_a_disk_too_slow_ends_the_trace_and_takes_no_memory(

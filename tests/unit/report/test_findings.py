@@ -33,13 +33,23 @@ def test_a_trace_without_a_controller_says_nothing_of_blocking() -> None:
 
 
 def test_a_trace_that_ends_too_early_is_said_first() -> None:
-    run = {"run_id": "r", "missing_s": 41.2}
-    missing = [run | {"process": "p", "said": 1}, run | {"process": "q", "said": 0}]
-    said, seen, *_ = findings(_tables(missing=missing))
-    assert (said.about, said.warning) == ("trace of p", True)
-    assert said.says.startswith("in run r the last 42 s are missing: it could not be written any")
-    assert (seen.about, seen.warning) == ("trace of q", True)
-    assert "others of its host went on for so long" in seen.says
+    run = {"run_id": "r", "missing_s": 41.2, "missing_rows": None, "table": None}
+    ranges = {"process": "d", "why": "file missing", "table": "ranges", "missing_rows": 1053}
+    missing = [
+        run | {"process": "a", "why": "not written", "missing_rows": 1234},
+        run | {"process": "b", "why": "others went on"},
+        run | {"process": "c", "why": "no end"},
+        run | ranges,
+        run | ranges | {"process": "e", "missing_rows": -7},
+    ]
+    found = findings(_tables(missing=missing))[:5]
+    assert all(one.warning for one in found)
+    said = {one.about.removeprefix("gap in the trace of "): one.says for one in found}
+    assert said["a"].startswith("in run r the last 41.2 s are missing (1,234 rows): it could not")
+    assert said["b"].startswith("in run r the last 41.2 s are missing: others of its host went on")
+    assert "rows of up to its last second may be missing, and all of the 41.2 s after" in said["c"]
+    assert said["d"].startswith("in run r 1,053 rows of ranges within 41.2 s are missing: a file")
+    assert said["e"].startswith("in run r 7 rows of ranges are there twice")
 
 
 def test_a_controller_that_wrote_and_never_waited_is_said_to() -> None:
@@ -98,7 +108,7 @@ def utilised(**shares: float) -> list[dict[str, object]]:
     ]
 
 
-def test_what_limited_the_run_comes_first_and_where_the_time_of_a_change_went() -> None:
+def test_what_limited_the_run_comes_after_gaps_and_where_the_time_of_a_change_went() -> None:
     """One change at a time through one broker: the wait is at the client, and nothing at us."""
     spent = {"client": 20_900.0, "broker": 8_100.0, "commit": 55.0, "answer": 45.0}
     times = [
@@ -106,8 +116,9 @@ def test_what_limited_the_run_comes_first_and_where_the_time_of_a_change_went() 
         for part, mean in spent.items()
     ]
     tables = of_a_load() | {"utilisation": utilised(forwarding=1.0), "change_time": times}
-    tables["missing"] = [{"run_id": "r", "process": "p", "missing_s": 1.0, "said": 1}]
-    limit, time, missing, *rest = findings(tables)
+    gap = {"run_id": "r", "process": "p", "why": "no end", "table": None}
+    tables["missing"] = [gap | {"missing_rows": None, "missing_s": 1.0}]
+    missing, limit, time, *rest = findings(tables)
     assert (limit.about, limit.warning) == ("what limited this run", True)
     assert limit.says == "The forwarding channel: full to 100%"
     assert time.about == "where a change's time went"
@@ -115,7 +126,7 @@ def test_what_limited_the_run_comes_first_and_where_the_time_of_a_change_went() 
         "29.1 s at the mean of 1,193 changes: client 20.9 s (72%), broker 8.1 s (28%), "
         "queue not known, blocked not known, commit 55 ms (0%), answer 45 ms (0%)"
     )
-    assert missing.about == "trace of p"
+    assert missing.about == "gap in the trace of p"
     assert any(one.says.startswith("never: no operation waited for ZooKeeper") for one in rest)
 
 
