@@ -10,7 +10,17 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
-from bench.analysis import blocking, lag, latency, operations, stages, stalls, utilisation, whole
+from bench.analysis import (
+    blocking,
+    lag,
+    latency,
+    operations,
+    quorum,
+    stages,
+    stalls,
+    utilisation,
+    whole,
+)
 from bench.analysis.read import read
 from bench.analysis.session import session
 from bench.analysis.thin import by_slice
@@ -81,12 +91,20 @@ def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
 
 
 def _of_lag(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFrame]:
-    series = keep("lag_series", lag.lag_series(trace["ranges"]))
+    clock = quorum.clocks(trace["runs"])
+    led = keep("leaders", quorum.leaders(trace["ranges"], clock))
+    of_each = lag.lag_series(trace["ranges"])
+    if several := quorum.led_by_several(led):
+        together = lag.lag_series(quorum.one_log(trace["ranges"], led, clock, several))
+        of_each = of_each.unionByName(together)
+    series = keep("lag_series", of_each)
     gauges = keep("lag_against_gauge", lag.lag_against_gauge(series, trace["gauges"]))
     return {
         "stage_latency": stages.stage_latency(stages.batch_stages(trace["ranges"])),
         "lag_series": series,
-        "lag_chart": lag.lag_chart(series),
+        "lag_chart": lag.lag_chart(series, clock),
+        "leaders": led,
+        "lives": quorum.lives(trace.get("files"), led, clock),
         "lag_summary": lag.lag_summary(series),
         "lag_against_gauge": gauges,
         "gauge_agreement": lag.gauge_agreement(gauges),

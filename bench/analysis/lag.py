@@ -15,6 +15,7 @@ from bench.analysis.carry import Fold, offset_bucket, running, time_bucket
 from bench.analysis.quantiles import ms
 from bench.analysis.schema import KEYS
 from bench.analysis.thin import by_slice
+from emulator.trace import rows
 from emulator.trace.metrics import (
     ZK_WRITE_BEHIND_LAG,
     ZK_WRITE_BEHIND_LAG_MS,
@@ -197,11 +198,16 @@ def _states(rows: DataFrame, buckets: DataFrame) -> DataFrame:
     )
 
 
-def lag_chart(series: DataFrame) -> DataFrame:
+def lag_chart(series: DataFrame, clock: DataFrame) -> DataFrame:
     """Thin the result of ``lag_series`` for a plot: the greatest value in each slice of time.
 
+    Args:
+        series: of processes; that of a quorum is on the wall clock already.
+        clock: see `bench.analysis.quorum.clocks`.
+
     Returns:
-        run_id, process, seconds (since the first row), lag_records, lag_ms.
+        run_id, process, seconds (since the first row of the run, by the wall clock), lag_records,
+        lag_ms.
     """
     thinned = by_slice(
         series,
@@ -209,9 +215,12 @@ def lag_chart(series: DataFrame) -> DataFrame:
         F.max("lag_records").alias("lag_records"),
         F.max("lag_ms").alias("lag_ms"),
     )
-    return thinned.select(
+    of_wall = thinned.join(F.broadcast(clock.select(*KEYS, "offset_ns")), KEYS, "left")
+    wall_ns = F.try_add("time_ns", F.coalesce("offset_ns", F.lit(0)))
+    run = Window.partitionBy(rows.RUN_ID_COLUMN)
+    return of_wall.withColumn("_wall", wall_ns).select(
         *KEYS,
-        ((F.col("time_ns") - F.col("begin")) / F.lit(1e9)).alias("seconds"),
+        ((F.col("_wall") - F.min("_wall").over(run)) / F.lit(1e9)).alias("seconds"),
         "lag_records",
         "lag_ms",
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from bench.analysis.limits import PARTS, Figure, Limited, Run, blocked_share, figures_of, limited
+from bench.analysis.quorum import MOVED_S, QUORUM
 
 Record: TypeAlias = Mapping[str, Any]
 Tables: TypeAlias = Mapping[str, Sequence[Record]]
@@ -45,6 +46,7 @@ def findings(tables: Tables) -> list[Finding]:
     return [
         *_missing(tables),
         *_limited(tables),
+        *_clocks(tables),
         *_load(tables),
         *_blocking(tables),
         *_lag(tables),
@@ -176,7 +178,8 @@ def _per_s(tables: Tables, rate: str) -> float:
 def _bound(tables: Tables, run_id: str, process: str) -> int:
     """Records that may be unwritten before changes wait, by the properties of the process."""
     for row in tables.get("runs", ()):
-        if (row["run_id"], row["process"]) == (run_id, process):
+        leads = row["process"] == process or (process == QUORUM and BOUND in row["parameters"])
+        if row["run_id"] == run_id and leads:
             try:
                 return int(json.loads(row["parameters"])[BOUND])
             except (KeyError, TypeError, ValueError, RecursionError):
@@ -242,14 +245,21 @@ def _greatest(row: Record) -> int:
 def _when(tables: Tables, row: Record) -> str:
     """Whether the lag was greatest when no change was due any more; only of one machine's clock."""
     ends = [each["last_due_ns"] for each in tables["rate_summary"]]
-    if not ends or len({each["host"] for each in tables.get("runs", ())}) != 1:
+    if (
+        row["process"] == QUORUM
+        or not ends
+        or len({each["host"] for each in tables.get("runs", ())}) != 1
+    ):
         return ""
     late_s = (row["max_lag_ns"] - max(ends)) / 1e9
     return f", {late_s:.1f} s after the last change was due" if late_s > 0 else ""
 
 
 def _lag(tables: Tables) -> Iterable[Finding]:
+    together = {row["run_id"] for row in tables["lag_summary"] if row["process"] == QUORUM}
     for row in tables["lag_summary"]:
+        if row["run_id"] in together and row["process"] != QUORUM:
+            continue  # of one leader: it ends where that one ended
         yield Finding(
             f"write-behind lag ({row['process']})",
             f"at most {row['max_lag_records']:,} records ({_of_bound(tables, row)})"
@@ -309,6 +319,36 @@ def _missing(tables: Tables) -> Iterable[Finding]:
             f"in run {row['run_id']} {lacks}: {_WHY[row['why']]}",
             warning=True,
         )
+
+
+def _clocks(tables: Tables) -> Iterable[Finding]:
+    for run_id in sorted({row["run_id"] for row in tables.get("lives", ())}):
+        lives = [row for row in tables["lives"] if row["run_id"] == run_id]
+        hosts = sorted({row["host"] for row in lives})
+        if len(hosts) > 1:
+            yield Finding(
+                f"clocks of {len(hosts)} hosts",
+                f"in run {run_id} times of {', '.join(hosts)} are put together by their wall "
+                "clocks; how far these are apart is not in the trace",
+                warning=True,
+            )
+        for row in sorted(lives, key=lambda row: row["process"]):
+            if abs(row["moved_s"] or 0.0) > MOVED_S:
+                yield Finding(
+                    f"clock of {row['host']}",
+                    f"in run {run_id} it was set, or the host was started again: by "
+                    f"{row['process']} it had moved by {row['moved_s']:,.1f} s",
+                    warning=True,
+                )
+        led = [row for row in tables["leaders"] if row["run_id"] == run_id]
+        if len({row["process"] for row in led}) > 1:
+            begins = min(row["first_ns"] for row in led)
+            order = ", ".join(
+                f"{row['process']} in epoch {row['leader_epoch']} (from "
+                f"{(row['first_ns'] - begins) / 1e9:,.1f} s on)"
+                for row in sorted(led, key=lambda row: row["leader_epoch"])
+            )
+            yield Finding("leaders", f"in run {run_id} {order}")
 
 
 def _noise(tables: Tables) -> Iterable[Finding]:

@@ -32,6 +32,7 @@ def page(tables: Tables, where: str, also: Sequence[ReportSection] = ()) -> str:
         "How far ZooKeeper was behind": _lag(tables),
         "Latency": _latency(tables),
         "What each kind of work cost": _cost(tables),
+        "Lives and gaps": _lives(tables),
         "Stretches not to be believed": _noise(tables),
         "How this was made": _method(tables, where),
     }
@@ -94,7 +95,7 @@ def _lag(tables: Tables) -> Iterable[Block]:
             yield Chart(
                 charts.lines(
                     f"Write-behind lag in {unit} (greatest in each slice)",
-                    "seconds since the first acknowledgement",
+                    "seconds since the first acknowledgement of the run",
                     unit,
                     _by_process(tables["lag_chart"], "seconds", column),
                 )
@@ -144,8 +145,33 @@ def _cost(tables: Tables) -> Iterable[Block]:
         yield from table(tables[name])
 
 
-def _noise(tables: Tables) -> Iterable[Block]:
+def _lives(tables: Tables) -> Iterable[Block]:
+    yield Note(
+        "Each life of each process, on the wall clock (UTC). Processes of one host share the clock "
+        "that their rows are stamped with; between hosts a time is as right as their wall clocks."
+    )
+    yield from table(
+        [
+            {
+                "run_id": row["run_id"],
+                "process": row["process"],
+                "host": row["host"],
+                "first row": _instant(row["first_ns"]),
+                "last row": _instant(row["last_ns"]),
+                "rows": row["rows"],
+                "led epochs": row["led"],
+            }
+            for row in sorted(tables.get("lives", ()), key=_first)
+        ]
+    )
     yield from table(tables["missing"])
+
+
+def _first(row: Record) -> tuple[str, int, str]:
+    return row["run_id"], row["first_ns"] or 0, row["process"]
+
+
+def _noise(tables: Tables) -> Iterable[Block]:
     if not tables["stalls"]:
         yield Note("No stall of the event loop was seen; one under 150 ms may be missed.")
     yield from table(tables["stalls"])
@@ -168,7 +194,9 @@ def _method(tables: Tables, where: str) -> Iterable[Block]:
     yield Note(f"Parquet behind every table: {where}")
 
 
-def _instant(wall_ns: int) -> str:
+def _instant(wall_ns: int | None) -> str:
+    if wall_ns is None:
+        return "not known"
     try:
         return datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):

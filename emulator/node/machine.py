@@ -591,7 +591,11 @@ class Node:
         if self._tracing:
             no_ops = sum(d.last_offset - d.first_offset + 1 for d in deltas if not d.touched)
             # As old as the gauges take it to be, which count from ``now_ms``.
-            row = RangeRow(Stage.COMMITTED, first, high_watermark - 1, self._begin_ns, no_ops)
+            last, epoch = (
+                high_watermark - 1,
+                self.raft.leader_epoch if self.raft.is_leader else None,
+            )
+            row = RangeRow(Stage.COMMITTED, first, last, self._begin_ns, no_ops, epoch)
             effects.append(Row(row))
         return effects + self._stable(deltas, now_ms)
 

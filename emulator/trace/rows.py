@@ -148,6 +148,8 @@ class RangeRow(msgspec.Struct, frozen=True, gc=False):
     """NoOpRecords among them; given where it is known (appended, committed), for the lag without
     NoOps.
     """
+    leader_epoch: int | None = None
+    """Committed only: the epoch in which the writer leads; none if it follows."""
 
 
 class BlockRow(msgspec.Struct, frozen=True, gc=False):

@@ -256,6 +256,15 @@ def test_rows_of_the_trace_go_on_where_they_ended_when_another_leads():
     assert rows[0].first_offset == 0
     for before, after in pairwise(rows):
         assert after.first_offset == before.last_offset + 1
+    epochs = [row.leader_epoch for row in rows]
+    led = [epoch for epoch in epochs if epoch is not None]
+    assert epochs[0] is None, "it followed"
+    assert led
+    assert led == sorted(led)
+    for name in quorum.parties:
+        if name != first:
+            others = joined.rows[str(name), Stage.COMMITTED]
+            assert not set(led) & {row.leader_epoch for row in others}, "one leads in an epoch"
     for row in [*rows, *joined.rows[str(first), Stage.APPENDED]]:
         assert row.first_offset <= row.last_offset
 

@@ -230,3 +230,32 @@ def test_what_was_given_up_is_no_answer() -> None:
     (felt, *_) = findings(_tables(latency=[row | {"max_ms": 70.0, "not_done": 0}]))
     assert felt.says == "p50 26.7 s, p99 too few samples, max 70 ms (912 due, exact)"
     assert not felt.warning
+
+
+def test_leaders_are_named_by_epoch_and_clocks_of_several_hosts_are_doubted() -> None:
+    life = {"run_id": "r", "moved_s": 0.0}
+    lives = [
+        life | {"process": "controller-1 life 1", "host": "a"},
+        life | {"process": "controller-1 life 2", "host": "a", "moved_s": -7.25},
+        life | {"process": "controller-2", "host": "b"},
+    ]
+    led = [
+        {"run_id": "r", "process": "controller-2", "leader_epoch": 4, "first_ns": 9 * 10**9},
+        {"run_id": "r", "process": "controller-1 life 1", "leader_epoch": 3, "first_ns": 10**9},
+    ]
+    said = {one.about: one for one in findings(_tables(lives=lives, leaders=led))}
+    assert said["clocks of 2 hosts"].warning
+    assert "times of a, b are put together" in said["clocks of 2 hosts"].says
+    assert "by controller-1 life 2 it had moved by -7.2 s" in said["clock of a"].says
+    assert said["leaders"].says == (
+        "in run r controller-1 life 1 in epoch 3 (from 0.0 s on), "
+        "controller-2 in epoch 4 (from 8.0 s on)"
+    )
+
+
+def test_of_several_leaders_only_the_lag_of_all_is_shown() -> None:
+    tables = of_a_load()
+    (row,) = tables["lag_summary"]
+    both = [row, row | {"process": "quorum", "max_lag_records": 70}]
+    shown = [one for one in findings(tables | {"lag_summary": both}) if "lag (" in one.about]
+    assert [one.about for one in shown] == ["write-behind lag (quorum)"]
