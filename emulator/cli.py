@@ -38,6 +38,7 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "simulate": "emulator.commands.simulate:simulate",
         "bench run": "bench.verbs.bench_run:run",
         "bench compare": "bench.verbs.bench_compare:compare",
+        "trace compact": "bench.verbs.trace_compact:compact",
         "zk start": "emulator.commands.zk.start:start",
         "zk dump": "emulator.commands.zk.dump:dump",
         "zk diff": "emulator.commands.zk.diff:diff",

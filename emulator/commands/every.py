@@ -16,6 +16,7 @@ from wire.releases import RELEASES
 
 _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "trace": "The files of a trace.",
         "bench": "Scenarios on several controllers, side by side.",
         "zk": "ZooKeeper: start one, dump a tree, compare it with a controller, repair it.",
         "log": "The metadata log.",

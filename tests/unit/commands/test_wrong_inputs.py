@@ -314,6 +314,7 @@ OPTIONS: Final[list[tuple[str, int, str]]] = [
     ("analyze x --out y --master moon", WRONG, "--master 'moon'"),
     ("analyze x --out y --remote moon", WRONG, "--remote 'moon'"),
     ("analyze x y --out z --follow", WRONG, "--follow"),
+    ("trace compact /dev/null", WRONG, "/dev/null is no trace"),
     ("demo --seconds 1", WRONG, "1: at least 30 (Length of the load; its kills"),
     ("demo --out /dev/null", FOUND, "/dev/null"),
     ("demo --out \udcff", WRONG, "not a name in UTF-8"),
