@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Planned
 from bench.runs.store import Store
-from emulator.io.trace_file import TraceFile
+from emulator.io.trace_file import STREAM, TraceFile
 from emulator.trace.metrics import TRACE_MISSING_S
 from emulator.trace.rows import RUN_ID_COLUMN, SCHEMA_VERSION, Row, RunRow
 
@@ -64,6 +64,8 @@ def lacks(store: Store, run_id: str) -> str:
         store: of the run.
         run_id: of the row, whose controllers have ended.
     """
+    for stream in store.trace.glob(f"*/{RUN_ID_COLUMN}={run_id}/_*{STREAM}"):
+        return f"the trace of {stream.name[1:].rsplit('-', 3)[0]} has no end"
     folder = store.trace / "gauges" / f"{RUN_ID_COLUMN}={run_id}"
     if not folder.is_dir():
         return ""

@@ -169,3 +169,6 @@ def test_a_row_whose_trace_is_not_whole_must_not_be_compared(store, monkeypatch)
     why = tracing.lacks(store, "r")
     assert re.fullmatch(r"the trace of controller-3001 lacks its last [1-9]\d* s", why)
     assert tracing.lacks(store, "other") == ""
+    (store.trace / "stalls/run_id=killed").mkdir(parents=True)
+    (store.trace / "stalls/run_id=killed/_controller-3000-7-1700-000000000000.arrows").touch()
+    assert tracing.lacks(store, "killed") == "the trace of controller-3000 has no end"
