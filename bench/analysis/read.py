@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
@@ -18,6 +19,9 @@ from emulator.trace import rows
 
 LONGEST_S: Final = 30 * 86_400.0
 """No request, wait or stall lasts longer: a time beyond it is none."""
+_OLDEST_VERSION: Final = 1
+_ADDED: Final = frozenset({"fleet"})
+"""Tables that traces of the oldest version do not have; their other columns are the same."""
 _SPANS: Final = (
     ("requests", "received_ns", "answered_ns"),
     ("requests", "sent_ns", "answered_ns"),
@@ -53,21 +57,37 @@ def read(spark: SparkSession, trace: str, streams: Path | None = None) -> dict[s
         the tables, and with ``streams`` also ``files``, as `files_of` describes.
 
     Raises:
-        TraceVersionError: a process of the trace wrote another schema version.
+        TraceVersionError: a process of the trace wrote a schema version that is not known.
         TraceClockError: times of a process are impossible.
         TraceError: a file of it is empty.
         OSError: a stream cannot be read.
     """
     tails = None if streams is None else Tails(trace, streams)
     places = {name: f"{trace.rstrip('/')}/{name}" for name in rows.TABLES}
-    tables = {
-        name: spark.read.schema(struct_type(row)).parquet(places[name])
-        for name, row in rows.TABLES.items()
-    }
-    _look_for_empty(spark, list(places.values()))
-    if tails is None:
-        return checked(tables)
-    return opened(spark, {name: [table] for name, table in tables.items()}, tails)
+    files = {name: _files(spark, name, place) for name, place in places.items()}
+    _look_for_empty(spark, [place for name, place in places.items() if files[name]])
+    if tails is not None:
+        return opened(spark, files, tails)
+    return checked({name: _table(spark, name, frames) for name, frames in files.items()})
+
+
+def _files(spark: SparkSession, name: str, place: str) -> list[DataFrame]:
+    """A table straight from its files; empty if the trace is older than the table."""
+    try:
+        found = spark.read.schema(struct_type(rows.TABLES[name])).parquet(place)
+        if name in _ADDED:
+            found.inputFiles()  # a server says only now that there is none
+    except AnalysisException:
+        if name in _ADDED:
+            return []
+        raise
+    return [found]
+
+
+def _table(spark: SparkSession, name: str, frames: Sequence[DataFrame]) -> DataFrame:
+    if not frames:
+        return spark.createDataFrame([], struct_type(rows.TABLES[name]))
+    return reduce(DataFrame.unionByName, frames)
 
 
 def opened(
@@ -96,9 +116,7 @@ def opened(
         path for frames in found.values() for frame in frames for path in frame.inputFiles()
     )
     tables = {
-        name: reduce(DataFrame.unionByName, [with_lives(frame, lives) for frame in frames])
-        if frames
-        else spark.createDataFrame([], struct_type(rows.TABLES[name]))
+        name: _table(spark, name, [with_lives(frame, lives) for frame in frames])
         for name, frames in found.items()
     }
     return {**checked(tables), "files": files_of(found, lives)}
@@ -126,11 +144,12 @@ def checked(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
     Raises:
         TraceVersionError, TraceClockError: as ``read``.
     """
-    foreign = tables["runs"].where(F.col("schema_version") != rows.SCHEMA_VERSION)
+    known = F.col("schema_version").between(_OLDEST_VERSION, rows.SCHEMA_VERSION)
+    foreign = tables["runs"].where(~known)
     for run in foreign.select("process", "schema_version").distinct().limit(1).collect():
         raise TraceVersionError(
             f"{run.process} wrote trace schema {run.schema_version}; "
-            f"this analysis reads schema {rows.SCHEMA_VERSION}"
+            f"this analysis reads schemas {_OLDEST_VERSION} to {rows.SCHEMA_VERSION}"
         )
     odd = [_odd(tables[name], name, begin, end) for name, begin, end in _SPANS]
     for row in reduce(DataFrame.union, odd).limit(1).collect():

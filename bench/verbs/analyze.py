@@ -34,7 +34,8 @@ def analyze(
     ] = False,
     every: Annotated[float, typer.Option(help="With --follow: s between two looks.", min=0.1)] = 10,
     until_idle: Annotated[
-        float | None, typer.Option(help="With --follow: end when no row came for so many s.")
+        float | None,
+        typer.Option(help="With --follow: end when no file came for so many s; one takes 60."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,19 @@ def test_a_trace_of_another_schema_is_refused(spark: SparkSession, tmp_path: Pat
     trace.close()
     with pytest.raises(TraceVersionError, match=f"c wrote trace schema {other}"):
         read(spark, str(tmp_path))
+
+
+def test_a_trace_of_the_first_schema_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """It had no table of fleets."""
+    trace = TraceFile(tmp_path / "trace", "r", "c")
+    trace.append(rows.RunRow(1, 0, 0, "h", "0", "3.9", "{}"))
+    trace.append(rows.StallRow(1, 2))
+    trace.close()
+    shutil.rmtree(tmp_path / "trace" / "fleet")
+    for streams in (None, tmp_path / "streams"):
+        found = read(spark, str(tmp_path / "trace"), streams)
+        assert found["stalls"].count() == 1
+        assert found["fleet"].count() == 0
 
 
 def test_a_multis_time_is_shared_by_its_operations(spark: SparkSession) -> None:
