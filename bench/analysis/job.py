@@ -34,6 +34,7 @@ LONG: Final = frozenset(
         "rate_per_second",
         "changes",
         "noisy_seconds",
+        "files",
     ]
 )
 """Results that grow with the length of a run; a report reads those that are made from them."""
@@ -53,6 +54,9 @@ def results(
         trace: the tables of ``read``; without ``files``, less is known of what is missing.
         keep: called for each result that others are made from, before they are.
     """
+    if "files" in trace:
+        # Three results are made from it, and it takes a look at each row.
+        trace = {**trace, "files": keep("files", trace["files"])}
     return {
         "runs": trace["runs"],
         "missing": whole.missing(
