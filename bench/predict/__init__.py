@@ -1,0 +1,1 @@
+"""Predicts when ZooKeeper blocks changes; real servers are then measured beside it."""
