@@ -31,6 +31,7 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "elect-leaders": "emulator.commands.elect_leaders.command:elect_leaders",
         "load": "bench.verbs.load:load",
         "analyze": "bench.verbs.analyze:analyze",
+        "predict": "bench.verbs.predict:predict",
         "demo": "bench.verbs.demo:demo",
         "broker": "emulator.commands.broker:broker",
         "cluster": "bench.verbs.cluster:cluster",

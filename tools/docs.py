@@ -249,7 +249,7 @@ def json_page() -> Iterator[str]:
     yield "Each output is one object, or one object a line where that is said. Its first\n"
     yield "member, not repeated below, is the string `schema`: a name and a version. The version\n"
     yield "grows when a member goes, or changes its type or its meaning; members may be added\n"
-    yield "without that. A test holds what is printed and this page equal.\n\n"
+    yield "without that.\n\n"
     yield "`[]` stands for each element of an array, `{}` for each value of an object whose keys\n"
     yield "are data. Messages, progress and errors go to standard error, and the\n"
     yield "[exit codes](command-line.md#exit-codes) are the same with and without `--json`.\n\n"
@@ -261,15 +261,15 @@ def json_page() -> Iterator[str]:
     yield row("`/status` of a broker", f'[`"{BROKER_SCHEMA}"`](status.md{broker})')
     yield row("`preflight --sarif`", "SARIF 2.1.0")
     for form in FORMS.values():
-        yield f"\n## {form.name}\n\n`kraft-bridge {form.printed_by}`"
-        yield ": one object on each line.\n\n" if form.lines else ": one object.\n\n"
+        yield f"\n## {form.name}\n\n"
+        yield "One object on each line.\n\n" if form.lines else ""
         yield table("member", "type", "meaning")
         for member in form.members:
             if member.path.startswith("next[]."):
                 continue
             kind = KINDS[member.kind.strip("?-")]
             kind += " or null" if "?" in member.kind else ""
-            kind += "; may be absent" if "-" in member.kind else ""
+            kind += "; optional" if "-" in member.kind else ""
             yield row(f"`{member.path}`", kind, member.meaning)
         if any(member.path.startswith("next[].") for member in form.members):
             yield row("`next[]`", "object", "a [next step](status.md#the-next-step)")

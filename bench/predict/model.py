@@ -131,23 +131,23 @@ class _Gate:
         return math.inf if self.reached or not self.waiting else self.free_s + self.speed.append_s
 
     def happens(self, now_s: float) -> None:
-        """An answer of ZooKeeper, a commit, or one that waits no more; the answer is first."""
+        """An answer of ZooKeeper; who waits no more; commits, which are then sent together."""
         if self.acked_s <= now_s:
             assert self.flight is not None
             self.count -= self.flight.records
             self.flight, self.acked_s = None, math.inf
             if self.reached and self.count < RESUME * self.bound:
                 self.reached, self.free_s = False, max(self.free_s, now_s)
-        elif self.uncommitted and self.uncommitted[0].at_s + self.speed.commit_s <= now_s:
-            one = self.uncommitted.popleft().change
-            self.committed = Change(
-                self.committed.records + one.records, self.committed.operations + one.operations
-            )
-        else:
+        while self.released_s() <= now_s:
             self.admit_first(now_s)
-        if self.flight is None and self.committed.records:
+        records, operations = self.committed.records, self.committed.operations
+        while self.uncommitted and self.uncommitted[0].at_s + self.speed.commit_s <= now_s:
+            one = self.uncommitted.popleft().change
+            records, operations = records + one.records, operations + one.operations
+        self.committed = Change(records, operations)
+        if self.flight is None and records:
             self.flight, self.committed = self.committed, Change(0, 0)
-            self.acked_s = _worked(now_s, self.speed.unit_s(self.flight.operations), self.stalls)
+            self.acked_s = _worked(now_s, self.speed.unit_s(operations), self.stalls)
 
     def arrives(self, one: Arrival) -> None:
         """It is appended, or waits."""
@@ -286,8 +286,9 @@ def stalled(change: Change, rate: float, bound: int, speed: Speed, seconds: floa
     """What a stall does to even arrivals; ``begins_s`` counts from its beginning."""
     lead_s = max(1.0, 20 * speed.unit_s(change.operations))
     stall = Stall(lead_s, seconds)
-    # So long that what piled up can be written twice over.
-    until_s = stall.end_s + 10 * seconds + 60
+    # Beyond the border it never ends.
+    lasts_s = 10 * seconds + 60 if rate < border(change, bound, speed) else 1.0
+    until_s = stall.end_s + lasts_s
     found = replay(even(rate, change), bound, speed, [stall], until_s)
     if found.begins_s is not None:
         found.begins_s -= lead_s

@@ -101,6 +101,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "load": ("load --bootstrap-server b1:9092 --rate 25 --duration 60 --trace trace",),
         "analyze": ("analyze trace --out report", "analyze trace --out report --follow"),
         "trace compact": ("trace compact trace",),
+        "predict": (
+            "predict --trace trace --bound 1000 --stall 5",
+            "predict --zookeeper zk1:2181/kafka --rate 20 --dump tree.json --yes",
+        ),
         "demo": ("demo --out out",),
         "cluster": ("cluster --brokers 3 --controllers 3",),
         "fleet": ("fleet --brokers 100 --controller 127.0.0.1:9093 --topics 10 --seconds 30",),

@@ -250,6 +250,50 @@ version, unjudged
         """),
     ),
     JsonForm(
+        "predict",
+        1,
+        "predict --json",
+        _members("""
+            source                str     `trace` or `probe`
+            rate_per_s            float   changes each second
+            bound_records         int     0: none
+            records_per_change    int     of the log
+            operations_per_change int     on znodes
+            request_ms            float   a request to ZooKeeper
+            operation_us          float   more for each operation in it
+            operation_measured    bool    false: a figure of docs/benchmarks.md
+            commit_ms             float   appended until committed
+            append_ms             float   of the controller, for a change
+            border_per_s          float?  rate at which waiting begins without a stall; null: none
+            channel_per_s         float-  changes that one broker forwards, at most
+            stalls[].seconds      float   ZooKeeper does nothing so long
+            stalls[].begins_after_ms float? of the stall, to the first wait; null: nothing waits
+            stalls[].blocked_ms   float   time in which at least one operation waits
+            stalls[].operations   int     operations that wait
+            stalls[].longest_ms   float   the longest wait
+            stalls[].ends         bool    false: the waiting does not end
+            replay.blocked_ms     float-  the trace's arrivals at this bound
+            replay.operations     int-    of these wait
+            replay.longest_ms     float-  the longest wait
+            trace.run_id          str-    of the trace
+            trace.process         str-    the controller
+            trace.changes         int-    changes in it
+            trace.bound_records   int-    of its controller
+            trace.blocked_ms      float-  time in which at least one operation waited
+            trace.operations      int-    operations that waited
+            probe.requests        int-    requests that were timed
+            probe.znodes_written  int-    created or written over
+            probe.znodes_removed  int-    all that it made
+            probe.left_by_another int-    removed of an earlier probe, which was killed
+            probe.slowest_ms      float-  of a request of one operation
+            probe.stopped         str-    why it ended early; may be empty
+            copy.records          int-    of the tree
+            copy.znodes           int-    of the tree
+            copy.copy_ms          float-  the first copy
+            copy.no_controller_ms float-  after the leader of three is killed
+        """),
+    ),
+    JsonForm(
         "cluster",
         1,
         "cluster",

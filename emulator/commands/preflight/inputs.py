@@ -20,6 +20,7 @@ from emulator.config import properties as properties_text
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, connect_string
 from emulator.operations.preflight import controller_folder
 from emulator.operations.preflight.controller_folder import ControllerFolder
+from emulator.operations.preflight.counts import estimated
 from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.survey import RoundTrips, Survey, of_dump
 from emulator.raft import layout
@@ -130,6 +131,19 @@ def offline(path: Path, configs: Sequence[Path]) -> Survey:
         raise PreflightError(f"{path}: not a dump of a ZooKeeper tree: {error}") from error
     except ValueError as error:
         raise PreflightError(f"{path}: {error}") from error
+
+
+def times(path: Path, read_ms: float, sync_ms: float) -> tuple[int, int, float, float]:
+    """Records and znodes of a dump; ms of its copy and of reading it, at these round trips.
+
+    Raises:
+        PreflightError: it cannot be read.
+    """
+    survey = offline(path, ())
+    trips = RoundTrips(read_ms, sync_ms)
+    found = estimated(survey, trips)
+    records = sum(survey.copy.records.values())
+    return records, len(survey.nodes), found.copy_ms, found.reading_ms
 
 
 def ensemble(

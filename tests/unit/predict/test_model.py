@@ -3,113 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import math
-from dataclasses import dataclass
 
 import pytest
 
 from bench.predict import model
-from bench.predict.model import Arrival, Blocked, Change, Speed, Stall
+from bench.predict.model import Arrival, Change, Speed, Stall
 from emulator.migration.dual_write import bound, pipeline
-from emulator.seam import Accepted, Event, Received, Row, Send
+from emulator.seam import Event, Row
 from emulator.trace.rows import MultiRow
-from tests.kit.requests import create_topics
-from tests.unit.node.test_blocking_example import BROKER, CREATE, Example
-from tests.unit.node.test_machine import CALLER
-from wire.frame import RequestHeader, encode_request, framed
-
-ONE = model.creation(1)
-PING_BYTES = 40
-
-
-def create(number: int, partitions: int = 1) -> list[Event]:
-    """A caller of its own asks for a topic."""
-    message = create_topics(f"t{number}", assigned=[[BROKER]] * partitions, timeout_ms=600_000)
-    header = RequestHeader(api_key=CREATE[0], api_version=CREATE[1], correlation_id=1, client_id="")
-    conn = CALLER + 1 + number
-    return [
-        Accepted(conn, "CONTROLLER", b"\x7f\x00\x00\x01"),
-        Received(conn, framed(encode_request(header, message))),
-    ]
-
-
-@dataclass
-class Serial:
-    """A ZooKeeper that serves one request after the other, and none in a stall. Times in ms."""
-
-    run: Example
-    speed: Speed
-    stall: Stall | None = None
-    free_ms: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.pending: list[tuple[float, Send]] = []
-        self.multis = 0
-
-    def take(self, now_ms: float) -> None:
-        """What the node has sent is served in turn."""
-        held, self.run.world.held = self.run.world.held or [], []
-        driver = self.run.world.node.driver
-        assert driver is not None
-        for one in held:
-            work_ms = 0.0
-            if len(one.data) > PING_BYTES:
-                flight = driver.write_behind.pipeline.flights[self.multis]
-                self.multis += 1
-                operations = len(flight.multi.ops)
-                work_ms = (self.speed.request_s + self.speed.operation_s * operations) * 1e3
-            begin_ms = max(self.free_ms, now_ms)
-            end_ms = begin_ms + work_ms
-            if (
-                self.stall
-                and self.stall.begin_s * 1e3 < end_ms
-                and begin_ms < self.stall.end_s * 1e3
-            ):
-                end_ms += self.stall.end_s * 1e3 - max(begin_ms, self.stall.begin_s * 1e3)
-            self.free_ms = end_ms
-            self.pending.append((end_ms, one))
-
-    def answers(self, now_ms: float) -> list[Event]:
-        """What it has done by now."""
-        found: list[Event] = []
-        while self.pending and self.pending[0][0] <= now_ms:
-            one = self.pending.pop(0)[1]
-            self.multis -= len(one.data) > PING_BYTES
-            found += self.run.world.arrived(one)
-        return found
-
-
-def measured(
-    rate: float, bound_records: int, speed: Speed, seconds: float, stall: Stall | None = None
-) -> Blocked:
-    """The real node: its own sums, and the waits of its trace."""
-    run = Example(bound_records)
-    world = run.world
-    world.held = []
-    zookeeper = Serial(run, speed, stall)
-    due = [int(number * 1000 / rate) for number in range(int(rate * seconds))]
-    begin_ms, answered = world.now_ms, 0
-    for now in range(int(seconds * 1000) + 60_000):
-        world.now_ms = begin_ms + now
-        events: list[Event] = []
-        while due and due[0] <= now:
-            events += create(answered)
-            answered += 1
-            due.pop(0)
-        events += zookeeper.answers(now)
-        if events or (world.node.deadline_ms or math.inf) <= world.now_ms:
-            world.perform(world.node.step(events, world.now_ms))
-        zookeeper.take(now)
-        if not due and len(run.answers) == answered:
-            break
-    gate, waits = world.node.controller.gate, [row.end_ns - row.begin_ns for row in run.waits]
-    return Blocked(
-        min((row.begin_ns / 1e9 - begin_ms / 1e3 for row in run.waits), default=None),
-        gate.union_ms(world.now_ms) / 1e3,
-        gate.total_ms(world.now_ms) / 1e3,
-        len(waits),
-        max(waits, default=0) / 1e9,
-    )
+from tests.unit.node.test_blocking_example import Example
+from tests.unit.predict.virtual import ONE, create, measured
 
 
 @pytest.mark.parametrize(
@@ -204,9 +107,9 @@ def test_arrivals_that_are_recorded_go_through_a_gate_of_any_bound() -> None:
     assert model.replay(burst, 0, speed).operations == 0
     assert model.replay(burst, 101, speed).operations == 0
     found = model.replay(burst, 40, speed)
-    # 40 are admitted; the first is alone in its unit, the other 39 are held after a second one.
+    # Of 40 the first is sent alone: after 10 ms 39 are left, which is no room; then 40 more go.
     assert (found.operations, found.most_records) == (60, 40)
-    assert found.longest_s == pytest.approx(0.04)
+    assert found.longest_s == pytest.approx(0.03)
     assert found.ends
     assert model.replay(burst, 40, speed, until_s=0.015).ends is False
 

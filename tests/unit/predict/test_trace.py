@@ -1,0 +1,89 @@
+"""What is read from the trace of a real node in virtual time is what it ran on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bench.predict import model, trace
+from bench.predict.model import Speed, Stall
+from emulator.io.trace_file import TraceFile, run_row
+from emulator.trace.rows import Row
+from tests.unit.predict.virtual import measured
+
+SPEED = Speed(0.02, 0.0002)
+
+
+def write(folder: Path, rows: list[Row], run_id: str = "7", bound: str = "150") -> None:
+    file = TraceFile(folder, run_id, "controller-3000")
+    file.append(run_row("3.9", {trace.BOUND_KEY: bound}))
+    for one in rows:
+        file.append(one)
+    file.close()
+
+
+def test_a_trace_says_what_zookeeper_takes_and_its_replay_blocks_as_long(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    stall = Stall(0.5, 1.5)
+    found = measured(100, 150, SPEED, 2.6, stall, rows)
+    write(tmp_path, rows)
+    seen = trace.read(tmp_path)
+    assert (seen.run_id, seen.process, seen.bound) == ("7", "controller-3000", 150)
+    assert (len(seen.arrivals), seen.change) == (260, model.creation(1))
+    assert seen.rate == pytest.approx(100, rel=0.01)
+    assert seen.speed.request_s == pytest.approx(SPEED.request_s, rel=0.2)
+    assert seen.speed.operation_s == pytest.approx(SPEED.operation_s, rel=0.2)
+    assert seen.speed_known
+    assert (len(seen.waits), seen.union_s) == (found.operations, pytest.approx(found.union_s))
+    assert len(seen.stalls) == 1
+    assert seen.stalls[0].seconds == pytest.approx(1.5, abs=0.05)
+    again = model.replay(seen.arrivals, seen.bound, seen.speed, seen.stalls)
+    assert again.union_s == pytest.approx(found.union_s, abs=0.06)
+    assert again.operations == pytest.approx(found.operations, abs=6)
+    # The same arrivals under another bound, as another run has it.
+    other = measured(100, 100, SPEED, 2.6, stall)
+    predicted = model.replay(seen.arrivals, 100, seen.speed, seen.stalls)
+    assert predicted.union_s == pytest.approx(other.union_s, abs=0.06)
+    assert other.union_s > found.union_s + 0.2
+
+
+def test_of_requests_that_were_alike_the_slope_is_not_known(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    measured(20, 0, SPEED, 0.5, None, rows)
+    write(tmp_path, rows, bound="0")
+    seen = trace.read(tmp_path)
+    assert not seen.speed_known
+    assert seen.speed.operation_s == trace.OPERATION_S
+    assert seen.bound == 0
+    assert not seen.stalls
+
+
+def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(trace.UnusableTraceError, match="no trace of a controller is there"):
+        trace.read(tmp_path)
+    rows: list[Row] = []
+    measured(20, 0, SPEED, 0.2, None, rows)
+    write(tmp_path / "two", rows, "a")
+    write(tmp_path / "two", rows, "b")
+    with pytest.raises(trace.UnusableTraceError, match="give --run-id, one of: a, b"):
+        trace.read(tmp_path / "two")
+    with pytest.raises(trace.UnusableTraceError, match="no run c; there are: a, b"):
+        trace.read(tmp_path / "two", "c")
+    assert trace.read(tmp_path / "two", "b").run_id == "b"
+    write(tmp_path / "empty", [])
+    with pytest.raises(trace.UnusableTraceError, match="run 7 has no write to ZooKeeper"):
+        trace.read(tmp_path / "empty")
+    idle = [one for one in rows if type(one).__name__ != "RequestRow"]
+    write(tmp_path / "idle", idle)
+    with pytest.raises(trace.UnusableTraceError, match="controller-3000 of run 7 has no change"):
+        trace.read(tmp_path / "idle")
+    file = next((tmp_path / "idle/multis/run_id=7").glob("[!_.]*.parquet"))
+    file.write_bytes(b"no parquet")
+    with pytest.raises(trace.UnusableTraceError, match=r"controller-3000.*parquet: "):
+        trace.read(tmp_path / "idle")
+    pq.write_table(pa.table({"x": [1]}), file)
+    with pytest.raises(trace.UnusableTraceError, match=r"parquet: it has no column first_offset"):
+        trace.read(tmp_path / "idle")

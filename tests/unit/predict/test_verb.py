@@ -1,0 +1,150 @@
+"""``kraft-bridge predict``: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.predict import model, probe
+from bench.predict.model import Speed, Stall
+from bench.predict.probe import Pace, Probed
+from emulator.commands.json_forms import FORMS
+from emulator.trace.rows import Row
+from tests.kit.json_form import never_shown, problems
+from tests.unit.commands.running import run
+from tests.unit.predict.test_probe import zookeeper
+from tests.unit.predict.test_trace import write
+from tests.unit.predict.virtual import measured
+
+SPEED = Speed(0.02, 0.0002)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows: list[Row] = []
+    measured(100, 150, SPEED, 2.6, Stall(0.5, 1.5), rows)
+    place = tmp_path_factory.mktemp("trace")
+    write(place, rows)
+    return place
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    file = tmp_path / "tree.json"
+    file.write_text(json.dumps({"nodes": {"/brokers/ids": {"null": True}}}))
+    return file
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe without pauses, on a machine on which anything may take long."""
+    monkeypatch.setattr(Pace, "timed", _timed)
+    monkeypatch.setattr(probe, "SLOWER", 1e9)
+
+
+def _timed(_pace: Pace, work: object, _least_s: float = 0.0) -> float:
+    assert callable(work)
+    work()
+    return 0.001
+
+
+def shown(*arguments: object) -> dict[str, object]:
+    code, out, error = run("predict", *arguments, "--json")
+    assert (code, error) == (0, ""), error
+    found: dict[str, object] = json.loads(out)
+    assert problems(FORMS["predict"], found) == []
+    return found
+
+
+def test_a_trace_is_predicted_from(folder: Path, dump: Path) -> None:
+    found = shown("--trace", folder, "--stall", "1.5", "--dump", dump)
+    assert (found["source"], found["bound_records"]) == ("trace", 150)
+    border = model.border(model.creation(1), 150, SPEED)
+    assert found["border_per_s"] == pytest.approx(border, rel=0.1)
+    (stall,) = found["stalls"]  # type: ignore[misc]
+    assert stall["blocked_ms"] == pytest.approx(900, abs=200)
+    assert found["replay"]["blocked_ms"] == pytest.approx(  # type: ignore[index]
+        found["trace"]["blocked_ms"],  # type: ignore[index]
+        abs=60,
+    )
+    code, out, _ = run("predict", "--trace", folder, "--bound", "100")
+    assert code == 0
+    assert "260 changes of controller-3000, run 7" in out
+    assert "changes/s of 2 records and 5 operations, bound 100: without a stall waiting" in out
+    assert "ZooKeeper stands still for 60 s: waiting begins after 0.4" in out
+    assert "operations waited, 0.94 s in all, at a bound of 150; its arrivals at 100:" in out
+    assert "nothing waits" in run("predict", "--trace", folder, "--bound", "0")[1]
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_probe_is_predicted_from(dump: Path) -> None:
+    with zookeeper("/kafka") as (server, hosts):
+        before = set(server.model.tree.nodes)
+        found = shown(
+            *("--zookeeper", f"{hosts}/kafka", "--rate", 20, "--yes", "--dump", dump),
+            *("--partitions", 3, "--bound", 100),
+        )
+        assert set(server.model.tree.nodes) == before
+        code, out, _ = run("predict", "--zookeeper", hosts, "--rate", 1e4, "--yes", "--stall", 10)
+    assert (found["source"], found["records_per_change"]) == ("probe", 4)
+    assert found["request_ms"] == pytest.approx(1, rel=0.01)
+    wrote, removed = (found["probe"][f"znodes_{name}"] for name in ("written", "removed"))  # type: ignore[index]
+    assert (wrote, removed) == (2 + 400 + 8 * (1 + 3 + 10 + 100 + 400), 402)
+    assert never_shown(FORMS["predict"], [found]) >= {"trace.run_id"}
+    assert code == 0
+    assert f"the probe wrote {wrote:,} znodes below /kraft-bridge-predict; all 402 that it" in out
+    assert "waiting begins at" in out
+    assert "one broker forwards one change at a time: at most 250 changes/s" in out
+
+
+@pytest.mark.usefixtures("fast")
+def test_what_was_left_and_an_early_end_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Probed([(1, 0.5)], 0.1, 20, 19, "after 60 s", 7)
+    monkeypatch.setattr(probe, "probe", lambda *_, **__: found)
+    with zookeeper() as (_, hosts):
+        code, out, _ = run("predict", "--zookeeper", hosts, "--rate", 20, "--yes")
+    assert code == 0
+    assert "so are 7 of an earlier probe, which was killed\nit stopped after 60 s\n" in out
+    assert "(not measured: requests of few sizes)" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "give --trace FOLDER, or --zookeeper host:port to be probed"),
+        (("--zookeeper", "h:1"), "a probe shows no arrivals: give --rate"),
+        (("--zookeeper", "h:1", "--rate", "5"), "and removes them; add --yes"),
+        (("--zookeeper", "h:1/a,h:2/a", "--rate", "5", "--yes"), "is not host:port[,…][/chroot]"),
+        (("--zookeeper", "h:1", "--rate", "5", "--run-id", "x"), "--run-id needs --trace"),
+        (("--zookeeper", "h:1", "--rate", "nan", "--yes"), "'nan' is no number"),
+        (("--trace", "t", "--stall", "0"), "Invalid value for '--stall'"),
+        (("--zookeeper", "h:1", "--rate", "1e5", "--yes"), "at most 2,000,000 are played"),
+        (("--zookeeper", "h:1", "--rate", "5", "--yes", "-c", "none"), "none: No such file"),
+        (("--zookeeper", "h:1", "--rate", "5", "--yes", "--dump", "none"), "--dump: none: No such"),
+        (("--trace", "t", "--yes"), "--trace goes without --zookeeper, -c and --yes"),
+        (("--trace", "t"), "t: no trace of a controller is there"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_asked(
+    arguments: tuple[str, ...], why: str
+) -> None:
+    code, out, error = run("predict", *arguments)
+    assert (code, out) == (2, "")
+    assert why in error
+    assert error.count("\n") == 1 or "Usage" in error
+
+
+def test_no_zookeeper_is_code_3() -> None:
+    code, _, error = run("predict", "--zookeeper", "127.0.0.1:1", "--rate", 5, "--yes")
+    assert code == 3
+    assert "127.0.0.1:1: Connection refused" in error
+
+
+@pytest.mark.filterwarnings("ignore:No chroot path")
+def test_what_the_probe_refuses_is_code_1() -> None:
+    with zookeeper() as (_, hosts):
+        code, _, error = run("predict", "--zookeeper", f"{hosts}/no", "--rate", 5, "--yes")
+    assert code == 1
+    assert "the chroot /no does not exist" in error
