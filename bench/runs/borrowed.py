@@ -45,7 +45,7 @@ class Borrowed(Servers):
 
 def problem(case: Case) -> str | None:
     """Why a case cannot be run on a borrowed ZooKeeper; None if it can."""
-    for key in ("latency_ms", "freeze_s", "kill_leader"):
+    for key in ("latency_ms", "freeze_s", "kill_leader", "fsync_ms"):
         if getattr(case, key):
             return f"case {case.name}: {key} needs a ZooKeeper of the bench, without --zookeeper"
     if case.servers > 1:

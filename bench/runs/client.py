@@ -11,6 +11,7 @@ import asyncio
 import time
 from array import array
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from emulator.servers.ports import HOST
@@ -98,14 +99,22 @@ class OpenLoop:
         rate: requests due each second; None: each is due when a connection is free (a warm-up).
         connections: how many.
         client_id: in the frames and in the trace.
+        due_s: when each is due, and the end of the schedule; None: by the rate.
     """
 
-    def __init__(
-        self, load: Load, count: int, rate: float | None, connections: int, client_id: str
+    def __init__(  # noqa: PLR0917 - what a load is
+        self,
+        load: Load,
+        count: int,
+        rate: float | None,
+        connections: int,
+        client_id: str,
+        due_s: Sequence[float] | None = None,
     ) -> None:
         self._load = load
         self._count = count
         self._gap_ns = 0.0 if rate is None else 1e9 / rate
+        self._due_ns = None if due_s is None else array("q", [int(each * 1e9) for each in due_s])
         self._connections = connections
         self._client_id = client_id
         self._idle: list[_Wire] = []
@@ -141,7 +150,7 @@ class OpenLoop:
             self.begin_ns = time.monotonic_ns()
             self._open = self._count
             offering = asyncio.ensure_future(self._offer_all())
-            end_s = self._count * self._gap_ns / 1e9 + wait_s
+            end_s = self._after_ns(self._count) / 1e9 + wait_s
             done, _ = await asyncio.wait([self._done], timeout=end_s)
             offering.cancel()
             if done:
@@ -173,7 +182,10 @@ class OpenLoop:
         """When a request was due."""
         if not self._gap_ns:
             return self.sent_ns[number]
-        return self.begin_ns + int(number * self._gap_ns)
+        return self.begin_ns + self._after_ns(number)
+
+    def _after_ns(self, number: int) -> int:
+        return int(number * self._gap_ns) if self._due_ns is None else self._due_ns[number]
 
     def rows(self) -> list[RequestRow]:
         """Rows of the trace, of the requests that were answered."""
@@ -197,7 +209,7 @@ class OpenLoop:
         number = 0
         while number < self._count:
             now_ns = time.monotonic_ns()
-            due_ns = self.begin_ns + int(number * self._gap_ns)
+            due_ns = self.begin_ns + self._after_ns(number)
             if due_ns > now_ns:
                 await asyncio.sleep((due_ns - now_ns) / 1e9)
                 continue

@@ -22,6 +22,8 @@ HOME: Final = Path(__file__).parents[1] / "scenarios"
 SECONDS_MAX: Final = 3_600.0
 """Of one schedule."""
 CASES_MAX: Final = 1_000
+COUNT_MAX: Final = 1_000_000
+"""Requests of a row, lines of a file."""
 PARTITIONS_MAX: Final = 200_000
 """In one row: created or present."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
@@ -56,7 +58,7 @@ class _Number:
 
 _KEYS: Final[Mapping[str, _Number]] = {
     "rate": _Number(0, 1_000_000, above=True),
-    "count": _Number(1, 1_000_000, whole=True),
+    "count": _Number(1, COUNT_MAX, whole=True),
     "seconds": _Number(0, SECONDS_MAX, above=True),
     "partitions": _Number(1, 10_000, whole=True),
     "topics_present": _Number(0, 200_000, whole=True),
@@ -69,8 +71,15 @@ _KEYS: Final[Mapping[str, _Number]] = {
     "multi_ops": _Number(1, 5_000, whole=True),
     "window": _Number(1, 1_000, whole=True),
     "drain_s": _Number(0, SECONDS_MAX, above=True),
+    "burst": _Number(1, 100_000, whole=True),
 }
-_FLAGS: Final = frozenset({"kill_leader"})
+_FLAGS: Final = frozenset({"kill_leader", "poisson"})
+_FILES: Final[Mapping[str, tuple[str, _Number]]] = {
+    "arrivals": ("arrivals_s", _Number(0, SECONDS_MAX)),
+    "fsync": ("fsync_ms", _Number(0, 60_000)),
+}
+"""Keys that name a file of one number on each line, beside that of the scenario."""
+_OF_CASE: Final = _KEYS.keys() | _FLAGS | _FILES.keys()
 _OF_FILE: Final = frozenset({"about", "kind", "targets", "warm_up", "case", "sweep", "quick"})
 _WARM_UP: Final[Mapping[str, _Number]] = {
     "topics": _Number(0, 10_000, whole=True),
@@ -110,7 +119,7 @@ def read(path: Path) -> Scenario:
     except (OSError, ValueError, RecursionError) as error:
         # Not only errors of TOML: int() refuses numbers of more than 4300 digits.
         raise ScenarioError(path, [f"cannot be read: {error}"]) from error
-    reader = _Reader(document)
+    reader = _Reader(document, path.parent)
     scenario = reader.scenario(path.stem)
     if scenario is None:
         raise ScenarioError(path, reader.problems)
@@ -120,8 +129,9 @@ def read(path: Path) -> Scenario:
 class _Reader:
     """One document; ``problems`` grows."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], home: Path) -> None:
         self._document = document
+        self._home = home
         self.problems: list[str] = []
 
     def scenario(self, name: str) -> Scenario | None:
@@ -129,8 +139,9 @@ class _Reader:
             self.problems.append(
                 f"its name must be small letters, digits and hyphens, not {name!r}"
             )
-        for key in sorted(self._document.keys() - _OF_FILE - _KEYS.keys() - _FLAGS):
-            self._unknown(key, "", "keys of a scenario", _OF_FILE | _KEYS.keys() | _FLAGS)
+        known = _OF_FILE | _OF_CASE
+        for key in sorted(self._document.keys() - known):
+            self._unknown(key, "", "keys of a scenario", known)
         kind, warm_up = self._kind(), self._warm_up()
         targets = self._targets(kind)
         cases = self._cases(kind)
@@ -183,7 +194,7 @@ class _Reader:
         return tuple(value)
 
     def _cases(self, kind: Kind | None) -> tuple[Case, ...]:
-        common = {k: v for k, v in self._document.items() if k in _KEYS or k in _FLAGS}
+        common = {k: v for k, v in self._document.items() if k in _OF_CASE}
         listed = self._document.get("case", [{}])
         if not isinstance(listed, list) or not listed:
             self.problems.append(f"case must be an array of tables, not {_shown(listed)}")
@@ -193,8 +204,8 @@ class _Reader:
         for number, given in enumerate(listed):
             where = f"case {number + 1}"
             table = self._table(given, where)
-            for key in table.keys() - _KEYS.keys() - _FLAGS - {"name"}:
-                known = _KEYS.keys() | _FLAGS | {"name"}
+            for key in table.keys() - _OF_CASE - {"name"}:
+                known = _OF_CASE | {"name"}
                 self._unknown(key, f"{where}, ", "keys of a case", known)
             if not isinstance(table.get("name", ""), str):
                 self.problems.append(f"{where}, name must be a text, not {_shown(table['name'])}")
@@ -241,6 +252,8 @@ class _Reader:
             for key, value in values.items()
             if key in _KEYS
         ]
+        files = _FILES.keys() & values.keys()
+        good += [self._numbers(f"{where}{key}", key, values) for key in sorted(files)]
         for key in _FLAGS & values.keys():
             if not isinstance(values[key], bool):
                 self.problems.append(f"{where}{key} must be true or false")
@@ -252,8 +265,24 @@ class _Reader:
         self._fits(kind, where, values)
         if len(self.problems) > before:
             return None
-        of_case = (_KEYS.keys() | _FLAGS) - {"seconds"}
-        return Case(name, **{key: values[key] for key in values if key in of_case})
+        names = {key: key for key in _OF_CASE - {"seconds"}} | {
+            key: _FILES[key][0] for key in _FILES
+        }
+        return Case(name, **{names[key]: values[key] for key in values if key in names})
+
+    def _numbers(self, where: str, key: str, values: dict[str, Any]) -> bool:
+        """Put the content of a file in place of its name; returns whether it could be read."""
+        try:
+            lines = (self._home / values[key]).read_text(encoding="utf-8").split()
+            found = tuple(map(float, lines[: COUNT_MAX + 1]))
+        except (OSError, TypeError, ValueError) as error:
+            self.problems.append(f"{where} must name a file of numbers: {error}")
+            return False
+        if not 0 < len(found) <= COUNT_MAX:
+            self.problems.append(f"{where}: {values[key]} must have 1 to {COUNT_MAX} numbers")
+            return False
+        values[key] = found
+        return all(self._holds(f"{where}: each line", _FILES[key][1], each) for each in found)
 
     def _schedule(self, kind: Kind, where: str, values: dict[str, Any]) -> None:
         """Of rate, count and seconds: what is needed, and ``count`` from the others."""
@@ -266,7 +295,16 @@ class _Reader:
             if given:
                 self.problems.append(f"{where}{given[0]}: there is no schedule in kind {kind}")
             return
-        if "rate" not in values:
+        if (times := values.get("arrivals")) is not None:
+            if given or values.get("burst", 1) > 1 or values.get("poisson"):
+                self.problems.append(
+                    f"{where}arrivals takes the place of rate, count, seconds, burst and poisson"
+                )
+            elif list(times) != sorted(times) or not times[-1]:
+                self.problems.append(f"{where}arrivals must be seconds that grow")
+            else:
+                values["count"], values["rate"] = len(times), len(times) / times[-1]
+        elif "rate" not in values:
             self.problems.append(f"{where}rate is missing: requests each second")
         elif ("count" in values) == ("seconds" in values):
             self.problems.append(
@@ -317,8 +355,9 @@ class _Reader:
             self.problems.append(f"{where}kill_leader needs servers = 3 or more")
         if values.get("freeze_s") and values.get("servers", 1) > 1:
             self.problems.append(f"{where}freeze_s is for one server")
-        if values.get("latency_ms") and values.get("servers", 1) > 1:
-            self.problems.append(f"{where}latency_ms is for one server")
+        for key in ("latency_ms", "fsync"):
+            if values.get(key) and values.get("servers", 1) > 1:
+                self.problems.append(f"{where}{key} is for one server")
 
     def _holds(self, where: str, kind: _Number, value: object) -> bool:
         problem = kind.problem(value)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from random import Random
 from typing import Final
 
 
@@ -42,7 +43,9 @@ class Case:
     request outstanding. ``freeze_s``: how long ZooKeeper is stopped, from ``fault_at_s`` on.
     ``servers``: of ZooKeeper. ``kill_leader``: at ``fault_at_s`` the leader of the ensemble dies.
     ``drain_s``: how long ZooKeeper may take after the last answer. ``multi_ops`` and ``window``: of
-    kind raw: operations of a multi, multis in flight; ``count`` are its znodes.
+    kind raw: operations of a multi, multis in flight; ``count`` are its znodes. ``burst``: so many
+    requests are due together. ``poisson``: arrivals know nothing of each other. ``arrivals_s``:
+    recorded ones, in place of both. ``fsync_ms``: each sync of ZooKeeper's log takes one of these.
     """
 
     name: str
@@ -60,11 +63,35 @@ class Case:
     drain_s: float = 120.0
     multi_ops: int = 0
     window: int = 0
+    burst: int = 1
+    poisson: bool = False
+    arrivals_s: tuple[float, ...] = ()
+    fsync_ms: tuple[float, ...] = ()
 
     @property
     def seconds(self) -> float:
         """Length of the schedule; 0 for kinds without one."""
         return 0.0 if self.rate is None or self.count is None else self.count / self.rate
+
+    @property
+    def due_s(self) -> list[float] | None:
+        """When each request is due, and at last the end of the schedule; None: ``n / rate``."""
+        if self.rate is None or self.count is None:
+            return None
+        if self.arrivals_s:
+            return [*self.arrivals_s, self.seconds]
+        if self.burst == 1 and not self.poisson:
+            return None
+        gap_s, random, at_s, found = self.burst / self.rate, Random(0), 0.0, list[float]()
+        while len(found) < self.count:
+            found += [at_s] * min(self.burst, self.count - len(found))
+            # The same arrivals for each target and repeat.
+            at_s += random.expovariate(1 / gap_s) if self.poisson else gap_s
+        return [*found, max(at_s, found[-1])]
+
+
+_PLAIN: Final = Case("")
+_LATER: Final = ("burst", "poisson", "arrivals_s", "fsync_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +156,12 @@ class Planned:
     def digest(self) -> str:
         """Of all that decides what is measured: a row of another digest is taken again."""
         warm_up = asdict(self.scenario.warm_up)
-        content = [self.scenario.kind, asdict(self.case), warm_up, self.target, self.zookeeper]
+        case = asdict(self.case)
+        for key in _LATER:
+            # Rows of before there were these keys are still those of the same case.
+            if case[key] == getattr(_PLAIN, key):
+                del case[key]
+        content = [self.scenario.kind, case, warm_up, self.target, self.zookeeper]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -253,7 +253,8 @@ def _measure(stage: Stage, store: Store) -> set[str]:
     assert case.count is not None
     epoch = stage.brokers.epoch(loads.LEADER) if stage.planned.scenario.kind is Kind.ISR else -1
     load = loads.load_of(stage.planned.scenario.kind, case, epoch)
-    loop = OpenLoop(load, case.count, case.rate, min(case.connections, case.count), loads.CLIENT_ID)
+    connections = min(case.connections, case.count)
+    loop = OpenLoop(load, case.count, case.rate, connections, loads.CLIENT_ID, case.due_s)
     fault = fault_of(case, stage.servers)
     watch = Watch(stage.controller.port, stage.client, closely=fault is not None)
     # Requests are encoded by now; a collection in the middle would delay what is due.

@@ -6,12 +6,14 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
 from bench.runs.scenario import Case
+from emulator.servers.jars import zookeeper_jars
 from emulator.servers.java import FULL_SPEED
+from emulator.servers.java_tools import compile_java
 from emulator.servers.ports import free_port, is_open
 from emulator.servers.process import ServerProcess
 from emulator.servers.seeded import WARM_UP, connected, warm
@@ -104,6 +106,8 @@ def running(case: Case, folder: Path) -> Iterator[Servers]:
         servers = ensemble(folder, case.servers) if case.servers > 1 else [_single(folder)]
         for one in servers:
             one.heap, one.java_flags = HEAP, FULL_SPEED
+            if case.fsync_ms:
+                _slow(one, case.fsync_ms, folder)
             stack.callback(one.kill)
             one.start()
         for one in servers:
@@ -120,6 +124,17 @@ def running(case: Case, folder: Path) -> Iterator[Servers]:
 
 def _single(folder: Path) -> ZooKeeper:
     return ZooKeeper(folder / "zookeeper", tick_ms=TICK_MS)
+
+
+def _slow(server: ZooKeeper, fsync_ms: Sequence[float], folder: Path) -> None:
+    """Let each sync of its log take one of these times."""
+    delays = folder.absolute() / "fsync-ms"
+    delays.parent.mkdir(parents=True, exist_ok=True)
+    delays.write_text("".join(f"{each}\n" for each in fsync_ms))
+    source = Path(__file__).with_name("SlowLog.java")
+    server.classes = (compile_java([source], zookeeper_jars()),)
+    server.main = "SlowLog"
+    server.java_flags = (*server.java_flags, f"-Dslowlog.delays={delays}")
 
 
 def write_ms(hosts: str) -> float:

@@ -136,6 +136,8 @@ class ZooKeeper(ServerProcess):
         self.more_config = ""
         """Lines added to ``zoo.cfg``."""
         self.java_flags: tuple[str, ...] = ()
+        self.classes: tuple[Path, ...] = ()
+        """Folders of classes before the jars, such as that of ``main``."""
         self.secured = secured
         self.tls_port = 0 if secured is None or secured.keystore is None else free_port()
 
@@ -155,7 +157,7 @@ class ZooKeeper(ServerProcess):
         data.mkdir(parents=True, exist_ok=True)
         config = self.folder / "zoo.cfg"
         lines = _CONFIG.format(tick_ms=self.tick_ms, data=data, port=self.port)
-        flags, jars = self.java_flags, zookeeper_jars()
+        flags, jars = self.java_flags, [*self.classes, *zookeeper_jars()]
         if self.secured is not None:
             lines += "\n".join((*self.secured.config(self.tls_port), ""))
             jaas = self.folder / "server.jaas"

@@ -85,6 +85,14 @@ def test_requests_are_due_by_the_schedule_however_slow_the_server():
     assert all(row.intended_ns <= row.sent_ns <= row.answered_ns for row in loop.rows())
 
 
+def test_requests_are_due_as_they_were_recorded():
+    due_s = [0.0, 0.0, 0.05, 0.3, 0.4]
+    loop = played(Server(), OpenLoop(Numbers(), 4, 10, 4, "test", due_s))
+    after_ns = [loop.intended_ns(number) - loop.begin_ns for number in range(5)]
+    assert after_ns == [int(each * 1e9) for each in due_s]
+    assert all(row.intended_ns <= row.sent_ns for row in loop.rows())
+
+
 def test_changes_of_one_thing_follow_each_other():
     server, load = Server(delay_s=0.01), Numbers(keys=2)
     played(server, OpenLoop(load, 12, 10_000, 8, "test"))

@@ -10,6 +10,24 @@ GOOD = 'kind = "create"\nrate = 10\ncount = 20\n[[case]]\nname = "one"\n'
 ISR = 'kind = "isr"\nrate = 1000000\ncount = 20\ntopics_present = 5\n[[case]]\nname = "one"\n'
 
 
+RECORDED = 'kind = "create"\narrivals = "few"\n[[case]]\nname = "one"\n'
+
+
+def lists(folder):
+    """Files of numbers."""
+    (folder / "few").write_text("0.5\n1\n4\n")
+    (folder / "falling").write_text("2\n1\n")
+    (folder / "negative").write_text("-2\n1\n")
+    (folder / "empty").write_text("\n")
+
+
+def test_arrivals_and_syncs_are_read_from_files(tmp_path):
+    lists(tmp_path)
+    [case] = read(written(tmp_path, RECORDED + 'fsync = "few"\n')).cases
+    assert (case.arrivals_s, case.fsync_ms) == ((0.5, 1.0, 4.0), (0.5, 1.0, 4.0))
+    assert (case.count, case.rate, case.seconds) == (3, 0.75, 4.0)
+
+
 def written(folder, text, name="mine.toml"):
     path = folder / name
     path.write_text(text)
@@ -58,8 +76,14 @@ def test_a_sweep_is_every_combination(tmp_path):
         (GOOD.replace("create", "storm"), "kind must be one of create, isr"),
         (GOOD.replace('kind = "create"', ""), "kind must be one of create"),
         (GOOD.replace('kind = "create"', "kind = [1]"), "kind must be one of create"),
-        ("speed = 3\n" + GOOD, "'speed' is no key; keys of a scenario: about, bound_records, case"),
-        (GOOD + "speed = 3\n", "case 1, 'speed' is no key; keys of a case: bound_records"),
+        (
+            "speed = 3\n" + GOOD,
+            "'speed' is no key; keys of a scenario: about, arrivals, bound",
+        ),
+        (
+            GOOD + "speed = 3\n",
+            "case 1, 'speed' is no key; keys of a case: arrivals, bound",
+        ),
         (GOOD + "[warm_up]\nspeed = 3\n", "warm_up.'speed' is no key; keys of warm_up: "),
         (GOOD + "[sweep]\nspeed = [3]\n", "sweep.'speed' is no key; keys of sweep: "),
         (GOOD + "[sweep]\nrate = 3\n", "sweep.rate must be a list"),
@@ -113,9 +137,20 @@ def test_a_sweep_is_every_combination(tmp_path):
         ("about = " + "[" * 50_000, "cannot be read"),
         (ISR.replace("count = 20", "seconds = 3600"), "rate x seconds must be at least 1 and"),
         (ISR + "fault_at_s = 2\nfreeze_s = 1\n", "fault_at_s is not before the end"),
+        (GOOD + "poisson = 1\n", "poisson must be true or false"),
+        (GOOD + "burst = 0\n", "burst must be at least 1"),
+        (GOOD + 'fsync = "none"\n', "fsync must name a file of numbers: [Errno 2]"),
+        (GOOD + "fsync = 7\n", "fsync must name a file of numbers: unsupported"),
+        (GOOD + 'fsync = "mine.toml"\n', "fsync must name a file of numbers: could not"),
+        (GOOD + 'fsync = "few"\nservers = 3\n', "fsync is for one server"),
+        (GOOD + 'fsync = "negative"\n', "fsync: each line must be at least 0"),
+        (GOOD + 'fsync = "empty"\n', "fsync: empty must have 1 to 1000000 numbers"),
+        (GOOD + 'arrivals = "few"\n', "arrivals takes the place of rate, count, seconds"),
+        (RECORDED.replace("few", "falling"), "arrivals must be seconds that grow"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, text, sentence):
+    lists(tmp_path)
     assert any(sentence in problem for problem in problems(tmp_path, text)), problems(
         tmp_path, text
     )
