@@ -21,7 +21,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench matrix life compose requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life compose requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -103,6 +103,9 @@ mutation: $(ENV) ## N random mutants of the machines (150; SEED=…, REAL=1: sur
 
 bench: $(ENV) $(JARS) ## speed beside Kafka's; goes on where it ended (QUICK=1: half an hour, SCENARIO=name)
 	$(PY) -m bench $(if $(QUICK),--quick) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(ANY_CODE),--any-code)
+
+predict: $(ENV) $(JARS) ## when ZooKeeper blocks: predicted, then measured in 27 cells (half an hour); goes on where it ended
+	$(PY) -m bench.predict $(if $(CELLS),--cells $(CELLS))
 
 matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, every admin tool and ten clients, beside Kafka's
 	$(PY) -m tools.recorded matrix $(PY) -m bench.matrix; code=$$?; \

@@ -1,0 +1,128 @@
+"""Predicted beforehand, then measured on real servers: a row for each cell.
+
+The inputs come from a run of its own. All predictions are written before the first cell is taken,
+and their digest is the first thing in each row: a prediction that was changed afterwards shows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench.predict import model, trace
+from bench.predict.model import Speed
+from bench.runs.row import BenchRow
+from bench.runs.scenario import Case
+
+HOME: Final = Path(__file__).parent
+SHARE: Final = 0.2
+LEAST_S: Final = 0.25
+"""A prediction holds within 20 % or 250 ms, whichever is more."""
+WANTED: Final = 0.9
+BLOCKS_S: Final = 0.5
+"""A cell counts as one that blocks from this on."""
+
+
+class StalePredictionsError(ValueError):
+    """Predictions are there, of other cells, and rows that were taken after them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """What was predicted of a cell, or measured: seconds, operations."""
+
+    union_s: float
+    operations: int
+    longest_s: float
+
+
+def predicted(case: Case, speed: Speed) -> Waited:
+    """Of a cell that stops ZooKeeper under creations at a steady rate."""
+    assert case.rate is not None
+    assert case.bound_records is not None
+    change = model.creation(case.partitions)
+    found = model.stalled(change, case.rate, case.bound_records, speed, case.freeze_s)
+    return Waited(found.union_s, found.operations, found.longest_s)
+
+
+def written(folder: Path, cases: Sequence[Case], speed: Speed) -> tuple[str, dict[str, Waited]]:
+    """Write the predictions unless they are there; returns their digest, and each cell's.
+
+    Raises:
+        StalePredictionsError: those that are there do not fit, and were tested already.
+        OSError: the folder cannot be written.
+    """
+    path, rows = folder / "predictions.json", folder / "rows"
+    found: Mapping[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    if list(found.get("cells", {})) != [one.name for one in cases]:
+        if any(rows.glob("*.json")):
+            raise StalePredictionsError(
+                f"{path} is of other cells than these, and rows are there: give another --out"
+            )
+        cells = {one.name: dataclasses.asdict(predicted(one, speed)) for one in cases}
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"speed": dataclasses.asdict(speed), "cells": cells}, indent=1))
+        found = json.loads(path.read_text())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return digest, {name: Waited(**values) for name, values in found["cells"].items()}
+
+
+def measured(row: BenchRow, folder: Path) -> Waited:
+    """What a row says: its controller's own sum, and the waits in its trace."""
+    waits_s = [end - begin for begin, end in trace.waits(folder, row.run_id, row.begin_ns or 0)]
+    return Waited((row.blocked_union_ms or 0.0) / 1e3, len(waits_s), max(waits_s, default=0.0))
+
+
+def holds(before: Waited, after: Waited) -> bool:
+    """Whether the blocked time is as predicted."""
+    return abs(before.union_s - after.union_s) <= max(SHARE * after.union_s, LEAST_S)
+
+
+def keep(folder: Path, digest: str, row: BenchRow, before: Waited, after: Waited) -> None:
+    """Write a row; the predictions' digest comes first."""
+    place = folder / "rows"
+    place.mkdir(parents=True, exist_ok=True)
+    found = {
+        "predictions": digest,
+        "run_id": row.run_id,
+        "case": row.case,
+        "holds": holds(before, after),
+        "predicted": dataclasses.asdict(before),
+        "measured": dataclasses.asdict(after),
+        "row": dataclasses.asdict(row),
+    }
+    fresh = place / f"_{row.run_id}"
+    fresh.write_text(json.dumps(found, indent=1))
+    fresh.replace(place / f"{row.run_id}.json")
+
+
+def line(name: str, before: Waited, after: Waited) -> str:
+    """A cell in one line."""
+    return (
+        f"{name}: blocked {before.union_s:.2f} s predicted, {after.union_s:.2f} measured; "
+        f"{before.operations} operations, {after.operations}; longest {before.longest_s:.2f} s, "
+        f"{after.longest_s:.2f}{'' if holds(before, after) else '  MISSED'}"
+    )
+
+
+def verdict(cells: Sequence[tuple[Waited, Waited]], wanted: int) -> tuple[str, bool]:
+    """What all cells say together, and whether that is what was wanted.
+
+    Args:
+        cells: predicted and measured.
+        wanted: how many there should be.
+    """
+    good = sum(holds(*one) for one in cells)
+    block = sum(after.union_s >= BLOCKS_S for _, after in cells)
+    text = (
+        f"{good} of {len(cells)} cells within {SHARE:.0%} or {LEAST_S * 1e3:.0f} ms; "
+        f"{block} block for {BLOCKS_S:g} s or more"
+    )
+    if len(cells) < wanted:
+        return f"{text}; {wanted - len(cells)} are missing", False
+    return text, good >= WANTED * len(cells)
