@@ -22,6 +22,8 @@ CHAIN_OPS: Final = 3
 """Operations that each multi has beside them: two counters, and the check of the claim."""
 _PRECISION: Final = 1e-4
 _RATE_MAX: Final = 1e6
+_SETTLED: Final = 3
+"""Answers after a stall: to what it held up, to what came meanwhile, to what came during that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class _Gate:
     """When the controller has appended what it admitted last."""
     blocked: Blocked = field(default_factory=Blocked)
     since_s: float = 0.0
+    answers: int = 0
 
     def next_s(self) -> float:
         """When something happens next, but for arrivals."""
@@ -135,6 +138,7 @@ class _Gate:
         if self.acked_s <= now_s:
             assert self.flight is not None
             self.count -= self.flight.records
+            self.answers += 1
             self.flight, self.acked_s = None, math.inf
             if self.reached and self.count < RESUME * self.bound:
                 self.reached, self.free_s = False, max(self.free_s, now_s)
@@ -222,6 +226,7 @@ def replay(
     calm_s = max((each.end_s for each in stalls), default=0.0)
     source = iter(arrivals)
     one = next(source, None)
+    seen = answers = 0
     while True:
         arrives_s = math.inf if one is None else one.at_s
         now_s = min(arrives_s, gate.next_s())
@@ -234,8 +239,10 @@ def replay(
             one = next(source, None)
             continue
         gate.happens(now_s)
-        settled = now_s > calm_s and not gate.waiting and gate.flight is None
-        if until_s < math.inf and settled and stalls:
+        calm = now_s > calm_s and not gate.waiting
+        answers = answers + int(gate.answers > seen) if calm else 0
+        seen = gate.answers
+        if until_s < math.inf and stalls and answers >= _SETTLED:
             return gate.cut(now_s)
 
 
@@ -286,8 +293,9 @@ def stalled(change: Change, rate: float, bound: int, speed: Speed, seconds: floa
     """What a stall does to even arrivals; ``begins_s`` counts from its beginning."""
     lead_s = max(1.0, 20 * speed.unit_s(change.operations))
     stall = Stall(lead_s, seconds)
-    # Beyond the border it never ends.
-    lasts_s = 10 * seconds + 60 if rate < border(change, bound, speed) else 1.0
+    # Beyond what ZooKeeper or the controller takes it never ends.
+    taken = rate < border(change, bound, speed) and rate * speed.append_s < 1
+    lasts_s = 10 * seconds + 60 if taken else 1.0
     until_s = stall.end_s + lasts_s
     found = replay(even(rate, change), bound, speed, [stall], until_s)
     if found.begins_s is not None:

@@ -87,7 +87,7 @@ def test_a_probe_is_predicted_from(dump: Path) -> None:
             *("--partitions", 3, "--bound", 100),
         )
         assert set(server.model.tree.nodes) == before
-        code, out, _ = run("predict", "--zookeeper", hosts, "--rate", 1e4, "--yes", "--stall", 10)
+        code, out, _ = run("predict", "--zookeeper", hosts, "--rate", 5e3, "--yes", "--stall", 4)
     assert (found["source"], found["records_per_change"]) == ("probe", 4)
     assert found["request_ms"] == pytest.approx(1, rel=0.01)
     wrote, removed = (found["probe"][f"znodes_{name}"] for name in ("written", "removed"))  # type: ignore[index]
@@ -95,7 +95,9 @@ def test_a_probe_is_predicted_from(dump: Path) -> None:
     assert never_shown(FORMS["predict"], [found]) >= {"trace.run_id"}
     assert code == 0
     assert f"the probe wrote {wrote:,} znodes below /kraft-bridge-predict; all 402 that it" in out
-    assert "waiting begins at" in out
+    assert "without a stall waiting begins at" in out
+    assert "ZooKeeper stands still for 4 s: waiting begins after " in out
+    assert " and does not end" in out
     assert "one broker forwards one change at a time: at most 250 changes/s" in out
 
 
