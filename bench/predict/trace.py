@@ -154,21 +154,37 @@ def _run_of(folder: Path, asked: str | None) -> str:
 
 def _table(folder: Path, name: str, run_id: str, columns: Iterable[str]) -> list[dict[str, Any]]:
     import pyarrow as pa  # noqa: PLC0415 - an optional extra
-    import pyarrow.parquet as pq  # noqa: PLC0415 - the same
+
+    from bench.analysis.tails import STREAM  # noqa: PLC0415 - the same
 
     place = folder / name / f"{RUN_ID_COLUMN}={run_id}"
     rows: list[dict[str, Any]] = []
     wanted = [*columns, PROCESS_COLUMN]
-    for file in sorted(place.glob("[!_.]*.parquet")):
+    # A stream before the file that it may become meanwhile.
+    for file in [*sorted(place.glob(f"_*{STREAM}")), *sorted(place.glob("[!_.]*.parquet"))]:
         try:
-            # A file by itself: a folder's name would become a column, and of another type.
-            opened = pq.ParquetFile(file)
-            if lacking := set(wanted) - set(opened.schema_arrow.names):
+            found = _content(file)
+            if found is None:
+                continue
+            if lacking := set(wanted) - set(found.column_names):
                 raise UnusableTraceError(f"{file}: it has no column {min(lacking)}")
-            rows += opened.read(columns=wanted).to_pylist()
+            rows += found.select(wanted).to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise UnusableTraceError(f"{file}: {str(error).splitlines()[0]}") from error
     return rows
+
+
+def _content(file: Path) -> Any:
+    """The rows of a file, or of a stream that has not become one; None: it has."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - an optional extra
+
+    from bench.analysis.tails import whole_blocks  # noqa: PLC0415 - the same
+    from emulator.io.trace_file import parquet_of  # noqa: PLC0415 - the same
+
+    if file.suffix == ".parquet":
+        # A file by itself: a folder's name would become a column, and of another type.
+        return pq.ParquetFile(file).read()
+    return None if parquet_of(file).exists() else whole_blocks(file)
 
 
 def _seen(folder: Path, run_id: str, process: str, tables: dict[str, list[dict[str, Any]]]) -> Seen:

@@ -61,6 +61,23 @@ def test_of_requests_that_were_alike_the_slope_is_not_known(tmp_path: Path) -> N
     assert not seen.stalls
 
 
+def test_what_a_killed_controller_left_in_streams_is_read(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    measured(20, 0, SPEED, 0.5, None, rows)
+    write(tmp_path, rows)
+    whole = trace.read(tmp_path)
+    for file in [*tmp_path.rglob("*.parquet")]:
+        stream = file.with_name(f"_{file.stem}.arrows")
+        table = pq.ParquetFile(file).read()
+        with pa.OSFile(str(stream), "wb") as to, pa.ipc.new_stream(to, table.schema) as out:
+            out.write_table(table)
+    # Both are there for a moment, and count once.
+    assert trace.read(tmp_path) == whole
+    for file in [*tmp_path.rglob("*.parquet")]:
+        file.unlink()
+    assert trace.read(tmp_path) == whole
+
+
 def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(trace.UnusableTraceError, match="no trace of a controller is there"):
         trace.read(tmp_path)
