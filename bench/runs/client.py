@@ -11,7 +11,7 @@ import asyncio
 import time
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from emulator.servers.ports import HOST
@@ -132,6 +132,8 @@ class OpenLoop:
         self._unread: list[tuple[int, bytes]] = []
         self.late_ns: list[int] = []
         """Of requests that found a free connection: how late this client sent them."""
+        self.on_begin: Callable[[], None] = lambda: None
+        """Called when the schedule begins: to open many connections takes seconds."""
 
     async def run(self, port: int, wait_s: float) -> None:
         """Send all, and wait for the answers, ``wait_s`` after the last was due.
@@ -148,6 +150,7 @@ class OpenLoop:
                 self._wires.append(wire)
             self._idle = [*self._wires]
             self.begin_ns = time.monotonic_ns()
+            self.on_begin()
             self._open = self._count
             offering = asyncio.ensure_future(self._offer_all())
             end_s = self._after_ns(self._count) / 1e9 + wait_s

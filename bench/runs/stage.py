@@ -285,7 +285,7 @@ def _measure(stage: Stage, store: Store) -> set[str]:
 
 def _load_under(fault: Fault | None, loop: OpenLoop, stage: Stage, case: Case) -> None:
     if fault is not None:
-        fault.start()
+        loop.on_begin = fault.start
     try:
         _run(loop, stage.controller.port, case.drain_s)
     except BaseException:

@@ -5,8 +5,11 @@ import threading
 import time
 from types import SimpleNamespace
 
+from bench.runs import stage
+from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault
 from bench.runs.scenario import Case
+from tests.unit.runs.test_client import Numbers, Server, played
 
 
 class Leader:
@@ -54,3 +57,14 @@ def test_a_row_that_is_given_up_does_not_wait_for_the_end_of_the_freeze():
     fault.close(at_once=True)
     assert not leader.stopped.is_set()
     assert time.monotonic() - began_s < 60
+
+
+def test_a_fault_begins_with_the_schedule_and_not_while_connections_are_opened(monkeypatch):
+    leader, loop = Leader(), OpenLoop(Numbers(), 20, 100, 2, "test")
+    case = Case("frozen", rate=100, count=20, fault_at_s=0.0)
+    fault = Fault(case, SimpleNamespace(leader=lambda: leader))
+    monkeypatch.setattr(stage, "_run", lambda *_: played(Server(), loop))
+    here = SimpleNamespace(controller=SimpleNamespace(port=0))
+    stage._load_under(fault, loop, here, case)
+    assert leader.stops == 1
+    assert fault.begin_ns >= loop.begin_ns > 0
