@@ -89,7 +89,6 @@ def test_a_pause_after_each_250_entries(request_of: Callable[[int], Any], count:
     each = delete_acls.FILTERS_PER_SLICE if request_of is filters else 250
     # Topics to delete are first sorted out: names and ids are counted, and ids as they come too.
     counted = {names: (count,), ids: (*[1] * count, count)}.get(request_of, ())
-    entries = count + (request_of is isr_changes)  # there the topic is one as well
     pace = Pace(250)
     first = sum(pace.over(some) for some in counted)
-    assert len([*made]) == looks * (entries // each) + first
+    assert len([*made]) == looks * (count // each) + first
