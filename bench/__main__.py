@@ -35,6 +35,7 @@ SCENARIOS: Final = (
     "config-churn",
     "knee-bounds",
     "counterfactual",
+    "scale",
 )
 """The most important first."""
 OUT: Final = Path("out/bench")

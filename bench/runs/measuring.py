@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -77,7 +78,7 @@ class Figures:
         of_zookeeper = [s for name, s in usage.cpu_s.items() if name.startswith("zookeeper")]
         row.zookeeper_cpu_s = sum(of_zookeeper) if of_zookeeper else None
         row.others_cores = usage.others_cores
-        row.controller_rss_mib = _rss_mib(self._controller.pid)
+        row.controller_rss_mib = rss_mib(self._controller.pid)
 
     def _blocked(self, row: BenchRow) -> None:
         now = self._controller.metrics()
@@ -86,8 +87,7 @@ class Figures:
         row.blocked_union_ms = now[_UNION] - self._metrics[_UNION]
         row.blocked_operations_ms = now[_OPERATIONS] - self._metrics[_OPERATIONS]
         row.blocked_share = row.blocked_union_ms / max(1.0, (row.end_ns - row.begin_ns) / 1e6)
-        steps = [value for name, value in now.items() if name.startswith(_LONGEST)]
-        row.longest_step_ms = max(steps, default=None)
+        row.longest_step_ms = longest_step_ms(now)
 
 
 def _client(row: BenchRow, loop: OpenLoop) -> None:
@@ -171,7 +171,13 @@ def after_fault(row: BenchRow, watch: Watch, fault: Fault) -> None:
         row.catch_up_s = max(0.0, (reached_ns - fault.end_ns) / 1e9)
 
 
-def _rss_mib(pid: int | None) -> float | None:
+def longest_step_ms(metrics: Mapping[str, float]) -> float | None:
+    """The longest step of a controller since its start; None of one without that metric."""
+    return max((ms for name, ms in metrics.items() if name.startswith(_LONGEST)), default=None)
+
+
+def rss_mib(pid: int | None) -> float | None:
+    """The resident set of a process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from kazoo.client import KazooClient
@@ -12,17 +13,23 @@ from kazoo.client import KazooClient
 from bench.runs.blocking import BlockingClient
 from wire.errors import ErrorCode
 
-TOPIC: Final = "probe"
 _PERIOD_S: Final = 0.02
 _LOOK_S: Final = 0.005
 
 
 class Probe:
-    """A thread that creates one topic as soon as it can. Times count from ``start``."""
+    """A thread that creates one topic as soon as it can. Times count from ``start``.
 
-    def __init__(self, port: int, client: KazooClient) -> None:
-        self._port = port
+    Args:
+        ports: of the controllers, of which one makes changes.
+        client: of ZooKeeper.
+        topic: its name.
+    """
+
+    def __init__(self, ports: Sequence[int], client: KazooClient, topic: str = "probe") -> None:
+        self._ports = ports
         self._client = client
+        self._topic = topic
         self._began_s = 0.0
         self._commit_s: float | None = None
         self._in_zookeeper_s: float | None = None
@@ -52,21 +59,21 @@ class Probe:
         return self._commit_s, self._in_zookeeper_s
 
     def _run(self) -> None:
-        while not self._over.is_set() and not self._asked():
+        while not self._over.is_set() and not any(map(self._asked, self._ports)):
             self._over.wait(_PERIOD_S)
         if self._commit_s is None:
             return
         while not self._over.is_set():
-            if self._client.exists(f"/brokers/topics/{TOPIC}/partitions/0/state"):
+            if self._client.exists(f"/brokers/topics/{self._topic}/partitions/0/state"):
                 self._in_zookeeper_s = time.monotonic() - self._began_s
                 self._done.set()
                 return
             self._over.wait(_LOOK_S)
 
-    def _asked(self) -> bool:
+    def _asked(self, port: int) -> bool:
         try:
-            with contextlib.closing(BlockingClient(self._port)) as client:
-                error = client.create_topic(TOPIC)
+            with contextlib.closing(BlockingClient(port)) as client:
+                error = client.create_topic(self._topic)
         except OSError as problem:
             self._last = str(problem)
             return False

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.runs.scenario import LOADS, Case, Kind, Scenario, WarmUp
-from bench.runs.targets import RAW_TARGET, TARGETS
+from bench.runs.targets import OURS, RAW_TARGET, TARGETS
 
 HOME: Final = Path(__file__).parents[1] / "scenarios"
 """Where the scenarios of this package lie."""
@@ -26,6 +26,8 @@ COUNT_MAX: Final = 1_000_000
 """Requests of a row, lines of a file."""
 PARTITIONS_MAX: Final = 200_000
 """In one row: created or present."""
+SCALE_MAX: Final = 1_000_000
+"""The same of kind scale."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
 
 
@@ -67,6 +69,7 @@ _KEYS: Final[Mapping[str, _Number]] = {
     "connections": _Number(1, 1_000, whole=True),
     "fault_at_s": _Number(0, SECONDS_MAX),
     "freeze_s": _Number(0, 300),
+    "brokers": _Number(3, 10_000, whole=True),
     "servers": _Number(1, 5, whole=True),
     "multi_ops": _Number(1, 5_000, whole=True),
     "window": _Number(1, 1_000, whole=True),
@@ -182,7 +185,7 @@ class _Reader:
     def _names(self, key: str, allowed: Any, *, every: bool = False) -> tuple[str, ...]:
         value = self._document.get(key)
         if value is None:
-            return tuple(allowed) if every else ("kraft-bridge", "kafka")
+            return tuple(allowed) if every else (OURS, "kafka")
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
             self.problems.append(f"{key} must be a list of names, not {_shown(value)}")
             return ()
@@ -330,16 +333,21 @@ class _Reader:
         partitions = values.get("partitions", 1)
         made = values.get("count", 0) * partitions if kind is Kind.CREATE else 0
         total = made + values.get("topics_present", 0) * partitions
-        if total > PARTITIONS_MAX:
+        most = SCALE_MAX if kind is Kind.SCALE else PARTITIONS_MAX
+        if total > most:
             self.problems.append(
-                f"{where}{total} partitions in one row; at most {PARTITIONS_MAX} are possible"
+                f"{where}{total} partitions in one row; at most {most} are possible"
             )
-        if kind in {Kind.ISR, Kind.CONFIG, Kind.COPY} and not values.get("topics_present"):
+        if kind in {Kind.ISR, Kind.CONFIG, Kind.COPY, Kind.SCALE} and not values.get(
+            "topics_present"
+        ):
             self.problems.append(f"{where}topics_present is missing: kind {kind} needs topics")
         faults = [key for key in ("freeze_s", "kill_leader") if values.get(key)]
         if len(faults) > 1:
             self.problems.append(f"{where}freeze_s and kill_leader exclude each other")
-        if faults and kind not in LOADS:
+        if values.get("brokers", 3) != 3 and kind is not Kind.SCALE:
+            self.problems.append(f"{where}brokers is for kind scale alone")
+        if faults and (kind not in LOADS or kind is Kind.SCALE):
             self.problems.append(f"{where}{faults[0]}: kind {kind} has no faults")
         if bool(faults) != ("fault_at_s" in values):
             self.problems.append(
@@ -379,6 +387,8 @@ def suits(target: str, kind: Kind) -> bool:
     """Whether rows of this kind can be taken on a target."""
     if kind is Kind.RAW or target == RAW_TARGET:
         return kind is Kind.RAW and target == RAW_TARGET
+    if kind is Kind.SCALE:
+        return target == OURS
     return TARGETS[target].to_zookeeper or kind in LOADS
 
 

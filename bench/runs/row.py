@@ -51,6 +51,7 @@ class BenchRow:
     frozen_s: float = 0.0
     servers: int = 1
     kill_leader: bool = False
+    brokers: int = 3
     # The load.
     intended: int | None = None
     answered: int | None = None
@@ -103,6 +104,24 @@ class BenchRow:
     dual_write_s: float | None = None
     first_commit_s: float | None = None
     first_in_zk_s: float | None = None
+    # Kind scale.
+    copy_s: float | None = None
+    copy_cpu_s: float | None = None
+    copy_rss_mib: float | None = None
+    copy_step_ms: float | None = None
+    change_cpu_us: float | None = None
+    heartbeats: int | None = None
+    heartbeat_p99_ms: float | None = None
+    heartbeat_max_ms: float | None = None
+    death_s: float | None = None
+    death_step_ms: float | None = None
+    failover_s: float | None = None
+    failover_step_ms: float | None = None
+    failover_rss_mib: float | None = None
+    empty_rss_mib: float | None = None
+    partition_bytes: float | None = None
+    snapshots: int | None = None
+    snapshot_mib: float | None = None
     # How it was taken.
     warm_up: str = ""
     command: str = ""
@@ -134,6 +153,7 @@ class BenchRow:
             frozen_s=case.freeze_s,
             servers=case.servers,
             kill_leader=case.kill_leader,
+            brokers=case.brokers,
             warm_up=str(planned.scenario.warm_up),
         )
 
@@ -154,6 +174,9 @@ class BenchRow:
                 ("behind by at most", self.lag_max_records, "records", 0),
                 ("caught up in", self.catch_up_s, "s", 2),
                 ("blocked", self.blocked_union_ms, "ms", 0),
+                ("copied in", self.copy_s, "s", 1),
+                ("broker's death", self.death_s, "s", 1),
+                ("failover", self.failover_s, "s", 2),
                 ("listening", self.listening_s, "s", 2),
                 ("dual write", self.dual_write_s, "s", 2),
                 ("first change in ZooKeeper", self.first_in_zk_s, "s", 2),

@@ -15,7 +15,7 @@ from typing import Final
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from bench.runs import raw, stage
+from bench.runs import raw, scale, stage
 from bench.runs.code import code_now
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Kind, Planned
@@ -128,10 +128,14 @@ def run(
 def _take(one: Planned, store: Store, patience_s: float, print_line: PrintLine) -> BenchRow:
     if one.scenario.kind is Kind.RAW:
         return raw.take(one, store, patience_s)
+    if one.scenario.kind is Kind.SCALE:
+        return scale.take(one, store, print_line)
     return stage.take(one, store, patience_s, print_line)
 
 
 def _taken(one: Planned, store: Store, patience_s: float, print_line: PrintLine) -> BenchRow:
+    if one.scenario.kind is Kind.SCALE and (why := scale.lacks(one.case, store.servers)):
+        raise ProcessError(f"{one.run_id}: {why}")
     for attempt in range(1, ATTEMPTS + 1):
         try:
             row = _take(one, store, patience_s, print_line)

@@ -24,11 +24,13 @@ class Kind(StrEnum):
     """The migration itself: how long the first copy out of ZooKeeper takes."""
     RESTART = "restart"
     """The controller is killed and started again."""
+    SCALE = "scale"
+    """A large cluster through all that a migration has; see ``runs.scale``."""
     RAW = "raw"
     """ZooKeeper alone: multis by its own asynchronous Java client."""
 
 
-LOADS: Final = frozenset({Kind.CREATE, Kind.ISR, Kind.CONFIG})
+LOADS: Final = frozenset({Kind.CREATE, Kind.ISR, Kind.CONFIG, Kind.SCALE})
 """Kinds with an arrival schedule."""
 
 
@@ -41,6 +43,7 @@ class Case:
     topics in ZooKeeper before the migration. ``latency_ms``: added to each request to ZooKeeper.
     ``bound_records``: our bound of the lag, 0 for none. ``connections``: of the load, each with one
     request outstanding. ``freeze_s``: how long ZooKeeper is stopped, from ``fault_at_s`` on.
+    ``brokers``: of kind scale.
     ``servers``: of ZooKeeper. ``kill_leader``: at ``fault_at_s`` the leader of the ensemble dies.
     ``drain_s``: how long ZooKeeper may take after the last answer. ``multi_ops`` and ``window``: of
     kind raw: operations of a multi, multis in flight; ``count`` are its znodes. ``burst``: so many
@@ -58,6 +61,7 @@ class Case:
     connections: int = 64
     fault_at_s: float | None = None
     freeze_s: float = 0.0
+    brokers: int = 3
     servers: int = 1
     kill_leader: bool = False
     drain_s: float = 120.0
@@ -170,8 +174,10 @@ class Planned:
         case = self.case
         if self.scenario.kind is Kind.RAW:
             return 15.0 + (case.count or 0) / 20_000
-        java = 0.0 if self.target in {"kraft-bridge", "write-ahead", "sequential"} else 8.0
         present = case.topics_present * (5 + case.partitions)
+        if self.scenario.kind is Kind.SCALE:
+            return 90.0 + case.seconds + present * 0.0012 + case.brokers * 0.1
+        java = 0.0 if self.target in {"kraft-bridge", "write-ahead", "sequential"} else 8.0
         warm_up = self.scenario.warm_up
         made = (case.count or 0) * case.partitions + warm_up.topics * warm_up.partitions
         return (

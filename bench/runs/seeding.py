@@ -45,16 +45,18 @@ def unread(prefix: str, topics: int, partitions: int) -> list[str]:
     return [f"{prefix}-{number:03d}" for number in thousands]
 
 
-def topics(client: KazooClient, count: int, partitions: int) -> None:
-    """Create topics of three replicas on brokers 0, 1, 2, as a ZooKeeper-mode controller does.
+def topics(client: KazooClient, count: int, partitions: int, brokers: int = 3) -> None:
+    """Create topics of three replicas, as a ZooKeeper-mode controller does.
+
+    The first partition of each is on brokers 0, 1, 2, of which 0 leads, the next on 1, 2, 3 and so
+    on: with three brokers all are on the same.
 
     Raises:
         KazooException: ZooKeeper refuses one.
     """
-    state = json.dumps(
-        {"controller_epoch": 1, "leader": 0, "version": 1, "leader_epoch": 0, "isr": [0, 1, 2]}
-    ).encode()
-    assignment = {str(index): [0, 1, 2] for index in range(partitions)}
+    replicas = [_replicas(index, brokers) for index in range(partitions)]
+    states = [_state(isr) for isr in replicas]
+    assignment = {str(index): of_one for index, of_one in enumerate(replicas)}
     pending: deque[Any] = deque()
     transaction, ops = client.transaction(), 0
 
@@ -83,11 +85,21 @@ def topics(client: KazooClient, count: int, partitions: int) -> None:
         create(f"/brokers/topics/{name}/partitions", None)
         for index in range(partitions):
             create(f"/brokers/topics/{name}/partitions/{index}", None)
-            create(f"/brokers/topics/{name}/partitions/{index}/state", state)
+            create(f"/brokers/topics/{name}/partitions/{index}/state", states[index])
     if ops:
         pending.append(transaction.commit_async())
     for answer in pending:
         _check(answer.get(timeout=60))
+
+
+def _replicas(index: int, brokers: int) -> list[int]:
+    first = index % (brokers - 2)
+    return [first, first + 1, first + 2]
+
+
+def _state(isr: list[int]) -> bytes:
+    leader = {"controller_epoch": 1, "leader": isr[0], "version": 1, "leader_epoch": 0, "isr": isr}
+    return json.dumps(leader).encode()
 
 
 def _check(results: list[Any]) -> None:

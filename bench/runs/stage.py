@@ -96,10 +96,10 @@ def take(planned: Planned, store: Store, patience_s: float, print_line: PrintLin
             _wait_quiet(stage.pids(), planned, patience_s, print_line)
         doubtful: set[str] = set()
         if kind in LOADS:
-            doubtful = _measure(stage, store)
+            doubtful = measure(stage, store)
         else:
             if kind is Kind.RESTART:
-                _restart(stage)
+                restart(stage)
             tracing.write(store, planned, row, {"bench": []})
         if not TARGETS[planned.target].to_zookeeper:
             return row
@@ -236,10 +236,10 @@ def _warm_up(stage: Stage) -> None:
         watch.close()
 
 
-def _restart(stage: Stage) -> None:
+def restart(stage: Stage) -> None:
     """Stop the controller in order and start it again, asking for a change all the time."""
     stage.controller.stop()
-    probe = Probe(stage.controller.port, stage.client)
+    probe = Probe(stage.controller.ports, stage.client)
     probe.start()
     pids = stage.pids()
     pids.pop("controller", None)
@@ -247,12 +247,13 @@ def _restart(stage: Stage) -> None:
     stage.row.first_commit_s, stage.row.first_in_zk_s = probe.result(_DUAL_WRITE_S)
 
 
-def _measure(stage: Stage, store: Store) -> set[str]:
+def measure(stage: Stage, store: Store) -> set[str]:
     """Run the load and wait for ZooKeeper; returns the topics whose state is not known."""
     case, row = stage.case, stage.row
     assert case.count is not None
-    epoch = stage.brokers.epoch(loads.LEADER) if stage.planned.scenario.kind is Kind.ISR else -1
-    load = loads.load_of(stage.planned.scenario.kind, case, epoch)
+    kind = stage.planned.scenario.kind
+    epoch = stage.brokers.epoch(loads.LEADER) if kind in {Kind.ISR, Kind.SCALE} else -1
+    load = loads.load_of(kind, case, epoch)
     connections = min(case.connections, case.count)
     loop = OpenLoop(load, case.count, case.rate, connections, loads.CLIENT_ID, case.due_s)
     fault = fault_of(case, stage.servers)

@@ -66,6 +66,25 @@ MEASURES: Final = (
     Measure("first_commit_s", "start to first commit, s", more=False, floor=0.1),
     Measure("first_in_zk_s", "start to first change in ZooKeeper, s", more=False, floor=0.1),
 )
+SCALE: Final = (
+    Measure("copy_s", "claim to dual write, first copy, s", more=False, floor=0.1),
+    Measure("copy_cpu_s", "controller CPU until then, s", more=False, floor=0.1),
+    Measure("copy_step_ms", "longest step until then, ms", more=False, floor=5.0),
+    Measure("copy_rss_mib", "memory after it, MiB", more=False, floor=5.0),
+    Measure("change_cpu_us", "controller CPU of an ISR change, us", more=False, floor=100.0),
+    Measure("heartbeat_p99_ms", "heartbeats meanwhile, p99, ms", more=False, floor=5.0),
+    Measure("heartbeat_max_ms", "the longest, ms", more=False, floor=5.0),
+    Measure("death_s", "broker killed to others lead in ZooKeeper, s", more=False, floor=0.1),
+    Measure("death_step_ms", "longest step until then, ms", more=False, floor=5.0),
+    Measure("failover_s", "leader killed to next change in ZooKeeper, s", more=False, floor=0.1),
+    Measure("failover_step_ms", "longest step of the others until then, ms", False, 5.0),
+    Measure("failover_rss_mib", "memory of the next leader, MiB", more=False, floor=5.0),
+    Measure("longest_step_ms", "longest step after a restart, ms", more=False, floor=5.0),
+    Measure("controller_rss_mib", "memory after a restart, MiB", more=False, floor=5.0),
+    Measure("partition_bytes", "the same for each partition, bytes", more=False, floor=20.0),
+    Measure("snapshot_mib", "largest snapshot, MiB", more=False, floor=0.1),
+)
+"""Of kind scale, beside the starts, which are those of its restart."""
 _STARTS: Final = frozenset({"listening_s", "dual_write_s", "first_commit_s", "first_in_zk_s"})
 
 Rows = Mapping[tuple[str, str], Sequence[BenchRow]]
@@ -83,8 +102,9 @@ def round_of(row: BenchRow) -> Round:
 
 def measures_of(kind: str) -> list[Measure]:
     """What is of interest in rows of a kind: of a load its speed, else the starts."""
-    starts = kind in {"copy", "restart"}
-    return [one for one in MEASURES if (one.column in _STARTS) == starts]
+    starts = kind in {"copy", "restart", "scale"}
+    more = SCALE if kind == "scale" else ()
+    return [*more, *(one for one in MEASURES if (one.column in _STARTS) == starts)]
 
 
 def grouped(rows: Sequence[BenchRow]) -> dict[tuple[str, str], list[BenchRow]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -12,6 +12,7 @@ from emulator.servers.kafka import KraftController
 from emulator.servers.ports import is_open
 
 KAFKA_RELEASE: Final = "3.9.2"
+OURS: Final = "kraft-bridge"
 OFF: Final = "no-zookeeper"
 """The counterfactual: our controller without writes to ZooKeeper."""
 RAW_TARGET: Final = "raw-multi"
@@ -21,7 +22,13 @@ RAW_TARGET: Final = "raw-multi"
 class Controller(Protocol):
     """A controller as a child process."""
 
-    port: int
+    @property
+    def port(self) -> int:
+        """Where whoever makes changes listens."""
+
+    @property
+    def ports(self) -> Sequence[int]:
+        """Where all of its processes listen."""
 
     @property
     def pid(self) -> int | None: ...  # noqa: D102 - as the processes' own
@@ -51,25 +58,35 @@ class Controller(Protocol):
     def kill(self) -> int | None: ...  # noqa: D102 - as the processes' own
 
 
-class _Ours(Bridge):
+class Ours(Bridge):
     """kraft-bridge."""
 
     cluster_id = ""
 
+    @property
+    def ports(self) -> list[int]:
+        """Its own."""
+        return [self.port]
+
     def prepare(self) -> None:
+        """See Controller."""
         self.format(self.cluster_id)
 
     def begin(self) -> None:
+        """See Controller."""
         self.start()
 
     def listening(self) -> bool:
+        """See Controller."""
         return is_open(self.port)
 
     def dual_writing(self) -> bool:
+        """See Controller."""
         status = self.status()
         return status is not None and status["migration"]["driver_state"] == "DUAL_WRITE"
 
     def metrics(self) -> dict[str, float]:
+        """See Controller."""
         page = self.page("/metrics")
         if page is None:
             return {}
@@ -83,6 +100,10 @@ class _Ours(Bridge):
 
 class _Kafkas(KraftController):
     """Kafka's controller."""
+
+    @property
+    def ports(self) -> list[int]:
+        return [self.port]
 
     def prepare(self) -> None:
         self.at_full_speed().format()
@@ -145,7 +166,7 @@ class Target:
         }
         if setting.bound_records is not None and self.to_zookeeper:
             properties["kraftbridge.zk.write.behind.max.records"] = setting.bound_records
-        made = _Ours(setting.folder, setting.zk, properties=properties)
+        made = Ours(setting.folder, setting.zk, properties=properties)
         made.cluster_id = setting.cluster_id
         if self.node:
             made.command = (
@@ -158,7 +179,7 @@ class Target:
 TARGETS: Final[Mapping[str, Target]] = {
     one.name: one
     for one in (
-        Target("kraft-bridge", "kraft-bridge, defaults", ours=True, properties={}),
+        Target(OURS, "kraft-bridge, defaults", ours=True, properties={}),
         Target(
             "write-ahead",
             "kraft-bridge, but ZooKeeper first and then the log: the order that was rejected",

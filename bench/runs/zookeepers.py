@@ -19,7 +19,7 @@ from emulator.servers.process import ServerProcess
 from emulator.servers.seeded import WARM_UP, connected, warm
 from emulator.servers.zookeeper import ZooKeeper, ensemble
 
-HEAP: Final = "1g"
+HEAP_MIB: Final = 1_024
 TICK_MS: Final = 2_000
 _PROBES: Final = 50
 _FSYNC_BYTES: Final = 4_096
@@ -96,7 +96,7 @@ class Servers:
 
 
 @contextlib.contextmanager
-def running(case: Case, folder: Path) -> Iterator[Servers]:
+def running(case: Case, folder: Path, heap_mib: int = HEAP_MIB) -> Iterator[Servers]:
     """Start the servers of a case, warm up their compiler; end them afterwards.
 
     Raises:
@@ -105,7 +105,7 @@ def running(case: Case, folder: Path) -> Iterator[Servers]:
     with contextlib.ExitStack() as stack:
         servers = ensemble(folder, case.servers) if case.servers > 1 else [_single(folder)]
         for one in servers:
-            one.heap, one.java_flags = HEAP, FULL_SPEED
+            one.heap, one.java_flags = f"{heap_mib}m", FULL_SPEED
             if case.fsync_ms:
                 _slow(one, case.fsync_ms, folder)
             stack.callback(one.kill)

@@ -23,11 +23,13 @@ LISTENER: Final = "INTERNAL"
 SESSION_MS: Final = 30_000
 """Longer than any fault of ZooKeeper that a bench makes."""
 _FOR_EVER_S: Final = 10_000_000
+_PATIENCE_S: Final = 600
+"""Until all brokers run."""
 _REGISTERED: Final = re.compile(r"broker (\d+): registered, epoch (\d+)")
 
 
 class Fleet(ServerProcess):
-    """Brokers 0 to ``count`` - 1.
+    """Brokers with ids in a row, from 0 unless told.
 
     Args:
         folder: its output.
@@ -35,10 +37,20 @@ class Fleet(ServerProcess):
         controller: port where the controller listens, or will; of several ``host:port,...``.
         cluster_id: base64url.
         count: number of brokers.
+        first_id: id of the first.
+        trace: folder of a trace of their requests; None: none.
     """
 
     def __init__(
-        self, folder: Path, zk: str, controller: int | str, cluster_id: str, *, count: int = 3
+        self,
+        folder: Path,
+        zk: str,
+        controller: int | str,
+        cluster_id: str,
+        *,
+        count: int = 3,
+        first_id: int = 0,
+        trace: Path | None = None,
     ) -> None:
         super().__init__("fleet", folder.absolute())
         self.count = count
@@ -50,7 +62,11 @@ class Fleet(ServerProcess):
             "--listener": LISTENER,
             "--isr": "manual",
             "--seconds": _FOR_EVER_S,
+            "--first-id": first_id,
+            "--patience": _PATIENCE_S,
         }
+        if trace is not None:
+            self._options["--trace"] = trace
 
     def start(self) -> Self:
         """Start it; `wait_announced` then waits for its znodes."""
