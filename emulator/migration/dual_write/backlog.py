@@ -146,7 +146,10 @@ class Backlog:
     def confirm(self, unit: Unit, *, propagate: bool) -> Written | None:
         """ZooKeeper holds the unit; if ``propagate``, returns what may be propagated to brokers."""
         self.confirmed = Position(unit.after.offset, unit.after.epoch)
-        self._unpropagated.merge(unit.touched)
+        if self._unpropagated:
+            self._unpropagated.merge(unit.touched)
+        else:
+            self._unpropagated = unit.touched  # nobody needs it any more, and it may be long
         if not propagate:
             return None
         touched, self._unpropagated = self._unpropagated, Touched()

@@ -18,7 +18,7 @@ Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMeta
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -41,7 +41,7 @@ from emulator.net.control import (
     Question,
     Told,
 )
-from emulator.seam import Effect
+from emulator.seam import Effect, Slices
 from wire import codec
 from wire import messages as m
 from wire.constant import Constant
@@ -124,6 +124,8 @@ def _lacking(
 
 WORK_PER_STEP: Final = 500
 """Limit of a step in partitions visited or named, about 3 ms; the last piece may exceed it."""
+LOOKED_PER_SLICE: Final = 1_000
+"""Touched partitions and topics looked at in a piece: seven take as long as one that is named."""
 WORK_PER_REQUEST: Final = 25
 """Cost of a request besides its partitions, in partitions."""
 Work = Iterator[Told | None]
@@ -131,7 +133,8 @@ Work = Iterator[Told | None]
 
 
 class _Job(msgspec.Struct, frozen=True):
-    broker_id: int
+    broker_id: int | None
+    """None: work for several, which has no request."""
     work: Work
 
 
@@ -178,6 +181,7 @@ class Propagator:
             if request is None:
                 work += build.PARTITIONS_PER_STEP
             else:
+                assert job.broker_id is not None, "only a request of a broker is built"
                 work += WORK_PER_REQUEST + _partition_count(request)
                 effects += self._channels.put(job.broker_id, request, now_ms)
         return effects
@@ -253,20 +257,47 @@ class Propagator:
         known = self._channels.peers
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
         effects = self._channels.set_peers(peers)
-        changes = _Changes.between(before, after, touched)
         receivers = [p for p in peers.values() if not self._channels.cut(p.broker_id)]
-        self._remade(sender, receivers, changes)
+        stayed = [peer for peer in receivers if known.get(peer.broker_id) == peer]
         if touched.brokers:
-            everything = _Shared(after)
             for peer in joined:
-                self._join(sender, peer, everything)
-            live = build.live_brokers(after)
-            for peer in receivers:
-                if known.get(peer.broker_id) == peer:
+                self._channels.resume(peer.broker_id)  # it gets each later change
+
+        def put(changes: _Changes) -> None:
+            self._remade(sender, receivers, changes)
+            if touched.brokers:
+                everything = _Shared(after)
+                for peer in joined:
+                    self._join(sender, peer, everything)
+                live = build.live_brokers(after)
+                for peer in stayed:
                     request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
                     self._put(peer, [request])
-        self._changes(sender, receivers, changes)
+            self._changes(sender, receivers, changes)
+
+        self._put_changes(_Changes.between(before, after, touched), put)
         return effects
+
+    def _put_changes(self, found: Slices[_Changes], put: Callable[[_Changes], None]) -> None:
+        """Queue the requests of changes as soon as these are found: few are found at once.
+
+        Many, such as those of a broker's death, are found in pieces; what is propagated after them
+        is queued behind.
+        """
+
+        def work() -> Work:
+            changes = yield from found
+            [job, *later] = self._jobs
+            self._jobs = deque([job])
+            put(changes)
+            self._jobs += later
+
+        try:
+            next(found)
+        except StopIteration as done:
+            put(done.value)
+        else:
+            self._jobs.append(_Job(None, work()))
 
     def _join(self, sender: Sender, peer: Peer, everything: _Shared) -> None:
         """Propagate everything to one broker."""
@@ -289,10 +320,9 @@ class Propagator:
         if not changes.changed and not gone:
             return
         image = changes.after
-        hosts = {r for at in changes.changed for r in at.partition.replicas}
         shared = _Shared(image, changes.changed, build.deleted_topics(sender, image, gone))
         for peer in peers:
-            if peer.broker_id in hosts:
+            if peer.broker_id in changes.hosts:
                 self._put_leaders(sender, peer, shared, TYPE_INCREMENTAL)
             self._put_update(sender, peer, shared, TYPE_INCREMENTAL)
             self._put_stops(sender, peer, [*_deleted_on(peer, gone), *changes.dropped_on(peer)])
@@ -392,41 +422,51 @@ class _Changes(msgspec.Struct, frozen=True):
     """The changes to touched entities between two images, for a broker that knows ``before``."""
 
     after: Image
-    changed: tuple[PartitionAt, ...]
-    deleted: tuple[Topic, ...]
-    dropped: tuple[tuple[int, str, int, int], ...]
+    changed: list[PartitionAt]
+    hosts: set[int]
+    """Brokers with a replica of what changed."""
+    deleted: list[Topic]
+    dropped: list[tuple[int, str, int, int]]
     """Broker id, topic name, partition, leader epoch: replicas a reassignment has removed."""
 
     @classmethod
-    def between(cls, before: Image, after: Image, touched: Touched) -> _Changes:
-        changed = []
-        dropped = []
-        topic: Topic | None = None
-        old_topic: Topic | None = None
-        looked_up: bytes | None = None
-        for topic_id, partition_id in sorted(touched.partitions):
-            if topic_id != looked_up:
-                looked_up = topic_id
-                topic, old_topic = after.topics.get(topic_id), before.topics.get(topic_id)
-            now = topic.partitions.get(partition_id) if topic is not None else None
-            if topic is None or now is None:
+    def between(cls, before: Image, after: Image, touched: Touched) -> Slices[_Changes]:
+        """Find them, in the order in which topics were touched, in slices."""
+        found = cls(after, [], set(), [], [])
+        looked = 0
+        indexes: dict[bytes, list[int]] = {}
+        for topic_id, index in touched.partitions:
+            indexes.setdefault(topic_id, []).append(index)
+            looked += 1
+            if looked % LOOKED_PER_SLICE == 0:
+                yield
+        for topic_id in touched.topics:
+            topic, old = after.topics.get(topic_id), before.topics.get(topic_id)
+            if topic is None:
+                found.deleted.extend(() if old is None else (old,))
                 continue
-            old = old_topic.partitions.get(partition_id) if old_topic is not None else None
-            if old == now:
-                continue
-            changed.append(PartitionAt(topic, partition_id, now))
-            if old is not None:
-                dropped += [
-                    (r, topic.name, partition_id, now.leader_epoch)
-                    for r in old.replicas
-                    if r not in now.replicas
-                ]
-        deleted = [
-            before.topics[topic_id]
-            for topic_id in touched.topics
-            if topic_id in before.topics and topic_id not in after.topics
-        ]
-        return cls(after, tuple(changed), tuple(deleted), tuple(dropped))
+            for index in sorted(indexes.get(topic_id, ())):
+                found.look(topic, old, index)
+                looked += 1
+                if looked % LOOKED_PER_SLICE == 0:
+                    yield
+            looked += 1
+        return found
+
+    def look(self, topic: Topic, old_topic: Topic | None, index: int) -> None:
+        """Note whether one partition has changed."""
+        now = topic.partitions.get(index)
+        old = None if old_topic is None else old_topic.partitions.get(index)
+        if now is None or old == now:
+            return
+        self.changed.append(PartitionAt(topic, index, now))
+        self.hosts.update(now.replicas)
+        if old is not None and old.replicas != now.replicas:
+            self.dropped.extend(
+                (one, topic.name, index, now.leader_epoch)
+                for one in old.replicas
+                if one not in now.replicas
+            )
 
     def dropped_on(self, peer: Peer) -> list[tuple[str, int, int]]:
         """Replicas that ``peer`` no longer holds."""

@@ -15,6 +15,7 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Partition, Topic
+from emulator.migration.propagation import propagator as propagation
 from emulator.migration.propagation.channels import Channels
 from emulator.migration.propagation.propagator import Propagator
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, TYPE_UNKNOWN, VERSIONS
@@ -211,6 +212,80 @@ def test_a_full_sending_is_made_and_its_answers_are_read_in_slices() -> None:
     (few, _), (many, slices) = longest_of(3_000), longest_of(9_000)
     assert many <= 1.05 * few
     assert slices >= 8
+
+
+def fallen(image: Image, partitions: int) -> tuple[Image, Image, Touched]:
+    """A topic of which broker 0 led each partition; and the same without broker 0."""
+    before, touched = with_topic(image, *((0, 1, 2),) * partitions)
+    topic = before.topics[ID]
+    moved = {
+        index: replace(one, leader=1, isr=(1, 2), leader_epoch=1)
+        for index, one in topic.partitions.items()
+    }
+    topics = before.topics.set(ID, replace(topic, partitions=PMap(moved)))
+    return before, replace(before, topics=topics), touched
+
+
+def longest_of_a_delta(partitions: int) -> int:
+    """Lines and calls of C in the longest step until brokers know other leaders."""
+    image, zk_epoch = recorded_image()
+    before, after, touched = fallen(image, partitions)
+    channels = Channels(CONTROLLER, count(1).__next__)
+    propagator = Propagator(channels, CONTROLLER, "INTERNAL")
+    play(propagator, channels, propagator.full(before, zk_epoch))
+    work = Work()
+    counted(work, lambda: propagator.delta(before, after, touched, zk_epoch))
+    longest = work.run
+    while propagator.busy:
+        work = Work()
+        counted(work, lambda: propagator.step(0))
+        longest = max(longest, work.run)
+    return longest
+
+
+def test_the_leaders_of_a_dead_broker_are_gone_through_in_slices() -> None:
+    """Of 100,000 partitions that was one step of 108 ms."""
+    longest_of_a_delta(600)  # compiles what is needed
+    assert longest_of_a_delta(9_000) <= 1.1 * longest_of_a_delta(3_000)
+
+
+def told_of_three(slices: int, monkeypatch: pytest.MonkeyPatch) -> dict[int, list[Any]]:
+    """Many changes, a broker that joins, one more change: what each epoch of a broker gets."""
+    monkeypatch.setattr(propagation, "LOOKED_PER_SLICE", slices)
+    image, zk_epoch = recorded_image()
+    before, after, touched = fallen(image, 600)
+    channels = Channels(CONTROLLER, count(1).__next__)
+    propagator = Propagator(channels, CONTROLLER, "INTERNAL")
+    effects = propagator.full(before, zk_epoch)
+    taken = play(propagator, channels, effects)
+    effects = propagator.delta(before, after, touched, zk_epoch)
+    joined = replace(after.brokers[2], epoch=after.brokers[2].epoch + 1)
+    again = Touched()
+    again.brokers.add(2)
+    third = replace(after, brokers=after.brokers.set(2, joined))
+    effects += propagator.delta(after, third, again, zk_epoch)
+    topic = third.topics[ID]
+    one = replace(topic.partitions[7], isr=(1,), partition_epoch=2)
+    changed = Touched()
+    changed.topics[ID] = topic.name
+    changed.partitions.add((ID, 7))
+    whole = replace(topic, partitions=topic.partitions.set(7, one))
+    last = replace(third, topics=third.topics.set(ID, whole))
+    effects += propagator.delta(third, last, changed, zk_epoch)
+    by_epoch: dict[int, list[Any]] = {}
+    for request in [*taken, *play(propagator, channels, effects)]:
+        by_epoch.setdefault(request.broker_epoch, []).append(request)
+    return by_epoch
+
+
+def test_what_comes_after_many_changes_is_told_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_once = told_of_three(1_000_000, monkeypatch)
+    assert len(at_once) == 4
+    assert all(len(requests) >= 4 for requests in at_once.values())
+    for slices in (1, 100, 599):
+        assert told_of_three(slices, monkeypatch) == at_once
 
 
 def _answer(told: RequestHeader, leaders: Any = None) -> bytes:

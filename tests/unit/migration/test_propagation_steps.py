@@ -30,6 +30,7 @@ def counted(world: World) -> list[int]:
 def story(*, pieces: bool, monkeypatch: pytest.MonkeyPatch) -> World:
     if pieces:
         monkeypatch.setattr(propagator, "WORK_PER_STEP", 1)
+        monkeypatch.setattr(propagator, "LOOKED_PER_SLICE", 1)
     world = World().dual_write(1, 2, 3)
     world.append(*world.topic("t", T, *((1, 2, 3),) * 600))
     world.append(r.PartitionChangeRecord(topic_id=T, partition_id=7, leader=2, isr=(2,)))
