@@ -16,9 +16,9 @@ Source: KRaftMigrationZkWriter.handleTopicsSnapshot, Kafka 3.9.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, repeat
+from itertools import chain, groupby, islice, repeat
 from typing import Final
 
 from emulator.metadata.configs import TOPIC
@@ -70,14 +70,15 @@ def topic_changes(
         Pieces of about 50 znodes, possibly empty: topics by name.
     """
     indexes: dict[bytes, set[int]] = {}
-    for topic_id, index in touched.partitions:
+    for count, (topic_id, index) in enumerate(touched.partitions, 1):
         indexes.setdefault(topic_id, set()).add(index)
-    if len(touched.partitions) > MANY:
-        yield PAUSE
+        if count % MANY == 0:
+            yield PAUSE
     configured = {name for kind, name in touched.configs if kind == TOPIC}
+    names = yield from _sorted(chain(touched.topics.values(), configured))
     piece: Piece = []
     looked = 0
-    for name in sorted({*touched.topics.values(), *configured}):
+    for name in names:
         old, new = before.topic(name), after.topic(name)
         if old is not None and new is not None and old.id == new.id:
             some = sorted(indexes.get(new.id, ()))
@@ -104,6 +105,17 @@ def topic_changes(
             if new is not None:
                 yield from created(after, new, controller_epoch)
     yield piece
+
+
+def _sorted(names: Iterable[str]) -> Generator[Piece, None, Iterable[str]]:
+    """Names in order, each once; of many a part in each slice, and the rest while they are used."""
+    left = iter(names)
+    parts = []
+    while part := sorted(islice(left, MANY)):
+        parts.append(part)
+        if len(part) == MANY:
+            yield PAUSE
+    return (name for name, _ in groupby(heapq.merge(*parts)))
 
 
 def _changed_head(
