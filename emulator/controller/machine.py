@@ -430,6 +430,11 @@ class Controller:
         """Whether :meth:`go_on` has something to do at once: a long call, or calls behind it."""
         return self._turns.busy or self.answers.under_way
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a call is done in slices: :meth:`append` would do the rest of it first."""
+        return self._turns.under_way
+
     def go_on(self, now_ms: int) -> None:
         """Do a slice of a long answer, and of a long call; then take those that waited for it."""
         self._now_ms = now_ms

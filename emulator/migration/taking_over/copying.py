@@ -30,6 +30,10 @@ class Appender(Protocol):
     def stable(self) -> Image:
         """The image through the last record that may be shown."""
 
+    @property
+    def under_way(self) -> bool:
+        """Whether something is done in slices, which :meth:`append` would do at once."""
+
     def append(self, records: Sequence[object], now_ms: int, *, atomic: bool = True) -> int:
         """Append; returns the last offset."""
 
@@ -106,7 +110,12 @@ class CopyTask(Task):
         return Done()
 
     def _near(self) -> bool:
-        """Whether not too many records wait for their commit."""
+        """Whether not too many records wait for their commit, and nothing is done in slices.
+
+        To append would do the rest of it at once: to fence a broker of 100,000 topics takes long.
+        """
+        if self._controller.under_way:
+            return False
         return self._controller.tip.offset - self._log.high_watermark < APPEND_AHEAD_RECORDS
 
     def abort(self, now_ms: int) -> None:

@@ -24,6 +24,7 @@ class Journal:
         self.end = 0
         self.high_watermark = 0
         self.committing = True
+        self.under_way = False
         self.log_start_offset = 0
         self.holds: list[tuple[int | None, int | None]] = []
         self.other_limits = NO_OTHERS
