@@ -5,6 +5,11 @@ So is the index made that a leader needs.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
 from emulator.controller.tables.index import TipIndex
 from emulator.node.machine import Node
 from emulator.node.role import NodeRole, Role
@@ -179,7 +184,13 @@ def test_a_second_snapshot_takes_the_place_of_one_that_is_being_replayed():
 def grown(partitions: int) -> Quorum:
     """Three nodes that know topics of 500 partitions each, one batch for each topic."""
     quorum = Quorum()
-    node = quorum.node(quorum.leader)
+    grow(quorum, partitions)
+    quorum.wait_equal()
+    return quorum
+
+
+def topics(partitions: int) -> Iterator[list[object]]:
+    """The records of each topic: 500."""
     for number in range(partitions // RECORDS_PER_SLICE):
         topic_id = number.to_bytes(16, "big")
         records: list[object] = [r.TopicRecord(name=f"t-{number}", topic_id=topic_id)]
@@ -189,10 +200,15 @@ def grown(partitions: int) -> Quorum:
             )
             for each in range(RECORDS_PER_SLICE - 1)
         ]
+        yield records
+
+
+def grow(quorum: Quorum, partitions: int) -> None:
+    """Make them at the leader, which commits each."""
+    node = quorum.node(quorum.leader)
+    for records in topics(partitions):
         node.controller.append(records, quorum.joined.now_ms)
         quorum.joined.wait(100)
-    quorum.wait_equal()
-    return quorum
 
 
 def indexed(node: Node) -> bool:
@@ -205,29 +221,60 @@ def longest_of_a_failover(partitions: int) -> int:
     """Lines and calls of C in the longest step of those that are left, and of who resigns."""
     quorum = grown(partitions)
     quorum.kill(quorum.leader)
-    steps: list[int] = []
+    with watched(*quorum.parties) as steps:
+        second = after_failover(quorum)
+    assert indexed(quorum.node(second))
+    return max(steps)
 
-    def watch(node: Node) -> None:
-        step = node.step
 
-        def stepped(events: list[Event], now_ms: int) -> list[Effect]:
-            work = Work()
-            effects = counted(work, lambda: step(events, now_ms))
-            steps.append(work.run)
-            return effects
-
-        node.step = stepped  # type: ignore[method-assign]
-
-    for each in quorum.parties:
-        watch(quorum.node(each))
+def after_failover(quorum: Quorum) -> int:
+    """The next leader, and after it the third; returns that one."""
     first = quorum.leader
     assert indexed(quorum.node(first))
     (second,) = {*quorum.parties} - {first}
     quorum.wait_equal()
     quorum.node(first).role.resign([second])
     quorum.joined.until(lambda: quorum.active() == [second])
-    assert indexed(quorum.node(second))
+    return second
+
+
+@contextlib.contextmanager
+def watched(*node_ids: int) -> Iterator[list[int]]:
+    """Lines and calls of C in each step of some nodes, also of those that start inside."""
+    steps: list[int] = []
+    real = Node.step
+
+    def step(node: Node, events: list[Event], now_ms: int) -> list[Effect]:
+        if node.raft.config.node_id not in node_ids:
+            return real(node, events, now_ms)
+        work = Work()
+        effects = counted(work, lambda: real(node, events, now_ms))
+        steps.append(work.run)
+        return effects
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Node, "step", step)
+        yield steps
+
+
+def longest_of_a_catch_up(partitions: int) -> int:
+    """Of a follower that was away while topics of so many partitions were made."""
+    quorum = Quorum()
+    leader = quorum.leader
+    (away, _) = (each for each in quorum.parties if each != leader)
+    quorum.kill(away)
+    grow(quorum, partitions)
+    with watched(away) as steps:
+        quorum.start(away)
+        quorum.wait_equal()
+    assert len(quorum.node(away).history.tip.topics) == partitions // RECORDS_PER_SLICE
     return max(steps)
+
+
+def test_who_was_away_fetches_no_more_than_a_step_can_replay() -> None:
+    """A mebibyte, of 9,000 partitions, took 50 ms."""
+    longest_of_a_catch_up(500)  # compiles what it needs
+    assert longest_of_a_catch_up(20_000) <= 1.2 * longest_of_a_catch_up(5_000)
 
 
 def test_who_comes_to_lead_makes_its_index_in_slices():
