@@ -62,6 +62,8 @@ class History:
         self._open: list[_Segment] = []
         self._appended: deque[_Segment] = deque()
         self._idle = IdleOffsets(image.offset)
+        self.rewinds = 0
+        """How often it was rewound."""
         self.confirmed_leader = -1
         """Offset of the newest record that only a leader which may speak appends: neither a control
         batch nor of its activation."""
@@ -222,6 +224,7 @@ class History:
 
     def rewind(self) -> None:
         """Drop every record that is not committed, as a deposed leader does."""
+        self.rewinds += 1
         self._appended.clear()
         self.tip = self.committed
         self._idle.rewind(self.tip.offset)

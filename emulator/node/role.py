@@ -33,14 +33,15 @@ from emulator.raft.layout import RecoveryError
 from emulator.raft.machine import Raft
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import Serving
-from emulator.seam import Effect, Log, Slices, whole
+from emulator.seam import RECORDS_PER_SLICE, Effect, Log, Slices, whole
 
 # Keeps the metadata of a node at the end of its log.
 #
 # What a follower gets with one Fetch is replayed in the step that takes it: a record that cannot be
 # replayed then stops the node before it is written. A snapshot that replaces the log is replayed in
 # slices, one in each step, and so is what the log has got behind it meanwhile: decoding 100,000
-# partitions takes seconds, in which a voter has to fetch on and to answer votes.
+# partitions takes seconds, in which a voter has to fetch on and to answer votes. So is what is
+# dropped because it was not committed when this node lost its leadership: it was replayed before.
 
 
 class LogReplay:
@@ -61,6 +62,7 @@ class LogReplay:
         self._history = history
         self._supported = supported
         self._rewritten = raft.rewritten
+        self._rewinds = history.rewinds
         self.slices: Slices[None] | None = None
         """Of what is replayed, or of the index of a new leader over all of it."""
         self._indexing = False
@@ -88,7 +90,12 @@ class LogReplay:
             latest = raft.latest_snapshot
             replaced = latest is not None and latest.end_offset > history.tip.offset + 1
             self.slices = self._load(replaced=replaced) if replaced or self.behind else None
-        if self.slices is None and history.tip.offset + 1 < raft.log_end_offset:
+        left = raft.log_end_offset - history.tip.offset - 1
+        if history.rewinds != self._rewinds:
+            self._rewinds = history.rewinds
+            if self.slices is None and left > RECORDS_PER_SLICE:
+                self.slices = self._load(replaced=False)
+        if self.slices is None and left:
             whole(replay_log(raft, history, self._supported))
 
     def look_at_levels(self) -> None:

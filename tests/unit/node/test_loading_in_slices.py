@@ -277,6 +277,35 @@ def test_who_was_away_fetches_no_more_than_a_step_can_replay() -> None:
     assert longest_of_a_catch_up(20_000) <= 1.2 * longest_of_a_catch_up(5_000)
 
 
+def longest_of_a_deposition(partitions: int) -> int:
+    """Of a leader that gives up with so many partitions that are not committed."""
+    quorum = Quorum()
+    first = quorum.leader
+    quorum.wait_equal()
+    (second, third) = (each for each in quorum.parties if each != first)
+    for each in (second, third):
+        hold(quorum.node(each))
+    node = quorum.node(first)
+    quorum.joined.cut |= {(f"host-{each}", 9093) for each in (second, third)}
+    for records in topics(partitions):
+        node.controller.append(records, quorum.joined.now_ms)
+    quorum.joined.settle()
+    before = node.history.tip
+    assert node.history.committed.offset < before.offset
+    with watched(first) as steps:
+        node.role.resign([second])
+        quorum.joined.until(lambda: not node.active)
+        quorum.joined.until(lambda: not node.role.behind)
+    assert node.history.tip.topics == before.topics
+    return max(steps)
+
+
+def test_who_gives_up_replays_in_slices_what_is_not_committed() -> None:
+    """A copy of 100,000 topics took half a second in the step that ended the term."""
+    longest_of_a_deposition(500)  # compiles what it needs
+    assert longest_of_a_deposition(8_000) <= 1.2 * longest_of_a_deposition(2_000)
+
+
 def test_who_comes_to_lead_makes_its_index_in_slices():
     """100,000 partitions took a fifth of a second in the step of the election."""
     longest_of_a_failover(500)  # compiles what it needs
