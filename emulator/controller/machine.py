@@ -466,7 +466,7 @@ class Controller:
             records: at least one. After an AbortTransactionRecord the controller adds the
                 registrations and fencings that were acknowledged inside the transaction.
             now_ms: the clock.
-            atomic: write all in one batch; else in batches of at most 10,000 records and 8 MiB.
+            atomic: write all in one batch; else in batches of at most 1,000 records and 8 MiB.
 
         Returns:
             Offset of the last record.

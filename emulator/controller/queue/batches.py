@@ -15,6 +15,8 @@ from wire import records as r
 from wire.record_serde import encode_record
 
 BATCH_RECORDS_MAX: Final = 10_000
+PART_RECORDS_MAX: Final = 1_000
+"""Of what may be cut: another voter replays each batch in one step (Kafka's controller: 10,000)."""
 TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
 """Checked before any replica is placed: more partitions than one batch can hold."""
 TOO_LARGE: Final = "Unable to perform excessively large batch operation."
@@ -84,13 +86,11 @@ def too_large(values: Sequence[bytes]) -> bool:
 
 
 def chunks(values: Sequence[bytes]) -> Iterator[range]:
-    """Cut values, in order, into index ranges that each fit one batch."""
+    """Cut values, in order, into index ranges of one batch each."""
     start = size = 0
     for index, value in enumerate(values):
         weight = len(value) + RECORD_OVERHEAD_BYTES
-        if index > start and (
-            index - start == BATCH_RECORDS_MAX or size + weight > BATCH_BYTES_MAX
-        ):
+        if index > start and (index - start == PART_RECORDS_MAX or size + weight > BATCH_BYTES_MAX):
             yield range(start, index)
             start, size = index, 0
         size += weight

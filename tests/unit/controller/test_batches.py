@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from emulator.controller.queue.batches import (
     BATCH_BYTES_MAX,
-    BATCH_RECORDS_MAX,
+    PART_RECORDS_MAX,
     RECORD_OVERHEAD_BYTES,
     chunks,
     encoded,
@@ -75,8 +75,8 @@ def test_chunks_keep_order_and_fit(sizes: list[int]) -> None:
 
 
 def test_chunks_of_many_small_records() -> None:
-    values = [b"x"] * (2 * BATCH_RECORDS_MAX + 1)
-    assert [len(part) for part in chunks(values)] == [BATCH_RECORDS_MAX, BATCH_RECORDS_MAX, 1]
+    values = [b"x"] * (2 * PART_RECORDS_MAX + 1)
+    assert [len(part) for part in chunks(values)] == [PART_RECORDS_MAX, PART_RECORDS_MAX, 1]
 
 
 def test_the_overhead_allowed_for_is_enough() -> None:

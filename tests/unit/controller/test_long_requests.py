@@ -463,7 +463,7 @@ def test_a_shutdown_of_which_the_log_has_a_part_is_completed(
 ) -> None:
     """The controller was silenced, or ended, between two batches; the broker asks on."""
     world.ask(create("wide", MANY, 2))
-    monkeypatch.setattr(batches, "BATCH_RECORDS_MAX", RECORDS_PER_SLICE)
+    monkeypatch.setattr(batches, "PART_RECORDS_MAX", RECORDS_PER_SLICE)
     end = world.log.log_end_offset
     shut_down(world)
     while world.log.log_end_offset == end:

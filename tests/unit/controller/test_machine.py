@@ -382,11 +382,8 @@ def test_records_that_need_more_than_one_batch() -> None:
         world.controller.append(many, world.now_ms)
     first = world.log.log_end_offset
     last = world.controller.append(many, world.now_ms, atomic=False)
-    assert [len(values) for base, values in world.log.batches if base >= first] == [
-        10_000,
-        10_000,
-        1,
-    ]
+    cut = [len(values) for base, values in world.log.batches if base >= first]
+    assert cut == [1_000] * 20 + [1]
     assert last == world.log.log_end_offset - 1 == world.tip.offset
     (told,) = [one for one in world.controller.take_appended() if one.first_offset == first]
     assert (told.ticket, told.last_offset) == (None, last)
@@ -426,7 +423,7 @@ def test_a_broker_may_leave_more_partitions_than_one_batch_holds(how: str) -> No
         assert world.register(0, incarnation_id=uuid(9)).error_code == 0
     sizes = [len(values) for base, values in world.log.batches if base >= first and len(values) > 1]
     assert sum(sizes) in {12_000, 12_001}
-    assert max(sizes) == 10_000
+    assert max(sizes) == 1_000
     left = [one for found in world.tip.topics.values() for one in found.partitions.values()]
     assert {(one.leader, one.isr) for one in left} == {(1, (1,))}
 
@@ -530,7 +527,7 @@ def test_a_broker_with_more_partitions_than_a_batch_holds_is_fenced_again_after_
     world.ask(create("t", 5, 3))
     world.controller.append([r.BeginTransactionRecord()], world.now_ms)
     world.heartbeat(0, want_fence=True)
-    monkeypatch.setattr(batches, "BATCH_RECORDS_MAX", 4)
+    monkeypatch.setattr(batches, "PART_RECORDS_MAX", 4)
     world.controller.append([r.AbortTransactionRecord(reason="x")], world.now_ms)
     assert world.tip.brokers[0].fenced
     (made,) = world.tip.topics.values()
