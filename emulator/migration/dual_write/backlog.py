@@ -9,6 +9,7 @@ never the difference of two images.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TypeAlias
 
 import msgspec
@@ -120,12 +121,15 @@ class Backlog:
                 it is not in this unit then, but in the next one.
         """
         again = noting is not None and self.planned is not EMPTY
-        source: Iterable[Piece] = plan.compare(
-            tree,
-            self.planned if again else self.target,
-            controller_epoch=kraft_epoch,
-            known=self._known,
-            entities=self.entities,
+        source: Iterable[Piece] = chain(
+            plan.compare(
+                tree,
+                self.planned if again else self.target,
+                controller_epoch=kraft_epoch,
+                known=self._known,
+                entities=self.entities,
+            ),
+            (PAUSE for _ in tree.emptied()),
         )
         if noting is not None:
             source = noting(tree, source)

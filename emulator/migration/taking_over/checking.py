@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias
 
 import msgspec
@@ -27,6 +27,7 @@ from emulator.migration.taking_over.tasks import (
     found_of,
 )
 from emulator.znodes import controller, topics
+from emulator.znodes.tree import FREED_PER_STEP
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import GetChildren, ZkFailed, ZkOutcome, ZkResult
 
@@ -109,7 +110,9 @@ def check(task: Task, of: Attempt, earlier: Checked | None = None) -> Checking:
         assert reading.failure is not None
         return Checked(of.image, (*reasons, reading.failure))
     read_ms, names = task.now_ms, frozenset(reading.tree.children(topics.ROOT))
-    reasons += yield from checked(preconditions.check(reading.tree, of.image, of.entities))
+    checks = preconditions.check(reading.tree, of.image, of.entities)
+    freed = reading.tree.emptied(FREED_PER_STEP // CHECKS_PER_STEP)
+    reasons += yield from checked(chain(checks, freed))
     ended_ms = -1 if reasons else task.now_ms
     return Checked(of.image, tuple(reasons), read_ms, names, ended_ms)
 

@@ -101,6 +101,8 @@ class CopyTask(Task):
             controller.append(page, self.now_ms, atomic=False)
             self.records += len(page)
             yield self._near
+        for _ in reading.tree.emptied():
+            yield self._near
         self.effects = self._claimant.verify(self.now_ms)
         yield lambda: self._claimant.verified
         version = controller.stable.metadata_version

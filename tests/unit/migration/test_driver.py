@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
@@ -11,7 +13,9 @@ from emulator.migration.taking_over import copying
 from emulator.migration.taking_over.importer import PAGE_RECORDS_MAX
 from emulator.migration.taking_over.preconditions import Why
 from emulator.znodes import own
+from emulator.znodes.tree import Tree
 from tests.unit.migration.stories import (
+    STATE,
     TOPIC_A,
     WALK,
     A,
@@ -254,6 +258,38 @@ def test_the_copy_does_not_run_away_from_the_log(monkeypatch: pytest.MonkeyPatch
     world.reach(State.DUAL_WRITE, 5_000)
     assert len(world.journal.stable.topics) == count + 1
     assert world.driver.copy_progress is None
+
+
+def test_the_trees_of_a_takeover_are_freed_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were checked, copied and compared: at once, 100,000 topics took 35 ms each."""
+    checked: list[Tree] = []
+    written: list[Tree] = []
+    emptied = Tree.emptied
+
+    def noted(tree: Tree, count: int = 5_000) -> Iterator[None]:
+        (written if count == 5_000 else checked).append(tree)
+        left = len(tree.nodes)
+        for _ in emptied(tree, min(count, 500)):
+            assert left - len(tree.nodes) <= 500
+            left = len(tree.nodes)
+            yield
+
+    monkeypatch.setattr(Tree, "emptied", noted)
+    world = waiting_world()
+    partitions = ",".join(f'"{p}":[1,2]' for p in range(999))
+    for index in range(3):
+        topic_id = uuid_text((index + 100).to_bytes(16))
+        path = f"/brokers/topics/many{index}"
+        topic = f'{{"version":3,"topic_id":"{topic_id}","partitions":{{{partitions}}}}}'
+        world.put(path, topic.encode())
+        for p in range(999):
+            world.put(f"{path}/partitions/{p}/state", STATE)
+    world.start(1, 2)
+    world.reach(State.DUAL_WRITE, 5_000)
+    assert len(checked) >= 1
+    assert len(written) == 2, "what was copied, and what was compared"
+    assert all(len(tree.nodes) <= 500 for tree in [*checked, *written])
+    assert len(world.journal.stable.topics) == 4
 
 
 def test_the_copy_waits_for_what_is_done_in_slices() -> None:
