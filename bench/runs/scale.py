@@ -34,8 +34,8 @@ from emulator.trace.distribution import percentile
 IDS: Final = (3000, 3001, 3002)
 _MIB: Final = 1 << 20
 DISK_BYTES: Final = (512 * _MIB, 4_000)
-"""Room on the disk: of a row without topics, and of each partition of it. Measured with 10,000 and
-100,000: ZooKeeper's log and its snapshots, and the logs and snapshots of three controllers."""
+"""Room on the disk: of a row without topics, and of each partition of it: ZooKeeper's log and its
+snapshots, and those of three controllers. An estimate on the safe side."""
 MEMORY_BYTES: Final = (2_048 * _MIB, 5_000)
 """The same of memory."""
 _OF_A_BROKER: Final = 300 * 1024, 130
