@@ -150,7 +150,7 @@ def needed(case: Case) -> tuple[int, int]:
     """Bytes of disk and of memory that a row takes.
 
     >>> needed(Case("small", topics_present=10, partitions=100))
-    (540870912, 2153873648)
+    (540870912, 2153795248)
     """
     count = partitions(case)
     disk, memory = (least + count * each for least, each in (DISK_BYTES, MEMORY_BYTES))

@@ -95,7 +95,7 @@ class Case:
 
 
 _PLAIN: Final = Case("")
-_LATER: Final = ("burst", "poisson", "arrivals_s", "fsync_ms")
+_LATER: Final = ("brokers", "burst", "poisson", "arrivals_s", "fsync_ms")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "finalise",
         ),
         "Inspect": ("plan", "zk", "log"),
-        "Measure": ("load", "analyze", "trace", "bench"),
+        "Measure": ("load", "analyze", "trace", "bench", "predict"),
         "Test": ("broker", "cluster", "fleet", "simulate"),
         "Low level": ("elect-leaders", "wire"),
     }

@@ -82,18 +82,16 @@ def topic_changes(
         old, new = before.topic(name), after.topic(name)
         if old is not None and new is not None and old.id == new.id:
             some = sorted(indexes.get(new.id, ()))
-            piece += _changed_head(before, after, old, new, some, config=name in configured)
+            head = _changed_head(before, after, old, new, some, config=name in configured)
+            piece = yield from _in_pieces(piece, head)
             looked += 1
             if len(new.partitions) > MANY:
                 yield piece
                 yield PAUSE
                 piece = []
             for index in some:
-                for group in _changed_partition(old, new, index, controller_epoch):
-                    piece.append(group)
-                    if len(piece) >= 2 * PARTITIONS_PER_PIECE:
-                        yield piece
-                        piece = []
+                groups = _changed_partition(old, new, index, controller_epoch)
+                piece = yield from _in_pieces(piece, groups)
             if looked >= TOPICS_PER_PIECE:
                 yield piece
                 piece, looked = [], 0
@@ -105,6 +103,16 @@ def topic_changes(
             if new is not None:
                 yield from created(after, new, controller_epoch)
     yield piece
+
+
+def _in_pieces(piece: Piece, groups: Iterable[Group]) -> Generator[Piece, None, Piece]:
+    """Add groups to a piece; full ones are yielded, the last is returned."""
+    for group in groups:
+        if len(piece) >= 2 * PARTITIONS_PER_PIECE:
+            yield piece
+            piece = []
+        piece.append(group)
+    return piece
 
 
 def _sorted(names: Iterable[str]) -> Generator[Piece, None, Iterable[str]]:
@@ -183,13 +191,9 @@ def created(image: Image, topic: Topic, controller_epoch: int) -> Iterator[Piece
         yield PAUSE
         piece = []
     for index, partition in topic.partitions.items():
-        path = f"{folder}/{index}"
-        piece.append((Create(path, None),))
-        for group in created_state(name, index, partition, controller_epoch):
-            piece.append(group)
-            if len(piece) >= 2 * PARTITIONS_PER_PIECE:
-                yield piece
-                piece = []
+        state = created_state(name, index, partition, controller_epoch)
+        groups = [(Create(f"{folder}/{index}", None),), *state]
+        piece = yield from _in_pieces(piece, groups)
     yield piece
 
 
@@ -199,14 +203,9 @@ def _deleted(topic: Topic) -> Iterator[Piece]:
     piece: Piece = []
     for index in topic.partitions:
         path = f"{folder}/{index}"
-        piece.append((Delete(f"{path}/state"),))
-        piece.append((Delete(path),))
-        if len(piece) >= 2 * PARTITIONS_PER_PIECE:
-            yield piece
-            piece = []
+        piece = yield from _in_pieces(piece, [(Delete(f"{path}/state"),), (Delete(path),)])
     head = (configs.topic_config_path(topic.name), folder, topics.topic_path(topic.name))
-    piece += [(Delete(path),) for path in head]
-    yield piece
+    yield (yield from _in_pieces(piece, [(Delete(path),) for path in head]))
 
 
 def with_notifications(ops: list[ZkOp]) -> Piece:

@@ -95,7 +95,7 @@ class LogReplay:
             self._rewinds = history.rewinds
             if self.slices is None and left > RECORDS_PER_SLICE:
                 self.slices = self._load(replaced=False)
-        if self.slices is None and left:
+        if self.slices is None and left > 0:
             whole(replay_log(raft, history, self._supported))
 
     def look_at_levels(self) -> None:

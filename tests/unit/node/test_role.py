@@ -61,6 +61,7 @@ def test_who_does_not_answer_is_not_waited_for_before_a_log_begins() -> None:
     machines = each_of_them(
         config=SimpleNamespace(voters={1: None, 2: None}, release="3.9"),
         rewritten=0,
+        rewinds=0,
         inquiry=None,
         tip=SimpleNamespace(features={}),
     )
@@ -87,6 +88,7 @@ def test_the_wanted_successors_are_named_in_the_next_step() -> None:
     machines = each_of_them(
         config=SimpleNamespace(voters={1: None, 2: None, 3: None}, release="3.9"),
         rewritten=0,
+        rewinds=0,
         inquiry=None,
         tip=SimpleNamespace(features={}),
         resign=resign,

@@ -9,11 +9,11 @@ import pytest
 from tools.way import KINDS, calls_of, counted
 
 REACHED: Final = {
-    "create-topics": (744, 81, 492),
-    "alter-partition": (712, 78, 472),
+    "create-topics": (765, 81, 493),
+    "alter-partition": (723, 78, 469),
     "heartbeat": (76, 24, 60),
-    "envelope": (789, 86, 523),
-    "control-request": (1_461, 93, 975),
+    "envelope": (810, 86, 524),
+    "control-request": (1_503, 94, 976),
 }
 """Calls, files and moves. What makes them fewer writes the lower numbers here."""
 SPARE: Final = 1.02
