@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -19,8 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from emulator.trace import rows
-
-STREAM: Final = ".arrows"
 
 
 class Tails:
@@ -43,10 +40,8 @@ class Tails:
             return
         folder = Path(unquote(parts.path) if parts.scheme else trace)
         for name in rows.TABLES:
-            for stream in sorted(folder.glob(f"{name}/{rows.RUN_ID_COLUMN}=*/_*{STREAM}")):
-                to = out / stream.relative_to(folder).with_name(
-                    f"{stream.name.removeprefix('_').removesuffix(STREAM)}.parquet"
-                )
+            for stream in sorted(folder.glob(f"{name}/{rows.RUN_ID_COLUMN}=*/_*{rows.STREAM}")):
+                to = out / rows.parquet_of(stream.relative_to(folder))
                 found = whole_blocks(stream)
                 if found is not None:
                     to.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +70,10 @@ class Tails:
 
 
 def whole_blocks(stream: Path) -> pa.Table | None:
-    """The rows of a stream up to its first block that is not whole; None if there is none."""
+    """The rows of a stream up to its first block that is not whole; None if there is none.
+
+    Read without the code of the process that wrote it, as all that is judged here.
+    """
     batches: list[pa.RecordBatch] = []
     with pa.OSFile(str(stream), "rb") as source:
         try:

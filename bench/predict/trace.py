@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.predict.model import CHAIN_OPS, Arrival, Change, Speed, Stall
-from emulator.trace.rows import PROCESS_COLUMN, RUN_ID_COLUMN, Stage
+from emulator.trace.rows import PROCESS_COLUMN, RUN_ID_COLUMN, STREAM, Stage, parquet_of
 
 BOUND_KEY: Final = "kraftbridge.zk.write.behind.max.records"
 BOUND: Final = 10_000
@@ -155,8 +155,6 @@ def _run_of(folder: Path, asked: str | None) -> str:
 def _table(folder: Path, name: str, run_id: str, columns: Iterable[str]) -> list[dict[str, Any]]:
     import pyarrow as pa  # noqa: PLC0415 - an optional extra
 
-    from bench.analysis.tails import STREAM  # noqa: PLC0415 - the same
-
     place = folder / name / f"{RUN_ID_COLUMN}={run_id}"
     rows: list[dict[str, Any]] = []
     wanted = [*columns, PROCESS_COLUMN]
@@ -179,7 +177,6 @@ def _content(file: Path) -> Any:
     import pyarrow.parquet as pq  # noqa: PLC0415 - an optional extra
 
     from bench.analysis.tails import whole_blocks  # noqa: PLC0415 - the same
-    from emulator.io.trace_file import parquet_of  # noqa: PLC0415 - the same
 
     if file.suffix == ".parquet":
         # A file by itself: a folder's name would become a column, and of another type.

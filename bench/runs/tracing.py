@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Planned
 from bench.runs.store import Store
-from emulator.io.trace_file import STREAM, TraceFile
+from emulator.io.trace_file import TraceFile
 from emulator.trace.metrics import TRACE_MISSING_S
-from emulator.trace.rows import RUN_ID_COLUMN, SCHEMA_VERSION, Row, RunRow
+from emulator.trace.rows import RUN_ID_COLUMN, SCHEMA_VERSION, STREAM, Row, RunRow
 
 
 def write(store: Store, planned: Planned, row: BenchRow, seen: Mapping[str, Sequence[Row]]) -> None:

@@ -92,7 +92,8 @@ def _count(folder: Path) -> int:
 
 def _end(stream: Path, done: Compacted) -> None:
     """Make a file of a stream whose process has ended."""
-    from emulator.io.trace_file import parquet_of, stream_to_parquet
+    from emulator.io.trace_file import stream_to_parquet
+    from emulator.trace.rows import parquet_of
 
     with stream.open("r+b") as opened:
         try:

@@ -362,7 +362,7 @@ class _Table:
         """Write the open stream again as Parquet, and remove it."""
         if self._fd is None:
             return
-        stream_to_parquet(self._path, parquet_of(self._path))
+        stream_to_parquet(self._path, rows.parquet_of(self._path))
         self._path.unlink()
         self._rows += self._stream_rows
         self._close()
@@ -375,7 +375,7 @@ class _Table:
         self._close()
 
     def _open(self, now: float) -> None:
-        self._path = self._folder / f"_{self._target.start}-{self._rows:012d}{STREAM}"
+        self._path = self._folder / f"_{self._target.start}-{self._rows:012d}{rows.STREAM}"
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self._stream_bytes = self._stream_rows = 0
         self._opened = now
@@ -418,18 +418,6 @@ class _Table:
 
 
 # Streams: what a process that was killed, or that still lives, has not written as Parquet.
-
-
-STREAM: Final = ".arrows"
-
-
-def parquet_of(stream: Path) -> Path:
-    """The file that a stream becomes.
-
-    >>> parquet_of(Path("runs/run_id=r/_load-7-1700-000000000000.arrows")).name
-    'load-7-1700-000000000000.parquet'
-    """
-    return stream.with_name(f"{stream.name.removeprefix('_').removesuffix(STREAM)}.parquet")
 
 
 def stream_to_parquet(stream: Path, parquet: Path) -> int:

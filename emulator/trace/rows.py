@@ -16,6 +16,7 @@ from __future__ import annotations
 import types
 import typing
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -29,6 +30,17 @@ does not raise it.
 
 PROCESS_COLUMN: Final = "process"
 RUN_ID_COLUMN: Final = "run_id"
+STREAM: Final = ".arrows"
+"""Ends the name of a stream, which begins with ``_``."""
+
+
+def parquet_of(stream: Path) -> Path:
+    """The file that a stream becomes.
+
+    >>> parquet_of(Path("runs/run_id=r/_load-7-1700-000000000000.arrows")).name
+    'load-7-1700-000000000000.parquet'
+    """
+    return stream.with_name(f"{stream.name.removeprefix('_').removesuffix(STREAM)}.parquet")
 
 
 class Stage(StrEnum):
