@@ -308,25 +308,28 @@ def ask_controller(
         TooOldError, LoginError: see there.
     """
     deadline_s = time.monotonic() + timeout_s
-    why = "no broker was asked"
+    reasons: dict[tuple[str, int], str] = {}
     for host, port in itertools.cycle(bootstrap):
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
-            raise UnreachableError(why)
+            break
         try:
             address = _controller(host, port, left_s, login)
             if address is None:
-                why = f"{host}:{port} knows no controller"
+                reasons[host, port] = f"{host}:{port} knows no controller"
             else:
                 with closing(Connection(*address, left_s, login)) as connection:
                     answer = connection.call(request, lowest=lowest)
                 if not not_controller(answer):
                     return answer
-                why = f"{address[0]}:{address[1]} is no longer the controller"
+                reasons[host, port] = f"{address[0]}:{address[1]} is no longer the controller"
+        except TimeoutError as error:
+            # The last attempt has little time: that it was too little explains nothing.
+            reasons.setdefault((host, port), f"{host}:{port}: {error}")
         except OSError as error:
-            why = f"{host}:{port}: {error}"
+            reasons[host, port] = f"{host}:{port}: {error}"
         time.sleep(PAUSE_S)
-    raise UnreachableError("no broker to ask")
+    raise UnreachableError("; ".join(reasons.values()) or "no broker was asked")
 
 
 def elect_first_replica(
