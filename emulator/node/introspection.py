@@ -146,9 +146,11 @@ def quorum(node: Node, now_ms: int) -> dict[str, Any]:
                 "why_not": "; ".join(reasons),
             }
         )
+    leaderless_ms = raft.leaderless_since_ms
     return {
         "leader_id": raft.leader_id if raft.leader_id != NONE else None,
         "leader_epoch": raft.leader_epoch,
+        "leaderless_ms": None if leaderless_ms is None else max(0, now_ms - leaderless_ms),
         "state": raft.voter_state.value.lower(),
         "voter_state": raft.held.holding.value,
         "told_by": None if account is None else account.leader_id,

@@ -373,6 +373,8 @@ NO_ZOOKEEPER_BROKERS: Final = "Controller does not support registering ZK broker
 NO_DIRECTORIES: Final = "No directories specified in request"
 """Of a broker below 3.7, before it is asked which levels it supports."""
 NAMED_BY_ERROR: Final = "Correct what the error names in the broker's properties, and restart it."
+ELECTION_MS: Final = 10_000
+"""An election takes 1 to 3 s by Kafka's defaults, longer on a busy machine; after this it fails."""
 TRIES_S: Final = 60
 """How long a broker tries to register, then it ends: initial.broker.registration.timeout.ms."""
 SESSION_TRIES: Final = 12
@@ -583,6 +585,11 @@ class _Looking:
         if self._leader is not None or not (several or self._migration):
             return
         if self._quorum["voter_state"] != "unknown":
+            leaderless_ms = self._quorum.get("leaderless_ms")
+            if leaderless_ms is not None and leaderless_ms < ELECTION_MS:
+                why = f"no leader is known for {leaderless_ms / 1000:.1f} s: an election goes on"
+                yield NextStep(Action.WAIT, why, self._look)
+                return
             yield NextStep(
                 Action.REPAIR,
                 "no leader is known: see that a majority of the controllers runs and that they "

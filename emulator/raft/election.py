@@ -159,6 +159,8 @@ class QuorumElection:
         self._backing_off = False
         self._rounds = 0
         """Elections in a row that this node did not win."""
+        self.leaderless_since_ms: int | None = None
+        """Since when this node knows no leader; None while it knows one."""
         self._timer_ms: int | None = None
         """Of the state: election timeout, fetch timeout, or the next BeginQuorumEpoch."""
         self._again: dict[int, int] = {}
@@ -192,6 +194,7 @@ class QuorumElection:
 
     def start(self, now_ms: int) -> None:
         """Begin in the state that the disk holds; a quorum of one elects itself at once."""
+        self._note_leader(now_ms)
         if not self._others:
             self._start_candidacy(now_ms)
         elif self.quorum.state is VoterState.FOLLOWER:
@@ -452,6 +455,7 @@ class QuorumElection:
     def _leave_epoch(self, now_ms: int, enter: Callable[[], None]) -> None:
         """Change the state; what belonged to the one before is forgotten."""
         enter()
+        self._note_leader(now_ms)
         self._again.clear()
         self._refusing, self._silent = set(), set()
         self._backing_off = False
@@ -460,6 +464,12 @@ class QuorumElection:
         self._timer_ms = None if self._leaving else self._election_timeout(now_ms)
         self._changed()
         self._log("info", "election state")
+
+    def _note_leader(self, now_ms: int) -> None:
+        if self.quorum.state in {VoterState.LEADER, VoterState.FOLLOWER}:
+            self.leaderless_since_ms = None
+        elif self.leaderless_since_ms is None:
+            self.leaderless_since_ms = now_ms
 
     def _changed(self) -> None:
         self.changed = True

@@ -304,6 +304,11 @@ class Raft:
         return self.replica.quorum.leader_id
 
     @property
+    def leaderless_since_ms(self) -> int | None:
+        """Since when this node knows no leader; None while it knows one."""
+        return self._member.election.leaderless_since_ms
+
+    @property
     def is_leader(self) -> bool:
         """Whether this node leads and may append."""
         return self.replica.quorum.is_leader

@@ -55,6 +55,7 @@ def quorum(*voters: dict[str, Any], leader: int | None = 3000, **more: Any) -> d
     return {
         "leader_id": leader,
         "leader_epoch": 2,
+        "leaderless_ms": 60_000 if leader is None else None,
         "voter_state": "whole",
         "as_of": "10:00:03",
         "not_told_because": "",

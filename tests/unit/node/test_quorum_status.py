@@ -94,6 +94,7 @@ def test_a_lone_voter_is_up_and_says_whom_it_misses():
     found = shown(quorum, lone)
     assert (found["leader_id"], found["told_by"], found["as_of"]) == (None, None, None)
     assert found["not_told_because"] == "no leader is known"
+    assert 5_000 < found["leaderless_ms"] <= 10_000
     rows = voters(quorum, lone)
     assert [rows[each]["ready"] for each in (lone, first, second)] == [False, False, False]
     assert {one["lag"] for one in rows.values()} == {None}
@@ -101,6 +102,7 @@ def test_a_lone_voter_is_up_and_says_whom_it_misses():
     quorum.start(other)
     quorum.joined.wait(10_000)
     assert {why_not_ready(quorum, each) for each in (lone, other)} == {""}
+    assert {shown(quorum, each)["leaderless_ms"] for each in (lone, other)} == {None}
 
 
 def test_voters_that_were_formatted_without_new_quorum_say_why_nobody_leads():

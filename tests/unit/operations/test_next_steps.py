@@ -315,6 +315,10 @@ def test_without_a_leader_the_quorum_comes_first() -> None:
     there = quorum(voter(3000), voter(3001), leader=None)
     step = told(document("hybrid", leader_id=None, quorum=there))
     assert (step.action, "majority" in step.why) == (Action.REPAIR, True)
+    begun = there | {"leaderless_ms": 2_500}
+    step = told(document("hybrid", leader_id=None, quorum=begun))
+    assert (step.action, step.problem) == (Action.WAIT, False)
+    assert step.why == "no leader is known for 2.5 s: an election goes on"
     step = told(
         document("hybrid", leader_id=None, quorum=there | {"voter_state": "unknown"}),
     )
