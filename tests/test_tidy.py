@@ -31,7 +31,7 @@ def tracked(*patterns):
 
 
 SOURCES = [p for p in tracked("*.py") if p.relative_to(ROOT).parts[0] in PACKAGES]
-TESTS = [p for p in SOURCES if p.is_relative_to(ROOT / "tests")]
+TESTS = dict.fromkeys(p for p in SOURCES if p.is_relative_to(ROOT / "tests"))
 
 
 def name(path):
@@ -64,11 +64,14 @@ def parsed(path):
     return ast.get_docstring(tree), functions, classes
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_a_file_says_what_it_is_and_its_functions_stay_small(path):
-    docstring, functions, _ = parsed(path)
-    assert path in TESTS or docstring, "no module docstring"
-    assert not [one for one in functions if one[1] > FUNCTION_LINES_MAX]
+# One test over all files each: of a test a file, most of the time is what pytest does around it.
+def test_a_file_says_what_it_is():
+    assert not [name(path) for path in SOURCES if path not in TESTS and not parsed(path)[0]]
+
+
+def test_functions_stay_small():
+    every = [(lines, one, path) for path in SOURCES for one, lines in parsed(path)[1]]
+    assert not [one for one in every if one[0] > FUNCTION_LINES_MAX]
 
 
 def test_a_class_name_is_used_once():
@@ -81,10 +84,8 @@ def test_a_class_name_is_used_once():
     assert not {one: where for one, where in places.items() if len(where) > 1}
 
 
-@pytest.mark.parametrize("path", TESTS, ids=name)
-def test_no_test_waits_by_the_clock(path):
-    calls = re.findall(r"\bsleep\(", path.read_text())
-    assert not calls or path == Path(__file__)
+def test_no_test_waits_by_the_clock():
+    assert not [name(path) for path in TESTS if re.search(r"\bsleep\(", path.read_text())]
 
 
 def test_an_exception_to_a_rule_says_why():
@@ -156,6 +157,8 @@ def test_every_mutant_can_still_be_planted():
 
 
 PAGES = [page for page in tracked("*.md") if page.suffix == ".md"]
+TOPS = {path.relative_to(ROOT).parts[0] for path in tracked()}
+TOPS |= {path.name for path in (ROOT / "emulator").iterdir() if path.is_dir()}
 STANDS_FOR_ANY = re.compile(r"[<*{]")
 """A path with one of these is a pattern; the part before it must be there."""
 
@@ -164,11 +167,9 @@ STANDS_FOR_ANY = re.compile(r"[<*{]")
 def test_every_path_that_a_page_names_is_there(page):
     """In backticks or as a link: relative to the root, to ``emulator``, or to the page."""
     text = page.read_text()
-    tops = {path.relative_to(ROOT).parts[0] for path in tracked()}
-    below = {path.name for path in (ROOT / "emulator").iterdir() if path.is_dir()}
     quoted = [word.partition("::")[0] for word in re.findall(r"`([\w./<>*{}-]+)[^`\s]*`", text)]
     # A path begins with a folder or file of the repository; znodes begin with a slash.
-    named = [word for word in quoted if word.partition("/")[0] in tops | below and "/" in word]
+    named = [word for word in quoted if word.partition("/")[0] in TOPS and "/" in word]
     linked = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)[^)]*\)", text)
     places = [(ROOT, ROOT / "emulator")] * len(named) + [(page.parent,)] * len(linked)
     gone = []

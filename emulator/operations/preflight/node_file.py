@@ -77,7 +77,10 @@ class Properties:
         >>> Properties("a", {"x": "${env:X}"}).provides("x")
         False
         """
-        named = {found[1] for found in _VARIABLE.finditer(self.values.get(key, ""))}
+        value = self.values.get(key, "")
+        if "${" not in value:  # of nearly every value of a file
+            return False
+        named = {found[1] for found in _VARIABLE.finditer(value)}
         return bool(named & set(self.names(PROVIDERS)))
 
     def at(self, key: str) -> str:
@@ -86,8 +89,8 @@ class Properties:
 
     def names(self, key: str) -> tuple[str, ...]:
         """Entries of a comma separated value."""
-        parts = (trim(part) for part in self.get(key).split(","))
-        return tuple(part for part in parts if part)
+        parts = self.values.get(key, "").split(",")
+        return tuple(entry for part in parts if (entry := trim(part)))
 
     def flag(self, key: str) -> bool:
         """Whether a boolean is set."""
