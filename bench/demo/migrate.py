@@ -25,7 +25,7 @@ def migrate(stage: Stage, narrator: Narrator) -> None:
     controllers = stage.controllers
     controllers.start(cluster_id)
     for number, node in controllers.nodes.items():
-        narrator.print_line(f"kraft-bridge controller, node {number}, answers at {node.url}/status")
+        narrator.print_line(f"kraft-bridge controller, node {number}: live page at {node.url}/")
     held_back = False
     with Watch(controllers, narrator, [broker.id for broker in stage.cluster.brokers]) as watch:
         for broker in stage.cluster.brokers:

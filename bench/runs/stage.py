@@ -29,6 +29,7 @@ from bench.runs.store import Store
 from bench.runs.targets import TARGETS, Controller, Setting
 from bench.runs.watch import Watch
 from emulator.servers import seeded
+from emulator.servers.bridge import Bridge
 from emulator.servers.fleet import Fleet
 from emulator.servers.machine import Meter, process_cpu_s, wait_quiet
 from emulator.servers.process import ProcessError
@@ -157,6 +158,8 @@ def _staged(
         brokers.start().wait_announced()
         pids = servers.pids() | ({} if brokers.pid is None else {"fleet": brokers.pid})
         before_start(pids)
+        if isinstance(controller, Bridge):
+            print_line(f"{planned.run_id}: live page at {controller.url}/")
         start(row, client, controller, pids)
         yield Stage(planned, row, servers, client, controller, brokers)
         controller.stop()  # the trace of ours is complete when it has ended

@@ -220,9 +220,9 @@ def check_descriptors(brokers: int) -> None:
 
 def possible_brokers() -> int:
     """How many this process has descriptors for."""
-    from emulator.io import descriptors
+    from emulator.io import serving
 
-    return descriptors.for_connections() // DESCRIPTORS_EACH
+    return serving.for_connections() // DESCRIPTORS_EACH
 
 
 def too_many(brokers: int, possible: int) -> str:

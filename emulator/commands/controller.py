@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import typer
 
@@ -28,11 +30,18 @@ def controller(
 ) -> None:
     """Run a KRaft controller that migrates a ZooKeeper-mode cluster."""
     from emulator.io import log_output, process
+    from emulator.operations.next_steps import as_json, next_steps, verdict
+
+    def advice(status: Mapping[str, Any], asked: str) -> tuple[str, list[dict[str, Any]]]:
+        steps = next_steps(status, asked=asked)
+        return verdict(status, steps), as_json(steps)
 
     log_output.never_wait()
     path = one_file(file, config)
     settings = load_config(path, overrides)
     level, run = log_level, process.run_controller
     raise typer.Exit(
-        in_use.run(partial(run, settings, file=path, log_json=log_json, log_level=level))
+        in_use.run(
+            partial(run, settings, file=path, log_json=log_json, log_level=level, advice=advice)
+        )
     )

@@ -28,7 +28,7 @@ from emulator.broker.kraft.side import KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.zookeeper.folders import ZooKeeperFolders, identify_in_zookeeper_mode
 from emulator.config.broker import BrokerConfig
-from emulator.io import descriptors, serving
+from emulator.io import serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.log_output import lines_lost, logger
@@ -260,7 +260,7 @@ def run_broker(config: BrokerConfig, *, log_json: bool, log_level: str = "info")
 
     def run() -> Halt:
         with contextlib.closing(BrokerFolders(config)) as folders:
-            most = descriptors.for_connections()
+            most = serving.for_connections()
             faults = FaultScript() if config.faults_enabled else None
             process = BrokerProcess(
                 config,

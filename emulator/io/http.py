@@ -1,4 +1,4 @@
-"""GET /metrics /livez /readyz /status, /faults, what operators and tests ask: a small HTTP server.
+"""GET / /metrics /status and more, /faults, what operators and tests ask: a small HTTP server.
 
 A web framework would add nine dependencies for these routes. The connection is closed after an
 answer; a request whose head is above 8 KiB, or its body above 64 KiB, is refused. Few
@@ -56,6 +56,8 @@ class Page(NamedTuple):
     status: int
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    """More headers: name, value."""
 
 
 class HttpRequest(NamedTuple):
@@ -67,7 +69,13 @@ class HttpRequest(NamedTuple):
     local: bool
 
 
-Routes = Mapping[str, Callable[[], Page]]
+class ByQuery(NamedTuple):
+    """A page that depends on its query, the text behind the question mark."""
+
+    answer: Callable[[str], Page]
+
+
+Routes = Mapping[str, Callable[[], Page] | ByQuery]
 """Path -> its page, for GET and HEAD."""
 Action = Callable[[HttpRequest], Page | Future[Page]]
 Actions = Mapping[str, Action]
@@ -263,7 +271,7 @@ class HttpConnection(asyncio.Protocol):
         first, *lines = head.split("\r\n")
         method, _, rest = first.partition(" ")
         target, _, version = rest.partition(" ")
-        path = target.partition("?")[0]
+        path, _, query = target.partition("?")
         action, route = self._actions.get(path), self._routes.get(path)
         pairs = [line.partition(":") for line in lines]
         fields = [(name.strip().lower(), value.strip()) for name, _, value in pairs]
@@ -280,7 +288,7 @@ class HttpConnection(asyncio.Protocol):
         if method not in {"GET", "HEAD"}:
             return self._problem(405, "only GET")
         try:
-            return route()
+            return route.answer(query) if isinstance(route, ByQuery) else route()
         except Exception as error:  # noqa: BLE001 - whatever it is, only this answer fails
             self._failed(path, error)
             return self._problem(500, "this page cannot be made; the log says why")
@@ -326,8 +334,9 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         reason = _REASONS.get(page.status, "Service Unavailable")
+        more = "".join(f"{name}: {value}\r\n" for name, value in page.headers)
         header = (
-            f"HTTP/1.1 {page.status} {reason}\r\nContent-Type: {page.content_type}\r\n"
+            f"HTTP/1.1 {page.status} {reason}\r\nContent-Type: {page.content_type}\r\n{more}"
             f"Content-Length: {len(page.body)}\r\nConnection: close\r\n\r\n"
         )
         self._transport.write(header.encode() + (b"" if head else page.body))

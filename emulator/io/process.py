@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import uvloop
 
+from emulator.config.listeners import USUAL, url_of
 from emulator.config.load import Config
-from emulator.io import banner, descriptors, serving
+from emulator.io import banner, live_page, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.http import HttpRequest, Page
@@ -55,6 +56,7 @@ class NodeProcess:
         faults: strikes requests, for tests of clients; None: nothing does.
         watched: each event and effect is a log line.
         node: makes the node; the bench measures others.
+        advice: the next step, for the live page; None: it shows none.
 
     Raises:
         Exception: one of ``_OPERATOR_ERRORS``, logged in one line; nothing was written.
@@ -71,6 +73,7 @@ class NodeProcess:
         faults: FaultScript | None = None,
         watched: bool = False,
         node: Callable[..., Node] = Node,
+        advice: live_page.Advice | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -82,6 +85,10 @@ class NodeProcess:
         """Where metrics and status are served; -1: nowhere."""
         self.stalls = 0
         """How often the event loop was late by more than ``STALL_MS_MIN``."""
+        self.series = live_page.Series(clock.now_ms())
+        """What the live page shows of the last minutes."""
+        self._advice = advice
+        self._unseen = serving.failures_to(log)
         self._disk = disk
         files = disk.read_all()
         identity = recovery.identity(config, files)
@@ -208,7 +215,8 @@ class NodeProcess:
         config = self.config
         faults = self.faults if config.faults_enabled else None
         host, folder = config.controller_listener.host, Path(config.log_dir)
-        routes = serving.pages(metrics, self.status, not_ready)
+        shown = live_page.routes(self.series, self.status, self._advice, self._url)
+        routes = {**shown, **serving.pages(metrics, self.status, not_ready)}
         pages = {}
         if self.node.driver is not None:
             pages["/reconcile"] = self._waking(reconcile_page(Reconciling(self.node)))
@@ -228,6 +236,12 @@ class NodeProcess:
             names={*own, *config.metrics_hosts},
         )
 
+    def _url(self) -> str:
+        """Where the pages are; of a node that is asked they are somewhere."""
+        usual = self.config.metrics_port is None
+        host = USUAL.host if usual else self.config.controller_listener.host
+        return url_of(host, self.http_port)
+
     def _waking(self, page: Callable[[HttpRequest], Page]) -> Callable[[HttpRequest], Page]:
         def answer(asked: HttpRequest) -> Page:
             assert self.shell is not None
@@ -237,8 +251,9 @@ class NodeProcess:
         return answer
 
     async def _housekeeping(self) -> None:
-        """Sample gauges into the trace, flush it, record stalls of the event loop."""
+        """Sample gauges into the trace and the page, flush it, record stalls of the event loop."""
         interval_ns = int(GAUGE_INTERVAL_S * 1e9)
+        looked_ms = -live_page.EVERY_MS
         while True:
             before_ns = self.clock.now_ns()
             await asyncio.sleep(GAUGE_INTERVAL_S)
@@ -249,6 +264,21 @@ class NodeProcess:
                 self.stalls += 1
                 stalled = StallRow(begin_ns=now_ns - late_ns, end_ns=now_ns)
             self.trace.sample(now_ns, stalled, self._gauges)
+            if (now_ms := self.clock.now_ms()) - looked_ms >= live_page.EVERY_MS:
+                looked_ms = now_ms
+                self._look(now_ms)
+
+    def _look(self, now_ms: int) -> None:
+        """One look for the live page; what only shows a node never ends it."""
+        try:
+            seen, sync = introspection.moment(self.node, now_ms), self._disk.sync_ms
+            measured = {live_page.SYNC: sync}
+            if self.node.driver is not None:
+                measured[live_page.MULTI] = self.node.driver.write_behind.pipeline.multi_latency_ms
+            of_process = (sync.count, sync.total, self.stalls)
+            self.series.add(seen, of_process, measured, now_ms)
+        except Exception as error:  # noqa: BLE001 - whatever it is, only this look fails
+            self._unseen("/series", error)
 
     def _gauges(self) -> Mapping[str, float]:
         return introspection.gauges(self.node, self.clock.now_ms())
@@ -278,6 +308,7 @@ def run_controller(
     log_json: bool,
     log_level: str = "info",
     node: Callable[..., Node] = Node,
+    advice: live_page.Advice | None = None,
 ) -> int:
     """Run until a signal or a halt; returns the exit code.
 
@@ -290,6 +321,7 @@ def run_controller(
         log_json: whether log lines are JSON.
         log_level: lines below it are left out.
         node: makes the node; the bench runs others.
+        advice: the next step, for the live page.
 
     Raises:
         FolderLockedError: another process uses its folder.
@@ -315,10 +347,11 @@ def run_controller(
             disk,
             Clock(),
             log,
-            connections_max=descriptors.for_connections(),
+            connections_max=serving.for_connections(),
             faults=FaultScript() if config.faults_enabled else None,
             watched=log_level == "trace",
             node=node,
+            advice=advice,
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(process.run())

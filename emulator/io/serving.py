@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import platform
+import resource
 import signal
 import socket
 import sys
@@ -139,13 +140,13 @@ async def serve_http(
         BindError: the address cannot be bound.
     """
     with named(f"{METRICS_PORT}={port}"):
-        failed = _failures_to(log)
+        failed = failures_to(log)
         server, bound = await http.serve(routes, host, port, actions, failed, names=names)
     log(Log("info", "metrics and status", {"url": url_of(host, bound)}))
     return server, bound
 
 
-def _failures_to(log: Callable[[Log], None]) -> http.Failed:
+def failures_to(log: Callable[[Log], None]) -> http.Failed:
     """Log a page that cannot be made; again only if the reason is another one."""
     logged: dict[str, str] = {}
 
@@ -360,3 +361,31 @@ def _collector() -> ProcessCollector:
 @cache
 def _build() -> dict[str, str]:
     return {"version": metadata.version("kraft-bridge"), "python": platform.python_version()}
+
+
+# The number of connections for which this process has file descriptors.
+
+RESERVE_MAX: Final = 512
+"""For the log, snapshots, the trace, ZooKeeper, a connection to each broker, and for connections
+that are accepted in one turn of the loop before the first of them is turned away (the backlog of a
+listener, 100)."""
+
+
+def for_connections() -> int:
+    """Raise the soft limit to the hard limit if possible; returns it without the reserve."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return beside_reserve(soft)
+
+
+def beside_reserve(limit: int) -> int:
+    """Descriptors for connections under a limit; the reserve is a quarter of a low one.
+
+    >>> beside_reserve(20_000), beside_reserve(400)
+    (19488, 300)
+    """
+    if limit == resource.RLIM_INFINITY:
+        limit = 2**31 - 1
+    return limit - min(RESERVE_MAX, limit // 4)

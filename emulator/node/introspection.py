@@ -6,11 +6,13 @@ Reads the machines' plain numbers and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
 from emulator.controller.registry import tells_readiness
 from emulator.controller.rules.finalisation import Lack, Lacking, lacking
+from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
@@ -237,6 +239,7 @@ def status(
     image = node.controller.stable
     version = image.metadata_version
     end = finalisation(node)
+    waiting = {} if node.driver is None else node.driver.channels.waiting
     return {
         "schema": STATUS_SCHEMA,
         "shown_at": advice.iso(now_ms),
@@ -260,6 +263,7 @@ def status(
                 "kind": "zookeeper" if broker.is_migrating_zk_broker else "kraft",
                 "fenced": broker.fenced,
                 "in_controlled_shutdown": broker.in_controlled_shutdown,
+                "requests_waiting": waiting.get(broker.id),
                 "endpoints": [f"{e.name}://{HostPort(e.host, e.port)}" for e in broker.endpoints],
             }
             for _id, broker in sorted(image.brokers.items())
@@ -274,6 +278,91 @@ def status(
         "finalisation": end,
         "phase": _phase(node, end),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What is looked at each second for the live page: nothing of topics and partitions.
+
+    ``figures``: by the names in ``FIGURES``; None: not known. Of several controllers only the one
+    that leads knows what ZooKeeper lacks. ``brokers``: as the image holds them; the map is another
+    one if one of them changed. ``refused``: broker -> code and text of its last refusal. ``waits``:
+    the kind of a reason to wait and what it is about -> its text, and whether waiting alone does
+    not remove it.
+    """
+
+    figures: Mapping[str, float | None]
+    phase: str
+    leader: int
+    epoch: int
+    session: str
+    blocked_by: str
+    refused: Mapping[int, tuple[str, str]]
+    waits: Mapping[tuple[str, str], tuple[str, bool]]
+    poisoned: int
+    brokers: Mapping[int, Broker]
+
+
+FIGURES: Final = (
+    "lag_records",
+    "lag_ms",
+    "counted_records",
+    "counted_bytes",
+    "blocked_operations",
+    "blocked_ms",
+    "requests",
+    "requests_forwarded",
+    "requests_waiting",
+    "committed_offset",
+    "confirmed_offset",
+    "multis",
+    "multi_ms",
+    "multis_in_flight",
+)
+"""Of a :class:`Moment`; those of :data:`SUMS` only grow while the process runs."""
+SUMS: Final = frozenset({"blocked_ms", "requests", "requests_forwarded", "multis", "multi_ms"})
+
+
+def moment(node: Node, now_ms: int) -> Moment:
+    """One look; the numbers are those that ``/status`` and ``/metrics`` have."""
+    answered = node.counters.answered
+    driver, zk = node.driver, node.zk
+    figures: dict[str, float | None] = dict.fromkeys(FIGURES)
+    figures |= {
+        "blocked_operations": len(node.controller.gate),
+        "blocked_ms": node.blocked_union_ms(now_ms),
+        "requests": sum(answered.values()),
+        "requests_forwarded": sum(n for (_key, forwarded), n in answered.items() if forwarded),
+        "requests_waiting": node.counters.waiting,
+        "committed_offset": node.controller.stable.offset,
+    }
+    waits: dict[tuple[str, str], tuple[str, bool]] = {}
+    if driver is not None and zk is not None:
+        found, pipeline = driver.status(now_ms), driver.write_behind.pipeline
+        if found.lag_known:
+            figures |= {"lag_records": found.lag_records, "lag_ms": found.lag_ms}
+        figures |= {
+            "counted_records": found.bound.counted_records,
+            "counted_bytes": found.bound.counted_bytes,
+            "confirmed_offset": found.confirmed_offset,
+            "multis": sum(pipeline.multis.values()),
+            "multi_ms": pipeline.multi_latency_ms.total,
+            "multis_in_flight": pipeline.in_flight,
+        }
+        reasons = (one.reason for one in _waiting(driver, zk, found))
+        waits = {(one.why.value, one.subject): (_text(node, one), one.fatal) for one in reasons}
+    return Moment(
+        figures,
+        phase=_row(node, finalisation(node) if driver is None else None).phase.value,
+        leader=node.raft.leader_id,
+        epoch=node.raft.leader_epoch,
+        session="" if zk is None else zk.state.name,
+        blocked_by="" if driver is None else ", ".join(driver.bound.status.reached),
+        refused={one["broker"]: (one["error"], one["text"]) for one in advice.refusals(node)},
+        waits=waits,
+        poisoned=0 if driver is None else len(driver.write_behind.poison.znodes),
+        brokers=node.controller.stable.brokers,
+    )
 
 
 def _phase(node: Node, end: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -335,12 +424,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
                 "fatal": one.reason.fatal,
                 "since": advice.iso(one.since_ms),
             }
-            for one in (
-                *_no_session(node.zk),
-                *found.waiting,
-                *driver.channels.outdated.waiting,
-                *driver.channels.unreached.waiting,
-            )
+            for one in _waiting(driver, node.zk, found)
         ],
         "records_copied": found.records_copied,
         "copy": _copy(driver.copy_progress),
@@ -379,6 +463,17 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "requests_too_slow": node.zk.limit.in_time.halved_count,
         },
     }
+
+
+def _waiting(driver: MigrationDriver, zk: ZkClient, found: Status) -> tuple[Waiting, ...]:
+    """All reasons to wait."""
+    channels = driver.channels
+    return (
+        *_no_session(zk),
+        *found.waiting,
+        *channels.outdated.waiting,
+        *channels.unreached.waiting,
+    )
 
 
 def _lag(found: Status) -> dict[str, Any]:

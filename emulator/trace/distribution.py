@@ -117,6 +117,25 @@ class Distribution:
                 at += 1
             yield edge, seen
 
+    def since(self, earlier: Distribution) -> Distribution:
+        """What was counted after a copy was made; its extremes are those of buckets.
+
+        Args:
+            earlier: that copy.
+        """
+        later = Distribution()
+        for index, count in self._buckets.items():
+            if more := count - earlier._buckets.get(index, 0):
+                later._buckets[index] = more
+        later._zeros = self._zeros - earlier._zeros
+        later.count, later.total = self.count - earlier.count, self.total - earlier.total
+        if later._buckets:
+            later.smallest = 0.0 if later._zeros else _edge(min(later._buckets) - 1)
+            later.greatest = min(_edge(max(later._buckets)), self.greatest)
+        elif later._zeros:
+            later.smallest = 0.0
+        return later
+
     def copy(self) -> Distribution:
         """An independent copy: a snapshot for a scrape."""
         twin = Distribution()

@@ -237,7 +237,7 @@ PROCESS_LOG_EVENTS: Final = (
         "metrics_endpoint_started",
         "info",
         "metrics and status",
-        "`/metrics` and `/status` are served at `url`.",
+        "`/metrics` and `/status` are served at `url`, which is the live page of a controller.",
     ),
     LogEvent(
         "metrics_address_unwritten",

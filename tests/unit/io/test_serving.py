@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from emulator.config.listeners import HostPort
 from emulator.io import serving, status_url
+from emulator.io.http import Page
 from emulator.io.serving import BindError, HttpEndpoint, pages
 from emulator.seam import Log
 
@@ -35,7 +36,7 @@ def test_metrics_and_status_are_those_of_the_moment() -> None:
     bodies = [routes["/metrics"]().body for _ in range(2)]
     assert [body.partition(b"\n")[0] for body in bodies] == [b"x 0", b"x 1"]
     assert json.loads(routes["/status"]().body) == {"n": 2}
-    assert routes["/livez"]() == (200, "text/plain", b"alive\n")
+    assert routes["/livez"]() == Page(200, "text/plain", b"alive\n")
 
 
 def test_the_process_and_the_build_are_in_each_scrape() -> None:

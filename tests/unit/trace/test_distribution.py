@@ -36,6 +36,28 @@ def test_cumulative_counts_are_exact(values: list[float]) -> None:
     assert counted == {edge: sum(value <= edge for value in values) for edge in EDGES}
 
 
+@given(_VALUES, _VALUES, st.floats(0, 1))
+def test_what_was_counted_since_a_copy_is_as_if_counted_alone(
+    before: list[float], after: list[float], fraction: float
+) -> None:
+    counted = _of(before)
+    earlier = counted.copy()
+    for value in after:
+        counted.observe(value)
+    found, alone = counted.since(earlier), _of(after)
+    assert (found.count, dict(found.cumulative())) == (len(after), dict(alone.cumulative()))
+    assert math.isclose(found.total, alone.total, rel_tol=1e-6, abs_tol=1)
+    true = sorted(after)[max(1, math.ceil(fraction * len(after))) - 1]
+    assert true <= found.quantile(fraction) <= true * (1 + RELATIVE_ERROR)
+    assert found.smallest <= min(after)
+    assert max(after) <= found.greatest
+
+
+def test_nothing_was_counted_since_a_copy() -> None:
+    counted = _of([0.0, 3.0])
+    assert counted.since(counted.copy()).quantile(0.5) == 0.0
+
+
 def test_edges_belong_to_the_bucket_below() -> None:
     assert dict(_of([1.0]).cumulative())[1.0] == 1
     assert dict(_of([math.nextafter(1.0, 2.0)]).cumulative())[1.0] == 0

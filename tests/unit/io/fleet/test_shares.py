@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.verbs.fleet_share import FleetTask, prepare, take_part
-from emulator.io import descriptors
+from emulator.io import serving
 from emulator.io.fleet.fleet import FleetError, FleetPlan
 from emulator.io.fleet.results import FleetTotals, WaitTimes
 from emulator.io.fleet.settings import FleetSettings, parse_wave
@@ -113,7 +113,7 @@ def test_a_fleet_that_is_stopped_says_so_and_what_it_did() -> None:
 def test_descriptors_are_counted_for_the_brokers_of_this_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(descriptors, "for_connections", lambda: 24)
+    monkeypatch.setattr(serving, "for_connections", lambda: 24)
     settings = FleetSettings("127.0.0.1", "h:1", None, "x", "3.9", {})
     task = FleetTask(replace(PLAN, brokers=6), settings, None, "r")
     asyncio.run(prepare(task, Share(1, 2)))

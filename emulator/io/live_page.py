@@ -1,0 +1,459 @@
+"""The live page at ``/`` of a controller, and ``/series``, which it reads each second.
+
+Everything that it shows is what ``/status`` and ``/metrics`` have. What only a course of time shows
+is made here: a ring of 15 minutes with one look a second (:class:`Series`), and what changed from
+one look to the next (:func:`changes`). A look costs two calls a broker and none a partition; the
+brokers are compared only after one of them changed.
+
+Names come from others: the page sets each as text, and here what a reader does not see, or what
+turns the text around it, becomes an escape that he sees.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import unicodedata
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qs
+
+from emulator.io.http import ByQuery, Page, Routes
+from emulator.metadata.brokers import Broker
+from emulator.node.advice import iso
+from emulator.node.introspection import FIGURES, Moment
+from emulator.trace.distribution import Distribution
+
+SCHEMA: Final = "series/1"
+EVERY_MS: Final = 1_000
+KEPT: Final = 900
+"""Looks that are kept: 15 minutes."""
+EVENTS_MAX: Final = 500
+EVENTS_MS: Final = 3_600_000
+TEXT_MAX: Final = 600
+"""Characters of an event; names of topics and reasons may be long."""
+AT_ONCE_MAX: Final = 20
+"""Changes from one look to the next that are kept."""
+NAMED_MAX: Final = 8
+"""Brokers that one event names."""
+MARK_EVERY: Final = 10
+MARKS: Final = 6
+"""A copy of the distributions each 10 s, for the last minute."""
+MULTI: Final = "multi"
+SYNC: Final = "log_sync"
+"""What is measured: ZooKeeper's multis, and the syncs of the metadata log."""
+COLUMNS: Final = ("number", "at_ms", *FIGURES, "log_syncs", "log_sync_ms", "loop_stalls")
+PHASES: Final = ("waiting", "copying", "dual write", "finalising", "final")
+"""In their order; other words are one of these, or none."""
+_ALSO: Final = MappingProxyType(
+    {"copy paused": "copying", "claiming": "dual write", "mixed quorum": "finalising"}
+)
+Document: TypeAlias = Mapping[str, Any]
+"""``/status``."""
+Advice: TypeAlias = Callable[[Document, str], tuple[str, Sequence[Mapping[str, Any]]]]
+"""The verdict of ``kraft-bridge status`` and its steps, from a status and the option that asks for
+it; the verb that starts a controller hands it in."""
+Row: TypeAlias = tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is seen to have happened since the look before.
+
+    ``number``: of the look that shows it.
+    """
+
+    number: int
+    at_ms: int
+    alarm: bool
+    text: str
+
+
+class Series:
+    """The looks of the last 15 minutes, and the changes of the last hour.
+
+    Args:
+        begun_ms: when this process began; another one has another ring.
+    """
+
+    def __init__(self, begun_ms: int) -> None:
+        self.begun_ms = begun_ms
+        self.changes: deque[Change] = deque(maxlen=EVENTS_MAX)
+        self._rows: deque[Row] = deque(maxlen=KEPT)
+        self._marks: deque[Mapping[str, Distribution]] = deque(maxlen=MARKS)
+        self._now: Mapping[str, Distribution] = {}
+        self._number = 0
+        self._last: Moment | None = None
+
+    def add(
+        self, seen: Moment, of_process: Row, measured: Mapping[str, Distribution], now_ms: int
+    ) -> None:
+        """Add one look.
+
+        Args:
+            seen: the node.
+            of_process: the last three of ``COLUMNS``.
+            measured: what grows on; a copy is made each 10 s.
+            now_ms: the time.
+        """
+        self._number += 1
+        figures = (seen.figures[name] for name in FIGURES)
+        self._rows.append((self._number, now_ms, *figures, *of_process))
+        self._now = measured
+        if self._number % MARK_EVERY == 1:
+            self._marks.append({name: each.copy() for name, each in measured.items()})
+        if self._last is None:
+            self.changes.append(Change(1, now_ms, False, f"begun in phase: {seen.phase}"))
+        else:
+            found = list(changes(self._last, seen))
+            if more := len(found) - AT_ONCE_MAX:
+                found[AT_ONCE_MAX:] = [(True, f"{more} more changes")] if more > 0 else []
+            for alarm, text in found:
+                self.changes.append(Change(self._number, now_ms, alarm, text[:TEXT_MAX]))
+        self._last = seen
+        while self.changes and self.changes[0].at_ms < now_ms - EVENTS_MS:
+            self.changes.popleft()
+
+    def rows(self, since: int = 0) -> list[Row]:
+        """The looks after that of a number."""
+        return [row for row in self._rows if (row[0] or 0) > since]
+
+    def known(self, since: int) -> int:
+        """That number, 0 if no look has it: it is of an earlier process."""
+        return since if since <= self._number else 0
+
+    def last_minute(self) -> dict[str, dict[str, float]]:
+        """Counts and percentiles of what was measured in it."""
+        if not self._marks:
+            return {}
+        found = {name: each.since(self._marks[0][name]) for name, each in self._now.items()}
+        return {
+            name: {
+                "count": each.count,
+                "p50_ms": round(each.quantile(0.5), 2),
+                "p99_ms": round(each.quantile(0.99), 2),
+            }
+            for name, each in found.items()
+        }
+
+    def growth(self, name: str) -> float:
+        """How much a figure grew in the last minute, per second; 0 while that is not known."""
+        at = COLUMNS.index(name)
+        rows = [row for row in list(self._rows)[-60:] if row[at] is not None]
+        if len(rows) < 2:
+            return 0.0
+        took_ms = (rows[-1][1] or 0) - (rows[0][1] or 0)
+        return ((rows[-1][at] or 0) - (rows[0][at] or 0)) / took_ms * 1_000 if took_ms else 0.0
+
+    def grown(self, name: str) -> float:
+        """By how much a figure grew in the looks that are kept; one that only grows."""
+        at = COLUMNS.index(name)
+        return (self._rows[-1][at] or 0) - (self._rows[0][at] or 0) if self._rows else 0.0
+
+    def newest(self, name: str) -> float | None:
+        """A figure of the last look; None: not known."""
+        return self._rows[-1][COLUMNS.index(name)] if self._rows else None
+
+
+def changes(before: Moment, now: Moment) -> Iterator[tuple[bool, str]]:
+    """What happened between two looks: whether it is an alarm, and a sentence."""
+    if now.phase != before.phase:
+        yield now.phase in {"refused", "deposed"}, f"phase: {before.phase} → {now.phase}"
+    if (now.leader, now.epoch) != (before.leader, before.epoch):
+        none = now.leader < 0
+        yield none, "no leader is known" if none else f"controller {now.leader} leads"
+    if now.session != before.session and now.session in {"CONNECTED", "CONNECTING"}:
+        lost = now.session == "CONNECTING"
+        yield lost, "the session with ZooKeeper is lost" if lost else "connected to ZooKeeper"
+    if bool(now.blocked_by) != bool(before.blocked_by):
+        blocks = f"ZooKeeper blocks KRaft: the bound of {now.blocked_by} is reached"
+        yield bool(now.blocked_by), blocks if now.blocked_by else "KRaft is not blocked any more"
+    if now.poisoned > before.poisoned:
+        yield True, f"ZooKeeper refuses znodes: {now.poisoned}"
+    elif now.poisoned < before.poisoned:
+        yield False, f"znodes that ZooKeeper refuses: {now.poisoned}"
+    for broker, (code, why) in now.refused.items():
+        if before.refused.get(broker, ("",))[0] != code:
+            yield True, f"broker {broker} is refused: {code}: {why}"
+    for kind, (text, fatal) in now.waits.items():
+        if kind not in before.waits:
+            yield fatal, f"waits: {text}"
+    for kind, (text, _fatal) in before.waits.items():
+        if kind not in now.waits:
+            yield False, f"waits no longer: {text}"
+    if now.brokers is not before.brokers:
+        yield from _of_brokers(before.brokers, now.brokers)
+
+
+def _of_brokers(
+    before: Mapping[int, Broker], now: Mapping[int, Broker]
+) -> Iterator[tuple[bool, str]]:
+    """The same of the brokers; those to which the same happened are one line."""
+    found: defaultdict[tuple[bool, str], list[int]] = defaultdict(list)
+    for number, one in now.items():
+        was = before.get(number)
+        mode = "ZooKeeper" if one.is_migrating_zk_broker else "KRaft"
+        if was is None or was.is_migrating_zk_broker != one.is_migrating_zk_broker:
+            found[False, f"registered in {mode} mode"].append(number)
+        if one.fenced and was is not None and not was.fenced:
+            found[True, "fenced"].append(number)
+        elif not one.fenced and (was is None or was.fenced):
+            found[False, "active"].append(number)
+    for number in before:
+        if number not in now:
+            found[False, "no longer registered"].append(number)
+    for (alarm, what), numbers in found.items():
+        named = ", ".join(map(str, sorted(numbers)[:NAMED_MAX]))
+        more = len(numbers) - NAMED_MAX
+        some = f"brokers {named}" if len(numbers) > 1 else f"broker {named}"
+        yield alarm, f"{some}{f' and {more} more' if more > 0 else ''}: {what}"
+
+
+def duration(ms: float) -> str:
+    """A time as it is read.
+
+    >>> [duration(each) for each in (0, 12.4, 4_250, 95_000, 7_380_000)]
+    ['0 ms', '12 ms', '4.2 s', '1 min 35 s', '2 h 3 min']
+    """
+    if ms < 1_000:
+        return f"{ms:.0f} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    if ms < 3_600_000:
+        return f"{ms // 60_000:.0f} min {ms % 60_000 // 1_000:.0f} s"
+    return f"{ms // 3_600_000:.0f} h {ms % 3_600_000 // 60_000:.0f} min"
+
+
+def bounds(status: Document, series: Series) -> list[dict[str, Any]]:
+    """How full each bound is, and the seconds until it is reached at the last minute's rate.
+
+    Args:
+        status: ``/status``; without a migration there is none.
+        series: the looks.
+    """
+    migration = status["migration"]
+    if migration is None:
+        return []
+    lag = migration["lag"]
+    rows = [
+        ("records", lag["counted_records"], lag["bound_records"], "counted_records"),
+        ("records, second bound", lag["counted_records"], lag["hard_bound_records"], ""),
+        ("bytes", lag["counted_bytes"], lag["bound_bytes"], "counted_bytes"),
+        ("age in ms", lag["ms"], lag["bound_ms"], "lag_ms"),
+    ]
+    found = []
+    for name, count, bound, figure in rows:
+        if bound:
+            grows = series.growth(figure or "counted_records")
+            left_s = (bound - count) / grows if grows > 0 and count < bound else None
+            found.append(
+                {
+                    "name": name,
+                    "count": count,
+                    "bound": bound,
+                    "share": count / bound,
+                    "left_s": None if left_s is None or left_s > 3_600 else round(left_s, 1),
+                }
+            )
+    return found
+
+
+def _answer(question: str, level: str, answer: str, text: str) -> dict[str, str]:
+    text = text[:1].upper() + text[1:]
+    return {"question": question, "level": level, "answer": answer, "text": text}
+
+
+def is_safe(status: Document, verdict: str) -> dict[str, str]:
+    """Whether the migration is safe now; ``level``: ``ok``, ``wait`` or ``bad``."""
+    level, answer, text = _kept(status)
+    if verdict.startswith("PROBLEM"):
+        level = "bad"
+        answer = "Something needs you" if answer.startswith("In phase") else f"{answer}, but act"
+        text = f"see the next step{f'; {text}' if text else ''}"
+    return _answer("Is my migration safe?", level, answer, text)
+
+
+def _kept(status: Document) -> tuple[str, str, str]:
+    """Whether a change can be lost: level, answer, and more."""
+    migration, name = status["migration"], status["phase"]["name"]
+    if status["leader_id"] is None:
+        return "wait", "Not known", "no leader is known to this controller"
+    if status["leader_id"] != status["node_id"]:
+        text = f"controller {status['leader_id']} leads; only its page shows what ZooKeeper lacks"
+        return "wait", "Ask the leader", text
+    if name == "final":
+        return "ok", "Yes, it is done", "it is final: ZooKeeper is no longer written"
+    if migration is None:
+        level = "ok" if name == "not migrating" else "wait"
+        return level, f"In phase: {status['phase']['text']}", ""
+    if migration["poisoned"]:
+        refused = len(migration["poisoned"])
+        text = f"ZooKeeper refuses {refused} znode{'s' if refused > 1 else ''}, see below"
+        return "bad", "Not all of it is in ZooKeeper", text
+    missing = migration["going_back"]["changes_not_in_zookeeper"]
+    compared = migration["compared_at"]
+    if missing is None:
+        if name in {"waiting", "copying", "copy paused"}:
+            return "ok", "Yes", "nothing was changed yet: ZooKeeper still has all of it"
+        return "wait", "Not known yet", "the stores are being compared"
+    if not missing:
+        text = f"the stores were compared as a whole at {compared[11:19]} UTC" if compared else ""
+        return "ok", "Yes: ZooKeeper has every change", text
+    are = "1 change is" if missing == 1 else f"{missing:,} changes are"
+    text = f"{are} on the way to ZooKeeper; a rollback waits for them"
+    return "ok", "Yes: no change can be lost", text
+
+
+def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What holds the migration or KRaft back now; ``filled``: of :func:`bounds`."""
+    ask, migration = "What limits it?", status["migration"]
+    if migration is None:
+        return _answer(ask, "ok", "ZooKeeper does not", "this controller does not write to it")
+    fullest = max(filled, key=lambda one: float(one["share"]), default=None)
+    if migration["blocked"]:
+        text = (
+            f"the bound of {migration['blocked_by']} is reached: callers wait until it is at 75 %"
+        )
+        return _answer(ask, "bad", "ZooKeeper blocks KRaft", text)
+    if waits := migration["waiting"]:
+        more = f" (and {len(waits) - 1} more below)" if len(waits) > 1 else ""
+        fatal = any(one["fatal"] for one in waits)
+        return _answer(ask, "bad" if fatal else "wait", "It waits", waits[0]["text"] + more)
+    lag = migration["lag"]
+    if lag["records"] is None:
+        return _answer(ask, "wait", "Nothing yet", "changes are not written to ZooKeeper yet")
+    behind = f"{lag['records']:,} records, {duration(lag['ms'])}"
+    if fullest is None:
+        return _answer(ask, "ok", "Nothing", f"ZooKeeper is {behind} behind; no bound is set")
+    share = f"{fullest['share']:.0%} of the bound of {fullest['name']}"
+    if fullest["left_s"] is not None and fullest["share"] >= 0.25:
+        left = f"reached in {duration(fullest['left_s'] * 1_000)} at the last minute's rate"
+        return _answer(ask, "wait", f"Soon ZooKeeper: {share}", f"{left}; it is {behind} behind")
+    return _answer(ask, "ok", "Nothing: ZooKeeper keeps up", f"it is {behind} behind: {share}")
+
+
+def how_long_blocked(series: Series) -> dict[str, str]:
+    """How long callers waited for ZooKeeper."""
+    ask = "How long was KRaft blocked?"
+    in_all, waiting = series.newest("blocked_ms") or 0, series.newest("blocked_operations") or 0
+    recent = series.grown("blocked_ms")
+    begun = f"since this controller began at {(iso(series.begun_ms) or '')[11:19]} UTC"
+    if waiting:
+        text = f"{waiting:,.0f} calls wait; {duration(in_all)} in all {begun}"
+        return _answer(ask, "bad", f"Now; {duration(recent)} of 15 min", text)
+    if not in_all:
+        return _answer(ask, "ok", "Never", f"no call waited for ZooKeeper {begun}")
+    text = f"{begun}; {duration(recent)} in the last 15 minutes"
+    return _answer(ask, "wait" if recent else "ok", duration(in_all), text)
+
+
+def phases(status: Document) -> list[dict[str, Any]]:
+    """The phases in their order: which are over, and where it is; none for an unusual one."""
+    name = str(status["phase"]["name"])
+    here = _ALSO.get(name, name)
+    at = PHASES.index(here) if here in PHASES else -1
+    states = ["ahead" if at < i else "done" if i < at else "now" for i in range(len(PHASES))]
+    if here == "final":
+        states[-1] = "done"
+    return [{"name": name, "state": state} for name, state in zip(PHASES, states, strict=True)]
+
+
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
+
+
+def seen_as_text(body: str) -> str:
+    r"""JSON in which what is not seen, or turns text around, is an escape for the reader too.
+
+    >>> seen_as_text(json.dumps("a" + chr(0x202E) + "é" + chr(92) + "u202e"))
+    '"a\\\\u202e\\u00e9\\\\u202e"'
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        code = found[1]
+        unseen = code and unicodedata.category(chr(int(code, 16))) in _UNSEEN
+        return f"\\{found[0]}" if unseen else found[0]
+
+    return _ESCAPE.sub(shown, body)
+
+
+_FILE: Final = Path(__file__).with_name("live_page.html")
+_NONCE: Final = b"{{nonce}}"
+_SAFE: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+
+
+def routes(
+    series: Series, status: Callable[[], Document], advice: Advice | None, url: Callable[[], str]
+) -> Routes:
+    """``/`` and ``/series``.
+
+    Args:
+        series: the looks.
+        status: the JSON object of ``/status``.
+        advice: see there; None: the page shows no next step.
+        url: where this node is asked.
+    """
+    template = _FILE.read_bytes()
+
+    def shown() -> Page:
+        nonce = secrets.token_urlsafe(16)
+        policy = (
+            f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
+            "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        body = template.replace(_NONCE, nonce.encode())
+        headers = (("Content-Security-Policy", policy), *_SAFE)
+        return Page(200, "text/html; charset=utf-8", body, headers)
+
+    def read(query: str) -> Page:
+        since = parse_qs(query).get("since", ["0"])[-1]
+        if not (since.isascii() and since.isdigit() and len(since) < 16):
+            return Page(400, "text/plain", b"since: the number of a look\n", _SAFE)
+        found = document(series, status(), advice, url(), int(since))
+        body = seen_as_text(json.dumps(found, separators=(",", ":")))
+        return Page(200, "application/json", body.encode() + b"\n", _SAFE)
+
+    return {"/": shown, "/series": ByQuery(read)}
+
+
+def document(
+    series: Series, status: Document, advice: Advice | None, url: str, since: int
+) -> dict[str, Any]:
+    """The JSON object of ``/series``: what came after a look, and how it stands now."""
+    verdict, steps = advice(status, f" --url {url}") if advice else ("", ())
+    filled = bounds(status, series)
+    since = series.known(since)
+    return {
+        "schema": SCHEMA,
+        "run": series.begun_ms,
+        "columns": COLUMNS,
+        "samples": [
+            [each if each is None else round(each, 3) for each in row] for row in series.rows(since)
+        ],
+        "events": [
+            {"at": iso(one.at_ms), "at_ms": one.at_ms, "alarm": one.alarm, "text": one.text}
+            for one in series.changes
+            if one.number > since
+        ],
+        "last_minute": series.last_minute(),
+        "bounds": filled,
+        "verdict": verdict,
+        "answers": [
+            is_safe(status, verdict),
+            what_limits(status, filled),
+            how_long_blocked(series),
+        ],
+        "phases": phases(status),
+        "next": steps,
+        "status": status,
+    }

@@ -1,0 +1,411 @@
+"""The live page and its data, without a browser; ``make look`` opens it in one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import tracemalloc
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import pytest
+import typer
+
+from emulator.commands import controller
+from emulator.io import http, live_page
+from emulator.io.live_page import FIGURES, KEPT, Series
+from emulator.metadata.brokers import Broker
+from emulator.metadata.pmap import PMap
+from emulator.node import introspection
+from emulator.node.introspection import Moment
+from emulator.operations.next_steps import next_steps
+from emulator.trace.distribution import Distribution
+from tests.kit.dual_writing import Stage
+
+URL: Final = "http://127.0.0.1:9404"
+HOSTILE: Final = "<img src=x onerror=alert(1)>\u202egnp\u2028\x00" + "x" * 249
+
+
+def moment(**more: Any) -> Moment:
+    """One look at a node in dual write, on which nothing happens."""
+    figures: dict[str, float | None] = dict.fromkeys(FIGURES, 0)
+    plain = Moment(figures, "dual write", 3000, 1, "CONNECTED", "", {}, {}, 0, {})
+    figures |= more.pop("figures", {})
+    return replace(plain, **more)
+
+
+def filled(looks: int, each: Callable[[int], Mapping[str, float]] = lambda _i: {}) -> Series:
+    """A ring with one look a second, from second 1 on."""
+    series, sync = Series(0), Distribution()
+    for i in range(1, looks + 1):
+        sync.observe(float(i))
+        series.add(moment(figures=each(i)), (i, sync.total, 0), {"log_sync": sync}, i * 1_000)
+    return series
+
+
+@pytest.fixture(scope="module")
+def status() -> dict[str, Any]:
+    """Of a node in dual write with two brokers in ZooKeeper mode."""
+    stage = Stage(zookeeper_mode=True)
+    stage.joined.wait(2_000)
+    return introspection.status(stage.node, stage.joined.now_ms)
+
+
+def altered(status: dict[str, Any], migration: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The same status with other members."""
+    return {**status, "migration": {**status["migration"], **migration}, **more}
+
+
+def pages(status: dict[str, Any], series: Series | None = None) -> http.Routes:
+    return live_page.routes(series or filled(3), lambda: status, None, lambda: URL)
+
+
+def answered(status: dict[str, Any], request: bytes) -> bytes:
+    """What the server sends."""
+
+    async def ask() -> bytes:
+        server, port = await http.serve(pages(status), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        answer = await reader.read()
+        writer.close()
+        server.close()
+        return answer
+
+    return asyncio.run(ask())
+
+
+def series_of(status: dict[str, Any], query: str, series: Series | None = None) -> Any:
+    route = pages(status, series)["/series"]
+    assert isinstance(route, http.ByQuery)
+    return json.loads(route.answer(query).body)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "code"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+        (b"GET /series?since=2 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+        (b"GET /series?since=-2 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+        (b"GET /series HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"POST /series HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+    ],
+)
+def test_it_is_read_by_get_alone_and_by_a_known_name(
+    status: dict[str, Any], request_bytes: bytes, code: int
+) -> None:
+    assert answered(status, request_bytes).startswith(f"HTTP/1.1 {code} ".encode())
+
+
+def test_the_page_may_run_its_own_script_and_ask_its_own_node_and_nothing_else(
+    status: dict[str, Any],
+) -> None:
+    found = [answered(status, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(2)]
+    nonces = set()
+    for head, body in (one.decode().split("\r\n\r\n", 1) for one in found):
+        policy = re.search(r"Content-Security-Policy: (.*)\r\n", head)
+        assert policy is not None
+        rules = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
+        nonce = rules["script-src"].removeprefix("'nonce-").removesuffix("'")
+        assert rules == {
+            "default-src": "'none'",
+            "style-src": f"'nonce-{nonce}'",
+            "script-src": f"'nonce-{nonce}'",
+            "connect-src": "'self'",
+            "base-uri": "'none'",
+            "form-action": "'none'",
+            "frame-ancestors": "'none'",
+        }
+        assert re.findall(r"<(script|style) (.*?)>", body) == [
+            ("style", f'nonce="{nonce}"'),
+            ("script", f'nonce="{nonce}"'),
+        ]
+        assert "{{" not in body
+        assert "X-Content-Type-Options: nosniff" in head
+        nonces.add(nonce)
+    assert len(nonces) == 2
+    assert all(len(one) >= 16 for one in nonces)
+
+
+def test_the_page_has_no_markup_of_others_no_form_and_no_other_address(
+    status: dict[str, Any],
+) -> None:
+    route = pages(status)["/"]
+    assert not isinstance(route, http.ByQuery)
+    text = route().body.decode()
+    markup = "innerHTML outerHTML insertAdjacent document.write eval( Function( srcdoc DOMParser"
+    markup += " createContextualFragment setHTML javascript: <form <iframe <img POST method:"
+    assert not [one for one in markup.split() if one in text]
+    assert not re.findall(r"\s(?:style|on\w+)=", text)  # the policy would refuse them
+    assert set(re.findall(r"\w+://[^\"'` ]*", text)) == {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"fetch\(`([^`?]*)", text)) == {"/series"}
+    assert set(re.findall(r'(?:href|src)="([^"]*)"', text)) == {"/status"}
+
+
+def test_a_name_stays_text_and_what_is_not_seen_becomes_an_escape(status: dict[str, Any]) -> None:
+    reason = {"why": "x", "subject": HOSTILE, "text": HOSTILE, "fatal": True, "since": ""}
+    refused = {"broker": 3, "error": "E", "text": HOSTILE, "remedy": HOSTILE, "times": 1, "at": ""}
+    series = filled(1)
+    series.add(moment(refused={3: ("E", HOSTILE)}), (0, 0, 0), {}, 2_000)
+    shown = altered(status, {"waiting": [reason]}, refusals=[refused])
+    found = series_of(shown, "", series)
+    seen = (
+        HOSTILE.replace("\u202e", r"\u202e").replace("\u2028", r"\u2028").replace("\x00", r"\u0000")
+    )
+    assert found["status"]["migration"]["waiting"][0]["text"] == seen
+    assert found["status"]["refusals"][0]["remedy"] == seen
+    assert found["events"][-1]["text"] == f"broker 3 is refused: E: {seen}"
+    assert found["answers"][1]["text"].endswith("x" * 249)
+
+
+def test_a_text_that_looks_like_an_escape_stays_as_it_is() -> None:
+    text = "\\u202e \\\\u202e \u202e é 😀 \n"
+    assert json.loads(live_page.seen_as_text(json.dumps(text))) == text.replace("\u202e", r"\u202e")
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ("", range(101, 1_001)),
+        ("since=997", range(998, 1_001)),
+        ("since=1000", range(0)),
+        ("since=5000", range(101, 1_001)),  # it is of an earlier process
+        ("since=1", range(101, 1_001)),
+    ],
+)
+def test_looks_after_one_are_sent_and_15_minutes_are_kept(
+    status: dict[str, Any], query: str, numbers: range
+) -> None:
+    found = series_of(status, query, filled(1_000))
+    assert [row[0] for row in found["samples"]] == list(numbers)
+    assert len(numbers) <= KEPT
+    assert found["columns"] == list(live_page.COLUMNS)
+    assert all(len(row) == len(found["columns"]) for row in found["samples"])
+
+
+def broker(number: int, **more: Any) -> Broker:
+    return Broker(number, 1, bytes(16), fenced=False, **more)
+
+
+CHANGES: Final = {
+    "phase": ({"phase": "final"}, [(False, "phase: dual write → final")]),
+    "refused": ({"phase": "refused"}, [(True, "phase: dual write → refused")]),
+    "leader": ({"leader": 3001, "epoch": 2}, [(False, "controller 3001 leads")]),
+    "none": ({"leader": -1}, [(True, "no leader is known")]),
+    "session": ({"session": "CONNECTING"}, [(True, "the session with ZooKeeper is lost")]),
+    "blocked": (
+        {"blocked_by": "records"},
+        [(True, "ZooKeeper blocks KRaft: the bound of records is reached")],
+    ),
+    "poisoned": ({"poisoned": 2}, [(True, "ZooKeeper refuses znodes: 2")]),
+    "refusal": ({"refused": {3: ("E", "why")}}, [(True, "broker 3 is refused: E: why")]),
+    "waits": ({"waits": {("a", "1"): ("text", True)}}, [(True, "waits: text")]),
+    "fenced": (
+        {"brokers": {1: broker(1)}},
+        [(False, "broker 1: registered in KRaft mode"), (False, "broker 1: active")],
+    ),
+    "many": (
+        {"brokers": {i: broker(i, is_migrating_zk_broker=True) for i in range(12)}},
+        [
+            (False, "brokers 0, 1, 2, 3, 4, 5, 6, 7 and 4 more: registered in ZooKeeper mode"),
+            (False, "brokers 0, 1, 2, 3, 4, 5, 6, 7 and 4 more: active"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_what_changed_from_one_look_to_the_next_is_an_event(kind: str) -> None:
+    more, expected = CHANGES[kind]
+    before = moment()
+    assert list(live_page.changes(before, replace(before, **more))) == expected
+
+
+def test_events_are_those_of_an_hour_and_not_too_many_at_once() -> None:
+    series = Series(0)
+    series.add(moment(), (0, 0, 0), {}, 0)
+    series.add(moment(refused=dict.fromkeys(range(1000), ("E", "x"))), (0, 0, 0), {}, 1_000)
+    assert [one.text for one in series.changes][-1] == "980 more changes"
+    assert len(series.changes) == 22
+    series.add(moment(refused=dict.fromkeys(range(1000), ("E", "x"))), (0, 0, 0), {}, 3_601_001)
+    assert not series.changes
+
+
+def test_a_text_of_a_reason_that_counts_on_is_no_new_event() -> None:
+    before = moment(waits={("broker_slow", "1"): ("for 30 s", False)})
+    now = moment(waits={("broker_slow", "1"): ("for 31 s", False)})
+    assert not list(live_page.changes(before, replace(now, brokers=before.brokers)))
+
+
+def test_the_ring_stays_below_5_mb_whatever_the_number_of_brokers() -> None:
+    many = PMap({i: broker(i) for i in range(1_000)})
+    sync = Distribution()
+    for i in range(1_000):
+        sync.observe(1.02**i)
+    looks = [moment(brokers=many), moment(refused=dict.fromkeys(range(1000), ("E", "x" * 900)))]
+    tracemalloc.start()
+    try:
+        series = Series(0)
+        for i in range(950):
+            of_process = (i + 0.5, i + 0.7, i)
+            series.add(looks[i % 36 == 0], of_process, {"multi": sync, "log_sync": sync}, i)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < 5_000_000
+    assert len(series.changes) == live_page.EVENTS_MAX
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Calls of Python functions and built-ins."""
+    found = 0
+
+    def count(_frame: object, what: str, _about: object) -> None:
+        nonlocal found
+        found += what in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_a_look_costs_two_calls_a_broker_and_none_a_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage()
+    node, series = stage.node, Series(0)
+
+    def look() -> None:
+        series.add(introspection.moment(node, stage.joined.now_ms), (0, 0, 0), {}, 1)
+
+    look()
+    few = calls_of(look)
+    image = node.controller.stable
+    topic = image.topic("first-topic")
+    assert topic is not None
+    parts = dict.fromkeys(range(10_000), topic.partitions[0])
+    brokers = {i: broker(i, is_migrating_zk_broker=True) for i in range(1_000)}
+    more = replace_image(image, brokers, topic, parts)
+    monkeypatch.setattr(type(node.controller), "stable", property(lambda _self: more))
+    look()  # the brokers have changed: once it goes through them
+    assert calls_of(look) <= few + 2 * len(brokers)
+    assert few < 400
+
+
+def replace_image(image: Any, brokers: Any, topic: Any, parts: Any) -> Any:
+    topics = image.topics
+    key = next(iter(topics))
+    larger = msgspec.structs.replace(topic, partitions=PMap(parts))
+    return msgspec.structs.replace(image, brokers=PMap(brokers), topics=topics.set(key, larger))
+
+
+def answers(status: dict[str, Any], series: Series | None = None, verdict: str = "OK: x") -> Any:
+    def advice(_status: object, _asked: str) -> tuple[str, list[dict[str, Any]]]:
+        return verdict, [{"what": "start broker 1", "why": ""}]
+
+    found = live_page.document(series or filled(3), status, advice, URL, 0)
+    return [(one["level"], one["answer"]) for one in found["answers"]]
+
+
+def test_the_first_screen_says_whether_it_is_safe_what_limits_it_and_how_long_it_was_blocked(
+    status: dict[str, Any],
+) -> None:
+    every = "Yes: ZooKeeper has every change"
+    keeps_up = ("ok", "Nothing: ZooKeeper keeps up")
+    assert answers(status) == [("ok", every), keeps_up, ("ok", "Never")]
+    assert answers(status, verdict="PROBLEM: x")[0] == ("bad", f"{every}, but act")
+
+    going = {**status["migration"]["going_back"], "changes_not_in_zookeeper": 1_200}
+    assert answers(altered(status, {"going_back": going}))[0] == (
+        "ok",
+        "Yes: no change can be lost",
+    )
+    unknown = {**going, "changes_not_in_zookeeper": None}
+    assert answers(altered(status, {"going_back": unknown}))[0] == ("wait", "Not known yet")
+    poisoned = altered(status, {"poisoned": [{"znode": "/x"}]})
+    assert answers(poisoned)[0] == ("bad", "Not all of it is in ZooKeeper")
+    assert answers({**status, "leader_id": 3001})[0] == ("wait", "Ask the leader")
+    assert answers({**status, "leader_id": None})[0] == ("wait", "Not known")
+    final = {**status, "migration": None, "phase": {**status["phase"], "name": "final"}}
+    assert answers(final)[:2] == [("ok", "Yes, it is done"), ("ok", "ZooKeeper does not")]
+
+    blocked = altered(status, {"blocked": True, "blocked_by": "records"})
+    now = filled(20, lambda i: {"blocked_ms": 500 * i, "blocked_operations": 3})
+    assert answers(blocked, now)[1:] == [
+        ("bad", "ZooKeeper blocks KRaft"),
+        ("bad", "Now; 9.5 s of 15 min"),
+    ]
+    over = filled(1_000, lambda i: {"blocked_ms": min(500 * i, 4_200)})
+    assert answers(status, over)[2] == ("ok", "4.2 s")
+
+
+def test_the_time_left_to_a_bound_is_that_at_the_rate_of_the_last_minute(
+    status: dict[str, Any],
+) -> None:
+    lag = {**status["migration"]["lag"], "counted_records": 4_000, "bound_records": 10_000}
+    shown = altered(status, {"lag": {**lag, "bound_bytes": 0, "hard_bound_records": 0}})
+    grows = filled(300, lambda i: {"counted_records": max(0, 100 * (i - 260))})
+    # 40 s of 100 records in the last minute, of which 59 s are seen.
+    expected = {"name": "records", "count": 4_000, "bound": 10_000, "share": 0.4}
+    assert live_page.bounds(shown, grows) == [expected | {"left_s": 88.5}]
+    assert live_page.bounds(shown, filled(300)) == [expected | {"left_s": None}]
+    assert live_page.what_limits(shown, live_page.bounds(shown, grows)) == {
+        "question": "What limits it?",
+        "level": "wait",
+        "answer": "Soon ZooKeeper: 40% of the bound of records",
+        "text": "Reached in 1 min 28 s at the last minute's rate; it is 0 records, 0 ms behind",
+    }
+    assert live_page.bounds({**status, "migration": None}, grows) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "states"),
+    [
+        ("waiting", "now ahead ahead ahead ahead"),
+        ("copy paused", "done now ahead ahead ahead"),
+        ("dual write", "done done now ahead ahead"),
+        ("mixed quorum", "done done done now ahead"),
+        ("final", "done done done done done"),
+        ("rolled back", "ahead ahead ahead ahead ahead"),
+    ],
+)
+def test_the_stepper_shows_what_is_done_and_where_it_is(name: str, states: str) -> None:
+    found = live_page.phases({"phase": {"name": name}})
+    assert [one["state"] for one in found] == states.split()
+
+
+def test_percentiles_are_those_of_the_last_minute() -> None:
+    found = filled(200).last_minute()["log_sync"]
+    # Copies are made at looks 1, 11, … 191; the oldest of six is of look 141, which it holds.
+    assert found["count"] == 59
+    assert 170 <= found["p50_ms"] <= 171 * (1 + 1 / 16)
+    assert 199 <= found["p99_ms"] <= 200
+
+
+def test_a_controller_is_started_with_the_advice_of_the_verb(
+    monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]
+) -> None:
+    given: dict[str, Any] = {}
+
+    def run(partial: Any) -> int:
+        given.update(partial.keywords)
+        return 0
+
+    monkeypatch.setattr(controller.in_use, "run", run)
+    monkeypatch.setattr(controller, "load_config", lambda *_: None)
+    monkeypatch.setattr(controller, "one_file", lambda *_: None)
+    with pytest.raises(typer.Exit):
+        controller.controller(None)
+    verdict, steps = given["advice"](status, " --url http://h:1")
+    expected = next_steps(status, asked=" --url http://h:1")
+    assert [one["what"] for one in steps] == [one.what for one in expected]
+    assert verdict.partition(":")[0] in {"OK", "WAIT", "PROBLEM"}
