@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import tracemalloc
+import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -23,6 +24,8 @@ from emulator.metadata.pmap import PMap
 from emulator.node import introspection
 from emulator.node.introspection import Moment
 from emulator.operations.next_steps import next_steps
+from emulator.servers.waiting import wait_for
+from emulator.testing import Cluster
 from emulator.trace.distribution import Distribution
 from tests.kit.dual_writing import Stage
 
@@ -409,3 +412,39 @@ def test_a_controller_is_started_with_the_advice_of_the_verb(
     expected = next_steps(status, asked=" --url http://h:1")
     assert [one["what"] for one in steps] == [one.what for one in expected]
     assert verdict.partition(":")[0] in {"OK", "WAIT", "PROBLEM"}
+
+
+def read(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return answer.read().decode()
+
+
+def test_a_running_controller_looks_at_itself_and_serves_the_page() -> None:
+    with Cluster(properties={"kraftbridge.metrics.port": "0"}) as cluster:
+        url = cluster.http()
+        found = wait_for(
+            "two looks",
+            lambda: each if len((each := json.loads(read(f"{url}/series")))["samples"]) > 1 else {},
+        )
+        page = read(f"{url}/")
+    newest = dict(zip(found["columns"], found["samples"][-1], strict=True))
+    assert newest["log_syncs"] > 0
+    assert newest["committed_offset"] > 0
+    assert newest["lag_records"] is None  # without a migration nothing is behind
+    assert found["events"][0]["text"] == "begun in phase: not migrating"
+    assert "<title>kraft-bridge</title>" in page
+    assert found["status"]["node_id"] == 3000
+
+
+def test_a_look_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(properties={"kraftbridge.metrics.port": "0"}) as cluster:
+        url = cluster.http()
+        tries: list[int] = []
+
+        def fails(_node: object, now_ms: int) -> Moment:
+            tries.append(now_ms)
+            raise RuntimeError("a fault")
+
+        monkeypatch.setattr(introspection, "moment", fails)
+        wait_for("two looks", lambda: len(tries) > 1)
+        assert json.loads(read(f"{url}/series"))["schema"] == live_page.SCHEMA
