@@ -11,7 +11,7 @@ from emulator.raft.asking import Ask
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
 from emulator.raft.log import read_back
 from emulator.raft.snapshots import render
-from tests.unit.raft.test_following import NOW, Follower, batch
+from tests.unit.raft.test_following import NOW, Follower, batch, lead
 from tests.unit.raft.trio import Trio
 from tests.unit.raft.world import topic
 from wire import messages as m
@@ -120,20 +120,6 @@ def test_after_any_requests_three_voters_elect_and_commit(asked):
     offset = trio.append(leader, topic("a"))
     trio.run(1_000)
     assert [node.raft and node.raft.high_watermark > offset for node in trio.up()] == [True] * 3
-
-
-def lead(one: Follower) -> None:
-    while not one.raft.is_leader:
-        one.now = max(one.now, one.raft.deadline_ms or 0)
-        one.disk.apply(one.raft.tick(one.now))
-        for ask in one.raft.take_asks():
-            if isinstance(ask.message, m.VoteRequest):
-                kind = m.VoteResponse
-                granted = kind.PartitionData(
-                    leader_id=-1, leader_epoch=ask.epoch, vote_granted=True
-                )
-                answer = kind(topics=[kind.TopicData(partitions=[granted])])
-                one.disk.apply(one.raft.answered(ask, answer, one.now))
 
 
 def go_on(one: Follower) -> None:

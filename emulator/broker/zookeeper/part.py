@@ -23,12 +23,7 @@ from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import GetData, NodeData, WatchFired, ZkOutcome, ZkRequest, ZkResult
 from emulator.zookeeper.states import ZkState
 
-# ``/feature``: the finalised features of a cluster in ZooKeeper mode.
-#
-# The ZooKeeper controller writes it; a migration neither reads nor changes it. Source:
-# FeatureZNode, FinalizedFeatureChangeListener, Kafka 3.9.
-
-PATH: Final = "/feature"
+FEATURE: Final = "/feature"
 NO_EPOCH: Final = -1
 _ENABLED: Final = 1
 
@@ -43,19 +38,11 @@ class _FeatureJson(msgspec.Struct):
     features: dict[str, _LevelJson] = {}
 
 
-class FeatureWatch:
-    """See the module's docstring.
+class _Watch:
+    """One znode that is watched, and what is to be logged of it."""
 
-    Args:
-        submit: sends a request.
-    """
-
-    def __init__(self, submit: Submit) -> None:
-        self.epoch = NO_EPOCH
-        """Version of the znode; -1 if it is absent, disabled, or cannot be read."""
-        self.levels: Mapping[str, int] = {}
-        self._znode = WatchedZnode(PATH, submit, self._changed, self._unreadable)
-        self._effects: list[Effect] = []
+    _znode: WatchedZnode
+    _effects: list[Effect]
 
     def take_effects(self) -> list[Effect]:
         """Effects since the last call."""
@@ -70,12 +57,30 @@ class FeatureWatch:
         """A watch was triggered."""
         self._znode.fired(fired)
 
+
+class FeatureWatch(_Watch):
+    """``/feature``: the finalised features of a cluster in ZooKeeper mode.
+
+    The ZooKeeper controller writes it; a migration neither reads nor changes it. Source:
+    FeatureZNode, FinalizedFeatureChangeListener, Kafka 3.9.
+
+    Args:
+        submit: sends a request.
+    """
+
+    def __init__(self, submit: Submit) -> None:
+        self.epoch = NO_EPOCH
+        """Version of the znode; -1 if it is absent, disabled, or cannot be read."""
+        self.levels: Mapping[str, int] = {}
+        self._znode = WatchedZnode(FEATURE, submit, self._changed, self._unreadable)
+        self._effects: list[Effect] = []
+
     def _changed(self, node: NodeData | None) -> None:
         self.epoch, self.levels = NO_EPOCH, {}
         if node is None:
             return
         try:
-            found = decode(PATH, node.data, _FeatureJson)
+            found = decode(FEATURE, node.data, _FeatureJson)
         except ZnodeError as error:
             self._unreadable(str(error))
             return
@@ -92,14 +97,11 @@ class FeatureWatch:
         self._effects.append(Log("warning", "cannot read /feature in zookeeper", {"why": why}))
 
 
-# The holder of ``/controller``: a ZooKeeper-mode broker, a KRaft controller, or none.
-#
-# A broker learns from its controller whom to serve (``zk_metadata_cache``); this module only
-# shows operators what ZooKeeper holds. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
+class ControllerWatch(_Watch):
+    """The holder of ``/controller``: a ZooKeeper-mode broker, a KRaft controller, or none.
 
-
-class ControllerWatch:
-    """See the module's docstring.
+    A broker learns from its controller whom to serve (``metadata_cache``); this only shows
+    operators what ZooKeeper holds. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
 
     Args:
         submit: sends a request.
@@ -120,19 +122,6 @@ class ControllerWatch:
     def kraft(self) -> bool:
         """Whether a KRaft controller holds it."""
         return self.holder is not None and self.holder.kraft_epoch != controller.NO_KRAFT_EPOCH
-
-    def take_effects(self) -> list[Effect]:
-        """Effects since the last call."""
-        effects, self._effects = self._effects, []
-        return effects
-
-    def look(self) -> None:
-        """Read: after every new connection."""
-        self._znode.look()
-
-    def fired(self, fired: WatchFired) -> None:
-        """A watch was triggered."""
-        self._znode.fired(fired)
 
     def _changed(self, node: NodeData | None) -> None:
         self._submit(self._take_epoch, GetData(controller.EPOCH_PATH))

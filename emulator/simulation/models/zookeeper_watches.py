@@ -1,4 +1,4 @@
-"""The ZooKeeper model with watches: what a broker needs of ZooKeeper and a controller does not."""
+"""The ZooKeeper model with watches, which brokers need, and with backups of an ensemble."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class WatchedZooKeeper(ZooKeeperModel):
     def step(self, now_ms: int) -> list[Effect]:
         conn, frame = self.next_conn, self.next_frame
         effects = super().step(now_ms)
-        self._set(conn, frame)
+        self._set_watch(conn, frame)
         return [*self._fired(), *effects]
 
     @override
@@ -99,7 +99,7 @@ class WatchedZooKeeper(ZooKeeperModel):
             self._sessions[session_id] = replace(each, conn=None, last_contact_ms=now_ms)
         return effects
 
-    def _set(self, conn: int, frame: bytes) -> None:
+    def _set_watch(self, conn: int, frame: bytes) -> None:
         if len(frame) < 9 or conn not in self._peers or not frame[-1]:
             return
         opcode = _OPCODE.unpack_from(frame, 4)[0]

@@ -42,6 +42,22 @@ def dotted(more: dict[str, str]) -> dict[str, str]:
     return {key.replace("_", "."): value for key, value in more.items()}
 
 
+def start_controller(joined: Joined, raw: dict[str, str], files: dict[str, bytes]) -> Party:
+    """Our controller, on that folder."""
+    node = Node(
+        config.load(raw)[0],
+        MetaProperties(CLUSTER_ID, 3000, bytes(15) + b"x"),
+        files,
+        rng=random.Random(1),
+        stamp=lambda: joined.now_ms * 1_000_000,
+        new_conn=joined.new_conn,
+        now_ms=joined.now_ms,
+    )
+    party = joined.join("controller", node, {CONTROLLER: "CONTROLLER"})
+    party.files = files | party.files
+    return party
+
+
 class Stage:
     """A controller and brokers; ``release`` and ``level`` are the controller's."""
 
@@ -57,19 +73,7 @@ class Stage:
         self.controller = self.start_controller({BOOTSTRAP_CHECKPOINT: self.checkpoint})
 
     def start_controller(self, files: dict[str, bytes]) -> Party:
-        joined = self.joined
-        node = Node(
-            config.load(CONTROLLER_RAW | self.more)[0],
-            MetaProperties(CLUSTER_ID, 3000, bytes(15) + b"x"),
-            files,
-            rng=random.Random(1),
-            stamp=lambda: joined.now_ms * 1_000_000,
-            new_conn=joined.new_conn,
-            now_ms=joined.now_ms,
-        )
-        party = joined.join("controller", node, {CONTROLLER: "CONTROLLER"})
-        party.files = files | party.files
-        return party
+        return start_controller(self.joined, CONTROLLER_RAW | self.more, files)
 
     def broker(self, node_id: int = 1, **more: str) -> BrokerNode:
         """A broker that has just started."""

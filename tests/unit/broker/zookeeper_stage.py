@@ -9,16 +9,15 @@ from typing import Any, Self
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.zookeeper.shared_control import SharedControl
 from emulator.broker.zookeeper.side import ZooKeeperIdentity, ZooKeeperSide
-from emulator.config import load as config
 from emulator.config.broker import load_broker
 from emulator.node.machine import Node
-from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
+from emulator.raft.format import render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from emulator.znodes import cluster
 from emulator.zookeeper.ops import Create
 from tests.kit.joined import Asker, Joined, Party
 from tests.kit.joined_zookeeper import JoinedZooKeeper
-from tests.unit.broker.joined_brokers import CLUSTER_ID, CONTROLLER, CONTROLLER_RAW, dotted
+from tests.unit.broker.joined_brokers import CLUSTER_ID, CONTROLLER_RAW, dotted, start_controller
 from wire import records as r
 from wire.record_serde import encode_record
 
@@ -79,20 +78,10 @@ class ZooKeeperStage:
 
     def controller(self) -> Node:
         """Our controller, which takes over as soon as it may."""
-        joined = self.joined
         record = r.FeatureLevelRecord(name="metadata.version", feature_level=self.level)
         files = {BOOTSTRAP_CHECKPOINT: render_bootstrap_checkpoint([encode_record(record, 0)], 0)}
-        node = Node(
-            config.load(OF_THE_CONTROLLER)[0],
-            MetaProperties(CLUSTER_ID, 3000, bytes(15) + b"x"),
-            files,
-            rng=random.Random(1),
-            stamp=lambda: joined.now_ms * 1_000_000,
-            new_conn=joined.new_conn,
-            now_ms=joined.now_ms,
-        )
-        party = joined.join("controller", node, {CONTROLLER: "CONTROLLER"})
-        party.files = files | party.files
+        node = start_controller(self.joined, OF_THE_CONTROLLER, files).machine
+        assert isinstance(node, Node)
         return node
 
     def broker(

@@ -30,6 +30,7 @@ from emulator.operations.rollback.phases import RollbackPhase
 from emulator.operations.rollback.situation import ControllerSeen, Reached, Situation, runs
 from emulator.raft import layout
 from emulator.servers.waiting import PATIENCE_S
+from tests.unit.io.test_signals import SERVED
 
 HOLDS = """
 import fcntl, sys
@@ -38,40 +39,6 @@ fcntl.{how}(file, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
 """
-STOPS = """
-import asyncio, sys
-from pathlib import Path
-from emulator.io.clock import Clock
-from emulator.io.disk import Disk
-from emulator.io.run import Shell
-from emulator.io.serving import own_process
-from emulator.seam import Halt
-
-class Drains:
-    begun = deadline_ms = None
-
-    def start(self, now_ms):
-        return []
-
-    def shutdown(self, now_ms):
-        if self.begun:
-            return [Halt(1, "cut off")]
-        self.begun, self.deadline_ms = True, now_ms + 400
-        print("stopping", flush=True)
-        return []
-
-    def step(self, events, now_ms):
-        return [Halt(0, "drained")]
-
-async def main():
-    disk = Disk(Path(sys.argv[1]))
-    shell = Shell(Drains(), disk, Clock(), log=lambda _: None, row=lambda _: None)
-    own_process(shell)
-    return (await shell.run(lambda: print("runs", flush=True))).exit_code
-
-sys.exit(asyncio.run(main()))
-"""
-"""A process whose orderly stop takes 0.4 s; a second signal cuts it off, with code 1."""
 NOWHERE = HostPort("no-such-host.invalid", 9093)
 REFUSES = HostPort("127.0.0.1", 1)
 
@@ -92,7 +59,7 @@ def another_process(folder: Path, how: str = "flock") -> Iterator[subprocess.Pop
 def drains(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """It holds the folder as a controller does, and has an orderly stop."""
     (folder / layout.META_PROPERTIES).write_text("version=1\n")
-    line = [sys.executable, "-c", STOPS, str(folder)]
+    line = [sys.executable, "-c", SERVED, str(folder)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "runs\n"
         try:

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 import pytest
 
 SERVED = """
-import asyncio
+import asyncio, sys
+from pathlib import Path
 from emulator.io.clock import Clock
+from emulator.io.disk import Disk
 from emulator.io.run import Shell
 from emulator.io.serving import own_process
 from emulator.seam import Halt
@@ -26,7 +28,7 @@ class Drains:
     def shutdown(self, now_ms):
         if self.begun:
             return [Halt(1, "cut off")]
-        self.begun, self.deadline_ms = True, now_ms + 300
+        self.begun, self.deadline_ms = True, now_ms + 400
         print("stopping", flush=True)
         return []
 
@@ -34,13 +36,14 @@ class Drains:
         return [Halt(0, "drained")]
 
 async def main():
-    shell = Shell(Drains(), None, Clock(), log=lambda _: None, row=lambda _: None)
+    disk = Disk(Path(sys.argv[1])) if sys.argv[1:] else None
+    shell = Shell(Drains(), disk, Clock(), log=lambda _: None, row=lambda _: None)
     own_process(shell)
     return (await shell.run(lambda: print("runs", flush=True))).exit_code
 
 raise SystemExit(asyncio.run(main()))
 """
-"""Its orderly stop takes 0.3 s; what cuts it off makes its code 1."""
+"""Its orderly stop takes 0.4 s; a second signal cuts it off, with code 1. It may have a folder."""
 DEFAULT = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"
 IGNORED = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
 

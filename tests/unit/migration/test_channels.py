@@ -330,18 +330,6 @@ def test_nonsense_ends_the_connection() -> None:
     assert broker.channels.error_count == 1
 
 
-def test_a_new_life_of_a_broker_gets_a_new_connection_and_an_empty_queue() -> None:
-    broker = Broker().connect()
-    broker.put(1)
-    broker.put(2)
-    effects = broker.channels.set_peers({1: Peer(1, 99, "broker", 9092)})
-    assert isinstance(effects[0], Close)
-    broker.take(effects)
-    broker.connect()
-    broker.put(3)
-    assert broker.markers == [1, 3]
-
-
 def test_nothing_is_sent_to_a_broker_without_a_channel() -> None:
     broker = Broker()
     assert broker.channels.set_peers({}) == [Close(broker.conns[-1])]
@@ -349,10 +337,15 @@ def test_nothing_is_sent_to_a_broker_without_a_channel() -> None:
     assert broker.channels.queued == 0
 
 
-def fenced_with_a_request_under_way() -> Broker:
+def with_two_requests() -> Broker:
     broker = Broker().connect()
     broker.put(1)
     broker.put(2)
+    return broker
+
+
+def fenced_with_a_request_under_way() -> Broker:
+    broker = with_two_requests()
     assert broker.channels.set_peers({}) == []
     assert broker.channels.peers == {}
     return broker
@@ -393,8 +386,9 @@ def test_a_fenced_brokers_connection_ends_when_it_is_lost_or_silent() -> None:
     assert len(silent.conns) == 1
 
 
-def test_another_life_of_a_fenced_broker_is_not_kept_waiting() -> None:
-    broker = fenced_with_a_request_under_way()
+@pytest.mark.parametrize("fenced", [False, True])
+def test_a_new_life_of_a_broker_gets_a_new_connection_and_an_empty_queue(fenced: bool) -> None:
+    broker = fenced_with_a_request_under_way() if fenced else with_two_requests()
     effects = broker.channels.set_peers({1: Peer(1, 99, "broker", 9092)})
     assert isinstance(effects[0], Close)
     broker.take(effects)

@@ -233,23 +233,27 @@ def test_it_does_not_truncate_what_is_committed():
     assert one.disk.files.keys() - before.keys() == {CONTRADICTED}
 
 
-def test_what_is_committed_can_be_in_a_snapshot_whoever_leads():
-    """Also in the first moments of an epoch, whose high watermark is not known yet."""
-    one = Follower()
-    one.answer(one.fetch(), records=batch(0, 1, "ab"), high_watermark=2)
-    one.sync()
-    one.raft.take_asks()
+def lead(one: Follower) -> None:
     while not one.raft.is_leader:
         one.now = max(one.now, one.raft.deadline_ms or 0)
         one.disk.apply(one.raft.tick(one.now))
         for ask in one.raft.take_asks():
             if isinstance(ask.message, m.VoteRequest):
                 kind = m.VoteResponse
-                partition = kind.PartitionData(
+                granted = kind.PartitionData(
                     leader_id=-1, leader_epoch=ask.epoch, vote_granted=True
                 )
-                answer = kind(topics=[kind.TopicData(partitions=[partition])])
+                answer = kind(topics=[kind.TopicData(partitions=[granted])])
                 one.disk.apply(one.raft.answered(ask, answer, one.now))
+
+
+def test_what_is_committed_can_be_in_a_snapshot_whoever_leads():
+    """Also in the first moments of an epoch, whose high watermark is not known yet."""
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1, "ab"), high_watermark=2)
+    one.sync()
+    one.raft.take_asks()
+    lead(one)
     assert one.raft.high_watermark == -1
     one.disk.apply(one.raft.snapshot(2, 1, [topic("ab")], NOW))
     one.written()
