@@ -201,18 +201,12 @@ def preflight() -> Iterator[str]:
     yield table("code", "what should be so", "what it looks at")
     for rule in report.rules():
         seen = " ".join((rule.check.__doc__ or "").split()).replace("``", "`")
-        yield row(
-            f"[{printed(rule.code)}](#{printed(rule.code).lower()})"
-            if rule.incident
-            else printed(rule.code),
-            rule.title,
-            seen,
-        )
-    yield "\n# What goes wrong where it is not so\n"
+        yield row(printed(rule.code), rule.title, seen)
+    yield "\n## What goes wrong where it is not so\n\n"
+    yield table("code", "what happened")
     for rule in report.rules():
         if rule.incident:
-            old = f'<a id="{rule.code.lower()}"></a>'
-            yield f"\n{old}\n\n## {printed(rule.code)}\n\n{rule.incident}\n"
+            yield row(printed(rule.code), rule.incident)
 
 
 PREFLIGHT_READS = (
@@ -264,15 +258,19 @@ def json_page() -> Iterator[str]:
         yield f"\n## {form.name}\n\n"
         yield "One object on each line.\n\n" if form.lines else ""
         yield table("member", "type", "meaning")
+        elsewhere = {"next[]": "a [next step](status.md#the-next-step)"}
+        if form.name == "rollback":
+            elsewhere["findings[]"] = "as of [preflight](#preflight), with rollback's codes"
         for member in form.members:
-            if member.path.startswith("next[]."):
+            if member.path.partition(".")[0] in elsewhere:
                 continue
             kind = KINDS[member.kind.strip("?-")]
             kind += " or null" if "?" in member.kind else ""
             kind += "; optional" if "-" in member.kind else ""
             yield row(f"`{member.path}`", kind, member.meaning)
-        if any(member.path.startswith("next[].") for member in form.members):
-            yield row("`next[]`", "object", "a [next step](status.md#the-next-step)")
+        for path, meaning in elsewhere.items():
+            if any(member.path.startswith(f"{path}.") for member in form.members):
+                yield row(f"`{path}`", "object", meaning)
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
