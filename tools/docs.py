@@ -192,8 +192,7 @@ def preflight() -> Iterator[str]:
     yield "kraft-bridge preflight --zookeeper HOSTS --config FILES\n```\n\n"
     yield "It prints the verdict, the step that may be taken now, and the\n"
     yield "[phase](status.md#phases). A finding may be milder or graver than the letter of its\n"
-    yield "rule. PF-I04 names a rule that could not look everywhere, with the reason.\n"
-    yield "Earlier releases had the codes without PF-."
+    yield "rule. PF-I04 names a rule that could not look everywhere, with the reason."
     yield "\n\n| it reads | given by |\n|---|---|\n"
     for what, how in PREFLIGHT_READS:
         yield row(what, how)
