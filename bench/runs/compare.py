@@ -157,7 +157,8 @@ def _beyond_chance(pairs: Sequence[_Pair]) -> dict[int, bool]:
     # Row 0 is how it was: the older run's rounds come first.
     keys = np.random.default_rng(1).random((_DEALS + 1, len(order)))
     keys[0] = np.arange(len(order))
-    each = np.array([_differences(pair, order, keys) for pair in pairs])
+    deals: dict[tuple[tuple[int, ...], int], npt.NDArray[np.bool_]] = {}
+    each = np.array([_differences(pair, order, keys, deals) for pair in pairs])
     greatest = each.max(axis=0)
     return {
         id(pair): bool((greatest >= found[0] - 1e-9).mean() <= CHANCE)
@@ -166,13 +167,21 @@ def _beyond_chance(pairs: Sequence[_Pair]) -> dict[int, bool]:
 
 
 def _differences(
-    pair: _Pair, order: Mapping[tuple[int, Round], int], keys: npt.NDArray[np.float64]
+    pair: _Pair,
+    order: Mapping[tuple[int, Round], int],
+    keys: npt.NDArray[np.float64],
+    deals: dict[tuple[tuple[int, ...], int], npt.NDArray[np.bool_]],
 ) -> npt.NDArray[np.float64]:
-    """By how much the newer run is worse in each deal, in units of what the figure scatters by."""
+    """By how much the newer run is worse in each deal, in units of what the figure scatters by.
+
+    ``deals``: which rounds are dealt to the older run, made once for all figures of these rounds.
+    """
     was, now = pair.values
-    at = [order[0, each] for each in was] + [order[1, each] for each in now]
+    at = (*(order[0, each] for each in was), *(order[1, each] for each in now))
     sizes = _logarithms(pair.measure, [*was.values(), *now.values()])
-    older = keys[:, at].argsort(axis=1).argsort(axis=1) < len(was)
+    if (at, len(was)) not in deals:
+        deals[at, len(was)] = keys[:, at].argsort(axis=1).argsort(axis=1) < len(was)
+    older = deals[at, len(was)]
     first = (older * sizes).sum(axis=1) / len(was)
     second = (~older * sizes).sum(axis=1) / len(now)
     off = np.where(older, sizes - first[:, None], sizes - second[:, None])
