@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from posixpath import normpath
 from typing import Final
 
@@ -49,7 +50,7 @@ DEFAULT_BUILDER: Final = (
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is derived is kept
 class Properties:
     """One ``server.properties``: its name, its content, and that of its folders.
 
@@ -176,7 +177,7 @@ class Properties:
         """Whether it says where the controllers are, in either of Kafka's two ways."""
         return bool(self.get(VOTERS) or self.get(BOOTSTRAP))
 
-    @property
+    @cached_property
     def written_protocols(self) -> Mapping[str, str]:
         """Entries of ``listener.security.protocol.map`` as written, protocols in upper case."""
         parts = (one.rpartition(":") for one in self.names(PROTOCOL_MAP))
@@ -185,7 +186,7 @@ class Properties:
             for name, colon, protocol in parts
         }
 
-    @property
+    @cached_property
     def protocols(self) -> Mapping[str, str]:
         """Security protocol of each listener, as Kafka maps them: by the map, or by the name."""
         written = self.written_protocols

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from emulator.config.confidential import is_name, value_of
@@ -200,6 +201,12 @@ def _why(one: Properties, key: str, text: str) -> str:
     return why_refused(key, trim(text))
 
 
+@lru_cache(1024)
+def _nearest(key: str) -> str:
+    """The known key that is most like another one: the files of a cluster have the same keys."""
+    return nearest(key, KAFKA_CONFIG_NAMES)
+
+
 @rule(
     "W20",
     "each key is spelt as Kafka knows it",
@@ -214,7 +221,7 @@ def spelt(survey: Survey) -> Iterator[Outcome]:
         unknown = sorted(one.values.keys() - KAFKA_CONFIG_NAMES)
         unknown = [x for x in unknown if is_name(x) and not x.startswith(_FOREIGN)]
         for key in unknown[:_JUDGED_MAX]:
-            near = nearest(key, KAFKA_CONFIG_NAMES)
+            near = _nearest(key)
             if near:
                 yield _W20(
                     one.at(key),
