@@ -272,9 +272,9 @@ def is_safe(status: Document, verdict: str) -> dict[str, str]:
     """Whether the migration is safe now; ``level``: ``ok``, ``wait`` or ``bad``."""
     level, answer, text = _kept(status)
     if verdict.startswith("PROBLEM"):
-        level = "bad"
-        answer = "Something needs you" if answer.startswith("In phase") else f"{answer}, but act"
-        text = f"see the next step{f'; {text}' if text else ''}"
+        act = {"ok": f"{answer}, but act", "wait": f"{answer}; act", "bad": answer}
+        answer = "Something needs you" if answer.startswith("In phase") else act[level]
+        level, text = "bad", f"see the next step{f'; {text}' if text else ''}"
     return _answer("Is my migration safe?", level, answer, text)
 
 
@@ -294,7 +294,7 @@ def _kept(status: Document) -> tuple[str, str, str]:
     if migration["poisoned"]:
         refused = len(migration["poisoned"])
         text = f"ZooKeeper refuses {refused} znode{'s' if refused > 1 else ''}, see below"
-        return "bad", "Not all of it is in ZooKeeper", text
+        return "bad", "No: ZooKeeper lacks some of it", text
     missing = migration["going_back"]["changes_not_in_zookeeper"]
     compared = migration["compared_at"]
     if missing is None:

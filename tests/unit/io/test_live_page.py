@@ -335,7 +335,8 @@ def test_the_first_screen_says_whether_it_is_safe_what_limits_it_and_how_long_it
     unknown = {**going, "changes_not_in_zookeeper": None}
     assert answers(altered(status, {"going_back": unknown}))[0] == ("wait", "Not known yet")
     poisoned = altered(status, {"poisoned": [{"znode": "/x"}]})
-    assert answers(poisoned)[0] == ("bad", "Not all of it is in ZooKeeper")
+    assert answers(poisoned)[0] == ("bad", "No: ZooKeeper lacks some of it")
+    assert answers(poisoned, verdict="PROBLEM: x")[0] == answers(poisoned)[0]
     assert answers({**status, "leader_id": 3001})[0] == ("wait", "Ask the leader")
     assert answers({**status, "leader_id": None})[0] == ("wait", "Not known")
     final = {**status, "migration": None, "phase": {**status["phase"], "name": "final"}}
