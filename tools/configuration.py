@@ -94,8 +94,8 @@ OURS: Final[Mapping[str, str]] = {
         "request versions as KIP-590 has them ([divergence](divergence.md#4-the-broker))"
     ),
     "kraftbridge.metrics.port": (
-        "port of `/metrics`, `/status`, `/livez` and `/readyz` on the host of the (first) "
-        "listener; 0: any free one; -1 or empty: none. One that cannot be bound is logged and "
+        "port of the live page, `/metrics`, `/status`, `/livez` and `/readyz` on the host of the "
+        "(first) listener; 0: any free one; -1 or empty: none. One that cannot be bound is logged and "
         "tried again every 5 s. Without it a controller takes 9404 on 127.0.0.1, or a free port "
         "there if that is taken; the file `status.url` in its folder has the address"
     ),
