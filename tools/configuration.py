@@ -95,9 +95,9 @@ OURS: Final[Mapping[str, str]] = {
     ),
     "kraftbridge.metrics.port": (
         "port of the live page, `/metrics`, `/status`, `/livez` and `/readyz` on the host of the "
-        "(first) listener; 0: any free one; -1 or empty: none. One that cannot be bound is logged and "
-        "tried again every 5 s. Without it a controller takes 9404 on 127.0.0.1, or a free port "
-        "there if that is taken; the file `status.url` in its folder has the address"
+        "(first) listener; 0: any free one; -1 or empty: none. One that cannot be bound is logged "
+        "and tried again every 5 s. Without it a controller takes 9404 on 127.0.0.1, or a free "
+        "port there if that is taken; the file `status.url` in its folder has the address"
     ),
     "kraftbridge.metrics.hosts": (
         "more names and addresses by which that port may be asked, such as `kafka1.example.com,"

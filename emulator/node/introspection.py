@@ -264,6 +264,7 @@ def status(
                 "fenced": broker.fenced,
                 "in_controlled_shutdown": broker.in_controlled_shutdown,
                 "requests_waiting": waiting.get(broker.id),
+                "requests_forwarded": node.counters.forwarded_by.get(str(broker.id), 0),
                 "endpoints": [f"{e.name}://{HostPort(e.host, e.port)}" for e in broker.endpoints],
             }
             for _id, broker in sorted(image.brokers.items())

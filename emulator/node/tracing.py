@@ -17,6 +17,8 @@ from wire.errors import DecodeError
 from wire.frame import RequestHeader, split_request
 from wire.schema import api_name
 
+SENDERS_MAX: Final = 10_000
+"""Whoever may send Envelopes chooses the name."""
 LONG_POLLS: Final = frozenset({1})
 """Fetch waits for news: how long says nothing about this node."""
 
@@ -27,6 +29,8 @@ class NodeCounters:
 
     answered: dict[tuple[int, bool], int] = field(default_factory=dict)
     """By API key, and whether the request came in an Envelope."""
+    forwarded_by: dict[str | None, int] = field(default_factory=dict)
+    """The same in Envelopes by who sent them, which a broker of Kafka names by its id."""
     latency_ms: dict[int, Distribution] = field(default_factory=dict)
     """By API key, without long polls."""
     request_errors: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -42,6 +46,12 @@ class NodeCounters:
         key = reply.call.header.api_key
         count = key, reply.call.outer is not None
         self.answered[count] = self.answered.get(count, 0) + 1
+        if reply.call.outer is not None:
+            sender = reply.call.outer.header.client_id
+            if sender in self.forwarded_by:
+                self.forwarded_by[sender] += 1
+            elif len(self.forwarded_by) < SENDERS_MAX:
+                self.forwarded_by[sender] = 1
         if key not in LONG_POLLS:
             if key not in self.latency_ms:
                 self.latency_ms[key] = Distribution()

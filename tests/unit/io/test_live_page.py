@@ -415,6 +415,16 @@ def test_a_controller_is_started_with_the_advice_of_the_verb(
     assert verdict.partition(":")[0] in {"OK", "WAIT", "PROBLEM"}
 
 
+def test_what_a_broker_sends_on_for_its_clients_is_counted_by_broker() -> None:
+    stage = Stage()
+    stage.asker._client_id = "1"  # as a broker names itself
+    for name in ("third", "fourth"):
+        assert not stage.envelope(f"{name}-topic")
+    assert not stage.create("fifth-topic")  # not in an Envelope
+    found = introspection.status(stage.node, stage.joined.now_ms)
+    assert {one["id"]: one["requests_forwarded"] for one in found["brokers"]} == {1: 2, 2: 0}
+
+
 def read(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read().decode()
