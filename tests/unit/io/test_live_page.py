@@ -281,7 +281,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return found
 
 
-def test_a_look_costs_two_calls_a_broker_and_none_a_partition(
+def test_a_look_costs_two_calls_a_broker_and_none_a_topic_or_partition(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = Stage()
@@ -305,10 +305,9 @@ def test_a_look_costs_two_calls_a_broker_and_none_a_partition(
 
 
 def replace_image(image: Any, brokers: Any, topic: Any, parts: Any) -> Any:
-    topics = image.topics
-    key = next(iter(topics))
     larger = msgspec.structs.replace(topic, partitions=PMap(parts))
-    return msgspec.structs.replace(image, brokers=PMap(brokers), topics=topics.set(key, larger))
+    topics = PMap({i.to_bytes(16, "big"): larger for i in range(3_000)})
+    return msgspec.structs.replace(image, brokers=PMap(brokers), topics=topics)
 
 
 def answers(status: dict[str, Any], series: Series | None = None, verdict: str = "OK: x") -> Any:
