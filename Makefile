@@ -124,6 +124,9 @@ requirements: $(ENV) ## which requirements the last runs proved, and by what kin
 docs: $(ENV) ## write the tables, diagrams and pictures in the docs anew from the code
 	$(PY) -m tools.docs
 
+uplot: $(ENV) ## write uPlot, which draws the pictures of reports, anew from its npm package (VERSION=…; needs npm)
+	$(PY) -m tools.uplot $(VERSION)
+
 jars: $(JARS) ## fetch the Kafka jars, by checksum
 
 $(ENV): requirements.lock tools/bootstrap.py

@@ -18,12 +18,12 @@ from bench.analysis import (
     quorum,
     stages,
     stalls,
+    timeline,
     utilisation,
     whole,
 )
 from bench.analysis.read import read
 from bench.analysis.session import session
-from bench.analysis.thin import by_slice
 
 LONG: Final = frozenset(
     [
@@ -76,16 +76,12 @@ def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
     parts = blocking.request_parts(requests, trace["ranges"], trace["blocks"])
     made = requests.where("intended_ns is not null")
     changes = keep("changes", utilisation.change_parts(parts, made))
-    rates = keep("rate_per_second", latency.rate_per_second(clients))
     return {
         "latency": latency.latency_table(servers, clients),
-        "rate_per_second": rates,
+        "rate_per_second": latency.rate_per_second(clients),
         "rate_summary": latency.rate_summary(clients),
-        "rate_chart": by_slice(
-            rates,
-            "second",
-            *((F.sum(name) / F.first("slice")).alias(name) for name in ("intended", "achieved")),
-        ),
+        "timeline": timeline.timeline(trace, clients, quorum.clocks(trace["runs"])),
+        "percentiles": timeline.percentiles(clients, changes),
         "changes": changes,
         "change_time": utilisation.change_time(changes),
         "utilisation": utilisation.utilisation(trace, made, changes),
@@ -119,16 +115,12 @@ def _of_blocking(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
     blocks = trace["blocks"]
     segments = keep("blocked_segments", blocking.blocked_segments(blocks, trace["multis"]))
     by_cause = keep("blocking_by_cause", blocking.blocking_by_cause(segments))
-    seconds = keep("blocked_per_second", blocking.blocked_per_second(segments))
     return {
         "blocked_segments": segments,
         "blocking": blocking.blocking_check(blocking.blocked_whole(blocks), by_cause),
         "blocking_by_cause": by_cause,
         "blocked_per_operation": blocking.blocked_per_operation(blocks),
-        "blocked_per_second": seconds,
-        "blocked_chart": by_slice(
-            seconds, "second", (F.sum("blocked_share") / F.first("slice")).alias("blocked_share")
-        ),
+        "blocked_per_second": blocking.blocked_per_second(segments),
     }
 
 

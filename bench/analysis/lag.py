@@ -15,7 +15,6 @@ from bench.analysis.carry import Fold, offset_bucket, running, time_bucket
 from bench.analysis.quantiles import ms
 from bench.analysis.schema import KEYS
 from bench.analysis.thin import by_slice
-from emulator.trace import rows
 from emulator.trace.metrics import (
     ZK_WRITE_BEHIND_LAG,
     ZK_WRITE_BEHIND_LAG_MS,
@@ -206,8 +205,7 @@ def lag_chart(series: DataFrame, clock: DataFrame) -> DataFrame:
         clock: see `bench.analysis.quorum.clocks`.
 
     Returns:
-        run_id, process, seconds (since the first row of the run, by the wall clock), lag_records,
-        lag_ms.
+        run_id, process, wall_ns (the slice's begin), lag_records, lag_ms.
     """
     thinned = by_slice(
         series,
@@ -217,13 +215,7 @@ def lag_chart(series: DataFrame, clock: DataFrame) -> DataFrame:
     )
     of_wall = thinned.join(F.broadcast(clock.select(*KEYS, "offset_ns")), KEYS, "left")
     wall_ns = F.try_add("time_ns", F.coalesce("offset_ns", F.lit(0)))
-    run = Window.partitionBy(rows.RUN_ID_COLUMN)
-    return of_wall.withColumn("_wall", wall_ns).select(
-        *KEYS,
-        ((F.col("_wall") - F.min("_wall").over(run)) / F.lit(1e9)).alias("seconds"),
-        "lag_records",
-        "lag_ms",
-    )
+    return of_wall.select(*KEYS, wall_ns.alias("wall_ns"), "lag_records", "lag_ms")
 
 
 def lag_summary(series: DataFrame) -> DataFrame:

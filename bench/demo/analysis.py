@@ -1,6 +1,6 @@
 """Step 5: Spark over the trace, in a child process, so that its Java ends with it.
 
-``python -m bench.demo.analysis TRACE OUT CHECKS`` is that child; it leaves ``OUT/summary.json``.
+``python -m bench.demo.analysis TRACE OUT`` is that child.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from bench.analysis.reach import SparkUnavailableError
 from bench.demo.clients import ADMIN
-from bench.demo.narrator import Narrator
+from bench.demo.narrator import Check, Narrator
 from bench.demo.stage import Stage
-from bench.report.analyze import Analysis, analyze, print_summary
-from bench.report.blocks import Note, ReportSection, table
+from bench.report.analyze import SUMMARY, Analysis, analyze, print_summary
+from bench.report.beside import RunCheck, write_beside
 from bench.report.findings import Finding
 from emulator.io.printable import sentence
 from emulator.servers.java import JavaNotFoundError
@@ -47,9 +46,20 @@ _SPARK_WORDS: Final = re.compile(
 )
 _ANOTHERS: Final = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_")
 """So begin variables that name another Spark than the one that comes with pyspark, or its files."""
-_SUMMARY: Final = "summary.json"
-_CHECKS: Final = "checks.json"
-_FROM_OUTSIDE: Final = ("http://", "https://", "src=", "@import", "<link")
+_FROM_OUTSIDE: Final = (" src=", "@import", "<link")
+_CLOSED: Final = "Content-Security-Policy\" content=\"default-src 'none'"
+"""With this a browser fetches nothing, whatever else a page says."""
+_REMEDIES: Final = {
+    1: "Look at the logs of ZooKeeper and of the brokers: the old cluster did not come up.",
+    2: "Do not go on: a cluster of yours would go back from here (docs/rollback.md). "
+    "The logs of the controllers have the reason.",
+    3: "Do not finalise. The logs of the controllers and brokers of the time of the kills have "
+    "the reason; what clients sent and did not get is to be sent again.",
+    4: "Do not finalise, and keep both stores as they are: `kraft-bridge zk diff` names what "
+    "differs.",
+}
+"""By the step of the demonstration."""
+_OF_SPEED: Final = "Run it again on a quiet machine; for safety nothing follows."
 
 
 class SparkFailedError(ProcessError):
@@ -65,29 +75,27 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
     """
     out = stage.options.out / "report"
     trace = chosen(stage.trace, out.with_name("trace-of-leader"), processes(stage))
-    out.mkdir(parents=True, exist_ok=True)
-    checks = out / _CHECKS
-    checks.write_text(json.dumps([asdict(one) for one in narrator.checks], indent=1))
+    write_beside(trace, written(narrator.checks), narrator.events)
     narrator.print_line(
         f"PySpark reads the trace of controller {stage.controllers.leader}, which leads"
     )
-    _run(trace, out, checks)
-    left = json.loads((out / _SUMMARY).read_text())
+    _run(trace, out)
+    left = json.loads((out / SUMMARY).read_text())
     found = [Finding(**each) for each in left["findings"]]
     analysis = Analysis(Path(left["html"]), left["parquet"], found)
     print_summary(analysis, narrator.out)
     page = analysis.html.read_text()
-    foreign = [mark for mark in _FROM_OUTSIDE if mark in page.replace("http://www.w3.org/", "")]
+    foreign = [mark for mark in _FROM_OUTSIDE if mark in page]
     tables = sorted(Path(analysis.parquet).glob("*/*.parquet"))
     narrator.check(
         "one self-contained HTML report, and the Parquet behind it",
-        bool(found) and "<svg" in page and not foreign and bool(tables),
-        f"{len(page) / 1000:.0f} kB with {page.count('<svg')} plots; {len(tables)} tables; "
-        f"{len(found)} findings" + (f"; it refers to {foreign}" if foreign else ""),
+        bool(found) and _CLOSED in page and not foreign and bool(tables),
+        f"{len(page) / 1000:.0f} kB; {len(tables)} tables; {len(found)} findings"
+        + (f"; it refers to {foreign}" if foreign else ""),
     )
 
 
-def _run(trace: Path, out: Path, checks: Path) -> None:
+def _run(trace: Path, out: Path) -> None:
     """Run the child; nothing of what it and Spark keep while they run is left.
 
     Raises:
@@ -104,7 +112,7 @@ def _run(trace: Path, out: Path, checks: Path) -> None:
         # Read as a shell does.
         "SPARK_SUBMIT_OPTS": f'"-Djava.io.tmpdir={scratch}"',
     }
-    command = [sys.executable, "-m", "bench.demo.analysis", *map(str, (trace, out, checks))]
+    command = [sys.executable, "-m", "bench.demo.analysis", *map(str, (trace, out))]
     try:
         spark.launch(command, kept)
         end = time.monotonic() + PATIENCE_S
@@ -182,43 +190,33 @@ def chosen(trace: Path, folder: Path, begins: tuple[str, ...]) -> Path:
     return folder
 
 
-def sections(checks: Sequence[Mapping[str, Any]]) -> list[ReportSection]:
-    """What the demonstration did and checked up to here, for the report."""
-    rows = [
-        {
-            "step": one["step"],
-            "held": {True: "yes", False: "NO", None: "not judged"}[one["held"]],
-            "check": one["what"],
-            "figures": one["figures"],
-        }
+def written(checks: Sequence[Check]) -> list[RunCheck]:
+    """The checks as they lie beside a trace, each with what to do where it did not hold."""
+    return [
+        RunCheck(
+            one.what,
+            one.held,
+            one.figures,
+            not one.of_speed,
+            _OF_SPEED if one.of_speed else _REMEDIES.get(one.step, ""),
+        )
         for one in checks
     ]
-    note = Note(
-        "What the demonstration did and checked before this analysis. The leading controller and "
-        "a broker were killed under load; what the load met then is in the latencies below."
-    )
-    return [ReportSection("Checks of the demonstration", [note, *table(rows)])]
 
 
-def main(trace: str, out: str, checks: str) -> int:
-    """Analyse and leave the summary as JSON; the last line printed says what failed.
+def main(trace: str, out: str) -> int:
+    """Analyse; the last line printed says what failed.
 
     Returns:
         Exit code: 0, 1 if the analysis failed, 3 if Spark did.
     """
     try:
-        analysis = analyze(trace, out, also=sections(json.loads(Path(checks).read_text())))
+        analyze(trace, out)
     except Exception as error:  # noqa: BLE001 - whatever it is, who waits has to be told whose it is
         traceback.print_exc()
         name = type(error).__name__
         sys.stderr.write(f"{' '.join(sentence(error).split()) or name} ({name})\n")
         return _OF_SPARK if is_of_spark(error) else 1
-    left = {
-        "findings": [asdict(finding) for finding in analysis.findings],
-        "html": str(analysis.html),
-        "parquet": analysis.parquet,
-    }
-    Path(out, _SUMMARY).write_text(json.dumps(left, indent=1))
     return 0
 
 

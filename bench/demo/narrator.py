@@ -11,6 +11,8 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from bench.report.beside import RunEvent
+
 _SHOWN: Final = {
     True: ("OK", "green"),
     False: ("FAILED", "bold red"),
@@ -46,6 +48,7 @@ class Narrator:
             self.err.is_terminal and not self.err.is_dumb_terminal and "CI" not in os.environ
         )
         self.checks: list[Check] = []
+        self.events: list[RunEvent] = []
         self._begin = time.monotonic()
         self._step = 0
 
@@ -58,6 +61,10 @@ class Narrator:
         """Open one of the five steps."""
         self._step = number
         self._print(Text(f"\n{number}. {title}", style="bold"))
+
+    def event(self, text: str) -> None:
+        """Keep that something happens now, for the time axis of the report."""
+        self.events.append(RunEvent(time.time_ns(), text))
 
     def print_line(self, text: str) -> None:
         """One line of progress, with the time since the start."""

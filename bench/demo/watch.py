@@ -44,6 +44,7 @@ class Watch:
     def doing(self, text: str) -> None:
         """Set the current step of the demonstration, shown under the status."""
         self._doing = text
+        self._narrator.event(text)
         if self._live is None:
             self._narrator.print_line(text)
 
@@ -78,6 +79,7 @@ class Watch:
         state = migration["driver_state"]
         if self.states[-1:] != [state]:
             self.states.append(state)
+            self._narrator.event(f"migration driver: {state}")
         self.copied = max(self.copied, migration["records_copied"])
         self.lag_max = max(self.lag_max, migration["lag"]["longest_records"] or 0)
         if self._live is None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -25,13 +28,17 @@ from bench.analysis.session import end, interruptible, session
 from bench.analysis.sweep import job as sweep_job
 from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
 from bench.analysis.sweep.rows import ROWS
-from bench.report.blocks import ReportSection
+from bench.report.beside import NOTHING, Beside, read_beside
 from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
 from bench.report.sweep import sweep_page, sweep_summary
+from bench.report.verdict import Judged, Threshold, Verdict, judge, of_run, runs_of, verdict
 from emulator.io.disk import make_folder
 from emulator.io.printable import printable
 
+SCHEMA: Final = "analyze/1"
+"""A test holds it equal to that of the command line."""
+SUMMARY: Final = "summary.json"
 STREAMS: Final = "streams"
 """Folder beside the report: rows that no Parquet file of the trace has."""
 _MISFIT: Final = (TypeError, KeyError, AttributeError, ArithmeticError)
@@ -47,11 +54,46 @@ class NoSuchTraceError(TraceUnreadableError):
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The output of ``analyze``."""
+    """The output of ``analyze``; of a trace with a verdict of each run."""
 
     html: Path
     parquet: str
     findings: list[Finding]
+    verdicts: list[Verdict] = field(default_factory=list)
+    beside: Beside = NOTHING
+    thresholds: list[Judged] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        """What programs read, as docs/json.md has it; numbers that JSON does not have are null."""
+        return {
+            "schema": SCHEMA,
+            "html": str(self.html),
+            "parquet": self.parquet,
+            "verdict": [
+                {
+                    "run_id": one.run_id,
+                    "text": one.text,
+                    "answers": [asdict(each) for each in one.answers],
+                    "measures": {name: _finite(value) for name, value in one.measures.items()},
+                }
+                for one in self.verdicts
+            ],
+            "checks": msgspec.to_builtins(self.beside.checks),
+            "thresholds": [
+                {
+                    "run_id": one.run_id,
+                    "text": one.threshold.text,
+                    "value": _finite(one.value),
+                    "crossed": one.crossed,
+                }
+                for one in self.thresholds
+            ],
+            "findings": [asdict(one) for one in self.findings],
+        }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def analyze(
@@ -61,7 +103,7 @@ def analyze(
     remote: str | None = None,
     lag_limit_ms: float = LAG_P99_MS,
     *,
-    also: Sequence[ReportSection] = (),
+    fail_if: Sequence[Threshold] = (),
 ) -> Analysis:
     """Analyse a trace and write ``report.html``; the results lie in ``tables`` beside it.
 
@@ -72,7 +114,7 @@ def analyze(
         master: ``local[*]`` (default), ``spark://host:7077``, …
         remote: Spark Connect server, ``sc://host:15002``.
         lag_limit_ms: the lag's p99 that the headline of bench runs asks for.
-        also: of a trace: sections for its report.
+        fail_if: of a trace: thresholds to judge each run by.
 
     Raises:
         JavaNotFoundError: a local session needs Java and there is none.
@@ -94,13 +136,15 @@ def analyze(
         again()  # Spark has put its own handler in the place of ours
         try:
             if is_bench_run(spark, places[0]):
+                if fail_if:
+                    raise NoSuchTraceError(f"{places[0]} is no trace: a threshold is of one")
                 return sweep_report(spark, places, Path(out_dir), lag_limit_ms)
             if len(places) > 1:
                 raise NoSuchTraceError(
                     f"{places[0]} is no folder of a bench run (it has no {ROWS}); "
                     "only such folders are analysed together"
                 )
-            return report(spark, places[0], Path(out_dir), also)
+            return report(spark, places[0], Path(out_dir), fail_if)
         except (Py4JError, PySparkException) as error:
             # Its text comes from the session, which ends here.
             raise TraceUnreadableError(reason(error)) from error
@@ -159,10 +203,18 @@ def look(place: str, *, bench_runs: bool = True) -> None:
 
 
 def report(
-    spark: SparkSession, trace: str, out: Path, also: Sequence[ReportSection] = ()
+    spark: SparkSession, trace: str, out: Path, fail_if: Sequence[Threshold] = ()
 ) -> Analysis:
     """As `analyze`, in a Spark session that stays open."""
-    return report_over(spark, read(spark, trace, out.absolute() / STREAMS), out, also)
+    beside = _beside(trace)
+    return report_over(spark, read(spark, trace, out.absolute() / STREAMS), out, beside, fail_if)
+
+
+def _beside(trace: str) -> Beside:
+    try:
+        return read_beside(trace)
+    except ValueError as error:
+        raise TraceUnreadableError(str(error)) from error
 
 
 def follow(
@@ -173,6 +225,7 @@ def follow(
     every_s: float = 10.0,
     idle_s: float | None = None,
     on_state: Callable[[Live], None],
+    fail_if: Sequence[Threshold] = (),
 ) -> Analysis:
     """Analyse a trace while it grows; ``report.html`` is written again as it does.
 
@@ -186,6 +239,7 @@ def follow(
         every_s: seconds between two looks.
         idle_s: end when no file came for so long; None: only by an interrupt.
         on_state: called with each new state.
+        fail_if: as for ``analyze``.
 
     Raises:
         JavaNotFoundError, TraceError, SparkUnavailableError: as ``analyze``.
@@ -201,7 +255,9 @@ def follow(
             follower = Follower(spark, str(trace), f"{out}/follow")
             follower.run_until(
                 idle,
-                lambda tables: last.append(report_over(spark, tables, out)),
+                lambda tables: last.append(
+                    report_over(spark, tables, out, _beside(str(trace)), fail_if)
+                ),
                 on_state,
                 every_s,
                 stop,
@@ -219,7 +275,8 @@ def report_over(
     spark: SparkSession,
     trace: Mapping[str, DataFrame],
     out: Path,
-    also: Sequence[ReportSection] = (),
+    beside: Beside = NOTHING,
+    fail_if: Sequence[Threshold] = (),
 ) -> Analysis:
     """Analyse tables that are open."""
     out = out.absolute()
@@ -229,9 +286,18 @@ def report_over(
     tables = {name: _records(spark, f"{parquet}/{name}") for name in names if name not in job.LONG}
     if not any(tables.values()):
         raise TraceUnreadableError("there is no row in this trace")
+    verdicts = [verdict(of_run(tables, run_id), run_id, beside) for run_id in runs_of(tables)]
+    judged = judge(verdicts, fail_if)
     html = out / "report.html"
-    html.write_text(page(tables, parquet, also), encoding="utf-8")
-    return Analysis(html, parquet, findings(tables))
+    html.write_text(page(tables, parquet, verdicts, beside, judged), encoding="utf-8")
+    return _written(Analysis(html, parquet, findings(tables), verdicts, beside, judged))
+
+
+def _written(done: Analysis) -> Analysis:
+    """With its summary beside the report."""
+    text = json.dumps(done.summary(), indent=1, allow_nan=False)
+    done.html.with_name(SUMMARY).write_text(f"{text}\n", encoding="utf-8")
+    return done
 
 
 def is_bench_run(spark: SparkSession, place: str) -> bool:
@@ -259,7 +325,7 @@ def sweep_report(
     command = shlex.join(["kraft-bridge", "analyze", *places, *options])
     html = out / "report.html"
     html.write_text(sweep_page(found, tables["described"], command, parquet), encoding="utf-8")
-    return Analysis(html, parquet, sweep_summary(found))
+    return _written(Analysis(html, parquet, sweep_summary(found)))
 
 
 def _records(spark: SparkSession, where: str) -> list[dict[str, Any]]:
@@ -269,6 +335,10 @@ def _records(spark: SparkSession, where: str) -> list[dict[str, Any]]:
 def print_summary(analysis: Analysis, console: Console) -> None:
     """Print the findings and where the report is; plain text where the console is no terminal."""
     width = console.width if console.is_terminal else None
+    for judged in analysis.thresholds:
+        word = "threshold crossed" if judged.crossed else "threshold held"
+        line = Text(f"{word}  {judged.text}", "bold red" if judged.crossed else "")
+        console.print(line, soft_wrap=True)
     for finding, text in lines(analysis.findings, width):
         shown = Text(printable(text), "yellow" if finding.warning else "")
         shown.stylize("bold", 0, len(finding.about))

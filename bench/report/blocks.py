@@ -7,11 +7,15 @@ Every text may come from a trace, so the template escapes all of them; only char
 from __future__ import annotations
 
 import math
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib import resources
 from typing import Any, ClassVar, Final, TypeAlias
 
 import jinja2
+from markupsafe import Markup
 
 from bench.report.findings import Finding
 from emulator.io.printable import printable_lines
@@ -83,16 +87,68 @@ class ReportSection:
     blocks: list[Block] = field(default_factory=list)
 
 
+_HEADINGS: Final[Mapping[str, str]] = {
+    "api": "request",
+    "samples": "counted",
+    "seen": "seen by",
+    "mean_ms": "mean, ms",
+    "p999_ms": "p99.9, ms",
+    "max_ms": "longest, ms",
+    "not_done": "given up",
+    "not_done_ms": "given up after, ms",
+    "ops": "operations",
+    "zk_ms": "in ZooKeeper, ms",
+    "ms_per_op": "ms an operation",
+    "records_per_multi": "records a multi",
+    "ops_per_multi": "operations a multi",
+    "union_ms": "something waited, ms",
+    "total_ms": "all waits together, ms",
+    "timed_out_operations": "gave up waiting",
+    "unexplained_share": "not explained",
+    "behind_share": "time behind",
+    "rate_per_s": "changes due a second",
+    "achieved_per_s": "changes done a second",
+    "us_per_partition": "\u00b5s a partition",
+    "r_squared": "R\u00b2",
+    "longest_ms": "longest, ms",
+}
+_UNITS: Final = (("_per_s", " a second"), ("_ms", ", ms"), ("_us", ", \u00b5s"), ("_s", ", s"))
+
+
+def heading(name: str) -> str:
+    """A column as a person reads it, with its unit.
+
+    >>> heading("lag_p99_low_ms"), heading("p999_ms"), heading("low_per_s")
+    ('lag p99 low, ms', 'p99.9, ms', 'low a second')
+    """
+    if name in _HEADINGS:
+        return _HEADINGS[name]
+    for end, unit in _UNITS:
+        if name.endswith(end):
+            return name.removesuffix(end).replace("_", " ") + unit
+    return name.replace("_", " ")
+
+
 def table(records: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Records as a table, its columns as in the first one; nothing where there are none."""
+    """Records as a table, its columns as in the first one; nothing where there are none.
+
+    Instants of a clock that no person reads (``*_ns``) are left out.
+    """
     if not records:
         return []
-    names = [name for name in records[0] if name not in _HIDDEN]
+    names = [name for name in records[0] if name not in _HIDDEN and not name.endswith("_ns")]
     columns = [
-        TableColumn(name, any(isinstance(record[name], str) for record in records))
+        TableColumn(heading(name), any(isinstance(record[name], str) for record in records))
         for name in names
     ]
-    return [ReportTable(columns, [[shown(record[name]) for name in names] for record in records])]
+    return [ReportTable(columns, [[_cell(record, name) for name in names] for record in records])]
+
+
+def _cell(record: Mapping[str, Any], name: str) -> str:
+    value = record[name]
+    if name.endswith("_share") and isinstance(value, float) and math.isfinite(value):
+        return f"{value:.2%}"
+    return shown(value)
 
 
 def shown(value: Any) -> str:
@@ -116,3 +172,16 @@ def render(title: str, findings: Sequence[Finding], sections: Sequence[ReportSec
     """One self-contained HTML document; no text in it turns the order of others around."""
     page = _TEMPLATES.get_template("page.html.j2")
     return printable_lines(page.render(title=title, findings=findings, sections=sections))
+
+
+def render_run(**values: Any) -> str:
+    """The document of single runs, with its scripts and styles, which are all that it may use."""
+    files = resources.files("bench.report") / "templates"
+    texts = {
+        "css": [(files / name).read_text() for name in ("uPlot.min.css", "report.css")],
+        "js": [(files / name).read_text() for name in ("uPlot.iife.min.js", "run.js")],
+    }
+    for name, (library, own) in texts.items():
+        values[name] = Markup(f"{library}\n{own}")  # noqa: S704 - our own files
+        values[f"{name}_digest"] = b64encode(sha256(values[name].encode()).digest()).decode()
+    return printable_lines(_TEMPLATES.get_template("run.html.j2").render(values))

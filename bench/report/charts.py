@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 import re
 import textwrap
@@ -70,61 +69,6 @@ def _logarithmic(axes: Any) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_minor_formatter("")
-
-
-@mpl.rc_context(_STYLE)
-def lines(
-    title: str, x: str, y: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]]
-) -> str:
-    """Steps over time, one line per name."""
-    figure, axes = _axes(title, x, y)
-    for index, (name, (xs, ys)) in enumerate(series.items()):
-        colour = COLOURS[index % len(COLOURS)]
-        axes.step(xs, ys, where="post", label=name, color=colour, linewidth=1.1)
-    axes.set_ylim(bottom=0)
-    if len(series) > 1:
-        _legend(axes)
-    return _svg(figure, title)
-
-
-@mpl.rc_context(_STYLE)
-def bars(title: str, x: str, parts: Sequence[tuple[str, float]]) -> str:
-    """Horizontal bars, in the order given, each with its value."""
-    figure, axes = _axes(title, x, "", height=0.6 + 0.28 * max(1, len(parts)))
-    names = [name for name, _ in parts]
-    values = [value for _, value in parts]
-    drawn = axes.barh(names, values, color=COLOURS[0], height=0.62)
-    axes.bar_label(
-        drawn,
-        [f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" for value in values],
-        padding=3,
-        fontsize=8,
-    )
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    return _svg(figure, title)
-
-
-@mpl.rc_context(_STYLE)
-def quantile_lines(
-    title: str, rows: Mapping[str, Mapping[str, float | None]], columns: Sequence[str]
-) -> str:
-    """Quantiles on a logarithmic scale: one line per name, only the quantiles there are."""
-    figure, axes = _axes(title, "", "ms", height=3.2)
-    for index, (name, values) in enumerate(rows.items()):
-        shown = [
-            (at, value)
-            for at, column in enumerate(columns)
-            if (value := values.get(column)) is not None and 0 < value < math.inf
-        ]
-        colour = COLOURS[index % len(COLOURS)]
-        xs, ys = [at for at, _ in shown], [value for _, value in shown]
-        axes.plot(xs, ys, marker="o", markersize=3, label=name, color=colour, linewidth=1.1)
-    _logarithmic(axes)
-    axes.set_xticks(range(len(columns)), [column.removesuffix("_ms") for column in columns])
-    if rows:
-        _legend(axes)
-    return _svg(figure, title)
 
 
 @mpl.rc_context(_STYLE)

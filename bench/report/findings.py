@@ -19,7 +19,7 @@ Tables: TypeAlias = Mapping[str, Sequence[Record]]
 UNEXPLAINED_LIMIT: Final = 0.01
 """An attribution whose parts miss the whole by more is not shown as one."""
 
-_OF_CONTROLLERS: Final = ("stage_latency", "lag_summary", "coalescing", "blocking")
+OF_CONTROLLERS: Final = ("stage_latency", "lag_summary", "coalescing", "blocking")
 """Tables with a row only where a controller's trace holds a change."""
 
 _NO_CONTROLLER: Final = (
@@ -29,6 +29,9 @@ _NO_CONTROLLER: Final = (
 BOUND: Final = "kraftbridge.zk.write.behind.max.records"
 BOUND_DEFAULT: Final = 10_000
 """Of that property; a test holds it equal to the controller's."""
+HARD_BOUND: Final = "kraftbridge.zk.write.behind.hard.max.records"
+HARD_FACTOR: Final = 2
+"""Of the first bound, where that property is not given; a test holds it equal too."""
 _INDENT: Final = "    "
 
 
@@ -127,7 +130,7 @@ def _limited(tables: Tables) -> Iterable[Finding]:
         whole_ms = sum(row["mean_ms"] for row in parts.values())
         if whole_ms > 0:
             shown = ", ".join(
-                f"{part} {_ms(parts[part]['mean_ms'])} ({parts[part]['mean_ms'] / whole_ms:.0%})"
+                f"{part} {in_ms(parts[part]['mean_ms'])} ({parts[part]['mean_ms'] / whole_ms:.0%})"
                 if part in parts
                 else f"{part} not known"
                 for part in PARTS
@@ -135,7 +138,7 @@ def _limited(tables: Tables) -> Iterable[Finding]:
             samples = max(row["samples"] for row in parts.values())
             yield Finding(
                 f"where a change's time went{of_run}",
-                f"{_ms(whole_ms)} at the mean of {samples:,} changes: {shown}",
+                f"{in_ms(whole_ms)} at the mean of {samples:,} changes: {shown}",
             )
 
 
@@ -163,7 +166,7 @@ def _load(tables: Tables) -> Iterable[Finding]:
 def _felt(row: Record, quantile: str) -> str:
     """A quantile of all that was due; of what was given up, how long it waited at least."""
     value = row[quantile]
-    return f"> {_ms(row['not_done_ms'])}" if value == math.inf else _ms(value)
+    return f"> {in_ms(row['not_done_ms'])}" if value == math.inf else in_ms(value)
 
 
 def _not_done(row: Record) -> str:
@@ -175,28 +178,36 @@ def _per_s(tables: Tables, rate: str) -> float:
     return float(sum(row[rate] or 0.0 for row in tables["rate_summary"]))
 
 
-def _bound(tables: Tables, run_id: str, process: str) -> int:
+def bound_of(tables: Tables, run_id: str, process: str) -> int:
     """Records that may be unwritten before changes wait, by the properties of the process."""
+    return bounds_of(tables, run_id, process)[0]
+
+
+def bounds_of(tables: Tables, run_id: str, process: str) -> tuple[int, int]:
+    """The same, and that of deletions and what brokers need; 0: none."""
     for row in tables.get("runs", ()):
         leads = row["process"] == process or (process == QUORUM and BOUND in row["parameters"])
         if row["run_id"] == run_id and leads:
             try:
-                return int(json.loads(row["parameters"])[BOUND])
-            except (KeyError, TypeError, ValueError, RecursionError):
+                given = json.loads(row["parameters"])
+                bound = int(given.get(BOUND, BOUND_DEFAULT))
+                hard = int(given.get(HARD_BOUND, -1))
+            except (AttributeError, TypeError, ValueError, RecursionError):
                 break
-    return BOUND_DEFAULT
+            return bound, HARD_FACTOR * bound if hard < 0 else hard
+    return BOUND_DEFAULT, HARD_FACTOR * BOUND_DEFAULT
 
 
 def _of_bound(tables: Tables, row: Record) -> str:
     """How much of the bound the greatest lag was."""
-    bound = _bound(tables, row["run_id"], row["process"])
+    bound = bound_of(tables, row["run_id"], row["process"])
     if not bound:
         return "no bound"
     return f"{row['max_lag_records'] / bound:.1%} of the bound of {bound:,}"
 
 
 def _blocking(tables: Tables) -> Iterable[Finding]:
-    if not any(tables[name] for name in _OF_CONTROLLERS):
+    if not any(tables[name] for name in OF_CONTROLLERS):
         # A load or a fleet traces its own requests only: nothing is known of what they waited for.
         yield Finding("ZooKeeper blocking KRaft", _NO_CONTROLLER, warning=True)
     elif not tables["blocking"]:
@@ -204,8 +215,8 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
     for row in tables["blocking"]:
         yield Finding(
             f"ZooKeeper blocking KRaft ({row['process']})",
-            f"{_ms(row['union_ms'])} in which something waited; "
-            f"{row['blocked_operations']:,} operations, {_ms(row['total_ms'])} summed; "
+            f"{in_ms(row['union_ms'])} in which something waited; "
+            f"{row['blocked_operations']:,} operations, {in_ms(row['total_ms'])} summed; "
             f"{row['timed_out_operations']:,} gave up{_barred(tables, row['run_id'])}",
         )
         if row["unexplained_share"] > UNEXPLAINED_LIMIT:
@@ -263,7 +274,7 @@ def _lag(tables: Tables) -> Iterable[Finding]:
         yield Finding(
             f"write-behind lag ({row['process']})",
             f"at most {row['max_lag_records']:,} records ({_of_bound(tables, row)})"
-            f"{_when(tables, row)}; at most {_ms(row['max_lag_ms'])}; "
+            f"{_when(tables, row)}; at most {in_ms(row['max_lag_ms'])}; "
             f"behind {_share(row['behind_share'])} of the time; "
             f"{row['last_lag_records']:,} records at the end",
             warning=row["last_lag_records"] > 0,
@@ -364,7 +375,7 @@ def _noise(tables: Tables) -> Iterable[Finding]:
     for row in tables["stalls"]:
         yield Finding(
             f"event loop stalls ({row['process']})",
-            f"{row['stalls']:,}, longest {_ms(row['longest_ms'])}; "
+            f"{row['stalls']:,}, longest {in_ms(row['longest_ms'])}; "
             f"{row['noisy_stalls']:,} of 50 ms or more",
             warning=row["noisy_stalls"] > 0,
         )
@@ -381,7 +392,8 @@ def _noise(tables: Tables) -> Iterable[Finding]:
                 )
 
 
-def _ms(value: float | None) -> str:
+def in_ms(value: float | None) -> str:
+    """Milliseconds as a person reads them."""
     if value is None:
         return "too few samples"
     if value >= 1000:

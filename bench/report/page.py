@@ -1,159 +1,369 @@
-"""The report of a single run: the sections of one HTML document without address to fetch."""
+"""The report of single runs: one HTML document without address to fetch, its verdict first."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
-from bench.analysis.limits import PARTS, table_of
+from markupsafe import Markup
+
+from bench.analysis.limits import PARTS, Key, table_of
 from bench.analysis.quantiles import ACCURACY, EXACT_SAMPLES
-from bench.report import charts
-from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
-from bench.report.findings import UNEXPLAINED_LIMIT, Record, Tables, findings, limits_of
+from bench.report.beside import NOTHING, Beside, RunCheck
+from bench.report.blocks import Block, Note, ReportSection, render_run, shown, table
+from bench.report.findings import (
+    UNEXPLAINED_LIMIT,
+    Finding,
+    Record,
+    Tables,
+    findings,
+    in_ms,
+    limits_of,
+)
+from bench.report.picture import as_json, picture
+from bench.report.verdict import Judged, Verdict, in_share, of_run
 from emulator.trace.distribution import BEYOND
 
-_QUANTILES: Final = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
+_PART_NAMES: Final = {
+    "client": "client: until it was sent",
+    "broker": "broker, and the way there and back",
+    "queue": "queue of the controller",
+    "blocked": "blocked by ZooKeeper",
+    "commit": "commit in the log",
+    "answer": "answer",
+}
+_REPAIR: Final = "Look at the figures above, and at the logs of the processes, before you go on."
+_BEGIN: Final = 8.0
+_WIDE: Final = 84.0
+"""Percent of a picture's width where its axis begins, and how long it is."""
 
 
-def page(tables: Tables, where: str, also: Sequence[ReportSection] = ()) -> str:
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """A number that everybody asks for."""
+
+    name: str
+    value: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimePart:
+    """A part of a change's time; places in percent of the axis, None: not known."""
+
+    name: str
+    p50: str
+    p99: str
+    share: str
+    from_place: float | None
+    to_place: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """All that the document shows of one run."""
+
+    verdict: Verdict
+    about: str
+    failed: Sequence[RunCheck]
+    held: Sequence[RunCheck]
+    thresholds: Sequence[Judged]
+    figures: Sequence[KeyFigure]
+    parts: Sequence[TimePart]
+    far: str
+    parts_note: str
+    ticks: Sequence[tuple[float, str]]
+    data: Markup
+    events: Sequence[Mapping[str, str]]
+    unknown: Sequence[str]
+    method: Sequence[str]
+    sections: Sequence[ReportSection]
+
+
+def page(
+    tables: Tables,
+    where: str,
+    verdicts: Sequence[Verdict],
+    beside: Beside = NOTHING,
+    thresholds: Sequence[Judged] = (),
+) -> str:
     """Render the document.
 
     Args:
         tables: results of the job, as records.
         where: where the Parquet behind it lies, as the reader should know it.
-        also: sections by the program that made the trace, shown first.
+        verdicts: of each run.
+        beside: what was written beside the trace.
+        thresholds: each of each run.
     """
-    runs = sorted({row["run_id"] for row in tables["runs"]})
+    views = [_view(of_run(tables, one.run_id), one, beside, thresholds, where) for one in verdicts]
+    names = ", ".join(one.run_id for one in verdicts) or "a run without a name"
+    return render_run(title=f"kraft-bridge: {names}", runs=views)
+
+
+def _view(
+    tables: Tables, found: Verdict, beside: Beside, thresholds: Sequence[Judged], where: str
+) -> RunView:
+    drawn = picture(tables, beside)
+    parts, note, ticks = _parts(tables)
     sections = {
+        "How full each resource was": _limits(tables),
         "How long ZooKeeper blocked KRaft": _blocking(tables),
         "How far ZooKeeper was behind": _lag(tables),
-        "Latency": _latency(tables),
+        "Latency by request": _latency(tables),
         "What each kind of work cost": _cost(tables),
-        "Lives and gaps": _lives(tables),
-        "Stretches not to be believed": _noise(tables),
-        "How this was made": _method(tables, where),
+        "Lives of the processes": _lives(tables),
+        "When the event loop stood still": _noise(tables),
     }
-    return render(
-        f"kraft-bridge: {', '.join(runs) or 'a run without a name'}",
-        findings(tables),
-        [
-            *_limit(tables),
-            *also,
-            *(ReportSection(title, list(blocks)) for title, blocks in sections.items()),
+    listed = [ReportSection(title, list(blocks)) for title, blocks in sections.items()]
+    return RunView(
+        verdict=found,
+        about=_about(tables, found),
+        failed=[
+            one if one.remedy else RunCheck(one.what, one.held, one.figures, one.safety, _REPAIR)
+            for one in beside.checks
+            if not one.held
         ],
+        held=[one for one in beside.checks if one.held],
+        thresholds=[one for one in thresholds if one.run_id == found.run_id],
+        figures=_figures(tables, found),
+        parts=parts,
+        far=_far_name(tables),
+        parts_note=note,
+        ticks=ticks,
+        data=Markup(as_json(drawn)),  # noqa: S704 - as_json leaves nothing that ends it
+        events=[
+            {"number": str(one["n"]), "what": one["what"], "at": _clock(one["t"])}
+            for one in drawn["events"]
+        ],
+        unknown=_unknown(tables),
+        method=list(_method(tables, where)),
+        sections=[section for section in listed if section.blocks],
     )
 
 
-def _limit(tables: Tables) -> Iterable[ReportSection]:
-    for run_id, limit, figures in limits_of(tables):
-        blocks: list[Block] = [Note(f"{limit.text}."), *table(table_of(figures))]
-        parts = [row for row in tables["change_time"] if row["run_id"] == run_id]
-        if parts:
-            order = {part: place for place, part in enumerate(PARTS)}
-            blocks.append(
-                Note(
-                    "Where the time of a change went, from when it was due: client (until its last "
-                    "attempt was sent), broker (and the way there and back), queue (in the "
-                    "controller, until appended), blocked (by ZooKeeper, of that), commit, answer. "
-                    "Of changes that were carried out, and that the trace has of both sides."
-                )
-            )
-            blocks += table(sorted(parts, key=lambda row: order[row["part"]]))
-        yield ReportSection("What limited this run", blocks)
+def _about(tables: Tables, found: Verdict) -> str:
+    runs = sorted(tables["runs"], key=lambda row: row["wall_ns"])
+    if not runs:
+        return found.run_id
+    releases = ", ".join(sorted({f"Kafka {row['release']}" for row in runs if _leads(row)}))
+    hosts = len({row["host"] for row in runs})
+    controllers = len({row["process"] for row in runs if _leads(row)})
+    texts = [
+        found.run_id,
+        _instant(runs[0]["wall_ns"]),
+        releases,
+        f"{controllers} controllers traced" if controllers > 1 else "",
+        f"{hosts} hosts" if hosts > 1 else "",
+        _load_of_machine(tables),
+    ]
+    return " · ".join(text for text in texts if text)
+
+
+def _leads(row: Record) -> bool:
+    return str(row["process"]).startswith("controller")
+
+
+def _load_of_machine(tables: Tables) -> str:
+    """How busy the machine was, and how much of that the traced processes were."""
+    rows = {row["resource"]: row for row in tables["utilisation"]}
+    machine = rows.get(Key.MACHINE)
+    own = [row for row in tables["utilisation"] if row["resource"] == Key.PROCESS]
+    cores = max((row["limit"] or 0.0 for row in own), default=0.0)
+    if machine is None:
+        return ""
+    text = f"machine {machine['value']:.0%} busy"
+    if cores:
+        mine = sum(row["value"] for row in own)
+        other = max(0.0, machine["value"] * cores - mine)
+        text += (
+            f" of {cores:g} cores: traced processes {mine:.2f}, all else (ZooKeeper, brokers, "
+            f"other programs) {other:.2f}"
+        )
+    return text
+
+
+def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
+    get = found.measures
+    due = sum(row["intended"] for row in tables["rate_summary"])
+    done = sum(row["achieved"] for row in tables["rate_summary"])
+    per_s = sum(row["achieved_per_s"] or 0.0 for row in tables["rate_summary"])
+    due_per_s = sum(row["due_per_s"] or 0.0 for row in tables["rate_summary"])
+    longest = [row for row in tables["percentiles"] if row["seen"] == "client"]
+    most = max((row["ms"] for row in longest), default=None)
+    p99 = get["p99_ms"]
+    bound = get["lag_of_bound"]
+    return [
+        KeyFigure("median of a change", _felt(get["p50_ms"]), "from when it was due"),
+        KeyFigure(
+            "p99 of a change" if p99 is not None else "longest change",
+            _felt(p99 if p99 is not None else most),
+            "from when it was due" if p99 is not None else "too few changes for a p99",
+        ),
+        KeyFigure(
+            "changes a second",
+            f"{per_s:.1f}" if due else "not known",
+            f"of {due_per_s:.1f} due" if due else "the trace holds no load",
+        ),
+        KeyFigure(
+            "given up", f"{due - done:,}" if due else "not known", f"of {due:,} due" if due else ""
+        ),
+        KeyFigure(
+            "greatest lag of ZooKeeper",
+            "not known" if get["lag_records"] is None else f"{get['lag_records']:,.0f} records",
+            ""
+            if bound is None
+            else f"{in_share(bound)} of the bound; {in_ms(get['lag_ms'])} at most",
+        ),
+        KeyFigure(
+            "KRaft blocked by ZooKeeper",
+            "not known" if get["blocked_ms"] is None else in_ms(get["blocked_ms"]),
+            ""
+            if get["blocked_share"] is None
+            else f"{in_share(get['blocked_share'])} of the time under load",
+        ),
+    ]
+
+
+def _felt(value: float | None) -> str:
+    if value is None:
+        return "not known"
+    return "given up" if value == math.inf else in_ms(value)
+
+
+def _parts(tables: Tables) -> tuple[list[TimePart], str, list[tuple[float, str]]]:
+    """Where a change's time went, on a logarithmic axis of whole powers of ten."""
+    rows = {row["part"]: row for row in tables["change_time"]}
+    values = [value for row in rows.values() for value in (row["p50_ms"], _far(row)) if value]
+    if not rows or not values:
+        return [], "", []
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(*values, 1e-3)))
+    high = max(high, low + 1)
+    whole = sum(row["mean_ms"] for row in rows.values())
+
+    def place(value: float | None) -> float | None:
+        if not value:
+            return None
+        return _BEGIN + _WIDE * (math.log10(value) - low) / (high - low)
+
+    parts = [
+        TimePart(
+            _PART_NAMES[part],
+            in_ms(rows[part]["p50_ms"]) if part in rows else "not known",
+            in_ms(_far(rows[part])) if part in rows else "",
+            f"{rows[part]['mean_ms'] / whole:.0%}" if part in rows and whole else "",
+            place(rows[part]["p50_ms"]) if part in rows else None,
+            place(_far(rows[part])) if part in rows else None,
+        )
+        for part in PARTS
+    ]
+    samples = max(row["samples"] for row in rows.values())
+    far = _far_name(tables)
+    note = (
+        f"Of {samples:,} changes that were carried out and that the trace has of both sides; "
+        f"{in_ms(whole)} at their mean. ● median, ◇ {far}"
+        + ("" if far == "p99" else ", as too few lie beyond a p99")
+    )
+    step = math.ceil((high - low) / 5)
+    ticks = [(place(10.0**at) or 0.0, _tick(10.0**at)) for at in range(low, high + 1, step)]
+    return parts, note, ticks
+
+
+def _far(row: Record) -> float:
+    """The p99, or the longest where there is none."""
+    return float(row["max_ms"] if row["p99_ms"] is None else row["p99_ms"])
+
+
+def _far_name(tables: Tables) -> str:
+    few = any(row["p99_ms"] is None for row in tables["change_time"])
+    return "longest" if few else "p99"
+
+
+def _tick(ms: float) -> str:
+    if ms >= 1000:
+        return f"{ms / 1000:g} s"
+    return f"{ms:g} ms" if ms >= 0.1 else f"{ms * 1000:g} µs"
+
+
+def _unknown(tables: Tables) -> list[str]:
+    """What the figures leave out: gaps, drops, joins that failed, clocks, what is not measured."""
+    texts = [f"{one.about}: {one.says}" for one in findings(tables) if _doubts(one)]
+    done = sum(row["achieved"] for row in tables["rate_summary"])
+    parts = max((row["samples"] for row in tables["change_time"]), default=0)
+    if done > parts:
+        texts.append(
+            f"Of {done - parts:,} of {done:,} changes that were carried out the controllers' side "
+            "is not in this trace: they are in no figure of where the time went"
+        )
+    for _, limit, _ in limits_of(tables):
+        texts += [f"How full {name} was" for name in limit.unknown]
+    texts += [
+        f"{row['api']}: of {row['requests']:,} requests {row['uncommitted']:,} have no commit in "
+        "the trace"
+        for row in tables["request_parts"]
+        if row["uncommitted"]
+    ]
+    if not tables["missing"]:
+        texts.append("No row of the trace is missing, as far as its files show")
+    return texts
+
+
+_DOUBTS: Final = ("gap in the trace", "clock", "starts of", "attribution", "lag gauges")
+
+
+def _doubts(one: Finding) -> bool:
+    return one.warning and one.about.startswith(_DOUBTS)
+
+
+def _limits(tables: Tables) -> Iterable[Block]:
+    for _, limit, figures in limits_of(tables):
+        yield Note(f"{limit.text}.")
+        yield from table(table_of(figures))
 
 
 def _blocking(tables: Tables) -> Iterable[Block]:
     yield Note(
-        "ZkWriteBlockingKRaftMillis is our own measure: no release of Apache Kafka has it, and "
-        "there it would be 0, for Kafka never holds a write back. union_ms is the time in which "
-        "at least one operation waited, total_ms the sum over operations."
+        "A measure of kraft-bridge: no release of Apache Kafka has it, and there it would be 0, "
+        "for Kafka never holds a change back."
     )
     yield from table(tables["blocking"])
     if all(row["unexplained_share"] <= UNEXPLAINED_LIMIT for row in tables["blocking"]):
         yield from table(tables["blocking_by_cause"])
     yield from table(tables["blocked_per_operation"])
-    if tables["blocked_chart"]:
-        yield Chart(
-            charts.lines(
-                "Share of each second in which an operation waited for ZooKeeper",
-                "second",
-                "share",
-                _by_process(tables["blocked_chart"], "second", "blocked_share", "slice"),
-            )
-        )
-    yield Note("Where the latency of requests that changed something went, summed by API:")
+    yield Note("Where the latency of requests that changed something went, summed by request:")
     yield from table(tables["request_parts"])
 
 
 def _lag(tables: Tables) -> Iterable[Block]:
     yield from table(tables["lag_summary"])
-    for column, unit in (("lag_records", "records"), ("lag_ms", "ms")):
-        if tables["lag_chart"]:
-            yield Chart(
-                charts.lines(
-                    f"Write-behind lag in {unit} (greatest in each slice)",
-                    "seconds since the first acknowledgement of the run",
-                    unit,
-                    _by_process(tables["lag_chart"], "seconds", column),
-                )
-            )
-    steps = [
-        (f"{row['process']}: {row['step'].removesuffix('_ms')}", row["mean_ms"])
-        for row in sorted(tables["stage_latency"], key=lambda row: (row["process"], row["step"]))
-    ]
-    if steps:
-        yield Chart(charts.bars("Mean time of each step of a batch", "ms", steps))
-    yield from table(tables["stage_latency"])
+    rows = sorted(tables["stage_latency"], key=lambda row: (row["process"], row["step"]))
+    yield from table([{**row, "step": row["step"].removesuffix("_ms")} for row in rows])
 
 
 def _latency(tables: Tables) -> Iterable[Block]:
-    rows = sorted(tables["latency"], key=lambda row: (row["seen"], row["api"]))
-    clients = {row["api"]: row for row in rows if row["seen"] == "client response"}
-    shown = clients or {row["api"]: row for row in rows if row["seen"] == "server"}
-    title = "observed by clients, from the intended instant" if clients else "inside the controller"
-    if shown:
-        yield Chart(charts.quantile_lines(f"Latency by API, {title}", shown, _QUANTILES))
-    yield from table(rows)
-    if tables["rate_chart"]:
-        start = min(row["second"] for row in tables["rate_chart"])
-        ordered = sorted(tables["rate_chart"], key=lambda row: row["second"])
-        seconds = [row["second"] - start for row in ordered]
-        yield Chart(
-            charts.lines(
-                "Open-loop load",
-                "second",
-                "requests/s",
-                {
-                    name: (seconds, [row[name] for row in ordered])
-                    for name in ("intended", "achieved")
-                },
-            )
-        )
+    yield from table(sorted(tables["latency"], key=lambda row: (row["seen"], row["api"])))
 
 
 def _cost(tables: Tables) -> Iterable[Block]:
-    spent: dict[str, float] = defaultdict(float)
-    for row in tables["by_operation"]:
-        spent[row["operation"]] += row["zk_ms"]
-    if spent:
-        ordered = sorted(spent.items(), key=lambda part: -part[1])
-        yield Chart(charts.bars("Time in ZooKeeper by kind of work", "ms", ordered))
     for name in ("by_operation", "coalescing", "multi_latency", "by_api"):
-        yield from table(tables[name])
+        rows = tables[name]
+        if name == "by_operation":
+            rows = [{**row, "operation": row["operation"].replace("_", " ")} for row in rows]
+        yield from table(rows)
 
 
 def _lives(tables: Tables) -> Iterable[Block]:
     yield Note(
-        "Each life of each process, on the wall clock (UTC). Processes of one host share the clock "
-        "that their rows are stamped with; between hosts a time is as right as their wall clocks."
+        "On the wall clock (UTC). Processes of one host share the clock that their rows are "
+        "stamped with; between hosts a time is as right as their wall clocks."
     )
     yield from table(
         [
             {
-                "run_id": row["run_id"],
                 "process": row["process"],
                 "host": row["host"],
                 "first row": _instant(row["first_ns"]),
@@ -161,76 +371,63 @@ def _lives(tables: Tables) -> Iterable[Block]:
                 "rows": row["rows"],
                 "led epochs": row["led"],
             }
-            for row in sorted(tables.get("lives", ()), key=_first)
+            for row in sorted(tables["lives"], key=lambda row: row["first_ns"] or 0)
         ]
     )
     yield from table(tables["missing"])
-
-
-def _first(row: Record) -> tuple[str, int, str]:
-    return row["run_id"], row["first_ns"] or 0, row["process"]
 
 
 def _noise(tables: Tables) -> Iterable[Block]:
     if not tables["stalls"]:
         yield Note("No stall of the event loop was seen; one under 150 ms may be missed.")
     yield from table(tables["stalls"])
-    yield from table(tables["noisiest_seconds"])
-
-
-def _method(tables: Tables, where: str) -> Iterable[Block]:
-    yield Note(
-        f"Quantiles are exact nearest ranks up to {EXACT_SAMPLES:,} samples; beyond, ranks are off "
-        f"by at most 1/{ACCURACY:,} of the samples. One with fewer than {BEYOND} samples "
-        "beyond it is left out. Client response times count from the intended instant of an "
-        "open-loop schedule. "
-        "A multi's time is shared among its kinds of work by their number of operations."
+    begin = min((row["second"] for row in tables["noisiest_seconds"]), default=0)
+    yield from table(
+        [
+            {**row, "second": row["second"] - begin} | {"since the first, s": row["second"] - begin}
+            for row in tables["noisiest_seconds"]
+        ]
     )
-    for run in sorted(tables["runs"], key=lambda run: (run["run_id"], run["process"])):
-        yield Note(
+
+
+def _method(tables: Tables, where: str) -> Iterable[str]:
+    if load := _load_of_machine(tables):
+        yield f"{load[:1].upper()}{load[1:]}, while the load ran."
+    for run in sorted(tables["runs"], key=lambda run: run["process"]):
+        yield (
             f"{run['process']}: started {_instant(run['wall_ns'])} on {run['host']}, version "
             f"{run['product_version']}, as {run['release']}; {_parameters(run['parameters'])}"
         )
-    yield Note(f"Parquet behind every table: {where}")
+    yield (
+        f"Quantiles are exact nearest ranks up to {EXACT_SAMPLES:,} samples; beyond, ranks are off "
+        f"by at most 1/{ACCURACY:,} of the samples. One with fewer than {BEYOND} samples beyond it "
+        "is left out. Times of clients count from when a change was due by an open-loop schedule. "
+        "A multi's time is shared among its kinds of work by their number of operations. Pictures "
+        "show the longest of what falls on one pixel."
+    )
+    yield f"Parquet behind every table: {where}"
 
 
-def _instant(wall_ns: int | None) -> str:
+def _clock(seconds: float) -> str:
+    return _instant(seconds * 1e9)[11:19]
+
+
+def _instant(wall_ns: float | None) -> str:
     if wall_ns is None:
         return "not known"
     try:
-        return datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="seconds")
+        at = datetime.fromtimestamp(wall_ns / 1e9, UTC)
     except (ValueError, OverflowError, OSError):
-        return f"at {wall_ns} ns since 1970"
+        return "at an impossible time"
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _parameters(text: str) -> str:
     """A JSON object as words; any other text as it is."""
     try:
-        found = json.loads(text)
+        found: Any = json.loads(text)
     except (ValueError, RecursionError):
         return text
     if not isinstance(found, dict):
         return text
-    return ", ".join(f"{name}={value}" for name, value in found.items()) or "defaults"
-
-
-def _by_process(
-    rows: Sequence[Record], x: str, y: str, width: str | None = None
-) -> Mapping[str, tuple[Sequence[float], Sequence[float]]]:
-    """A line a process; with ``width``, the column of a row's length, it is 0 where no row is."""
-    series: dict[str, tuple[list[float], list[float]]] = {}
-    ends: dict[str, float] = {}
-    for row in sorted(rows, key=lambda row: row[x]):
-        xs, ys = series.setdefault(row["process"], ([], []))
-        end = ends.get(row["process"])
-        if width is not None and (end is None or end < row[x]):
-            xs.append(row[x] if end is None else end)
-            ys.append(0.0)
-        xs.append(row[x])
-        ys.append(row[y])
-        if width is not None:
-            ends[row["process"]] = row[x] + row[width]
-    for process, end in ends.items():
-        series[process][0].append(end)
-        series[process][1].append(0.0)
-    return series
+    return ", ".join(f"{name}={shown(value)}" for name, value in found.items()) or "defaults"

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.commands.common import Json, check_master, check_name, fail
 from emulator.commands.exits import ExitCode
-from emulator.commands.json_forms import stamped
 from emulator.config.extras import install
 from emulator.io.printable import sentence
+
+if TYPE_CHECKING:
+    from bench.report.verdict import Threshold
+
+
+def _thresholds(texts: list[str], run: list[str]) -> list[Threshold]:
+    from bench.report.verdict import threshold
+
+    if texts and len(run) > 1:
+        raise fail("--fail-if takes one trace", ExitCode.WRONG)
+    try:
+        return [threshold(text) for text in texts]
+    except ValueError as error:
+        raise fail(f"--fail-if {error}", ExitCode.WRONG) from error
+
+
+def _check_where(master: str | None, remote: str | None) -> None:
+    if master is not None:
+        check_master("--master", master)
+    if remote is not None:
+        if master is not None:
+            raise fail("--master and --remote exclude each other", 2)
+        if not re.fullmatch(r"local(\[([1-9]\d{0,4}|\*)\])?|sc://[^/\s]+(/\S*)?", remote):
+            shown = remote.partition(";")[0]  # a parameter may be a token
+            raise fail(f"--remote {shown!r}: sc://HOST:15002, or local[2] to start one", 2)
 
 
 def analyze(
@@ -37,20 +60,20 @@ def analyze(
         float | None,
         typer.Option(help="With --follow: end when no file came for so many s; one takes 60."),
     ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Of a trace: end with 1 if so, such as 'blocked_share>0.01'; may be repeated."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Analyse a trace with Spark: how long ZooKeeper blocked KRaft (needs [spark] and Java)."""
     check_name("--out", out)
-    if master is not None:
-        check_master("--master", master)
-    if remote is not None:
-        if master is not None:
-            raise fail("--master and --remote exclude each other", 2)
-        if not re.fullmatch(r"local(\[([1-9]\d{0,4}|\*)\])?|sc://[^/\s]+(/\S*)?", remote):
-            shown = remote.partition(";")[0]  # a parameter may be a token
-            raise fail(f"--remote {shown!r}: sc://HOST:15002, or local[2] to start one", 2)
+    _check_where(master, remote)
     if follow and (len(run) > 1 or remote is not None):
         raise typer.BadParameter("--follow takes one trace, and no --remote")
+    thresholds = _thresholds(fail_if or [], run)
     try:
         from bench.report import analyze as report
     except ImportError as error:
@@ -72,14 +95,17 @@ def analyze(
                 every_s=every,
                 idle_s=until_idle,
                 on_state=lambda live: errors.print(str(live)),
+                fail_if=thresholds,
             )
         else:
-            done = report.analyze(run, out, master, remote, lag_p99_ms)
+            done = report.analyze(run, out, master, remote, lag_p99_ms, fail_if=thresholds)
     except report.NoSuchTraceError as error:
         raise fail(str(error), ExitCode.WRONG) from error
     except failures as error:
         raise fail(sentence(error)) from error
     if as_json:
-        typer.echo(json.dumps(stamped("analyze", dataclasses.asdict(done)), default=str))
+        typer.echo(json.dumps(done.summary(), allow_nan=False))
     else:
         report.print_summary(done, Console())
+    if any(one.crossed for one in done.thresholds):
+        raise typer.Exit(ExitCode.FOUND)

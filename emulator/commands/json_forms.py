@@ -352,6 +352,24 @@ version, unjudged
         _members("""
             html                str   path of the report
             parquet             str   path or URI of the tables
+            verdict[].run_id    str   a run of the trace; of bench runs there is no verdict
+            verdict[].text      str   it in sentences
+            verdict[].answers[].question str what is asked
+            verdict[].answers[].word     str the answer
+            verdict[].answers[].state    str `good`, `bad`, `full` (it limits), `open` (not known)
+            verdict[].answers[].text     str why
+            verdict[].answers[].short    str the same for the verdict; may be empty
+            verdict[].answers[].sure     str how certain it is; may be empty
+            verdict[].measures{} float? by the names of `--fail-if`; null: not known, or given up
+            checks[].what       str   what the program that made the trace checked
+            checks[].held       bool? null: not judged
+            checks[].figures    str   what was measured
+            checks[].safety     bool  of safety, not of speed
+            checks[].remedy     str   what to do where it did not hold; may be empty
+            thresholds[].run_id str   whose
+            thresholds[].text   str   as it was given
+            thresholds[].value  float? null: not known, or given up
+            thresholds[].crossed bool the run fails
             findings[].about    str   a part of the summary
             findings[].says     str   a line of it
             findings[].warning  bool  it makes the run less believable

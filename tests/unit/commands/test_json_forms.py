@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from bench.report import analyze
+from bench.report.beside import Beside, RunCheck
 from bench.report.findings import Finding
+from bench.report.verdict import judge, threshold, verdict
 from emulator.cli import VERBS
 from emulator.commands.json_forms import FORMS, JsonForm, JsonMember
 from emulator.commands.zk import compare
@@ -21,6 +23,7 @@ from emulator.servers import zk_dump
 from tests import data
 from tests.kit.json_form import digest, never_shown, problems
 from tests.unit.commands.running import CLUSTER, run
+from tests.unit.report.a_run import RUN, a_run
 from wire import messages as m
 from wire import records as r
 from wire.batch import Batch, encode_batch
@@ -40,7 +43,7 @@ PINNED = {
     "predict/1": "e380e80f1964ca99",
     "cluster/1": "8f21bdf60fb27195",
     "fleet/1": "ef7dce4187a856a1",
-    "analyze/1": "54365b96d7be323b",
+    "analyze/1": "1d1574a871d25f72",
     "wire-table/1": "b2f9b95cc86b723c",
     "wire-pair/1": "0dc8d2267d2a0856",
     "wire-check/1": "2c917c5af33cb031",
@@ -159,9 +162,24 @@ def test_log_dump(properties: Path, tmp_path: Path) -> None:
 
 
 def test_analyze(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = analyze.Analysis(tmp_path / "report.html", "tables", [Finding("load", "none")])
-    monkeypatch.setattr(analyze, "analyze", lambda *_: done)
-    check("analyze", run("analyze", tmp_path, "--out", tmp_path, "--json")[1])
+    beside = Beside((RunCheck("x", None),))
+    found = verdict(a_run(), RUN, beside)
+    judged = judge([found], [threshold("blocked_share>0.01")])
+    html = tmp_path / "report.html"
+    done = analyze.Analysis(html, "tables", [Finding("load", "none")], [found], beside, judged)
+    asked: list[object] = []
+
+    def analysed(*_: object, fail_if: object) -> analyze.Analysis:
+        asked.append(fail_if)
+        return done
+
+    monkeypatch.setattr(analyze, "analyze", analysed)
+    limit = ("--fail-if", "blocked_share>0.01")
+    code, printed, _ = run("analyze", tmp_path, "--out", tmp_path, "--json", *limit)
+    assert (code, asked) == (1, [[judged[0].threshold]]), "a threshold is crossed"
+    check("analyze", printed)
+    done.thresholds.clear()
+    assert run("analyze", tmp_path, "--out", tmp_path)[0] == 0
 
 
 def test_wire(tmp_path: Path) -> None:

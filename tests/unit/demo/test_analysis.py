@@ -140,7 +140,7 @@ def child(monkeypatch, tmp_path):
             trace=trace,
             controllers=SimpleNamespace(leader=1, nodes={1: SimpleNamespace(pid=7)}),
         )
-        narrator = SimpleNamespace(checks=[], print_line=lambda _: None)
+        narrator = SimpleNamespace(checks=[], events=[], print_line=lambda _: None)
         launch = analysis.ServerProcess.launch
         monkeypatch.setattr(
             analysis.ServerProcess,
@@ -170,9 +170,9 @@ def test_the_command_that_analyses_is_printed_and_no_scratch_is_left(
     trace, out = str(tmp_path / "trace-of-leader"), str(tmp_path / "report")
     assert command == [".venv/bin/kraft-bridge", "analyze", trace, "--out", out]
     assert sorted(one.name for one in tmp_path.iterdir()) == [
-        "report",
         "spark.out",
         "trace of all",
+        "trace-of-leader",
     ]
 
 

@@ -1,0 +1,75 @@
+"""What the program that made a trace wrote beside it: what it checked, and what happened when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+CHECKS: Final = "checks.json"
+EVENTS: Final = "events.json"
+"""In the folder of a trace; arrays of the classes below."""
+_T = TypeVar("_T")
+
+
+class RunCheck(msgspec.Struct, frozen=True):
+    """One check.
+
+    ``held``: None: not judged. ``safety``: False: of speed. ``remedy``: what to do where it did not
+    hold.
+    """
+
+    what: str
+    held: bool | None
+    figures: str = ""
+    safety: bool = True
+    remedy: str = ""
+
+
+class RunEvent(msgspec.Struct, frozen=True):
+    """Something that happened at ``wall_ns``, in ns since 1970."""
+
+    wall_ns: int
+    what: str
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """Both, each in its order."""
+
+    checks: tuple[RunCheck, ...] = ()
+    events: tuple[RunEvent, ...] = ()
+
+
+NOTHING: Final = Beside()
+
+
+def write_beside(trace: Path, checks: Iterable[RunCheck], events: Iterable[RunEvent]) -> None:
+    """Write both into the folder of a trace; it is made if it is not there."""
+    trace.mkdir(parents=True, exist_ok=True)
+    for name, rows in ((CHECKS, checks), (EVENTS, events)):
+        (trace / name).write_bytes(msgspec.json.format(msgspec.json.encode([*rows]), indent=1))
+
+
+def read_beside(trace: str) -> Beside:
+    """What lies in the folder of a trace; nothing where the trace is not of this machine.
+
+    Raises:
+        ValueError: a file is not what it should be; the text names it.
+    """
+    return Beside(
+        _read(Path(trace, CHECKS), tuple[RunCheck, ...]),
+        _read(Path(trace, EVENTS), tuple[RunEvent, ...]),
+    )
+
+
+def _read(file: Path, kind: type[_T]) -> _T:
+    try:
+        content = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        content = b"[]"
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{file}: {error}") from error

@@ -1,0 +1,312 @@
+"""What a run comes to: three answers in words, its measures, and the thresholds set for them."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from bench.analysis.limits import BLOCKED_SHARE, Figure, Limited
+from bench.report.beside import Beside
+from bench.report.findings import OF_CONTROLLERS, Record, Tables, bound_of, in_ms, limits_of
+from emulator.trace.distribution import enough
+
+MEASURES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "blocked_share": "share of the time in which a change waited for ZooKeeper",
+        "blocked_ms": "ms in which a change waited for ZooKeeper",
+        "blocked_operations": "operations that waited for ZooKeeper",
+        "p50_ms": "median of the changes, from when they were due",
+        "p99_ms": "99th percentile of the same; what was given up is slower than any that was done",
+        "given_up_share": "share of the changes that were not carried out",
+        "achieved_share": "share of what was due that was done in time",
+        "lag_records": "greatest lag of ZooKeeper",
+        "lag_ms": "longest lag of ZooKeeper",
+        "lag_of_bound": "greatest lag by the bound from which on changes wait",
+        "missing_s": "seconds of the trace that are missing",
+        "failed_checks": "checks of safety that did not hold",
+    }
+)
+"""What a threshold can be set for, and what it is."""
+_COMPARED: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
+    {
+        ">=": operator.ge,
+        "<=": operator.le,
+        "==": operator.eq,
+        "!=": operator.ne,
+        ">": operator.gt,
+        "<": operator.lt,
+    }
+)
+_NOTICED_MS: Final = 500.0
+_THRESHOLD: Final = re.compile(r"\s*(\w+)\s*([<>=!]+)\s*(\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A run fails if its measure compares so; where the measure is not known, it fails too."""
+
+    text: str
+    measure: str
+    compared: str
+    limit: float
+
+    def crossed(self, value: float | None) -> bool:
+        """Whether a run with this value fails."""
+        return value is None or _COMPARED[self.compared](value, self.limit)
+
+
+def threshold(text: str) -> Threshold:
+    """Read one, such as ``blocked_share>0.01``.
+
+    Raises:
+        ValueError: it is none; the text says what it may be.
+    """
+    match = _THRESHOLD.fullmatch(text)
+    if match is None or match[2] not in _COMPARED:
+        raise ValueError(
+            f"{text!r} is not MEASURE>NUMBER (or >=, <, <=, ==, !=), such as blocked_share>0.01"
+        )
+    name, compared, number = match.groups()
+    if name not in MEASURES:
+        raise ValueError(f"{text!r}: no measure {name!r}; there are {', '.join(MEASURES)}")
+    try:
+        limit = float(number)
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise ValueError(f"{text!r}: {number!r} is not a number")
+    return Threshold(text, name, compared, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to one question.
+
+    ``state``: ``good``, ``bad``, ``full``: something limits, which is no fault; ``open``: it is not
+    known. ``short``: a sentence for the verdict; empty: it says nothing. ``sure``: how certain it
+    is.
+    """
+
+    question: str
+    word: str
+    state: str
+    text: str
+    short: str
+    sure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Of one run. ``measures``: by the names of ``MEASURES``; None: not known."""
+
+    run_id: str
+    text: str
+    answers: tuple[Answer, ...]
+    measures: Mapping[str, float | None]
+
+
+def of_run(tables: Tables, run_id: str) -> Tables:
+    """The rows of one run."""
+    return {
+        name: [row for row in rows if row.get("run_id") == run_id] for name, rows in tables.items()
+    }
+
+
+def runs_of(tables: Tables) -> list[str]:
+    """The runs of a trace, each with at least one row of any table."""
+    return sorted({str(row["run_id"]) for rows in tables.values() for row in rows})
+
+
+def verdict(tables: Tables, run_id: str, beside: Beside) -> Verdict:
+    """What one run comes to.
+
+    Args:
+        tables: of this run alone.
+        run_id: its id.
+        beside: what was written beside the trace.
+    """
+    limits = [(limit, figures) for _, limit, figures in limits_of(tables)]
+    limit, figures = limits[0] if limits else (None, [])
+    found = measures(tables, beside)
+    answers = (_safe(beside), _limit(limit, figures), _blocked(tables, found, limit))
+    safe, *others = [one.short for one in answers]
+    text = " ".join(filter(None, (safe, _waited(tables, found), *others)))
+    return Verdict(run_id, text, answers, found)
+
+
+def _waited(tables: Tables, found: Mapping[str, float | None]) -> str:
+    """What clients met, where a person would notice it."""
+    up, median = found["given_up_share"], found["p50_ms"]
+    texts = []
+    if median is not None and median >= _NOTICED_MS:
+        took = "longer than any that was done" if median == math.inf else f"{in_ms(median)} or more"
+        texts.append(f"half of the changes took {took}")
+    if up:
+        due = sum(row["intended"] for row in tables["rate_summary"])
+        texts.append(f"{round(up * due):,} of {due:,} changes were given up")
+    text = ", and ".join(texts)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _safe(beside: Beside) -> Answer:
+    question = "Was the migration safe?"
+    safety = [one for one in beside.checks if one.safety]
+    failed = [one for one in safety if not one.held]
+    if not safety:
+        text = "Nothing that came with this trace compared ZooKeeper with the log; zk diff does."
+        return Answer(question, "Not judged", "open", text, "")
+    if failed:
+        count = f"{len(failed)} of {len(safety)} checks of safety failed"
+        text = f"{count}; the first: {failed[0].what}."
+        return Answer(question, "No", "bad", text, f"Not safe: {count}.")
+    text = f"All {len(safety)} checks of safety held."
+    return Answer(question, "Yes", "good", text, f"Safe: {text[:1].lower()}{text[1:]}")
+
+
+def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
+    question = "What limited this run?"
+    if limit is None:
+        text = "Nothing in the trace says what limited it."
+        return Answer(question, "Not known", "open", text, "What limited the run is not known.")
+    unknown = f"how full {', '.join(limit.unknown)} was is not known" if limit.unknown else ""
+    if limit.by is None:
+        text = f"{limit.text}."
+        if limit.behind or not limit.text.startswith("Nothing"):
+            short = "What limited the run is not known."
+            return Answer(question, "Not known", "open", text, short, unknown)
+        sure = f"not certain: {unknown}" if unknown else "measured: all resources had room"
+        return Answer(question, "Nothing", "good", text, "Nothing limited the run.", sure)
+    others = [one.name for one in figures if one.full and one is not limit.by]
+    if unknown:
+        sure = f"not certain: {unknown}"
+    elif others:
+        sure = f"likely: it comes first from cause to effect; full too: {', '.join(others)}"
+    else:
+        sure = "as measured: nothing else was full"
+    name = f"{limit.by.name[:1].upper()}{limit.by.name[1:]}"
+    barred = ", so nothing follows for ZooKeeper" if limit.zookeeper is False else ""
+    short = f"{name} limited the run{barred}."
+    return Answer(question, name, "full", f"{limit.text}.", short, sure)
+
+
+def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited | None) -> Answer:
+    question = "How long did ZooKeeper block KRaft?"
+    waited, share = found["blocked_ms"], found["blocked_share"]
+    if waited is None:
+        text = "The trace holds no change of a controller."
+        short = "Whether ZooKeeper blocked KRaft is not known."
+        return Answer(question, "Not known", "open", text, short)
+    barred = limit is not None and limit.zookeeper is False
+    sure = "counted; another load may differ, as a full machine or a late client limited this one"
+    sure = sure if barred else "counted, each wait by itself"
+    if not waited:
+        text = f"No operation waited for ZooKeeper{_headroom(found)}."
+        return Answer(question, "0 ms", "good", text, "ZooKeeper never blocked KRaft.", sure)
+    part = "" if share is None else f", {in_share(share)} of the time under load"
+    gave_up = sum(row["timed_out_operations"] for row in tables["blocking"])
+    text = (
+        f"{found['blocked_operations'] or 0:,.0f} operations waited for ZooKeeper{part}"
+        + (f"; {gave_up:,} of them gave up" if gave_up else "")
+        + f"{_headroom(found)}."
+    )
+    state = "bad" if (share or 0.0) >= BLOCKED_SHARE else "good"
+    short = f"ZooKeeper blocked KRaft for {in_ms(waited)}{part}."
+    return Answer(question, in_ms(waited), state, text, short, sure)
+
+
+def in_share(share: float) -> str:
+    """A share as a person reads it.
+
+    >>> in_share(0.0), in_share(0.0004), in_share(0.263)
+    ('0%', '0.04%', '26.3%')
+    """
+    return f"{share:.2%}" if 0 < share < 0.01 else f"{100 * share:.3g}%"
+
+
+def _headroom(found: Mapping[str, float | None]) -> str:
+    of_bound = found["lag_of_bound"]
+    return "" if of_bound is None else f"; its lag reached {in_share(of_bound)} of the bound"
+
+
+def measures(tables: Tables, beside: Beside) -> dict[str, float | None]:
+    """Of one run, by the names of ``MEASURES``; None where it is not known."""
+    blocking = tables["blocking"]
+    traced = any(tables[name] for name in OF_CONTROLLERS)
+    shares = [row["value"] for row in tables["utilisation"] if row["resource"] == "blocked"]
+    felt = {row["beyond"]: row for row in _client(tables)}
+    due = sum(row["intended"] for row in tables["rate_summary"])
+    done = sum(row["achieved"] for row in tables["rate_summary"])
+    lags = tables["lag_summary"]
+    used = [
+        row["max_lag_records"] / bound
+        for row in lags
+        if (bound := bound_of(tables, row["run_id"], row["process"]))
+    ]
+    rates = [row["due_per_s"] for row in tables["rate_summary"]]
+    in_time = sum(row["achieved_per_s"] or 0.0 for row in tables["rate_summary"])
+    share = min(done / due, in_time / sum(rates)) if due and None not in rates else None
+    none = 0.0 if traced else None
+    return {
+        "blocked_share": max(shares, default=none if not blocking else None),
+        "blocked_ms": sum(row["union_ms"] for row in blocking) if blocking else none,
+        "blocked_operations": (
+            float(sum(row["blocked_operations"] for row in blocking)) if blocking else none
+        ),
+        "p50_ms": _at(felt, 0.5),
+        "p99_ms": _at(felt, 0.01),
+        "given_up_share": (due - done) / due if due else None,
+        "achieved_share": None if share is None else min(1.0, share),
+        "lag_records": max((float(row["max_lag_records"]) for row in lags), default=None),
+        "lag_ms": max((row["max_lag_ms"] for row in lags), default=None),
+        "lag_of_bound": max(used, default=None),
+        "missing_s": sum(row["missing_s"] or 0.0 for row in tables["missing"]),
+        "failed_checks": (
+            float(sum(one.safety and not one.held for one in beside.checks))
+            if beside.checks
+            else None
+        ),
+    }
+
+
+def _client(tables: Tables) -> Iterable[Record]:
+    return [row for row in tables["percentiles"] if row["seen"] == "client"]
+
+
+def _at(felt: Mapping[float, Record], beyond: float) -> float | None:
+    """A percentile, where enough samples lie beyond it."""
+    for share, row in felt.items():
+        if math.isclose(share, beyond, rel_tol=1e-9) and enough(row["samples"], 1 - share):
+            return float(row["ms"])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A threshold of one run, with what was measured."""
+
+    run_id: str
+    threshold: Threshold
+    value: float | None
+
+    @property
+    def crossed(self) -> bool:
+        """Whether the run fails by it."""
+        return self.threshold.crossed(self.value)
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        value = "not known" if self.value is None else f"{self.value:.4g}"
+        return f"{self.threshold.text}: {self.threshold.measure} is {value}"
+
+
+def judge(found: Iterable[Verdict], thresholds: Sequence[Threshold]) -> list[Judged]:
+    """Each threshold of each run."""
+    return [
+        Judged(one.run_id, each, one.measures[each.measure]) for one in found for each in thresholds
+    ]

@@ -1,0 +1,172 @@
+"""The report of a run: closed to the world, safe from names, and whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from bench.report.beside import NOTHING, Beside, RunCheck, RunEvent
+from bench.report.page import page
+from bench.report.picture import as_json, picture
+from bench.report.verdict import judge, threshold, verdict
+from tests.unit.report.a_run import BEGIN_NS, RUN, a_run, at, empty
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "</script><script>alert(1)</script>",
+    "a\u202eb",
+    "n" * 249,
+]
+
+
+def made(tables: Any, beside: Beside = NOTHING, *thresholds: str) -> str:
+    found = verdict(tables, RUN, beside)
+    judged = judge([found], [threshold(one) for one in thresholds])
+    return page(tables, "nowhere", [found], beside, judged)
+
+
+def test_a_browser_may_do_nothing_but_run_what_is_in_the_page() -> None:
+    html = made(a_run())
+    [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', html)
+    digests = {
+        name: b64encode(sha256(text.encode()).digest()).decode()
+        for name, text in re.findall(r"<(script|style)>(.*?)</\1>", html, re.DOTALL)
+    }
+    assert policy == (
+        f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src "
+        f"'sha256-{digests['style']}'; base-uri 'none'; form-action 'none'"
+    )
+    own = html.replace(re.findall(r"<script>(.*?)</script>", html, re.DOTALL)[0], "")
+    assert not re.search(r"\b(src|href|action)=|@import|url\(|https?://| style=| on\w+=", own)
+    assert len(html.encode()) < 200_000
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_is_more_than_text(name: str) -> None:
+    tables = a_run(controller=f"controller-{name}", host=name)
+    tables["latency"] = [{"run_id": RUN, "api": name, "seen": "server", "samples": 1}]
+    beside = Beside((RunCheck(name, False, name, True, name),), (RunEvent(BEGIN_NS, name),))
+    html = made(tables, beside)
+    assert "<img" not in html
+    assert html.count("<script") == made(a_run()).count("<script") == 2
+    assert all(ord(letter) != 0x202E for letter in html)
+    [data] = re.findall(r'<script type="application/json">(.*?)</script>', html)
+    assert "\u202e" not in json.dumps(json.loads(data), ensure_ascii=False), "nor does JSON"
+    # In the tables a name is whole; nothing is cut off at the edge.
+    if name == "n" * 249:
+        assert html.count("n" * 249) > 4
+        assert "overflow-wrap:anywhere" in html
+
+
+def test_checks_that_failed_come_before_any_figure_and_say_what_to_do() -> None:
+    checks = (
+        RunCheck("held well", True, "all"),
+        RunCheck("stores <equal>", False, "1 differs", True, "Do not finalise."),
+        RunCheck("8 changes/s", None, "3.1; busy", False),
+    )
+    html = made(a_run(), Beside(checks), "blocked_share>0.01", "lag_ms>1e6")
+    order = [
+        "<h1>Not safe",
+        "threshold crossed",
+        "threshold held",
+        "failed:</b> stores &lt;equal&gt;",
+    ]
+    order += ["1 differs", "Do not finalise.", "not judged:", "median of a change", "held well"]
+    places = [html.index(text) for text in order]
+    assert places == sorted(places)
+    assert "Look at the figures above" in html, "what to do, where nothing else is known"
+
+
+def test_no_column_is_named_as_a_program_names_it() -> None:
+    headings = re.findall(r"<th[^>]*>([^<]*)</th>", made(a_run()))
+    assert len(headings) > 30
+    assert [one for one in headings if "_" in one or re.search(r"\bns\b", one)] == []
+
+
+def test_every_picture_has_its_place_and_its_rows() -> None:
+    tables, beside = a_run(), Beside((), (RunEvent(BEGIN_NS + 3 * 10**9, "broker 1 is killed"),))
+    drawn = picture(tables, beside)
+    assert [one["what"] for one in drawn["events"]] == [
+        "controller-1 starts",
+        "controller-1 leads, epoch 1",
+        "first change due",
+        "first write to ZooKeeper",
+        "broker 1 is killed",
+        "last change due",
+    ]
+    assert {one["name"]: len(one["t"]) for one in drawn["changes"]} == {
+        "done": 90,
+        "given up, after so long": 1,
+    }
+    rates = {one["name"]: one["v"] for one in drawn["rates"]}
+    assert rates["due"][0] == 100
+    assert sum(rates["done"]) == 900
+    assert max(rates["given up"]) == 100
+    assert [(one["v"], one["dash"]) for one in drawn["bounds"]] == [
+        (7500.0, "dotted"),
+        (10_000, "dashed"),
+        (20_000, "whole"),
+    ]
+    [[begin, end]] = drawn["blocked"]
+    assert end - begin == pytest.approx(3.0)
+    assert [one["name"] for one in drawn["multis"]] == [
+        "multi answered after",
+        "multi refused or lost",
+        "in flight, mean (right)",
+    ]
+    assert [one["name"] for one in drawn["syncs"]] == [
+        "log sync, controller-1",
+        "event loop stood still",
+    ]
+    client, up = drawn["percentiles"]
+    assert client["v"] == [9.0, 12.0]
+    assert (up["v"], up["t"]) == ([6000.0, 6000.0], [2.0, 3.0]), "censored: longer than so"
+    html = made(tables, beside)
+    for name in ("events", "changes", "rates", "lag", "multis", "syncs", "percentiles"):
+        assert f'data-chart="{name}"' in html
+    assert "broker 1 is killed" in html
+    data = re.findall(r'<script type="application/json">(.*?)</script>', html)
+    assert json.loads(data[0]) == drawn
+
+
+def test_shapes_differ_where_colours_do() -> None:
+    """Colour is never alone."""
+    drawn = picture(a_run(), NOTHING)
+    for name in ("changes", "rates", "multis", "syncs", "percentiles", "bounds"):
+        looks = [(one.get("mark"), one.get("dash")) for one in drawn[name]]
+        assert len(looks) == len(set(looks)), name
+
+
+def test_a_long_run_stays_a_small_page() -> None:
+    """The most that slices and eighths of a decade leave."""
+    tables = a_run()
+    tables["timeline"] += [
+        at(place / 10, "change", 10 ** (step / 8) / 10)
+        for place in range(600)
+        for step in range(40)
+    ]
+    tables["timeline"] += [
+        at(place / 10, kind, 3.21, "controller-1")
+        for kind in ("multi", "sync", "stall", "blocked")
+        for place in range(600)
+    ]
+    assert len(made(tables).encode()) < 1_500_000
+
+
+def test_what_a_trace_does_not_have_is_named() -> None:
+    html = made(a_run())
+    assert "Of 20 of 900 changes that were carried out the controllers&#39; side" in html
+    assert "How full the event loop was" in html
+    assert "No row of the trace is missing" in html
+    assert "Whether ZooKeeper blocked KRaft is not known." in made(empty())
+
+
+def test_data_in_a_page_end_no_element() -> None:
+    assert as_json({"a": "</script><!--&\u2028"}) == (
+        '{"a":"\\u003c/script\\u003e\\u003c!--\\u0026\\u2028"}'
+    )

@@ -1,0 +1,161 @@
+"""What a run comes to, in words and in numbers, and the thresholds set for it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from bench.report.analyze import SCHEMA, Analysis
+from bench.report.beside import (
+    CHECKS,
+    NOTHING,
+    Beside,
+    RunCheck,
+    RunEvent,
+    read_beside,
+    write_beside,
+)
+from bench.report.findings import BOUND_DEFAULT, HARD_FACTOR, bounds_of
+from bench.report.verdict import MEASURES, judge, runs_of, threshold, verdict
+from emulator.commands.json_forms import FORMS
+from emulator.migration.settings import HARD_FACTOR as CONTROLLERS
+from tests.unit.commands.running import run
+from tests.unit.report.a_run import RUN, a_run, empty
+
+FAILED = RunCheck("the stores are equal", False, "1 differs", True, "Do not finalise.")
+
+
+def test_the_three_questions_are_answered_in_the_first_sentences() -> None:
+    found = verdict(a_run(), RUN, Beside((FAILED, RunCheck("x", True))))
+    assert found.text == (
+        "Not safe: 1 of 2 checks of safety failed. 100 of 1,000 changes were given up. ZooKeeper "
+        "limited the run. ZooKeeper blocked KRaft for 3 s, 30% of the time under load."
+    )
+    assert [(one.word, one.state) for one in found.answers] == [
+        ("No", "bad"),
+        ("ZooKeeper", "full"),
+        ("3 s", "bad"),
+    ]
+    assert found.answers[1].sure.startswith("not certain: how full the log's sync, the event loop")
+    assert "2 of them gave up" in found.answers[2].text
+
+
+def test_what_is_not_known_is_no_good_news() -> None:
+    found = verdict(empty(), RUN, NOTHING)
+    assert [one.state for one in found.answers] == ["open", "open", "open"]
+    assert "not known" in found.text
+    assert "Safe" not in found.text
+    assert {name for name, value in found.measures.items() if value is not None} == {"missing_s"}
+    assert found.measures.keys() == MEASURES.keys()
+
+
+def test_a_calm_run_is_said_to_be_one() -> None:
+    tables = a_run()
+    tables["blocking"] = []
+    calm = {"machine": 0.2, "client": 1.0, "log_sync": 0.3, "event_loop": 0.1, "connections": 0.0}
+    calm |= {"forwarding": 0.4, "zookeeper": 0.3, "blocked": 0.0}
+    row = tables["utilisation"][0]
+    tables["utilisation"] = [row | {"resource": k, "value": v} for k, v in calm.items()]
+    tables["rate_summary"][0] |= {"achieved": 1000, "achieved_per_s": 100.0}
+    found = verdict(tables, RUN, Beside((RunCheck("x", True),)))
+    assert found.text == (
+        "Safe: all 1 checks of safety held. Nothing limited the run. ZooKeeper never blocked KRaft."
+    )
+    assert [one.state for one in found.answers] == ["good", "good", "good"]
+
+
+def test_the_measures_are_those_of_the_tables() -> None:
+    found = verdict(a_run(), RUN, Beside((FAILED,))).measures
+    assert found == {
+        "blocked_share": 0.3,
+        "blocked_ms": 3000.0,
+        "blocked_operations": 40.0,
+        "p50_ms": 9.0,
+        "p99_ms": math.inf,
+        "given_up_share": 0.1,
+        "achieved_share": 0.9,
+        "lag_records": 10_100.0,
+        "lag_ms": 3000.0,
+        "lag_of_bound": 1.01,
+        "missing_s": 0.0,
+        "failed_checks": 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "crossed"),
+    [
+        ("blocked_share>0.01", 0.3, True),
+        ("blocked_share>0.3", 0.3, False),
+        (" blocked_share >= 0.3 ", 0.3, True),
+        ("achieved_share<0.99", 1.0, False),
+        ("failed_checks!=0", 0.0, False),
+        ("p99_ms>1e3", math.inf, True),
+        ("p99_ms<1e3", None, True),
+    ],
+)
+def test_a_threshold_is_crossed_also_by_what_is_not_known(
+    text: str, value: float | None, *, crossed: bool
+) -> None:
+    assert threshold(text).crossed(value) is crossed
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("blocked>0.01", "no measure 'blocked'; there are blocked_share, blocked_ms,"),
+        ("blocked_share", "is not MEASURE>NUMBER"),
+        ("blocked_share=>1", "is not MEASURE>NUMBER"),
+        ("blocked_share>many", "'many' is not a number"),
+        ("blocked_share>nan", "'nan' is not a number"),
+    ],
+)
+def test_a_threshold_that_is_none_is_refused_before_anything_is_started(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    code, _, complaint = run("analyze", tmp_path, "--out", tmp_path / "out", "--fail-if", text)
+    assert code == 2
+    assert says in complaint
+    assert complaint.startswith("kraft-bridge: --fail-if ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_summary_has_schema_verdict_checks_and_thresholds() -> None:
+    found, beside = verdict(a_run(), RUN, Beside((FAILED,))), Beside((FAILED,))
+    judged = judge([found], [threshold("p99_ms>1000"), threshold("lag_ms>1e6")])
+    done = Analysis(Path("a"), "b", [], [found], beside, judged)
+    summary = json.loads(json.dumps(done.summary(), allow_nan=False))
+    assert summary["schema"] == SCHEMA == FORMS["analyze"].schema
+    assert summary["verdict"][0]["measures"]["p99_ms"] is None
+    assert summary["checks"][0]["remedy"] == "Do not finalise."
+    assert [(one["text"], one["crossed"]) for one in summary["thresholds"]] == [
+        ("p99_ms>1000", True),
+        ("lag_ms>1e6", False),
+    ]
+
+
+def test_each_run_of_a_trace_has_a_verdict() -> None:
+    assert runs_of(a_run()) == [RUN]
+    assert runs_of(empty()) == []
+
+
+def test_what_lies_beside_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read_beside(str(tmp_path)) == read_beside("hdfs://h/trace") == NOTHING
+    there = Beside((FAILED,), (RunEvent(7, "broker 1 is killed"),))
+    write_beside(tmp_path, there.checks, there.events)
+    assert read_beside(str(tmp_path)) == there
+    (tmp_path / CHECKS).write_text("[1]")
+    with pytest.raises(ValueError, match=rf"{CHECKS}: Expected `object`, got `int`"):
+        read_beside(str(tmp_path))
+
+
+def test_the_bounds_are_the_controller_s() -> None:
+    hard = "kraftbridge.zk.write.behind.hard.max.records"
+    tables = a_run()
+    assert HARD_FACTOR == CONTROLLERS
+    assert bounds_of(tables, RUN, "controller-1") == (BOUND_DEFAULT, 2 * BOUND_DEFAULT)
+    tables["runs"][0]["parameters"] = json.dumps({hard: "0"})
+    assert bounds_of(tables, RUN, "controller-1") == (BOUND_DEFAULT, 0)
