@@ -16,6 +16,8 @@ from emulator.trace import rows
 
 SLICES: Final = 600
 """A page needs no more points than it has pixels."""
+CLIENTS: Final = "clients"
+_OF_CLIENTS: Final = ("change", "given up", "due", "done", "refused")
 _OF_A_DECADE: Final = 8
 _RUN: Final = rows.RUN_ID_COLUMN
 _SECOND_NS: Final = 1_000_000_000
@@ -33,7 +35,8 @@ def timeline(trace: Mapping[str, DataFrame], clients: DataFrame, clock: DataFram
         clock: the result of ``quorum.clocks``.
 
     Returns:
-        run_id, process, kind, wall_ns, ms, sum_ms, count, slice_s. Of ``change`` and ``given up``
+        run_id, process (of clients: ``CLIENTS``, all together), kind, wall_ns, ms, sum_ms, count,
+        slice_s. Of ``change`` and ``given up``
         (by when they were due), ``multi``, ``lost multi``, ``sync``, ``stall`` and ``blocked``: the
         longest of each slice, of changes of each slice and eighth of a decade; wall_ns is its
         begin, sum_ms and count are those of all. Of ``due``, ``done`` and ``refused``: their number
@@ -64,10 +67,12 @@ def timeline(trace: Mapping[str, DataFrame], clients: DataFrame, clock: DataFram
     counted = F.col("kind").isin("due", "done", "refused")
     length = F.when(counted, F.col("_second_ns")).otherwise(F.col("_fine_ns"))
     sliced = on_wall.join(F.broadcast(whole), _RUN).withColumn("_length", length)
+    whose = F.when(F.col("kind").isin(*_OF_CLIENTS), F.lit(CLIENTS)).otherwise(F.col("process"))
     at = F.floor((F.col("wall_ns") - F.col("_from")) / F.col("_length"))
     longest = F.max_by("wall_ns", "ms")
     return (
-        sliced.withColumn("_slice", at)
+        sliced.withColumn("process", whose)
+        .withColumn("_slice", at)
         .withColumn("_bin", _bin())
         .groupBy(*KEYS, "kind", "_slice", "_bin", "_length", "_from")
         .agg(

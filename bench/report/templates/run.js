@@ -200,7 +200,7 @@
     const all = [];
     const ends = { t: [run.from, run.to], v: [null, null], name: "", colour: "soft" };
     if (run.events.length) {
-      const narrowly = narrow() ? 60 : Math.min(130, 26 + 20 * Math.min(5, run.events.length));
+      const narrowly = narrow() ? 80 : Math.min(130, 26 + 20 * Math.min(5, run.events.length));
       all.push(["events", { height: narrowly + 30, series: [], scale: { range: [0, 1] }, axis: { values: () => [], grid: { show: false }, ticks: { show: false } }, also: track(run), empty: true }]);
     }
     if (run.changes.length) all.push(["changes", {
@@ -273,7 +273,7 @@
       else return;
       event.preventDefault();
       u.setCursor({ left, top: u.over.clientHeight / 2 }, true, true);
-      spoken.textContent = [...u.root.querySelectorAll(".u-legend .u-series")].map(row => row.innerText.replace(/\s+/g, " ").trim()).join("; ");
+      spoken.textContent = [...u.root.querySelectorAll(".u-legend .u-series")].map(row => [".u-label", ".u-value"].map(part => row.querySelector(part).textContent).join(" ")).join("; ");
     };
   }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import resources
 from typing import Final
 
 import pytest
@@ -68,6 +69,18 @@ def test_every_text_and_line_stands_out_from_both_papers(html: str) -> None:
             assert _contrast(_rgb(line.removeprefix("#")), below) >= LINE, line
     assert "#000000" not in html, "ink of the page, not black"
     assert "#ffffff" not in html, "no paper of its own"
+
+
+def test_every_text_mark_and_line_of_a_run_stands_out_from_both_papers() -> None:
+    css = (resources.files("bench.report") / "templates" / "report.css").read_text()
+    light, dark = re.findall(r":root(?:[^{]*)\{([^}]*)\}", css)
+    papers = [dict(re.findall(r"--(\w+):#([0-9a-f]{3,6})", one)) for one in (light, dark)]
+    assert papers[0].keys() == papers[1].keys()
+    for paper in papers:
+        colours = {name: _rgb(value) for name, value in paper.items()}
+        for name in colours.keys() - {"paper", "card", "line"}:
+            for below in ("paper", "card"):
+                assert _contrast(colours[name], colours[below]) >= TEXT, (name, below)
 
 
 def _palettes(html: str) -> list[str]:

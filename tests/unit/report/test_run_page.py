@@ -146,9 +146,10 @@ def test_a_long_run_stays_a_small_page() -> None:
     """The most that slices and eighths of a decade leave."""
     tables = a_run()
     tables["timeline"] += [
-        at(place / 10, "change", 10 ** (step / 8) / 10)
+        at(place / 7, kind, 10 ** (step / 8) / 97)
+        for kind, steps in (("change", 64), ("given up", 24))
         for place in range(600)
-        for step in range(40)
+        for step in range(steps)
     ]
     tables["timeline"] += [
         at(place / 10, kind, 3.21, "controller-1")
