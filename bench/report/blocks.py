@@ -1,7 +1,7 @@
 """What a report is made of, and the one template that all reports share.
 
-Every text may come from a trace, so the template escapes all of them; only charts, which
-``charts`` draws, are put in as they are.
+Every text may come from a trace, so the template escapes all of them; only data of pictures, as
+``picture.as_json`` leaves them, are put in as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from importlib import resources
 from typing import Any, ClassVar, Final, TypeAlias
 
 import jinja2
-from markupsafe import Markup
 
 from bench.report.findings import Finding
 from emulator.io.printable import printable_lines
@@ -38,10 +37,12 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """An ``<svg>`` element of ``charts``."""
+    """A picture of ``charts``, drawn from ``data``: JSON that ends no element."""
 
     kind: ClassVar[str] = "chart"
-    svg: str
+    title: str
+    says: str
+    data: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +169,30 @@ def shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def render(title: str, findings: Sequence[Finding], sections: Sequence[ReportSection]) -> str:
-    """One self-contained HTML document; no text in it turns the order of others around."""
-    page = _TEMPLATES.get_template("page.html.j2")
-    return printable_lines(page.render(title=title, findings=findings, sections=sections))
+def render(
+    title: str, findings: Sequence[Finding], sections: Sequence[ReportSection], verdict: str = ""
+) -> str:
+    """The document of a sweep; no text in it turns the order of others around.
+
+    Args:
+        title: of the document.
+        findings: in reading order, below the verdict.
+        sections: what is below them.
+        verdict: the sentence that the page begins with; none: its title.
+    """
+    values = {"title": title, "findings": findings, "sections": sections, "verdict": verdict}
+    return render_page("page.html.j2", values)
 
 
-def render_run(**values: Any) -> str:
-    """The document of single runs, with its scripts and styles, which are all that it may use."""
+def render_page(template: str, values: Mapping[str, Any]) -> str:
+    """A document with its scripts and styles, which are all that it may use."""
     files = resources.files("bench.report") / "templates"
     texts = {
         "css": [(files / name).read_text() for name in ("uPlot.min.css", "report.css")],
-        "js": [(files / name).read_text() for name in ("uPlot.iife.min.js", "run.js")],
+        "js": [(files / name).read_text() for name in ("uPlot.iife.min.js", "pictures.js")],
     }
+    inline: dict[str, str] = {}
     for name, (library, own) in texts.items():
-        values[name] = Markup(f"{library}\n{own}")  # noqa: S704 - our own files
-        values[f"{name}_digest"] = b64encode(sha256(values[name].encode()).digest()).decode()
-    return printable_lines(_TEMPLATES.get_template("run.html.j2").render(values))
+        inline[name] = f"{library}\n{own}"
+        inline[f"{name}_digest"] = b64encode(sha256(inline[name].encode()).digest()).decode()
+    return printable_lines(_TEMPLATES.get_template(template).render({**values, **inline}))

@@ -74,14 +74,15 @@ def _s(wall_ns: float) -> float:
     return round(wall_ns / _SECOND_NS, 3)
 
 
-def _name(text: str) -> str:
+def short_name(text: str) -> str:
+    """A name of the trace, as a picture has room for it."""
     shown = printable(text)
     return shown if len(shown) <= _LETTERS else f"{shown[: _LETTERS - 1]}…"
 
 
 def _series(name: str, rows: Sequence[Record], colour: str, mark: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {
-        "name": _name(name),
+        "name": short_name(name),
         "colour": colour,
         "t": [_s(row["wall_ns"]) for row in rows],
         "v": [_short(row["ms"]) for row in rows],
@@ -144,7 +145,7 @@ def _lag(rows: Sequence[Record]) -> list[dict[str, Any]]:
         by[row["process"]].append(row)
     return [
         {
-            "name": _name("records behind" if len(by) == 1 else f"records behind, {process}"),
+            "name": short_name("records behind" if len(by) == 1 else f"records behind, {process}"),
             "colour": _COLOURS[(1 + at) % len(_COLOURS)],
             "dash": ("whole", "dashed", "dotted")[at % 3],
             "t": [_s(row["wall_ns"]) for row in found],

@@ -25,15 +25,16 @@ from bench.analysis.sweep.one_run import PERIODS, Run
 from bench.load.figures import COVERAGE, REPEATS
 from bench.load.schedule import GRACE, SETTLED
 from bench.report import charts
-from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
+from bench.report.blocks import Block, Note, ReportSection, render, table
 from bench.report.findings import Finding, Record
-from bench.report.sweep_blocking import blocking, fields, medians
+from bench.report.sweep_blocking import blocking, fields
 
 _CURVES: Final[tuple[tuple[str, str, Callable[[Run], float | None], bool], ...]] = (
     ("p99 of requests, from the intended instant", "ms", lambda run: run.p99_ms, True),
     ("p99 of ZooKeeper's lag, at most", "ms", lambda run: run.lag_p99_high_ms, True),
     ("Changes answered without error", "changes/s", lambda run: run.achieved_per_s, False),
 )
+_HEADLINE: Final = "headline"
 _SHOWN_ANOMALIES: Final = 200
 _CAVEATS: Final = """
 One machine holds the controller, ZooKeeper, the brokers and the load: they compete for its cores. \
@@ -57,11 +58,11 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
         where: where the Parquet behind it lies.
     """
     sections = {
-        "What limited these runs": _limits(found),
         "Rates beside each other": _curves(found),
         "Time that ZooKeeper blocked KRaft": blocking(found),
         "Time without a controller": _copies(found),
         "Knees": _knees(found),
+        "What limited each run": _limits(found),
         "What a multi and a record cost ZooKeeper": _cost(found),
         "With and without writing to ZooKeeper": _counterfactuals(found),
         "Runs not to be believed at once": _anomalies(found),
@@ -71,14 +72,15 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
     shown = [ReportSection(title, list(blocks)) for title, blocks in sections.items()]
     return render(
         "kraft-bridge: a sweep of rates",
-        sweep_summary(found),
+        [one for one in sweep_summary(found) if one.about != _HEADLINE],
         [section for section in shown if section.blocks],
+        found.headline,
     )
 
 
 def sweep_summary(found: Conclusions) -> list[Finding]:
     """What the page and the terminal begin with: first what limited the runs."""
-    return [*sweep_limits(found), Finding("headline", found.headline), *sweep_findings(found)]
+    return [*sweep_limits(found), Finding(_HEADLINE, found.headline), *sweep_findings(found)]
 
 
 def sweep_limits(found: Conclusions) -> list[Finding]:
@@ -195,27 +197,24 @@ def _curves(found: Conclusions) -> Iterable[Block]:
         if sweep.rates > 1:
             by_latency[sweep.group.scenario, sweep.group.latency_ms].append(sweep)
     for (scenario, latency), sweeps in sorted(by_latency.items()):
-        # Dotted: up to where each surely keeps up.
-        marks = {
-            sweep.group.label: sweep.knee.low
+        knees = {
+            sweep.group.label: (sweep.knee.low, sweep.knee.next_rate)
             for sweep in sweeps
             if sweep.knee is not None and sweep.knee.low is not None
         }
         for title, unit, value, logarithmic in _CURVES:
-            series = {sweep.group.label: medians(sweep.runs, value) for sweep in sweeps}
-            yield Chart(
-                charts.curves(
-                    f"{title}: {scenario}, ZooKeeper at {latency:g} ms",
-                    "intended changes/s",
-                    unit,
-                    series,
-                    logarithmic=logarithmic,
-                    marks=marks,
-                )
+            yield charts.by_rate(
+                f"{title}: {scenario}, ZooKeeper at {latency:g} ms",
+                unit,
+                {sweep.group.label: charts.repeats(sweep.runs, value) for sweep in sweeps},
+                logarithmic=logarithmic,
+                knees=knees,
             )
     if by_latency:
         yield Note(
-            "Medians of repeats. A dotted line marks the lower end of the knee of its colour."
+            "Each mark is a repeat; the line joins their medians, the band is the interval of the "
+            f"median ({REPEATS} repeats or more). The bar at the foot of a chart is the knee of "
+            "its colour: somewhere in it a sweep ceases to keep up."
         )
 
 
@@ -375,9 +374,7 @@ def _method(described: Sequence[Record], command: str, where: str) -> Iterable[B
     for name, values in (("Load average", loads), ("Cores used by others", others)):
         if values:
             yield Note(f"{name} during the runs: {min(values):.2f} to {max(values):.2f}")
-    versions = ", ".join(
-        f"{name} {metadata.version(name)}" for name in ("pyspark", "numpy", "matplotlib")
-    )
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("pyspark", "numpy"))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     load = os.getloadavg()[0]
     yield Note(

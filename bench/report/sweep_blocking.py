@@ -16,7 +16,7 @@ from bench.analysis.sweep.conclusions import (
 )
 from bench.analysis.sweep.one_run import Run
 from bench.report import charts
-from bench.report.blocks import Block, Chart, HeatMap, Note, table
+from bench.report.blocks import Block, HeatMap, Note, table
 
 
 def medians(runs: Sequence[Run], value: Callable[[Run], float | None]) -> list[tuple[float, float]]:
@@ -75,14 +75,8 @@ def blocking(found: Conclusions) -> Iterable[Block]:
         yield from table(single)
     points = blocked_by_utilisation(found.runs)
     if points:
-        yield Chart(
-            charts.curves(
-                "Blocked share by utilisation of ZooKeeper",
-                "utilisation",
-                "share of the time",
-                points,
-            )
-        )
+        title = "Blocked share by utilisation of ZooKeeper"
+        yield charts.points(title, "utilisation", "share of the time", points)
         yield Note(
             "Utilisation: the time ZooKeeper would need for what was committed, as a share of the "
             "window, at the time a record took in that run."

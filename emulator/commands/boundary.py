@@ -18,7 +18,6 @@ from emulator.io.printable import sentence
 
 _EXTRAS: Final = {
     "cryptography": ("tls", "passwords"),
-    "matplotlib": ("spark",),
     "jinja2": ("spark",),
     "pandas": ("spark",),
     "pyarrow": ("spark",),

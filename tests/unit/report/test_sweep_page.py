@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
+from bench.load.figures import REPEATS
 from bench.report.sweep import sweep_findings, sweep_page
 from tests.unit.analysis.test_conclusions import concluded, repeats_of_a_sweep
 
@@ -51,7 +53,7 @@ def test_the_summary_speaks_of_blocking_also_where_nothing_is_swept() -> None:
 def test_the_interval_of_repeats_is_in_the_headline_the_summary_and_the_table() -> None:
     runs = repeats_of_a_sweep()
     html = _page(*runs)
-    [headline] = re.findall(r"<dt>headline</dt><dd>(With the lag[^<]*)</dd>", html)
+    [headline] = re.findall(r"<h1>(With the lag[^<]*)</h1>", html)
     assert "kraft-bridge at 200 changes/s at least (200.0/s carried out at" in headline
     knees = {one.about: one.says for one in sweep_findings(concluded(*runs))}
     ours = "kraft-bridge, 1 ms, 1 a topic"
@@ -68,3 +70,17 @@ def test_with_one_repeat_there_is_no_interval() -> None:
     runs = [{"rate_per_s": rate} for rate in (100.0, 200.0)]
     html = _page(*runs)
     assert html.count("a rate that 1 repeats cannot tell, it takes 5") == 2
+
+
+def test_every_repeat_is_a_mark_and_their_interval_a_band() -> None:
+    """And both targets by the same instrument, in one picture."""
+    html = _page(*repeats_of_a_sweep())
+    found = [json.loads(one) for one in re.findall(r'json">(.*?)</script>', html)]
+    [lag] = [one for one in found if one["log"] and one["series"][0]["line"][0][1] > 4]
+    kafka, ours = lag["series"]
+    assert [len(kafka["dots"]), len(ours["dots"])] == [3 * REPEATS, 3 * REPEATS]
+    assert ours["line"] == [[100.0, 5.0], [200.0, 5.0], [300.0, 5.0]]
+    assert ours["band"][-1] == [300.0, 5.0, 310.0]
+    assert kafka["band"] == [[rate, 310.0, 310.0] for rate in (100.0, 200.0, 300.0)]
+    assert ours["knee"] == [200.0, None]
+    assert {kafka["mark"], ours["mark"]} == {"dot", "cross"}

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the pictures of each run from the JSON beside it. Every text goes in as text.
+// Draws the pictures of runs and sweeps from the JSON beside them. Every text goes in as text.
 (() => {
   const MINUS = "\u2212", DOTS = "\u2026", charts = new Set(), narrow = () => innerWidth < 600;
   const paper = () => getComputedStyle(document.documentElement);
@@ -255,6 +255,64 @@
     return made;
   }
 
+  // Repeats as marks, medians as lines, intervals as bands, knees as shaded ranges of the axis.
+  function chart(figure) {
+    const what = JSON.parse(figure.querySelector("script").textContent), place = figure.querySelector(".plot");
+    const all = what.series.flatMap(one => [...one.dots, ...one.line, ...one.band ? one.band.flatMap(b => [[b[0], b[1]], [b[0], b[2]]]) : []]);
+    const most = Math.max(1e-9, ...all.map(p => p[0])), log = what.log && all.some(p => p[1] > 0);
+    const range = log ? () => logRange(all.map(p => p[1])) : () => [0, Math.max(1e-9, ...all.map(p => p[1])) * 1.08];
+    const show = what.y === "ms" ? span : plain;
+    const lines = what.series.map(one => (one.line.length ? one.line : one.dots.slice(0, 1)));
+    place.replaceChildren();
+    const u = new uPlot({
+      width: place.clientWidth, height: 300, padding: [8, 14, 0, 0],
+      cursor: { drag: { x: true, y: false }, dataIdx: nearest, points: { show: false } },
+      scales: { x: { time: false, range: (u, low, high) => u.zoomed ? [low, high] : [0, most * 1.04] }, y: { distr: log ? 3 : 1, range } },
+      axes: [
+        { ...axes(plain)[0], values: (u, at) => at.map(plain), label: what.x, labelSize: 22, labelFont: "12px system-ui, sans-serif", space: 60 },
+        { ...axes(show)[1], ...(log ? { splits: DECADES } : {}) },
+      ],
+      legend: { live: true, markers: { show: false } },
+      series: [{ label: what.x, value: (u, v) => plain(v) }, ...what.series.map(one => ({
+        label: one.name, stroke: () => ink(one.colour), width: one.line.length ? 1.8 : 0, dash: DASHES[one.dash],
+        paths: one.line.length ? undefined : () => null, spanGaps: true, points: { show: false }, value: (u, v) => show(v),
+      }))],
+      hooks: {
+        setSelect: [u => { u.zoomed = true; }],
+        drawClear: [u => what.series.forEach(one => {
+          const c = u.ctx, px = devicePixelRatio, at = (v, k) => u.valToPos(v, k, true), { left, top, width, height } = u.bbox;
+          c.save(); c.beginPath(); c.rect(left, top, width, height); c.clip(); c.fillStyle = ink(one.colour);
+          if (one.band && one.band.length) {
+            c.globalAlpha = 0.16; c.beginPath();
+            one.band.forEach(b => c.lineTo(at(b[0], "x"), at(b[2], "y")));
+            [...one.band].reverse().forEach(b => c.lineTo(at(b[0], "x"), at(log ? Math.max(b[1], u.scales.y.min) : b[1], "y")));
+            c.fill();
+          }
+          if (one.knee && one.knee.length) {
+            const from = at(one.knee[0], "x"), to = one.knee[1] == null ? left + width : at(one.knee[1], "x");
+            c.globalAlpha = 0.8; c.fillRect(from, top + height - 7 * px, Math.max(3 * px, to - from), 4 * px);
+          }
+          c.restore();
+        })],
+        draw: [u => {
+          const c = u.ctx, px = devicePixelRatio; c.save();
+          for (const one of what.series) {
+            c.fillStyle = c.strokeStyle = ink(one.colour); c.lineWidth = 1.4 * px;
+            for (const [x, y] of one.dots) {
+              if (log && y <= 0 || x < u.scales.x.min || x > u.scales.x.max) continue;
+              SHAPES[one.mark](c, u.valToPos(x, "x", true), u.valToPos(y, "y", true), 3 * px);
+            }
+          }
+          c.restore();
+        }],
+      },
+    }, uPlot.join(lines.map(line => [line.map(p => p[0]), line.map(p => p[1])])), place);
+    swatches(u, what.series);
+    u.over.addEventListener("dblclick", () => { u.zoomed = false; u.setScale("x", { min: 0, max: most * 1.04 }); });
+    keys(place, u, {}, document.querySelector(".spoken"));
+    charts.add(u);
+  }
+
   function keys(figure, u, view, spoken) {
     figure.onkeydown = event => {
       const wide = u.over.clientWidth, { min, max } = u.scales.x;
@@ -319,6 +377,7 @@
     for (const u of charts) u.destroy();
     charts.clear();
     parts.forEach(draw);
+    document.querySelectorAll("figure.xy").forEach(chart);
   }
   again();
   let wide = innerWidth, wait = 0;
