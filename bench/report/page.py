@@ -294,8 +294,8 @@ def _unknown(tables: Tables) -> list[str]:
     parts = max((row["samples"] for row in tables["change_time"]), default=0)
     if done > parts:
         texts.append(
-            f"Of {done - parts:,} of {done:,} changes that were carried out the controllers' side "
-            "is not in this trace: they are in no figure of where the time went"
+            f"The controllers' side of {done - parts:,} of the {done:,} changes that were carried "
+            "out is not in this trace: they are in no figure of where the time went"
         )
     for _, limit, _ in limits_of(tables):
         texts += [f"How full {name} was" for name in limit.unknown]
@@ -330,7 +330,8 @@ def _blocking(tables: Tables) -> Iterable[Block]:
     )
     yield from table(tables["blocking"])
     if all(row["unexplained_share"] <= UNEXPLAINED_LIMIT for row in tables["blocking"]):
-        yield from table(tables["blocking_by_cause"])
+        rows = tables["blocking_by_cause"]
+        yield from table([{**row, "cause": _words(row["cause"])} for row in rows])
     yield from table(tables["blocked_per_operation"])
     yield Note("Where the latency of requests that changed something went, summed by request:")
     yield from table(tables["request_parts"])
@@ -339,7 +340,11 @@ def _blocking(tables: Tables) -> Iterable[Block]:
 def _lag(tables: Tables) -> Iterable[Block]:
     yield from table(tables["lag_summary"])
     rows = sorted(tables["stage_latency"], key=lambda row: (row["process"], row["step"]))
-    yield from table([{**row, "step": row["step"].removesuffix("_ms")} for row in rows])
+    yield from table([{**row, "step": _words(row["step"].removesuffix("_ms"))} for row in rows])
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _latency(tables: Tables) -> Iterable[Block]:
@@ -350,7 +355,7 @@ def _cost(tables: Tables) -> Iterable[Block]:
     for name in ("by_operation", "coalescing", "multi_latency", "by_api"):
         rows = tables[name]
         if name == "by_operation":
-            rows = [{**row, "operation": row["operation"].replace("_", " ")} for row in rows]
+            rows = [{**row, "operation": _words(row["operation"])} for row in rows]
         yield from table(rows)
 
 
