@@ -120,7 +120,8 @@ def test_the_report_of_a_sweep_needs_nothing_and_escapes_what_it_shows(
     html = analysis.html.read_text(encoding="utf-8")
     assert "<script>alert" not in html
     assert "<i>" not in html
-    assert html.count("\\u003ci\\u003e$x$\\u003c/i\\u003e") >= 3  # in each chart, as it is
+    assert html.count("&lt;i&gt;$x$&lt;/i&gt;") >= 3  # above each chart, as it is
+    assert "\\u003ci\\u003e$x$\\u003c/i\\u003e" in html  # and in the data of one
     assert "void: &lt;script&gt;alert(1)&lt;/script&gt;" in html
     assert "--out &lt;b&gt;x&lt;/b&gt;" in html
     assert "kraft-bridge analyze &#39;out/sweep one&#39; --out" in html
