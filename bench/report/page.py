@@ -150,7 +150,8 @@ def _about(tables: Tables, found: Verdict) -> str:
         return found.run_id
     releases = ", ".join(sorted({f"Kafka {row['release']}" for row in runs if _leads(row)}))
     hosts = len({row["host"] for row in runs})
-    controllers = len({row["process"] for row in runs if _leads(row)})
+    # A process that was started again has several lives.
+    controllers = len({row["process"].partition(" life ")[0] for row in runs if _leads(row)})
     texts = [
         found.run_id,
         _instant(runs[0]["wall_ns"]),
