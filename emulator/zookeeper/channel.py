@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from emulator.config.zookeeper import ZooKeeperSecurity
+from emulator.seam import Slices
 from emulator.zookeeper import acl, jute
 from emulator.zookeeper.errors import SESSION_GONE, ZkCode, code_name
 from emulator.zookeeper.frame_limit import FrameLimit
@@ -25,6 +26,7 @@ from emulator.zookeeper.ops import (
     Create,
     Exists,
     Failure,
+    GetChildren,
     MultiRead,
     SaslToken,
     Sync,
@@ -37,6 +39,10 @@ from emulator.zookeeper.states import Step
 
 REPLY_BYTES_MAX: Final = 1 << 30
 """The names of very many topics are one answer."""
+SLICED_BYTES: Final = 64 * 1024
+"""A longer answer to a read is read in slices, if it has many names of children."""
+Answer: TypeAlias = tuple[object, Value | Failure]
+"""The tag of a request, and what ZooKeeper says to it."""
 PROGRESS_BYTES = 1_024
 """An answer that grows by less within the patience is not on its way: pings are answered too."""
 _TLS_ALERT = b"\x15\x03"
@@ -80,6 +86,8 @@ class Channel:
         """Bytes of the incomplete frame when it was last seen to grow."""
         self._has_received = False
         self._fired: list[WatchFired] = []
+        self.reading: Slices[Answer] | None = None
+        """An answer that is read in slices; what follows it waits."""
 
     @property
     def in_flight_count(self) -> int:
@@ -93,7 +101,9 @@ class Channel:
 
     @property
     def deadline_ms(self) -> int:
-        """When a ping is due, or the connection is to be given up."""
+        """When a ping is due, or the connection is to be given up; 0: there is more to read."""
+        if self.reading is not None:
+            return 0
         received_ms = self.last_received_ms
         if self._in_flight:
             received_ms = min(received_ms, self._progress_ms)
@@ -147,7 +157,7 @@ class Channel:
         return jute.encode_ping()
 
     def frames(self, data: bytes, now_ms: int) -> Iterator[bytes]:
-        """Split received bytes into frames, without their length.
+        """Split received bytes into frames, without their length; none while one is being read.
 
         Raises:
             JuteError: an impossible length.
@@ -160,7 +170,7 @@ class Channel:
         buffer += data
         at = 0
         try:
-            while len(buffer) - at >= 4:
+            while self.reading is None and len(buffer) - at >= 4:
                 size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
                 if not 0 <= size <= REPLY_BYTES_MAX:
                     raise JuteError(f"a frame of {size} bytes")
@@ -178,8 +188,8 @@ class Channel:
         if size - self._arrived >= PROGRESS_BYTES or not self._arrived:
             self._arrived, self._progress_ms = size, now_ms
 
-    def reply(self, frame: bytes) -> tuple[object, Value | Failure] | None:
-        """Match one reply with its request; None for pings and watches.
+    def reply(self, frame: bytes) -> Answer | None:
+        """Match one reply with its request; None for pings, watches, and what is read in slices.
 
         Raises:
             JuteError: a reply without a request, or one that reports an ended session: the
@@ -198,7 +208,33 @@ class Channel:
         _, tag, request, size = self._in_flight[0]
         if error in SESSION_GONE and not isinstance(request, SaslToken | AddAuth):
             raise JuteError(_GONE.get(error) or f"server answered {code_name(error)}")
-        value = jute.decode_reply(request, frame, self._chroot)
+        if len(frame) > SLICED_BYTES and isinstance(request, MultiRead | GetChildren):
+            self.reading = self._reading(tag, request, size, frame)
+            return self.read_on()
+        return self._answered(tag, request, size, jute.decode_reply(request, frame, self._chroot))
+
+    def read_on(self) -> Answer | None:
+        """Do the next slice of what is being read; returns the answer with the last one.
+
+        Raises:
+            JuteError: the bytes are not an answer to the request.
+        """
+        assert self.reading is not None
+        try:
+            next(self.reading)
+        except StopIteration as end:
+            self.reading = None
+            answer: Answer = end.value
+            return answer
+        return None
+
+    def _reading(self, tag: object, request: ZkRequest, size: int, frame: bytes) -> Slices[Answer]:
+        value = yield from jute.decoding_reply(request, frame, self._chroot)
+        return self._answered(tag, request, size, value)
+
+    def _answered(
+        self, tag: object, request: ZkRequest, size: int, value: Value | Failure
+    ) -> Answer:
         self._in_flight.popleft()
         self._limit.answered(size)
         took_ms = self.last_received_ms - self._turn_ms

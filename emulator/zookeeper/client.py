@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 from emulator.config.zookeeper import OPEN, TLS, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
 from emulator.zookeeper import acl, jute
-from emulator.zookeeper.channel import Channel, Opening
+from emulator.zookeeper.channel import Answer, Channel, Opening
 from emulator.zookeeper.frame_limit import FrameLimit
 from emulator.zookeeper.jute import JuteError
 from emulator.zookeeper.ops import (
@@ -306,9 +306,10 @@ class ZkClient:
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` wants to be called, None: never."""
-        if self._channel is None or self._deadline is not None:
+        channel = self._channel
+        if channel is None or (self._deadline is not None and channel.reading is None):
             return self._deadline
-        return self._channel.deadline_ms
+        return channel.deadline_ms
 
     def owns(self, conn: int) -> bool:
         """Whether events of this connection are for us."""
@@ -385,6 +386,8 @@ class ZkClient:
             return []
         if (channel := self._channel) is None:
             return self._dial(now_ms)
+        if channel.reading is not None:
+            return self._read_on(channel, now_ms)
         if self._phase in (Phase.DIALLING, Phase.HANDSHAKE):
             return self._lost("handshake timed out", now_ms)
         if self._phase is Phase.CLOSING and self._deadline is not None:
@@ -470,13 +473,25 @@ class ZkClient:
             effects += self._send_waiting(channel, now_ms)
         return effects
 
+    def _read_on(self, channel: Channel, now_ms: int) -> list[Effect]:
+        """A slice of a long answer; after the last one what has arrived behind it."""
+        try:
+            answer = channel.read_on()
+        except JuteError as error:
+            return self._lost(str(error), now_ms)
+        if answer is None:
+            return []
+        effects = self._answered(channel, answer, now_ms)
+        return effects + self._received(channel, b"", now_ms)
+
     def _frame(self, channel: Channel, frame: bytes, now_ms: int) -> list[Effect]:
         if self._phase is Phase.HANDSHAKE:
             return self._handshaken(channel, frame, now_ms)
         answer = channel.reply(frame)
         self._last_zxid = max(self._last_zxid, channel.last_zxid)
-        if answer is None:
-            return []
+        return [] if answer is None else self._answered(channel, answer, now_ms)
+
+    def _answered(self, channel: Channel, answer: Answer, now_ms: int) -> list[Effect]:
         tag, value = answer
         if isinstance(tag, Step):
             return self._own_answer(channel, tag, value, now_ms)
