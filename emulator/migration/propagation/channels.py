@@ -24,7 +24,7 @@ as if it had just joined.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Final
@@ -38,7 +38,7 @@ from emulator.migration.propagation.merging import Later
 from emulator.migration.propagation.replies import (
     StraySearch,
     cannot_look_for_strays,
-    logged_errors,
+    logging_errors,
     pause_after,
 )
 from emulator.migration.propagation.unreached import Outdated, Unreached
@@ -63,7 +63,7 @@ from emulator.net.control import (
 )
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
-from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, earliest
+from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, Slices, earliest
 from wire import messages as m
 
 RECONNECT_MS: Final = 100
@@ -144,6 +144,8 @@ class Channels:
         self._by_conn: dict[int, _Line] = {}
         self.caught_up: set[int] = set()
         """Brokers whose queue was dropped and that have answered since: they need everything."""
+        self._looking: deque[Slices[list[Effect]]] = deque()
+        """Long answers, whose errors are looked for in slices."""
         self.shown: dict[int, m.MetadataResponse] = {}
         """Broker id -> its answer what it shows its clients; the owner takes it out."""
         self.outdated, self.unreached = Outdated(), Unreached(REPLY_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
@@ -193,6 +195,8 @@ class Channels:
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
+        if self._looking:
+            return 0
         lines = [*self._lines.values(), *self._leaving.values()]
         return earliest([line.channel.deadline_ms for line in lines])
 
@@ -258,6 +262,7 @@ class Channels:
         self._lines.clear()
         self._leaving.clear()
         self.caught_up.clear()
+        self._looking.clear()
         self.shown.clear()
         return [effect for line in lines for effect in self._close(line)]
 
@@ -273,11 +278,23 @@ class Channels:
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Reconnect, and give up on connections and replies that are too late."""
-        effects: list[Effect] = []
+        effects = self._look_on()
         for line in [*self._lines.values(), *self._leaving.values()]:
             effects += self._turns(line, line.channel.tick(now_ms), now_ms)
             effects += self._left(line)
         return effects
+
+    def _look_on(self) -> list[Effect]:
+        """Look at a slice of the oldest long answer; returns the lines of what it says."""
+        if not self._looking:
+            return []
+        try:
+            next(self._looking[0])
+        except StopIteration as end:
+            self._looking.popleft()
+            effects: list[Effect] = end.value
+            return effects
+        return []
 
     def _queue(self, line: _Line, request: Told, *, first: bool = False) -> None:
         line.channel.put(request, request, VERSIONS[type(request)], first=first)
@@ -335,9 +352,9 @@ class Channels:
                     self.outcomes[api_of(request), "answered"] += 1
                 case Answered(ticket=request, message=response):
                     assert not isinstance(request, Question)
-                    errors = self.error_count
                     if cannot_look_for_strays(request, response):
                         self.error_count += 1
+                        self.outcomes[api_of(request), "error"] += 1
                         repeated, log = line.strays.failed(line.peer.broker_id, request)
                         again += repeated
                         effects.append(log)
@@ -345,8 +362,6 @@ class Channels:
                         effects += self._errors(line, request, response, now_ms)
                         again += self._failed(line, request, response, now_ms)
                         again += line.strays.answered(request, response)
-                    outcome = "error" if self.error_count > errors else "answered"
-                    self.outcomes[api_of(request), outcome] += 1
                 case Unanswered(ticket=request):
                     self.outcomes[api_of(request), "lost"] += 1
                     given_up = self._given_up(line, request)
@@ -399,6 +414,14 @@ class Channels:
     ) -> list[Effect]:
         assert isinstance(response, ControlResponse), type(response)
         self.outdated.answered(line.peer.broker_id, request, response, now_ms)
-        logs, errors = logged_errors(line.peer.broker_id, request, response)
+        self._looking.append(self._looked_at(line.peer.broker_id, request, response))
+        return self._look_on() if len(self._looking) == 1 else []
+
+    def _looked_at(
+        self, broker_id: int, request: ControlRequest, response: ControlResponse
+    ) -> Slices[list[Effect]]:
+        """Count the errors of an answer; returns the lines about them."""
+        logs, errors = yield from logging_errors(broker_id, request, response)
         self.error_count += errors
+        self.outcomes[api_of(request), "error" if errors else "answered"] += 1
         return [*logs]

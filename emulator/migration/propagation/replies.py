@@ -20,10 +20,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, ControlRequest, ControlResponse
-from emulator.seam import Log
+from emulator.seam import Log, Pace, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -36,16 +34,10 @@ _KEEPS_STRAYS: Final = (
     "broker failed a FULL LeaderAndIsr once more; it may keep replicas of topics that were deleted "
     "while it was away, until it registers again"
 )
+CODES_PER_SLICE: Final = 2_500
+"""Entries of an answer that are looked at in one step: a millisecond."""
 KINDS_LOGGED_MAX: Final = 5
 """Maximum lines in the log about one answer."""
-
-
-class PartitionError(msgspec.Struct, frozen=True):
-    """One error in a reply; ``topic`` is empty for an error of the whole request."""
-
-    topic: str
-    partition: int
-    error_code: int
 
 
 def cannot_look_for_strays(request: ControlRequest, response: object) -> bool:
@@ -109,20 +101,25 @@ def pause_after(response: object, failed: int) -> int | None:
     return FAILED_MS << failed
 
 
-def errors_of(response: object) -> Iterator[PartitionError]:
-    """The errors a reply of a broker carries, the one of the whole request first."""
-    assert isinstance(response, ControlResponse), type(response)
-    if response.error_code:
-        yield PartitionError("", -1, response.error_code)
+def _codes(response: ControlResponse) -> Iterator[tuple[str | bytes, int, int]]:
+    """Topic or its id, partition and error code of each entry, first of the whole request.
+
+    The entries are dropped: to free those of 100,000 topics at once takes as long as to read them.
+    """
+    yield "", -1, response.error_code
     if isinstance(response, m.LeaderAndIsrResponse):
-        for topic in response.topics:
+        topics = response.topics
+        topics.reverse()
+        while topics:
+            topic = topics.pop()
             for p in topic.partition_errors:
-                if p.error_code:
-                    yield PartitionError(topic.topic_id.hex(), p.partition_index, p.error_code)
+                yield topic.topic_id, p.partition_index, p.error_code
     if isinstance(response, m.StopReplicaResponse):
-        for q in response.partition_errors:
-            if q.error_code:
-                yield PartitionError(q.topic_name, q.partition_index, q.error_code)
+        left = response.partition_errors
+        left.reverse()
+        while left:
+            q = left.pop()
+            yield q.topic_name, q.partition_index, q.error_code
 
 
 def error_name(code: int) -> str:
@@ -133,34 +130,37 @@ def error_name(code: int) -> str:
         return str(code)
 
 
-def logged_errors(
+def logging_errors(
     broker_id: int, request: ControlRequest, response: ControlResponse
-) -> tuple[list[Log], int]:
-    """The errors of a reply for the log, and how many there are.
+) -> Slices[tuple[list[Log], int]]:
+    """The errors of a reply for the log, and how many there are, in slices.
 
     One line for each kind, with the first partition that has it: many may have one.
+
+    Args:
+        broker_id: who replied.
+        request: to this.
+        response: its entries are dropped.
     """
-    errors = [*errors_of(response)]
-    if not errors:
-        return [], 0
-    first: dict[int, PartitionError] = {}
+    first: dict[int, tuple[str | bytes, int]] = {}
     times: Counter[int] = Counter()
-    for error in errors:
-        times[error.error_code] += 1
-        first.setdefault(error.error_code, error)
+    pace = Pace(CODES_PER_SLICE)
+    for topic, partition, code in _codes(response):
+        if code:
+            times[code] += 1
+            first.setdefault(code, (topic, partition))
+        if pace.over():
+            yield
     about = {"broker": broker_id, "request": type(request).__name__}
-    logs = [
-        Log(
-            "warning",
-            "broker answered a control request with errors",
-            {
-                **about,
-                "topic": first[code].topic,
-                "partition": first[code].partition,
-                "error": error_name(code),
-                "times": count,
-            },
-        )
-        for code, count in times.most_common(KINDS_LOGGED_MAX)
-    ]
-    return logs, len(errors)
+    logs = []
+    for code, count in times.most_common(KINDS_LOGGED_MAX):
+        topic, partition = first[code]
+        fields = {
+            **about,
+            "topic": topic.hex() if isinstance(topic, bytes) else topic,
+            "partition": partition,
+            "error": error_name(code),
+            "times": count,
+        }
+        logs.append(Log("warning", "broker answered a control request with errors", fields))
+    return logs, times.total()

@@ -13,10 +13,16 @@ from emulator.migration.propagation.channels import (
     Channels,
     Peer,
 )
-from emulator.migration.propagation.replies import FAILED_AGAIN, FAILED_MS, KINDS_LOGGED_MAX
+from emulator.migration.propagation.replies import (
+    CODES_PER_SLICE,
+    FAILED_AGAIN,
+    FAILED_MS,
+    KINDS_LOGGED_MAX,
+)
 from emulator.migration.taking_over.preconditions import Why
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
+from tests.unit.node.test_copy_grows_in_line import Work, counted
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import FrameReader, decode_request, encode_response, framed
@@ -306,6 +312,66 @@ def test_one_line_tells_of_all_partitions_with_one_error() -> None:
     )
     assert len(told) == KINDS_LOGGED_MAX
     assert broker.channels.error_count == 1_000
+
+
+def topics_answered(count: int) -> m.LeaderAndIsrResponse:
+    """Of so many topics, the last of which has an error."""
+    topic, entry = (
+        m.LeaderAndIsrResponse.LeaderAndIsrTopicError,
+        m.LeaderAndIsrResponse.LeaderAndIsrPartitionError,
+    )
+    return m.LeaderAndIsrResponse(
+        topics=[
+            topic(
+                topic_id=number.to_bytes(16, "big"),
+                partition_errors=[
+                    entry(partition_index=0, error_code=56 if number == count - 1 else 0)
+                ],
+            )
+            for number in range(count)
+        ]
+    )
+
+
+def longest_look(count: int) -> int:
+    """Lines and calls of C of the longest step with the answer about so many topics."""
+    broker, longest = Broker().connect(), 0
+    broker.take(broker.channels.put(1, m.LeaderAndIsrRequest(controller_id=3000), 0))
+    reply = framed(encode_response(4, 7, broker.requests[-1][0], topics_answered(count)))
+    steps = iter([lambda: broker.channels.handle(Received(broker.conns[-1], reply), 0)])
+    while (step := next(steps, None)) or broker.channels.deadline_ms == 0:
+        work = Work()
+        broker.take(counted(work, step or (lambda: broker.channels.tick(broker.now_ms))))
+        longest = max(longest, work.run)
+    assert broker.channels.outcomes["LeaderAndIsr", "error"] == 1
+    assert broker.channels.error_count == 1
+    told = [line.fields for line in broker.logs if "with errors" in line.event]
+    assert [each["topic"] for each in told] == [(count - 1).to_bytes(16, "big").hex()]
+    return longest
+
+
+def test_the_errors_of_a_long_answer_are_looked_for_in_slices() -> None:
+    """An answer about 100,000 topics was looked at in one step, and freed in it."""
+    longest_look(50)  # compiles what it needs
+    assert longest_look(20_000) <= 1.2 * longest_look(7_000)
+
+
+def test_what_is_put_meanwhile_is_sent() -> None:
+    broker = Broker().connect()
+    broker.take(broker.channels.put(1, m.LeaderAndIsrRequest(controller_id=3000), 0))
+    reply = framed(encode_response(4, 7, 0, topics_answered(2 * CODES_PER_SLICE)))
+    broker.take(broker.channels.handle(Received(broker.conns[-1], reply), 0))
+    while not broker.channels._looking:
+        broker.advance(0)
+    broker.put(2)
+    assert broker.markers[-1] == 2
+    assert broker.channels.error_count == 0
+    broker.answer_any()
+    while broker.channels.deadline_ms == 0:
+        broker.advance(0)
+    assert broker.channels.error_count == 1
+    kinds = {("LeaderAndIsr", "error"): 1, ("UpdateMetadata", "answered"): 1}
+    assert broker.channels.outcomes == kinds
 
 
 def test_a_connection_that_is_not_made_is_tried_anew() -> None:
