@@ -34,7 +34,7 @@ from emulator.raft.config import PARK_MS_MAX, WOKEN_PER_STEP_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import UNKNOWN, Replica
-from emulator.seam import Reply, Ticket, earlier
+from emulator.seam import Kept, Reply, Same, Ticket, earlier
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -216,6 +216,9 @@ _ENDPOINTS_FROM = 17
 """The schema has node endpoints from 16; Kafka 3.9 fills them from 17 (RaftUtil)."""
 
 
+ALIKE_KEPT: Final = 2
+"""Answers that are kept: observers ask in two versions at most, and of voters there are few."""
+
 VoterFetched: TypeAlias = Callable[[int, int, int], bool]
 """(voter, offset, time): it has everything below; whether the high watermark moved."""
 
@@ -232,14 +235,13 @@ class Fetches:
         self._replica = replica
         self._voter_fetched = voter_fetched
         self.waiting = WaitingFetches()
-        self._alike: dict[tuple[int, int, int], m.FetchResponse] = {}
-        """Answers of this call by version, high watermark and ``id`` of the records in them."""
+        self._alike: Kept[m.FetchResponse] = Kept(ALIKE_KEPT)
+        """The last answers, by everything in them: of 1,000 observers many get the same."""
 
     def handle(
         self, ticket: Ticket, request: m.FetchRequest, version: int, now_ms: int
     ) -> Reply | None:
         """Answer one fetch, or park it and return None."""
-        self._alike.clear()
         response = self._answer(request, version, now_ms, may_wait=request.max_wait_ms > 0)
         if response is not None:
             return Reply(ticket, response)
@@ -271,7 +273,6 @@ class Fetches:
         return self._woken_replies(now_ms)
 
     def _woken_replies(self, now_ms: int) -> list[Reply]:
-        self._alike.clear()
         replies: list[Reply] = []
         for parked in self.waiting.take():
             response = self._answer(parked.request, parked.version, now_ms, may_wait=False)
@@ -323,10 +324,14 @@ class Fetches:
         replica = self._replica
         bytes_max = min(request.max_bytes, replica.config.fetch_bytes_max)
         records = replica.log.read(offset, bytes_max)
-        key = (version, replica.high_watermark, id(records))
-        found = self._alike.get(key)
+        quorum = replica.quorum
+        key = (
+            *(version, Same(records), replica.high_watermark, replica.log.start_offset),
+            *(quorum.leader_id, quorum.epoch, replica.endpoint),
+        )
+        found = self._alike.find(key)
         if found is None:
-            found = self._alike[key] = self._response(version, records=records)
+            found = self._alike.keep(key, self._response(version, records=records))
         return found
 
     def _refusal(self, request: m.FetchRequest, asked: m.FetchRequest.FetchPartition) -> ErrorCode:

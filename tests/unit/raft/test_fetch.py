@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.raft.config import WOKEN_PER_STEP_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from tests.unit.raft.world import NOW, World, fetch, no_op, topic
 from wire import messages as m
@@ -222,6 +223,30 @@ def test_woken_observers_that_stand_at_one_offset_are_given_one_answer():
     behind, told = world.replies()
     assert offsets(behind.responses[0].partitions[0].records) == [2]
     assert offsets(told.responses[0].partitions[0].records) == [3]
+
+
+def test_all_observers_of_a_large_cluster_are_given_one_answer() -> None:
+    """It is encoded once: also where they are woken in several steps, or ask after the others."""
+    world = World().start()
+    world.append(no_op())
+    for _ in range(3 * WOKEN_PER_STEP_MAX):
+        world.fetch(2)
+    assert not world.replies()
+    world.append(topic("a"))
+    answers = world.replies()
+    while len(answers) < 3 * WOKEN_PER_STEP_MAX:
+        world.tick()
+        answers += world.replies()
+    world.tick(1_000)
+    world.fetch(2)
+    answers += world.replies()
+    assert len({id(each) for each in answers}) == 1
+    world.append(topic("b"))
+    world.tick(1_000)
+    world.fetch(2)
+    (later,) = world.replies()
+    assert offsets(later.responses[0].partitions[0].records) == [2, 3]
+    assert later.responses[0].partitions[0].high_watermark == 4
 
 
 def encoded(world: World, offset: int) -> list[bytes]:
