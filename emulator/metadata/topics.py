@@ -72,6 +72,9 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
 
 _NEW: dict[tuple[object, ...], Partition] = {}
 """Partitions that never changed: many have the same replicas and leader, and are one object."""
+_CHANGED: dict[Partition, Partition] = {}
+_CHANGED_MAX: Final = 1 << 12
+"""Few, as those that nobody has any more are kept: 0.5 MB."""
 
 
 class Topic(msgspec.Struct, frozen=True, gc=False):
@@ -97,7 +100,7 @@ def new_partition(record: r.PartitionRecord) -> Partition:
         or record.eligible_leader_replicas is not None
         or record.last_known_elr is not None
     ):
-        return _partition_of(record)
+        return _one_object(_partition_of(record))
     key = (
         tuple(record.replicas),
         tuple(record.isr),
@@ -147,7 +150,7 @@ def changed_partition(partition: Partition, record: r.PartitionChangeRecord) -> 
     isr, adding, removing = record.isr, record.adding_replicas, record.removing_replicas
     elects = record.leader != NO_LEADER_CHANGE
     state = record.leader_recovery_state
-    return Partition(
+    changed = Partition(
         replicas=replicas,
         isr=partition.isr if isr is None else shared(isr),
         leader=record.leader if elects else partition.leader,
@@ -162,6 +165,17 @@ def changed_partition(partition: Partition, record: r.PartitionChangeRecord) -> 
         ),
         directories=_directories(known, replicas),
     )
+    return _one_object(changed)
+
+
+def _one_object(partition: Partition) -> Partition:
+    """The same object for equal ones of the last that changed: many do so in the same way.
+
+    When a broker dies, say, and when a snapshot of what is left is read.
+    """
+    if len(_CHANGED) >= _CHANGED_MAX:
+        _CHANGED.clear()
+    return _CHANGED.setdefault(partition, partition)
 
 
 class _Numbers(Sized, Container[int], Protocol):

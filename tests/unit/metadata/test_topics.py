@@ -162,6 +162,29 @@ def test_equal_replica_lists_are_one_object() -> None:
     assert first.directories is second.directories
 
 
+def test_partitions_that_changed_alike_are_one_object() -> None:
+    """All that a dead broker led did, and so they are read from a snapshot: 90 bytes each."""
+    fresh = {"leader_epoch": 0, "partition_epoch": 0}
+    before = topics.new_partition(r.PartitionRecord(replicas=(1, 2), isr=(1, 2), leader=1, **fresh))
+    first, second = (
+        topics.changed_partition(before, r.PartitionChangeRecord(isr=(2,), leader=2))
+        for _ in range(2)
+    )
+    assert (first.leader, first.leader_epoch, first.partition_epoch) == (2, 1, 1)
+    assert first is second
+    read = r.PartitionRecord(replicas=(1, 2), isr=(2,), leader=2, leader_epoch=1, partition_epoch=1)
+    assert topics.new_partition(read) is topics.new_partition(read) is first
+
+
+def test_few_of_those_that_changed_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "_CHANGED", {})
+    monkeypatch.setattr(topics, "_CHANGED_MAX", 2)
+    one = topics.new_partition(r.PartitionRecord(replicas=(1,), isr=(1,), leader=1))
+    for _ in range(5):
+        one = topics.changed_partition(one, r.PartitionChangeRecord(leader=1))
+        assert len(topics._CHANGED) <= 2
+
+
 def test_the_shared_tuples_are_forgotten_before_they_fill_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
