@@ -93,8 +93,8 @@ class BrokerConfig:
     default_replication_factor: int = 1
     offsets_topic: InternalTopicSettings = InternalTopicSettings()  # frozen
     transaction_topic: InternalTopicSettings = InternalTopicSettings()  # frozen
-    socket_request_max_bytes: int = 16 * 1024 * 1024
-    """Kafka's default is 100 MiB; decoding a frame needs more memory."""
+    socket_request_max_bytes: int = 100 * 1024 * 1024
+    """Kafka's default: a FULL request of a controller has about 55 bytes a partition."""
     metrics_port: int = -1
     """-1: no HTTP endpoint; 0: any free port."""
     metrics_hosts: tuple[str, ...] = ()
