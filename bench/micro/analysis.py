@@ -25,6 +25,7 @@ TRIALS: Final = (250, 25)
 """Shares of the rows that are analysed first, as divisors."""
 MEMORY_MIB: Final = 4096
 RATIO: Final = 1.7
+MINUTES: Final = 8.0
 SHOWN: Final = (
     *("rows", "master", "wall_s", "cpu_s", "memory_mib", "java_mib", "trace_mib", "disk_mib"),
     *("others_cores", "void"),
@@ -130,13 +131,32 @@ def seconds_at(wanted: int, known: Sequence[table.Row]) -> float | None:
     return max(0.0, first_s + each * (wanted - first_rows))
 
 
+def _without_start(one: table.Row, two: table.Row, rows: Sequence[table.Row]) -> str:
+    """Of the greatest of several sizes: the ratio that is asked for, and the minutes."""
+    took = []
+    for row in (one, two):
+        of_master = [each for each in rows if each["master"] == row["master"]]
+        if min(each["rows"] for each in of_master) >= row["rows"]:
+            return ""
+        took.append(row["wall_s"] - (seconds_at(0, of_master) or 0.0))
+    if took[1] <= 0:
+        return ""
+    return (
+        f", without the start {took[0] / took[1]:.2f} (goal: {RATIO:g}); local[2] "
+        f"{two['wall_s'] / 60:.1f} minutes (goal for 50 million: {MINUTES:g})"
+    )
+
+
 def same_size(one: int, other: int) -> bool:
     """Whether two numbers of rows count as one: a trace ends with a whole operation."""
     return abs(one - other) <= _SIMILAR * min(one, other)
 
 
 def sentences(rows: Sequence[table.Row]) -> list[str]:
-    """One sentence for each size: the ratio of two masters, and the greatest memory."""
+    """One sentence for each size: its memory, the ratio of two masters, and without Spark's start.
+
+    The start is what no row would take, by the line through two sizes.
+    """
     good = [row for row in rows if not row["void"]]
     sizes: defaultdict[int, dict[str, table.Row]] = defaultdict(dict)
     for row in good:
@@ -149,6 +169,7 @@ def sentences(rows: Sequence[table.Row]) -> list[str]:
         one, two = by_master.get("local[1]"), by_master.get("local[2]")
         if one is not None and two is not None:
             ratio = one["wall_s"] / two["wall_s"]
-            line += f"; local[1] / local[2] = {ratio:.2f} (goal: {RATIO:g})"
+            line += f"; local[1] / local[2] = {ratio:.2f}"
+            line += _without_start(one, two, good)
         lines.append(line)
     return lines

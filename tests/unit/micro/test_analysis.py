@@ -62,12 +62,15 @@ def test_two_masters_are_compared_at_each_size() -> None:
         row(50_000_001, "local[2]", 100.0, memory_mib=2_000),
         row(50_000_000, "local[1]", 180.0, memory_mib=1_500),
         row(2_000_000, "local[2]", 10.0, others_cores=0.9),
+        row(2_000_000, "local[1]", 12.0),
         row(2_000_000, "local[1]", 99.0, void="blocked ms: 1, not 2"),
     ]
     small, large = analysis.sentences(rows)
-    assert small == "2,000,000 rows: at most 900 MiB (goal: 4,096)"
+    assert small == "2,000,000 rows: at most 900 MiB (goal: 4,096); local[1] / local[2] = 1.20"
+    # 6.25 and 5 s are what no row would take.
     assert large == (
-        "50,000,001 rows: at most 2,000 MiB (goal: 4,096); local[1] / local[2] = 1.80 (goal: 1.7)"
+        "50,000,001 rows: at most 2,000 MiB (goal: 4,096); local[1] / local[2] = 1.80, without the "
+        "start 1.87 (goal: 1.7); local[2] 1.7 minutes (goal for 50 million: 8)"
     )
     summary, holds = analysis.summary(rows)
     assert not holds
