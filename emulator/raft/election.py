@@ -174,6 +174,8 @@ class QuorumElection:
         """Whether a leader has sent its high watermark since the start."""
         self._was_late = False
         self._syncing_since_ms: int | None = None
+        self._ended_in = -1
+        """The last epoch whose leader sent that it resigned."""
         self._waited_in = -1
         """The last epoch in which it was logged why this node is no candidate."""
 
@@ -188,7 +190,8 @@ class QuorumElection:
         if not self._others:
             return None
         lost_ms = self._lost_ms if self.quorum.is_leader else None
-        return earliest((self._timer_ms, *self._again.values(), lost_ms))
+        timer_ms = None if self._waits_for_disk else self._timer_ms
+        return earliest((timer_ms, *self._again.values(), lost_ms))
 
     # Time.
 
@@ -212,7 +215,7 @@ class QuorumElection:
             no_majority = "no majority of the voters has fetched: resigning"
             self._log("warning", no_majority if silent else "the disk does not answer: resigning")
             self.resign(now_ms)
-        if self._timer_ms is None or self._timer_ms > now_ms:
+        if self._timer_ms is None or self._timer_ms > now_ms or self._waits_for_disk:
             return
         match self.quorum.state:
             case VoterState.LEADER:
@@ -222,10 +225,24 @@ class QuorumElection:
             case VoterState.FOLLOWER if self._syncing_since_ms is not None:
                 # This voter asks for no records meanwhile, and its log is about to be another.
                 self._timer_ms = now_ms + self._times.fetch_ms
-            case VoterState.FOLLOWER if self._late(now_ms):
+            case VoterState.FOLLOWER if self._led and self._late(now_ms):
                 self._timer_ms = now_ms + self._times.fetch_ms // 4
             case _:
                 self._start_candidacy(now_ms)
+
+    @property
+    def _led(self) -> bool:
+        """Whether the leader that is followed may lead on: it has not sent EndQuorumEpoch."""
+        return self.quorum.state is VoterState.FOLLOWER and self._ended_in != self.quorum.epoch
+
+    @property
+    def _waits_for_disk(self) -> bool:
+        """Whether this voter, if its turn comes, is a candidate as soon as its log is durable.
+
+        The end of the log is sent to others only then. What the leader sent last is often on its
+        way to the disk when it resigns. (Kafka's voter syncs before it looks at the next request.)
+        """
+        return self._syncing_since_ms is not None and not (self.quorum.is_leader or self._led)
 
     def _late(self, now_ms: int) -> bool:
         """Whether an answer may be there unread, as this turn is late; not twice in a row."""
@@ -236,7 +253,7 @@ class QuorumElection:
     def fetched(self, now_ms: int) -> None:
         """The leader answered a Fetch or a FetchSnapshot."""
         self._was_late = False
-        if self.quorum.state is VoterState.FOLLOWER:
+        if self._led:
             self._timer_ms = now_ms + self._times.fetch_ms
 
     def leader_committed(self, high_watermark: int) -> None:
@@ -344,6 +361,7 @@ class QuorumElection:
             place = successors.index(self.config.node_id)
             step = most >> min(len(successors) - 1, _DOUBLINGS_MAX)
             wait_ms = min(most, step << min(place - 1, _DOUBLINGS_MAX)) if place else 0
+        self._ended_in = epoch
         self._timer_ms = now_ms + wait_ms + self.yielded_ms
 
     def unanswered(self, ask: Ask, now_ms: int) -> None:
@@ -401,8 +419,7 @@ class QuorumElection:
         if why is not None and self._waited_in != self.quorum.epoch:
             self._waited_in = self.quorum.epoch
             self._log("warning", why)
-        # The end of the log is sent to others only when it is durable.
-        if why is not None or self._syncing_since_ms is not None:
+        if why is not None:
             self._timer_ms = self._election_timeout(now_ms)
             return
         self._leave_epoch(now_ms, self.quorum.to_candidate)

@@ -444,9 +444,50 @@ def test_a_leader_whose_disk_does_not_answer_resigns_though_others_fetch():
 def test_nobody_stands_with_a_log_that_is_not_durable(state):
     one = One(state)
     one.election.disk_late(NOW)
-    for _ in range(10):
-        one.tick()
+    for now_ms in range(NOW, NOW + 20_000, 100):
+        one.election.tick(now_ms)
     assert (one.quorum.election, one.asked()) == (state, [])
     one.election.disk_late(None)
     one.tick()
     assert one.quorum.state is VoterState.CANDIDATE
+
+
+@pytest.mark.parametrize(("successors", "wait_ms"), [([1, 3], 0), ([3, 1], 500), ([], 1_000)])
+@pytest.mark.parametrize("sync_ms", [10, 700, 2_500])
+def test_a_successor_stands_as_soon_as_its_log_is_durable(successors, wait_ms, sync_ms):
+    """What the leader sent last may still be on its way to the disk."""
+    one = One(ElectionState(3, 2))
+    one.election.disk_late(NOW)
+    one.election.ended(2, 3, successors, NOW)
+    one.election.fetched(NOW)
+    assert one.election.deadline_ms is None, "an answer that was overtaken puts nothing off"
+    one.election.tick(NOW + sync_ms)
+    assert one.quorum.state is VoterState.FOLLOWER
+    one.now = NOW + sync_ms
+    one.election.disk_late(None)
+    one.tick()
+    assert one.quorum.state is VoterState.CANDIDATE
+    assert one.now == NOW + max(wait_ms, sync_ms)
+
+
+def test_a_candidate_whose_log_is_shorter_does_not_put_off_a_successor_that_waits_for_its_disk():
+    one = One(ElectionState(3, 2))
+    one.election.disk_late(NOW)
+    one.election.ended(2, 3, [1, 3], NOW)
+    one.now += 500
+    assert not one.vote(3, 4, (3, 9))
+    one.election.tick(one.now)
+    assert one.quorum.state is VoterState.UNATTACHED
+    one.now += 10
+    one.election.disk_late(None)
+    assert one.election.deadline_ms == NOW
+    assert one.candidate().quorum.epoch == 5
+
+
+def test_a_follower_of_a_leader_that_has_not_resigned_asks_first_when_its_disk_is_done():
+    one = One(ElectionState(3, 2))
+    one.election.disk_late(NOW)
+    one.tick()
+    one.election.disk_late(None)
+    assert (one.now, one.quorum.state) == (NOW + TIMES.fetch_ms, VoterState.FOLLOWER)
+    assert one.election.deadline_ms == NOW + 2 * TIMES.fetch_ms

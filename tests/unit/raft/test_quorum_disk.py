@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.raft import Raft
 from emulator.raft.layout import VOTER_STATE
 from tests.unit.raft.trio import Node, Trio
 from tests.unit.raft.world import Disk, topic
@@ -82,6 +83,28 @@ def test_one_of_three_new_voters_may_be_lost_for_ever_before_anything_is_committ
     trio.sync_ms = 2
     trio.run(10_000)
     assert trio.leader.raft.high_watermark > 0
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("stop", [Raft.resign, Raft.shutdown])
+def test_a_voter_that_syncs_what_the_leader_sent_last_leads_as_soon_as_it_has_it(stop, restarted):
+    """The third, which has just restarted, lacks it: nobody votes for that one."""
+    trio, leader = trio_with_leader()
+    raft, epoch = leader.raft, leader.raft.leader_epoch
+    _, third = (node for node in trio.nodes.values() if node is not leader)
+    if restarted:
+        trio.crash(third.id)
+    trio.inspect = lambda node, _: setattr(trio, "sync_ms", 0 if node is leader else 200)
+    offset = trio.append(leader, topic("a"))
+    trio.run(4)
+    if restarted:
+        trio.start(third.id)
+    assert any(node.raft.dirty for node in trio.up()), "on its way to the disk"
+    trio.perform(leader, stop(raft, trio.now))
+    trio.run(300)
+    (node,) = trio.leaders
+    assert node.raft.leader_epoch == epoch + 1
+    assert [one.epoch for one in node.batches if one.base_offset == offset] == [epoch]
 
 
 def test_voters_that_may_have_lost_records_wait_and_say_what_to_do():
