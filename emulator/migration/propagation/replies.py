@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, ControlRequest, ControlResponse
-from emulator.seam import Log, Pace, Slices
+from emulator.seam import Log, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -144,12 +144,11 @@ def logging_errors(
     """
     first: dict[int, tuple[str | bytes, int]] = {}
     times: Counter[int] = Counter()
-    pace = Pace(CODES_PER_SLICE)
-    for topic, partition, code in _codes(response):
+    for seen, (topic, partition, code) in enumerate(_codes(response), 1):
         if code:
             times[code] += 1
             first.setdefault(code, (topic, partition))
-        if pace.over():
+        if not seen % CODES_PER_SLICE:
             yield
     about = {"broker": broker_id, "request": type(request).__name__}
     logs = []
