@@ -235,6 +235,10 @@ KINDS = {
 }
 
 
+LATER_FIGURES = (".p99_ms", ".max_ms")
+"""In the row of ``p50_ms``."""
+
+
 def json_page() -> Iterator[str]:
     """docs/json.md."""
     yield HEAD.format(source="emulator/commands/json_forms.py")
@@ -261,12 +265,16 @@ def json_page() -> Iterator[str]:
         if form.name == "rollback":
             elsewhere["findings[]"] = "as of [preflight](#preflight), with rollback's codes"
         for member in form.members:
-            if member.path.partition(".")[0] in elsewhere:
+            if member.path.partition(".")[0] in elsewhere or member.path.endswith(LATER_FIGURES):
                 continue
             kind = KINDS[member.kind.strip("?-")]
             kind += " or null" if "?" in member.kind else ""
             kind += "; optional" if "-" in member.kind else ""
-            yield row(f"`{member.path}`", kind, member.meaning)
+            path, meaning = f"`{member.path}`", member.meaning
+            if member.path.endswith(".p50_ms"):
+                path += ", `p99_ms`, `max_ms`"
+                meaning = "median, 99th percentile, longest"
+            yield row(path, kind, meaning)
         for path, meaning in elsewhere.items():
             if any(member.path.startswith(f"{path}.") for member in form.members):
                 yield row(f"`{path}`", "object", meaning)
