@@ -126,13 +126,16 @@ class IsrChanges(_Encoded):
     Args:
         topics: topics present; the first partition of each changes, one topic after the other.
         broker_epoch: of broker 0.
+        epochs: leader epoch and partition epoch of the first topics' partitions; of others 0.
     """
 
-    def __init__(self, topics: int, broker_epoch: int) -> None:
+    def __init__(
+        self, topics: int, broker_epoch: int, epochs: Sequence[tuple[int, int]] = ()
+    ) -> None:
         super().__init__("AlterPartition")
         self._topics = topics
         self._broker_epoch = broker_epoch
-        self._epochs = [(0, 0)] * topics
+        self._epochs = [*epochs, *[(0, 0)] * (topics - len(epochs))]
         """Leader epoch and partition epoch of each."""
         self._lost: set[int] = set()
 
@@ -177,14 +180,16 @@ class IsrChanges(_Encoded):
         return error
 
 
-def load_of(kind: Kind, case: Case, broker_epoch: int) -> Creations | ConfigChanges | IsrChanges:
-    """The load of a case."""
+def load_of(
+    kind: Kind, case: Case, broker_epoch: int, epochs: Sequence[tuple[int, int]] = ()
+) -> Creations | ConfigChanges | IsrChanges:
+    """The load of a case; ``broker_epoch`` and ``epochs`` as of :class:`IsrChanges`."""
     assert case.count is not None
     if kind is Kind.CREATE:
         return Creations(MADE, case.count, case.partitions)
     if kind is Kind.CONFIG:
         return ConfigChanges(case.count, case.topics_present)
-    return IsrChanges(case.topics_present, broker_epoch)
+    return IsrChanges(case.topics_present, broker_epoch, epochs)
 
 
 def warm_up(plan: WarmUp) -> Creations:

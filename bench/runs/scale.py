@@ -290,8 +290,13 @@ def _drained(on: stage.Stage) -> None:
 
 
 def _changes(on: stage.Stage, store: Store) -> None:
-    """ISR changes at the rate of the case, and the heartbeats meanwhile."""
-    stage.measure(on, store)
+    """ISR changes at the rate of the case, and the heartbeats meanwhile.
+
+    A broker that was late during the copy has left ISRs, which raises epochs.
+    """
+    assert on.case.count is not None
+    changed = min(on.case.count, on.case.topics_present)
+    stage.measure(on, store, [_epochs(on, seeding.present_name(each)) for each in range(changed)])
     row = on.row
     if row.answered and row.controller_cpu_s is not None:
         row.change_cpu_us = row.controller_cpu_s / row.answered * 1e6
@@ -318,8 +323,17 @@ def _death(on: stage.Stage) -> None:
 
 def _leader(on: stage.Stage, topic: str) -> int:
     """Of partition 0, as ZooKeeper has it; -1: none."""
-    state = json.loads(on.client.get(f"/brokers/topics/{topic}/partitions/0/state")[0])
-    return int(state["leader"])
+    return int(json.loads(on.client.get(_state_of(topic))[0])["leader"])
+
+
+def _epochs(on: stage.Stage, topic: str) -> tuple[int, int]:
+    """Leader epoch and partition epoch of partition 0, as ZooKeeper has them."""
+    data, stat = on.client.get(_state_of(topic))
+    return int(json.loads(data)["leader_epoch"]), int(stat.version)
+
+
+def _state_of(topic: str) -> str:
+    return f"/brokers/topics/{topic}/partitions/0/state"
 
 
 def _failover(on: stage.Stage) -> None:

@@ -250,13 +250,19 @@ def restart(stage: Stage) -> None:
     stage.row.first_commit_s, stage.row.first_in_zk_s = probe.result(_DUAL_WRITE_S)
 
 
-def measure(stage: Stage, store: Store) -> set[str]:
-    """Run the load and wait for ZooKeeper; returns the topics whose state is not known."""
+def measure(stage: Stage, store: Store, epochs: Sequence[tuple[int, int]] = ()) -> set[str]:
+    """Run the load and wait for ZooKeeper; returns the topics whose state is not known.
+
+    Args:
+        stage: what it runs on.
+        store: gets its trace.
+        epochs: see ``loads.IsrChanges``.
+    """
     case, row = stage.case, stage.row
     assert case.count is not None
     kind = stage.planned.scenario.kind
     epoch = stage.brokers.epoch(loads.LEADER) if kind in {Kind.ISR, Kind.SCALE} else -1
-    load = loads.load_of(kind, case, epoch)
+    load = loads.load_of(kind, case, epoch, epochs)
     connections = min(case.connections, case.count)
     loop = OpenLoop(load, case.count, case.rate, connections, loads.CLIENT_ID, case.due_s)
     fault = fault_of(case, stage.servers)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
+from bench.runs import loads, scale, seeding
 from bench.runs import run as runner
-from bench.runs import scale, seeding
 from bench.runs.reading import ScenarioError, find, read
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Case, Kind, Planned, Scenario, WarmUp, planned
@@ -18,6 +19,7 @@ from bench.runs.table import measures_of
 from emulator.io.trace_file import TraceFile
 from emulator.trace.rows import RequestRow
 from tests.unit.runs.kit import row
+from wire.frame import decode_request
 
 CASE = Case("large", rate=25, count=25, topics_present=100, partitions=100)
 GIB = 1 << 30
@@ -61,6 +63,34 @@ def test_the_first_partition_of_each_topic_is_led_by_the_broker_that_dies():
 
 def test_every_broker_hosts_something():
     assert {one for isr in partitions(100, 100) for one in isr} == {*range(100)}
+
+
+def test_changes_begin_with_the_epochs_that_the_copy_left():
+    """With broker 0 late during the copy, all 500 changes of a row were refused."""
+    load = loads.IsrChanges(2, 7, [(2, 5)])
+    asked = [decode_request(load.frame(number)[4:])[1].topics[0].partitions[0] for number in (0, 1)]
+    assert [(one.leader_epoch, one.partition_epoch) for one in asked] == [(2, 5), (0, 0)]
+
+
+@pytest.mark.parametrize("before", [0, 1, -1])
+def test_a_broker_that_led_nothing_has_no_time_of_its_death(monkeypatch, before):
+    later, killed = iter([-1, 1, 2]), []
+
+    def get(path):
+        return json.dumps({"leader": next(later) if killed else before}).encode(), None
+
+    on = SimpleNamespace(
+        case=CASE,
+        client=SimpleNamespace(get=get),
+        brokers=SimpleNamespace(kill=lambda: killed.append(0)),
+        row=SimpleNamespace(death_s=None),
+    )
+    monkeypatch.setattr(scale, "_drained", lambda _: None)
+    monkeypatch.setattr(scale, "_controllers", lambda _: SimpleNamespace(step_ms=lambda: 3.0))
+    scale._death(on)
+    assert next(later, None) is None, "that there is no leader is waited out"
+    assert (on.row.death_s is not None) == (before == 0)
+    assert on.row.death_step_ms == 3.0
 
 
 def test_the_room_grows_with_partitions_and_with_the_brokers_that_know_them():
