@@ -1,20 +1,23 @@
 """Times of an ensemble, by few and slow writes into a folder of its own.
 
-The first request is of one operation, ten of them a second; multis of more operations follow. A
-pause after each keeps them to a twentieth of what the ensemble took of them one after the other.
-Between any two a single operation is timed: once it takes twice as long as at first, the probe
-ends. All that it made is removed, at its end or, if it was killed, by the next one.
+The first request is of one operation, ten of them a second; multis of more operations follow. One
+request is under way at a time, reads and removals too, and a pause of nineteen times as long
+follows each: so the ensemble works for the probe in a twentieth of the time at most. Between any
+two multis a single operation is timed: once it takes twice as long as at first, the probe ends. All
+that it made is removed, at its end or, if it was killed, by the next one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -29,10 +32,12 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
     SessionExpiredError,
 )
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from bench.predict.trace import fit
 
+T = TypeVar("T")
 FOLDER: Final = "/kraft-bridge-predict"
 MARK: Final = b"made by kraft-bridge predict, which removes it"
 LEVELS: Final = (1, 10, 100, 400)
@@ -42,7 +47,13 @@ FIRST_PER_S: Final = 10.0
 SHARE: Final = 0.05
 SLOWER: Final = 2.0
 LIMIT_S: Final = 60.0
-"""No multi begins after it."""
+"""No write begins after it."""
+STALL_S: Final = 1.0
+"""What takes longer is a stall, in which the ensemble does nothing: no pause is for more."""
+ANSWER_S: Final = 15.0
+"""How long an answer is waited for: kazoo itself waits for ever while it connects again."""
+CLOSE_S: Final = 45.0
+"""How long the removal is tried: an ensemble that went away for a moment comes back."""
 DATA: Final = b"x" * 150
 """A partition's state has about 80 bytes, a topic of 10 partitions 250."""
 _RUNNING: Final = f"{FOLDER}/running"
@@ -50,6 +61,7 @@ _TWO: Final = "another probe of this ZooKeeper is running"
 _NEVER: Final = (
     ConnectionClosedError,
     ConnectionLoss,
+    KazooTimeoutError,
     OperationTimeoutError,
     SessionExpiredError,
     TimeoutError,
@@ -83,6 +95,8 @@ class Probed:
 
     points: list[tuple[int, float]] = field(default_factory=list)
     """Operations and seconds of each request that was timed."""
+    slowest_s: float = 0.0
+    """Of the requests of one operation, stalls too."""
     read_s: float = 0.0
     written: int = 0
     """Znodes created and written over."""
@@ -90,6 +104,8 @@ class Probed:
     stopped: str = ""
     left: int = 0
     """Removed of an earlier probe, which was killed."""
+    share: float = 0.0
+    """Of its time a request was under way."""
 
     @property
     def fitted(self) -> tuple[float, float]:
@@ -101,11 +117,6 @@ class Probed:
         """Whether requests of several sizes were timed."""
         return max(operations for operations, _ in self.points) > LEVELS[1]
 
-    @property
-    def slowest_s(self) -> float:
-        """Of a request of one operation."""
-        return max(seconds for operations, seconds in self.points if operations == 1)
-
 
 @dataclass(slots=True)
 class Pace:
@@ -113,14 +124,28 @@ class Pace:
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    began_s: float = math.inf
+    busy_s: float = 0.0
 
     def timed(self, work: Callable[[], object], least_s: float = 0.0) -> float:
         """Seconds that it took; the next may begin ``least_s`` after it began, or later."""
-        began = self.clock()
-        work()
-        took = self.clock() - began
-        self.sleep(max(took / SHARE, least_s) - took)
+        took, _ = self.asked(work, least_s)
         return took
+
+    def asked(self, work: Callable[[], T], least_s: float = 0.0) -> tuple[float, T]:
+        """The same, with the answer."""
+        began = self.clock()
+        self.began_s = min(self.began_s, began)
+        answer = work()
+        took = self.clock() - began
+        self.busy_s += min(took, STALL_S)
+        self.sleep(max(min(took, STALL_S) * (1 / SHARE - 1), least_s - took))
+        return took, answer
+
+    @property
+    def share(self) -> float:
+        """Of the time since the first a request was under way; of a stall STALL_S count."""
+        return self.busy_s / max(self.clock() - self.began_s, self.busy_s, 1e-9)
 
 
 def measure(writes: Writes, pace: Pace, found: Probed) -> None:
@@ -134,43 +159,62 @@ def measure(writes: Writes, pace: Pace, found: Probed) -> None:
     end_s = pace.clock() + LIMIT_S
 
     def once(operations: int) -> float:
+        if pace.clock() > end_s:
+            raise _EndError(f"after {LIMIT_S:g} s")
         least_s = 1 / FIRST_PER_S if operations == 1 else 0.0
         took = pace.timed(partial(writes.write, operations), least_s)
         found.written += operations
         found.points.append((operations, took))
+        if operations == 1:
+            found.slowest_s = max(found.slowest_s, took)
         return took
 
-    def made(count: int) -> None:
+    def made(count: int, more: int) -> None:
         pace.timed(partial(writes.make, count), 1 / FIRST_PER_S)
+        found.written += more
 
-    made(1)
-    found.written += 1
-    first = statistics.median(once(1) for _ in range(SAMPLES))
-    have = 1
-    for operations in LEVELS[1:]:
-        made(operations)
-        found.written += operations - have
-        have = operations
-        singles: list[float] = []
-        for _ in range(SAMPLES):
-            if pace.clock() > end_s:
-                found.stopped = f"after {LIMIT_S:g} s"
-                return
-            once(operations)
+    made(1, 1)
+    singles = [once(1)]
+    with contextlib.suppress(_EndError):
+        while len(singles) < SAMPLES:
             singles.append(once(1))
-            if len(singles) > 2 and statistics.median(singles) >= SLOWER * first:
-                found.stopped = (
-                    f"at requests of {operations} operations: one of 1 took "
-                    f"{statistics.median(singles) * 1e3:.1f} ms, not {first * 1e3:.1f}"
-                )
-                return
+    first = statistics.median(singles)
+    try:
+        for fewer, operations in itertools.pairwise(LEVELS):
+            made(operations, operations - fewer)
+            _level(operations, once, first)
+    except _EndError as end:
+        found.stopped = str(end)
+    # One stall of a size that was asked for once would be the slope of the line.
+    found.points = [one for one in found.points if one[1] <= STALL_S] or found.points
+
+
+def _level(operations: int, once: Callable[[int], float], first: float) -> None:
+    """Requests of one size, each followed by one of one operation."""
+    singles: list[float] = []
+    for _ in range(SAMPLES):
+        pair = once(operations), once(1)
+        singles.append(pair[1])
+        at = f"at requests of {operations} operations"
+        if max(pair) > STALL_S:
+            raise _EndError(f"{at}: ZooKeeper stalled for {max(pair):.1f} s")
+        if len(singles) > 2 and (now := statistics.median(singles)) >= SLOWER * first:
+            raise _EndError(f"{at}: one of 1 took {now * 1e3:.1f} ms, not {first * 1e3:.1f}")
+
+
+class _EndError(Exception):
+    """The probe ends early; the text says why."""
 
 
 class Folder:
     """The znodes of a probe in ZooKeeper.
 
+    Its mark is an ephemeral znode, so a folder without one is of a probe that was killed. Whoever
+    makes the mark owns the folder, as long as its session lives.
+
     Args:
         client: connected.
+        pace: of the requests that :func:`measure` does not pace.
         owned: whether the znodes are to be its login's alone.
     """
 
@@ -179,6 +223,9 @@ class Folder:
         self._pace = pace
         self._acl = CREATOR_ALL_ACL + READ_ACL_UNSAFE if owned else OPEN_ACL_UNSAFE
         self._have = 0
+        self._session: int | None = None
+        self._beside = 2
+        self._made = 0
 
     def make(self, count: int) -> None:
         """See Writes."""
@@ -190,63 +237,138 @@ class Folder:
         """See Writes."""
         self._commit([("set_data", (_name(number), DATA), {}) for number in range(operations)])
 
-    def open(self, patience_s: float) -> int:
-        """Begin; returns how many znodes of an earlier probe were removed.
+    def read(self) -> None:
+        """Ask for one znode."""
+        self._ask(self._client.get_async, FOLDER)
+
+    def open(self, patience_s: float) -> tuple[int, int]:
+        """Begin; returns how many znodes were made, and of an earlier probe removed.
 
         Args:
-            patience_s: how long another probe may be seen that was killed a moment ago.
+            patience_s: how long to wait for the end of another probe, or of the session of one
+                that was killed a moment ago.
 
         Raises:
             ProbeError: the place is another's.
         """
-        client, left = self._client, 0
-        if client.exists("/") is None:
-            raise ProbeError(f"the chroot {client.chroot} does not exist")
-        if client.exists(FOLDER) is not None:
-            self._check(patience_s)
-            left = self._remove()
-        create = partial(client.create, acl=self._acl)
-        try:
-            self._pace.timed(partial(create, FOLDER, MARK), 1 / FIRST_PER_S)
-            self._pace.timed(partial(create, _RUNNING, b"", ephemeral=True), 1 / FIRST_PER_S)
-        except NodeExistsError as error:
-            raise ProbeError(_TWO) from error
-        return left
-
-    def _check(self, patience_s: float) -> None:
-        data, _ = self._client.get(FOLDER)
-        if data != MARK:
-            raise ProbeError(f"{FOLDER} is there and was not made by kraft-bridge predict")
+        if self._paced(self._client.exists_async, "/") is None:
+            raise ProbeError(f"the chroot {self._client.chroot} does not exist")
         end = self._pace.clock() + patience_s
-        while self._client.exists(_RUNNING) is not None:
+        while True:
+            there = self._paced(self._client.exists_async, FOLDER) is not None
+            try:
+                if there and self._is_free():
+                    self._beside = 1  # the folder is the other's
+                    self._claim()
+                    return 1, self._clear() + 1
+                if not there:
+                    self._pace.timed(self._create, 1 / FIRST_PER_S)
+                    return 2, 0
+            except (NoNodeError, NodeExistsError):
+                pass  # another probe was faster, or has just ended
             if self._pace.clock() > end:
                 raise ProbeError(_TWO)
             self._pace.sleep(0.2)
 
-    def close(self) -> int:
-        """Remove all; returns how many znodes."""
-        return self._remove()
+    def _is_free(self) -> bool:
+        data, _ = self._paced(self._client.get_async, FOLDER)
+        if data != MARK:
+            raise ProbeError(f"{FOLDER} is there and was not made by kraft-bridge predict")
+        self._list()
+        return self._paced(self._client.exists_async, _RUNNING) is None
 
-    def _remove(self) -> int:
-        names = self._client.get_children(FOLDER)
-        paths = [f"{FOLDER}/{one}" for one in sorted(names) if one != "running"]
-        if strange := [one for one in paths if not one.startswith(f"{FOLDER}/z-")]:
-            raise ProbeError(f"{strange[0]} is not of kraft-bridge predict: nothing is removed")
+    def _create(self) -> None:
+        mark = {"acl": self._acl, "ephemeral": True}
+        with self._begun():
+            self._commit(
+                [("create", (FOLDER, MARK), {"acl": self._acl}), ("create", (_RUNNING, b""), mark)]
+            )
+
+    def _claim(self) -> None:
+        with self._begun():
+            self._paced(self._client.create_async, _RUNNING, b"", acl=self._acl, ephemeral=True)
+
+    @contextlib.contextmanager
+    def _begun(self) -> Iterator[None]:
+        """From the request on it may be there, whatever ends the wait for its answer."""
+        self._session, self._made = self._session_id(), max(self._made, self._beside)
+        try:
+            yield
+        except (NoNodeError, NodeExistsError, NoAuthError):
+            self._session = None
+            raise
+
+    def _session_id(self) -> int | None:
+        found = self._client.client_id
+        return found[0] if found else None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there may be something to remove."""
+        return self._session is not None
+
+    def close(self) -> int:
+        """Remove all that is there; returns how many znodes.
+
+        Raises:
+            ProbeError: another probe has the folder, as the session has expired.
+        """
+        end = self._pace.clock() + CLOSE_S
+        while True:
+            try:
+                self._keep_claim()
+                self._made = max(self._made, self._clear() + self._beside)
+                self._delete([_RUNNING, FOLDER])
+            except NoNodeError:
+                return self._made  # an answer was lost, and it was done
+            except NodeExistsError as error:
+                raise ProbeError(_TWO) from error
+            except _NEVER:
+                if self._pace.clock() > end:
+                    raise
+                self._pace.sleep(0.5)
+            else:
+                return self._made
+
+    def _keep_claim(self) -> None:
+        """The mark went with the session if that has expired; kazoo goes on in a new one."""
+        mark = self._paced(self._client.exists_async, _RUNNING)
+        if mark is None:
+            self._claim()
+        elif mark.ephemeralOwner != self._session_id():
+            raise NodeExistsError
+
+    def _clear(self) -> int:
+        """Remove the znodes of requests; returns how many there were."""
+        paths = self._list()
         for at in range(0, len(paths), LEVELS[2]):
             self._pace.timed(partial(self._delete, paths[at : at + LEVELS[2]]))
-        with contextlib.suppress(NoNodeError):
-            self._client.delete(_RUNNING)
-        self._client.delete(FOLDER)
-        return len(paths) + 1
+        return len(paths)
 
     def _delete(self, paths: Sequence[str]) -> None:
         self._commit([("delete", (one,), {}) for one in paths])
 
+    def _list(self) -> list[str]:
+        names = self._paced(self._client.get_children_async, FOLDER)
+        paths = [f"{FOLDER}/{one}" for one in sorted(names) if one != "running"]
+        if strange := [one for one in paths if not one.startswith(f"{FOLDER}/z-")]:
+            raise ProbeError(f"{strange[0]} is not of kraft-bridge predict: nothing is removed")
+        return paths
+
+    def _paced(self, begin: Callable[..., Any], *more: Any, **named: Any) -> Any:
+        return self._pace.asked(partial(self._ask, begin, *more, **named))[1]
+
+    def _ask(self, begin: Callable[..., Any], *more: Any, **named: Any) -> Any:
+        return begin(*more, **named).get(timeout=ANSWER_S)
+
     def _commit(self, operations: Sequence[tuple[str, tuple[Any, ...], dict[str, Any]]]) -> None:
+        if self._session is not None and self._session_id() not in (self._session, None):
+            # kazoo goes on in a new session, and another probe may have the folder by now.
+            raise SessionExpiredError
         transaction = self._client.transaction()
         for name, arguments, options in operations:
             getattr(transaction, name)(*arguments, **options)
-        results = transaction.commit() if operations else []
+        results = self._ask(transaction.commit_async) if operations else []
         for one in results:
             if isinstance(one, Exception) and not isinstance(
                 one, RolledBackError | RuntimeInconsistency
@@ -259,7 +381,7 @@ def _name(number: int) -> str:
 
 
 def probe(
-    client: KazooClient, *, owned: bool, pace: Pace | None = None, patience_s: float = 15.0
+    client: KazooClient, *, owned: bool, pace: Pace | None = None, patience_s: float = 30.0
 ) -> Probed:
     """Measure, and remove everything again.
 
@@ -275,24 +397,25 @@ def probe(
     pace = pace or Pace()
     found, folder = Probed(), Folder(client, pace, owned=owned)
     try:
-        found.left = folder.open(patience_s)
-        found.written += 2
         try:
-            times = [pace.timed(partial(client.get, FOLDER)) for _ in range(SAMPLES)]
+            found.written, found.left = folder.open(patience_s)
+            times = [pace.timed(folder.read) for _ in range(SAMPLES)]
             found.read_s = statistics.median(times)
             measure(folder, pace, found)
         finally:
-            found.removed = folder.close() + 1
+            if folder.begun:
+                found.removed = folder.close()
     except NoAuthError as error:
         raise ProbeError(
             f"this login may not write {FOLDER}: give the properties of one that may with -c"
+            f"{'' if found.removed or not found.written else f'; {FOLDER} is left there'}"
         ) from error
     except _NEVER as error:
-        raise ProbeError(
-            f"ZooKeeper does not answer any more ({type(error).__name__}): the next probe removes "
-            f"what is left in {FOLDER}",
-            lost=True,
-        ) from error
+        left = folder.begun and not found.removed
+        what = f"the next probe removes what is left in {FOLDER}" if left else "nothing is left"
+        why = f"ZooKeeper does not answer any more ({type(error).__name__}): {what}"
+        raise ProbeError(why, lost=True) from error
     except KazooException as error:
         raise ProbeError(f"{FOLDER}: ZooKeeper refuses: {type(error).__name__}") from error
+    found.share = pace.share
     return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, NoAuthError
+from kazoo.exceptions import ConnectionLoss, NoAuthError, SessionExpiredError
+from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.predict import probe
 from bench.predict.probe import FOLDER, LEVELS, SHARE, Pace, Probed, ProbeError
@@ -26,6 +27,8 @@ class Ensemble:
     operation_s: float = 0.00002
     slow_from: int = 10**9
     """From this request on a request takes ten times as long."""
+    stalls_at: int = 10**9
+    """This request takes 30 s."""
     now_s: float = 0.0
     begins: list[tuple[float, int, float]] = field(default_factory=list)
     """When each began, its operations, its seconds."""
@@ -33,6 +36,7 @@ class Ensemble:
     def write(self, operations: int) -> None:
         took = self.request_s + self.operation_s * operations
         took *= 10 if len(self.begins) >= self.slow_from else 1
+        took = 30.0 if len(self.begins) == self.stalls_at else took
         self.begins.append((self.now_s, operations, took))
         self.now_s += took
 
@@ -89,6 +93,26 @@ def test_it_ends_after_a_minute_of_a_slow_ensemble() -> None:
     assert ensemble.now_s < 2 * probe.LIMIT_S
 
 
+@pytest.mark.parametrize(("at", "slowest_s"), [(12, 0.001), (13, 30.0), (29, 0.001)])
+def test_a_stall_ends_it_and_the_pause_after_it_is_not_nineteen_times_as_long(
+    at: int, slowest_s: float
+) -> None:
+    ensemble = Ensemble(stalls_at=at)
+    found = measured(ensemble)
+    assert found.stopped.endswith("0 operations: ZooKeeper stalled for 30.0 s")
+    assert found.slowest_s == pytest.approx(slowest_s, rel=0.1)
+    assert ensemble.now_s < 30 + probe.STALL_S / SHARE + 3
+    assert found.fitted == (pytest.approx(0.001, rel=0.1), pytest.approx(0.00002, rel=0.1))
+
+
+def test_a_pause_follows_each_request_and_the_share_counts_all() -> None:
+    ensemble = Ensemble()
+    pace, found = ensemble.pace, Probed()
+    probe.measure(ensemble, pace, found)
+    assert 0.01 < pace.share <= SHARE
+    assert pace.busy_s == pytest.approx(sum(one[2] for one in ensemble.begins))
+
+
 @contextmanager
 def zookeeper(*paths: str) -> Iterator[tuple[ZooKeeperMachine, str]]:
     server = ZooKeeperMachine()
@@ -142,7 +166,7 @@ def test_what_a_killed_probe_left_is_removed_by_the_next(fast: Pace) -> None:
                 probe.probe(other, owned=False, pace=fast, patience_s=0.0)
         with connected(hosts) as other:
             found = probe.probe(other, owned=False, pace=fast)
-        assert (found.left, found.removed) == (18, 402)
+        assert (found.left, found.removed) == (18, 401)
         assert set(server.model.tree.nodes) == before
 
 
@@ -172,7 +196,7 @@ def test_a_chroot_that_is_not_there_is_not_made(fast: Pace) -> None:
     ("error", "why", "lost"),
     [
         (NoAuthError(), "this login may not write", False),
-        (ConnectionLoss(), r"does not answer any more \(ConnectionLoss\): the next probe", True),
+        (ConnectionLoss(), r"does not answer any more \(ConnectionLoss\): nothing is left", True),
     ],
 )
 def test_what_ends_it_midway_is_said_in_a_sentence(
@@ -188,3 +212,72 @@ def test_what_ends_it_midway_is_said_in_a_sentence(
             probe.probe(client, owned=False, pace=fast)
         assert found.value.lost is lost
         assert set(server.model.tree.nodes) == before
+
+
+def test_ctrl_c_removes_everything(fast: Pace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(folder: probe.Folder, _operations: int) -> None:
+        folder.make(20)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(probe.Folder, "write", interrupted)
+    with zookeeper() as (server, hosts), connected(hosts) as client:
+        before = set(server.model.tree.nodes)
+        with pytest.raises(KeyboardInterrupt):
+            probe.probe(client, owned=False, pace=fast)
+        assert set(server.model.tree.nodes) == before
+
+
+def test_a_session_that_expired_claims_the_folder_again_unless_another_probe_has_it(
+    fast: Pace,
+) -> None:
+    with zookeeper() as (server, hosts):
+        before = set(server.model.tree.nodes)
+        with connected(hosts) as first:
+            expired = probe.Folder(first, fast, owned=False)
+            expired.open(0.0)
+            expired.make(3)
+        with connected(hosts) as first, connected(hosts) as second:
+            expired._client = first
+            with pytest.raises(SessionExpiredError):
+                expired.write(1)
+            other = probe.Folder(second, fast, owned=False)
+            assert other.open(0.0) == (1, 4)
+            other.make(2)
+            theirs = set(server.model.tree.nodes)
+            with pytest.raises(ProbeError, match="another probe of this ZooKeeper is running"):
+                expired.close()
+            assert set(server.model.tree.nodes) == theirs
+            other.make(5)
+            with connected(hosts) as third:
+                other._client = third
+                second.stop()
+                assert other.close() == 6
+        assert set(server.model.tree.nodes) == before
+
+
+def test_a_zookeeper_that_goes_away_is_said_with_what_is_left(
+    fast: Pace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "ANSWER_S", 0.3)
+    monkeypatch.setattr(probe, "CLOSE_S", 0.0)
+    with ExitStack() as server:
+        _, hosts = server.enter_context(zookeeper())
+        client = server.enter_context(connected(hosts))
+
+        def gone(_folder: probe.Folder, _operations: int) -> None:
+            raise ConnectionLoss
+
+        monkeypatch.setattr(probe.Folder, "write", gone)
+        monkeypatch.setattr(probe.Folder, "_keep_claim", lambda folder: gone(folder, 0))
+        why = "does not answer any more .*: the next probe removes what is left in /kraft-bridge"
+        with pytest.raises(ProbeError, match=why) as found:
+            probe.probe(client, owned=False, pace=fast)
+        assert found.value.lost
+
+
+def test_an_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "ANSWER_S", 0.1)
+    with zookeeper() as (_, hosts), connected(hosts) as client:
+        folder = probe.Folder(client, Pace(), owned=False)
+        with pytest.raises(KazooTimeoutError):
+            folder._ask(client.handler.async_result)
