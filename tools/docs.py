@@ -23,7 +23,7 @@ from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
-from tools import configuration, picture
+from tools import configuration, picture, predicted
 from wire import messages
 from wire.releases import forwardable
 from wire.schema import spec
@@ -288,6 +288,8 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/preflight.md": preflight,
     "docs/configuration.md": configuration_page,
     "docs/json.md": json_page,
+    "docs/benchmarks.md": predicted.page,
+    "docs/pictures/predicted.svg": predicted.picture,
     "docs/pictures/demo-light.svg": lambda: picture.demo("light"),
     "docs/pictures/demo-dark.svg": lambda: picture.demo("dark"),
 }

@@ -65,13 +65,25 @@ def play(out: Path, only: int | None, patience_s: float) -> int:
     return int(not good)
 
 
+def _publish(out: Path) -> int:
+    try:
+        _print(f"{cells.publish(out)}: now `make docs` writes the table and the picture")
+    except (cells.UnpublishableError, ValueError, OSError) as error:
+        _print(f"{out}: {error}")
+        return 1
+    return 0
+
+
 def main() -> int:
     """Parse the command line, and play."""
     parser = argparse.ArgumentParser(prog="python -m bench.predict", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/predict"))
     parser.add_argument("--cells", type=int, help="only so many of the first")
     parser.add_argument("--patience", type=float, default=60, help="seconds to wait for quiet")
+    parser.add_argument("--publish", action="store_true", help="keep what is there in docs/rows")
     asked = parser.parse_args()
+    if asked.publish:
+        return _publish(asked.out)
     interrupt_on_terminate()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections
     try:

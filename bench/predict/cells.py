@@ -20,6 +20,7 @@ from bench.runs.row import BenchRow
 from bench.runs.scenario import Case
 
 HOME: Final = Path(__file__).parent
+KEPT: Final = HOME.parents[1] / "docs/rows"
 SHARE: Final = 0.2
 LEAST_S: Final = 0.25
 """A prediction holds within 20 % or 250 ms, whichever is more."""
@@ -30,6 +31,10 @@ BLOCKS_S: Final = 0.5
 
 class StalePredictionsError(ValueError):
     """Predictions are there, of other cells, and rows that were taken after them."""
+
+
+class UnpublishableError(ValueError):
+    """The rows do not prove what would be published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +131,68 @@ def verdict(cells: Sequence[tuple[Waited, Waited]], wanted: int) -> tuple[str, b
     if len(cells) < wanted:
         return f"{text}; {wanted - len(cells)} are missing", False
     return text, good >= WANTED * len(cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Published rows: the predictions, the row they come from, and a row of each cell."""
+
+    predictions: Mapping[str, Any]
+    input: Mapping[str, Any]
+    rows: list[dict[str, Any]]
+
+    @property
+    def digest(self) -> str:
+        """Of the predictions, as they were written."""
+        return hashlib.sha256(json.dumps(self.predictions, indent=1).encode()).hexdigest()
+
+    def check(self) -> None:
+        """Raise UnpublishableError unless the rows were taken after these predictions."""
+        if not self.rows:
+            raise UnpublishableError("there is no row of a cell")
+        ended_ns = self.input["started_wall_ns"] + self.input["drained_ns"] - self.input["begin_ns"]
+        for one in self.rows:
+            name, first = one["case"], next(iter(one))
+            if (first, one[first]) != ("predictions", self.digest):
+                raise UnpublishableError(f"{name}: not taken after these predictions")
+            if one["predicted"] != self.predictions["cells"].get(name):
+                raise UnpublishableError(f"{name}: another prediction than was written")
+            if one["row"]["started_wall_ns"] < ended_ns:
+                raise UnpublishableError(f"{name}: taken before the predictions' input")
+            if one["run_id"] == self.input["run_id"]:
+                raise UnpublishableError(f"{name}: the predictions come from this row")
+
+
+def publish(folder: Path, place: Path = KEPT) -> Path:
+    """Keep the rows of a run instead of those before; returns the file.
+
+    Raises:
+        UnpublishableError: they prove nothing.
+        OSError: a file is missing, or cannot be written.
+    """
+    (source,) = (folder / "bench/rows").glob("input.*.json")
+    found = Kept(
+        json.loads((folder / "predictions.json").read_text()),
+        json.loads(source.read_text()),
+        [json.loads(one.read_text()) for one in sorted((folder / "rows").glob("*.json"))],
+    )
+    found.check()
+    for old in place.glob("predict-*.jsonl"):
+        old.unlink()
+    file = place / f"predict-{found.input['code'][:8]}.jsonl"
+    lines = [found.predictions, found.input, *found.rows]
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+    return file
+
+
+def kept(place: Path = KEPT) -> tuple[Path, Kept]:
+    """The published rows, and their file.
+
+    Raises:
+        UnpublishableError: they prove nothing.
+    """
+    (file,) = place.glob("predict-*.jsonl")
+    predictions, source, *rows = map(json.loads, file.read_text().splitlines())
+    found = Kept(predictions, source, rows)
+    found.check()
+    return file, found
