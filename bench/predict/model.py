@@ -290,7 +290,7 @@ def _peak(change: Change, rate: float, speed: Speed, bound: int) -> float:
 
 
 def stalled(change: Change, rate: float, bound: int, speed: Speed, seconds: float) -> Blocked:
-    """What a stall does to even arrivals; ``begins_s`` counts from its beginning."""
+    """What a stall does to even arrivals; ``begins_s`` counts from its beginning, 0: not later."""
     lead_s = max(1.0, 20 * speed.unit_s(change.operations))
     stall = Stall(lead_s, seconds)
     # Beyond what ZooKeeper or the controller takes it never ends.
@@ -299,7 +299,7 @@ def stalled(change: Change, rate: float, bound: int, speed: Speed, seconds: floa
     until_s = stall.end_s + lasts_s
     found = replay(even(rate, change), bound, speed, [stall], until_s)
     if found.begins_s is not None:
-        found.begins_s -= lead_s
+        found.begins_s = max(0.0, found.begins_s - lead_s)
     return found
 
 

@@ -5,6 +5,7 @@ The trace is read by pyarrow alone: no Java is needed.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import statistics
@@ -38,6 +39,10 @@ _COLUMNS: Final = {
 }
 
 
+_WHOLE: Final = ("_ns", "_offset", "ops")
+"""Columns whose names end so are whole numbers."""
+
+
 class UnusableTraceError(ValueError):
     """Nothing can be predicted from it; the text is one sentence."""
 
@@ -62,6 +67,10 @@ class Seen:
     units: int
     waits: Sequence[tuple[float, float]]
     channel_s: tuple[float, float] | None
+    missing: int = 0
+    """Records of which the trace does not say when ZooKeeper had them: it has gaps."""
+    left_out: Sequence[str] = ()
+    """Other controllers that wrote to ZooKeeper in this run, and less."""
 
     @property
     def rate(self) -> float:
@@ -110,8 +119,8 @@ def read(folder: Path, run_id: str | None = None) -> Seen:
             f"{folder}: run {run_id} has no write to ZooKeeper: "
             "give the folder of a controller in dual write, kraftbridge.trace.dir"
         )
-    process = writers.most_common(1)[0][0]
-    return _seen(
+    process, *others = (name for name, _ in writers.most_common())
+    found = _seen(
         folder,
         run_id,
         process,
@@ -120,6 +129,7 @@ def read(folder: Path, run_id: str | None = None) -> Seen:
             for name, rows in tables.items()
         },
     )
+    return dataclasses.replace(found, left_out=others)
 
 
 def waits(folder: Path, run_id: str, from_ns: int) -> list[tuple[float, float]]:
@@ -166,6 +176,10 @@ def _table(folder: Path, name: str, run_id: str, columns: Iterable[str]) -> list
                 continue
             if lacking := set(wanted) - set(found.column_names):
                 raise UnusableTraceError(f"{file}: it has no column {min(lacking)}")
+            for column in wanted:
+                kind = found.schema.field(column).type
+                if column.endswith(_WHOLE) and not pa.types.is_integer(kind):
+                    raise UnusableTraceError(f"{file}: its column {column} is {kind}, not int64")
             rows += found.select(wanted).to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise UnusableTraceError(f"{file}: {str(error).splitlines()[0]}") from error
@@ -225,6 +239,7 @@ def _seen(folder: Path, run_id: str, process: str, tables: dict[str, list[dict[s
         len(units),
         waits,
         _channel(made, at_s),
+        ranges.missing,
     )
 
 
@@ -240,7 +255,10 @@ def _arrival(row: dict[str, Any], each: float, at_s: Any) -> Arrival:
 
 def _bound(runs: Sequence[dict[str, Any]]) -> int:
     for row in runs:
-        found = json.loads(row["parameters"]).get(BOUND_KEY)
+        try:
+            found = dict(json.loads(row["parameters"])).get(BOUND_KEY)
+        except (TypeError, ValueError) as error:
+            raise UnusableTraceError(f"the parameters of its run are no JSON: {error}") from error
         if found is not None and str(found).isdigit():
             return int(found)
     return BOUND
@@ -267,6 +285,12 @@ class _Ranges:
         ends = self._ends.get(stage, [])
         at = bisect_left(ends, offset)
         return self._times[stage][at] if at < len(ends) else None
+
+    @property
+    def missing(self) -> int:
+        """Records between the ranges that ZooKeeper confirmed, which follow each other."""
+        ends = sorted((first, last) for first, last, _ in self.acked)
+        return sum(max(0, after[0] - one[1] - 1) for one, after in itertools.pairwise(ends))
 
     def commit_s(self) -> float:
         """Median time from appended to committed."""

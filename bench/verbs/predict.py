@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from emulator.commands.common import Json, fail
+from emulator.commands.common import Json, columns, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.zk.client import SecuredBy
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from bench.predict.model import Blocked, Change, Speed
     from bench.predict.probe import Probed
     from bench.predict.trace import Seen
+    from emulator.commands.preflight.inputs import Size
 
 CHANGES_MAX: Final = 2_000_000
 """In one stall: a minute or so of a core."""
@@ -29,6 +31,16 @@ APPEND_S: Final = 0.0006
 """What no probe of ZooKeeper shows of a controller: docs/benchmarks.md, its slower machine."""
 ELECTION_S: Final = 2.4
 """Leader killed, to the next change, of three controllers: docs/benchmarks.md."""
+BOUND_KEY: Final = "kraftbridge.zk.write.behind.max.records"
+OWN_TRACE: Final = "yours is in a controller's trace: --trace FOLDER"
+ANOTHER_TRACE: Final = "yours is in a trace with requests of more sizes"
+ELECTION: Final = "of these 2,000 are controller.quorum.fetch.timeout.ms: put yours in"
+NAMES: Final = {
+    "commit_ms": ("a commit takes", "ms"),
+    "append_ms": ("an append takes", "ms"),
+    "operation_us": ("an operation takes", "µs"),
+    "election_ms": ("an election takes", "ms"),
+}
 
 
 def predict(  # noqa: PLR0917 - one option each
@@ -75,18 +87,19 @@ def predict(  # noqa: PLR0917 - one option each
     it made.
     """
     _check(trace, run_id, zookeeper, config, rate, stall, yes=yes)
-    if dump is not None:
-        _times(dump, 0.0, 0.0)  # before anything is written
+    size = None if dump is None else _size(dump)  # before anything is written
     if trace is not None:
         found = _of_trace(trace, run_id, rate, bound, partitions)
     else:
         assert rate is not None
         found = _of_probe(zookeeper or "", config, rate, bound, partitions)
     found |= _stalls(found, stall or list(STALLS_S))
-    found |= _copy(dump, found)
+    found |= _copy(size, found)
     del found["_speed"], found["_change"]
-    found = {"trace": {}, "replay": {}, "probe": {}, "copy": {}} | found
-    typer.echo(json.dumps(stamped("predict", found), indent=1) if as_json else text(found))
+    found = {"trace": {}, "replay": {}, "probe": {}, "copy": {}, "next": next_step(found)} | found
+    typer.echo(
+        json.dumps(stamped("predict", found), indent=1) if as_json else text(found, columns())
+    )
 
 
 def _check(  # noqa: PLR0917 - as the command line
@@ -114,7 +127,7 @@ def _check(  # noqa: PLR0917 - as the command line
     if not yes:
         why = (
             "the probe writes: up to 400 znodes in /kraft-bridge-predict below the chroot, again "
-            "and again for about 20 s, and removes them; add --yes"
+            "and again for a minute at most, and removes them; add --yes"
         )
         raise fail(why, ExitCode.WRONG)
 
@@ -142,11 +155,12 @@ def _of_trace(
     change = seen.change if partitions is None else model.creation(partitions)
     wanted = seen.bound if bound is None else bound
     found = _common(change, seen.rate if rate is None else rate, wanted, seen.speed)
+    assumed = [] if seen.speed_known else [_assumed("operation_us", found, ANOTHER_TRACE)]
     if seen.channel_s is not None:
         found["channel_per_s"] = model.channel(*seen.channel_s)
     return found | {
         "source": "trace",
-        "operation_measured": seen.speed_known,
+        "assumed": assumed,
         "trace": {
             "run_id": seen.run_id,
             "process": seen.process,
@@ -154,6 +168,8 @@ def _of_trace(
             "bound_records": seen.bound,
             "blocked_ms": seen.union_s * 1e3,
             "operations": len(seen.waits),
+            "missing_records": seen.missing,
+            "left_out": ", ".join(seen.left_out),
         },
         "replay": _replayed(seen, wanted),
     }
@@ -178,9 +194,10 @@ def _of_probe(
     )
     wanted = trace.BOUND if bound is None else bound
     found = _common(model.creation(partitions or 1), rate, wanted, speed)
+    members = ["commit_ms", "append_ms", *([] if probed.known else ["operation_us"])]
     return found | {
         "source": "probe",
-        "operation_measured": probed.known,
+        "assumed": [_assumed(one, found, OWN_TRACE) for one in members],
         "channel_per_s": model.channel(COMMIT_S, 0.0),
         "_read_s": probed.read_s,
         "probe": {
@@ -189,6 +206,7 @@ def _of_probe(
             "znodes_removed": probed.removed,
             "left_by_another": probed.left,
             "slowest_ms": probed.slowest_s * 1e3,
+            "share_percent": probed.share * 100,
             "stopped": probed.stopped,
         },
     }
@@ -214,9 +232,17 @@ def _probed(zookeeper: str, config: Path | None) -> Probed:
     except probe.ProbeError as error:
         code = ExitCode.UNREACHABLE if error.lost else ExitCode.FOUND
         raise fail(f"{hosts}: {error}", code) from error
+    except KeyboardInterrupt:
+        typer.echo("interrupted: all that the probe made is removed", err=True)
+        raise
     finally:
         client.stop()
         client.close()
+
+
+def _assumed(member: str, found: dict[str, Any], instead: str) -> dict[str, Any]:
+    """A figure of docs/benchmarks.md, as none of the user's is there."""
+    return {"member": member, "value": found[member], "instead": instead}
 
 
 def _common(change: Change, rate: float, bound: int, speed: Speed) -> dict[str, Any]:
@@ -243,10 +269,16 @@ def _stalls(found: dict[str, Any], seconds: list[float]) -> dict[str, Any]:
 
     given = found["_change"], found["rate_per_s"], found["bound_records"], found["_speed"]
     _check_count(found["rate_per_s"], seconds)
+    stalls = [{"seconds": each, **_shown(model.stalled(*given, each))} for each in sorted(seconds)]
+    per_s = found["rate_per_s"] * found["records_per_change"]
+    enough = None
+    if stalls[-1]["operations"] and stalls[-1]["ends"]:
+        change, rate, _, speed = given
+        enough = model.stalled(change, rate, 0, speed, stalls[-1]["seconds"]).most_records + 1
     return {
-        "stalls": [
-            {"seconds": each, **_shown(model.stalled(*given, each))} for each in sorted(seconds)
-        ]
+        "stalls": stalls,
+        "shortest_stall_ms": found["bound_records"] / per_s * 1e3 or None,
+        "enough_records": enough,
     }
 
 
@@ -261,106 +293,216 @@ def _shown(blocked: Blocked) -> dict[str, Any]:
     }
 
 
-def _copy(dump: Path | None, found: dict[str, Any]) -> dict[str, Any]:
+def _copy(size: Size | None, found: dict[str, Any]) -> dict[str, Any]:
     """How long the copy of a tree takes, and a cluster without its leader."""
+    from emulator.commands.preflight import inputs
+
     read_s = found.pop("_read_s", found["request_ms"] / 1e3)
-    if dump is None:
+    if size is None:
         return {}
-    records, znodes, copy_ms, reading_ms = _times(dump, read_s * 1e3, found["request_ms"])
+    copy_ms, reading_ms = inputs.times(size, read_s * 1e3, found["request_ms"])
+    times = {"election_ms": ELECTION_S * 1e3, "no_controller_ms": ELECTION_S * 1e3 + reading_ms}
     return {
-        "copy": {
-            "records": records,
-            "znodes": znodes,
-            "copy_ms": copy_ms,
-            "no_controller_ms": ELECTION_S * 1e3 + reading_ms,
-        }
+        "copy": {**size._asdict(), "copy_ms": copy_ms, **times},
+        "assumed": [*found["assumed"], _assumed("election_ms", times, ELECTION)],
     }
 
 
-def _times(dump: Path, read_ms: float, sync_ms: float) -> tuple[int, int, float, float]:
+def _size(dump: Path) -> Size:
     from emulator.commands.preflight import inputs
 
     try:
-        return inputs.times(dump, read_ms, sync_ms)
+        return inputs.size(dump)
     except inputs.PreflightError as error:
         raise fail(f"--dump: {error}", ExitCode.WRONG) from error
 
 
-def text(found: dict[str, Any]) -> str:
-    """The lines for a person."""
-    lines = [_source(found), _border(found)]
-    lines += [_stall(one) for one in found["stalls"]]
+def next_step(found: dict[str, Any]) -> str:
+    """The one thing to do."""
+    stall, border = found["stalls"][-1], found["border_per_s"]
+    if _appends_per_s(found) <= found["rate_per_s"]:
+        return "make fewer changes at a time"
+    if border is not None and border <= found["rate_per_s"]:
+        return "make fewer changes at a time, or give ZooKeeper a faster disk"
+    if stall["operations"]:
+        if not stall["ends"]:
+            return "make fewer changes at a time: the backlog does not get less"
+        return (
+            f"{BOUND_KEY}={_round_up(found['enough_records'])} lets no change wait in a stall of "
+            f"{stall['seconds']:g} s; so many records may then be missing in ZooKeeper if the "
+            "brokers are rolled back meanwhile"
+        )
+    if found["source"] == "probe":
+        return "nothing to change; once the controller runs, give --trace with its trace"
+    return "nothing to change; --stall and --rate ask for more than what this trace has seen"
+
+
+def _appends_per_s(found: dict[str, Any]) -> float:
+    return 1e3 / found["append_ms"] if found["append_ms"] else math.inf
+
+
+def _round_up(count: int) -> int:
+    """To two digits.
+
+    >>> _round_up(1_234), _round_up(98), _round_up(996)
+    (1300, 98, 1000)
+    """
+    unit = int("1".ljust(len(str(count)) - 1, "0"))
+    return -(-count // unit) * unit
+
+
+def text(found: dict[str, Any], width: int = 0) -> str:
+    """The lines for a person: the verdict, each stall, what to do, and what it was taken from.
+
+    Args:
+        found: as JSON has it.
+        width: columns at which lines are broken; 0: nowhere.
+    """
+    lines = [verdict(found), "", *_table(found["stalls"]), "", f"next: {found['next']}", ""]
+    lines.append(_border(found))
     if (channel := found.get("channel_per_s")) is not None:
+        slower = " - below this rate" if channel <= found["rate_per_s"] else ""
         lines.append(
             f"one broker forwards one change at a time: at most {channel:,.0f} changes/s, whatever "
-            "ZooKeeper takes"
+            f"ZooKeeper takes{slower}"
         )
     if found["replay"]:
         lines.append(_replay(found))
-    if copy := found["copy"]:
-        lines.append(
-            f"first copy: about {_s(copy['copy_ms'])} ({copy['znodes']:,} znodes, "
-            f"{copy['records']:,} records); a leader of three killed: no controller for about "
-            f"{_s(copy['no_controller_ms'])}"
+    lines += _copied(found["copy"])
+    lines += _source(found)
+    lines += [_not_measured(one) for one in found["assumed"]]
+    if not width:
+        return "\n".join(lines)
+    fill = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False).fill
+    table = range(2, 3 + len(found["stalls"]))
+    return "\n".join(one if at in table else fill(one) for at, one in enumerate(lines))
+
+
+def _copied(copy: dict[str, Any]) -> Iterator[str]:
+    if not copy:
+        return
+    if copy["refused"]:
+        yield (
+            f"first copy: none, as {copy['refused']} prevents it: kraft-bridge plan --dump names "
+            "all that do"
         )
-    return "\n".join(lines)
+    else:
+        yield (
+            f"first copy: about {_s(copy['copy_ms'])} ({copy['znodes']:,} znodes, "
+            f"{copy['records']:,} records)"
+        )
+    yield f"a leader of three killed: no controller for about {_s(copy['no_controller_ms'])}"
 
 
-def _source(found: dict[str, Any]) -> str:
-    each = f"{found['operation_us']:.1f} µs more for each operation"
-    if not found["operation_measured"]:
-        each += " (not measured: requests of few sizes)"
-    line = f"ZooKeeper takes {found['request_ms']:.1f} ms for a request and {each}: "
+def verdict(found: dict[str, Any]) -> str:
+    """One sentence: whether changes wait, and for how long."""
+    at = f"{found['rate_per_s']:g} changes/s, bound {found['bound_records']:,}"
+    border, shortest = found["border_per_s"], found["shortest_stall_ms"]
+    if (appends := _appends_per_s(found)) <= found["rate_per_s"]:
+        return f"Changes wait for the controller: it appends at most {appends:,.0f}/s ({at})."
+    if border is None:
+        return f"No change waits for ZooKeeper, as there is no bound ({at})."
+    if border <= found["rate_per_s"]:
+        return f"Changes wait for ZooKeeper all the time: waiting begins at {border:,.1f}/s ({at})."
+    worst = found["stalls"][-1]
+    stall = f"a stall of {worst['seconds']:g} s"
+    if not worst["operations"]:
+        return (
+            f"No change waits if ZooKeeper stalls for {worst['seconds']:g} s: that takes a stall "
+            f"of about {_s(shortest)} ({at})."
+        )
+    waits = f"for up to {_s(worst['longest_ms'])}" if worst["ends"] else "without end"
+    return (
+        f"Changes wait {waits} in {stall} of ZooKeeper; none in one shorter than about "
+        f"{_s(shortest)} ({at})."
+    )
+
+
+def _not_measured(one: dict[str, Any]) -> str:
+    name, unit = NAMES[one["member"]]
+    return (
+        f"assumed, not measured: {name} {one['value']:.1f} {unit} (docs/benchmarks.md); "
+        f"{one['instead']}"
+    )
+
+
+def _source(found: dict[str, Any]) -> list[str]:
+    line = (
+        f"ZooKeeper takes {found['request_ms']:.1f} ms for a request and "
+        f"{found['operation_us']:.1f} µs more for each operation: "
+    )
     if found["source"] == "trace":
         seen = found["trace"]
-        return f"{line}{seen['changes']:,} changes of {seen['process']}, run {seen['run_id']}"
+        lines = [f"{line}{seen['changes']:,} changes of {seen['process']}, run {seen['run_id']}"]
+        if missing := seen["missing_records"]:
+            lines.append(
+                f"the trace has gaps: {missing:,} records in it have no time in ZooKeeper, and "
+                "what happened meanwhile is not counted"
+            )
+        if others := seen["left_out"]:
+            lines.append(f"left out, as they wrote less to ZooKeeper: {others}")
+        return lines
     seen = found["probe"]
     line += f"{seen['requests']} requests, slowest of one operation {seen['slowest_ms']:.1f} ms"
-    wrote = f"the probe wrote {seen['znodes_written']:,} znodes below /kraft-bridge-predict; all "
-    lines = [line, f"{wrote}{seen['znodes_removed']:,} that it made are removed"]
+    removed = f"all {seen['znodes_removed']:,} that it made are removed"
     if seen["left_by_another"]:
-        lines.append(f"so are {seen['left_by_another']:,} of an earlier probe, which was killed")
+        removed += f", and {seen['left_by_another']:,} of an earlier probe, which was killed"
+    wrote = (
+        f"the probe wrote {seen['znodes_written']:,} znodes below /kraft-bridge-predict, in "
+        f"{seen['share_percent']:.1f} % of the time; {removed}"
+    )
+    lines = [line, wrote]
     if seen["stopped"]:
         lines.append(f"it stopped {seen['stopped']}")
-    return "\n".join(lines)
+    return lines
 
 
 def _border(found: dict[str, Any]) -> str:
     change = (
-        f"{found['rate_per_s']:.1f} changes/s of {found['records_per_change']} records and "
-        f"{found['operations_per_change']} operations, bound {found['bound_records']:,}: "
+        f"a change is {found['records_per_change']} records and "
+        f"{found['operations_per_change']} operations on znodes; without a stall "
     )
     border = found["border_per_s"]
     if border is None:
-        return f"{change}without a bound nothing waits"
-    begins = f"without a stall waiting begins at {border:,.0f}/s"
-    return f"{change}{begins}{' - below this rate' if border <= found['rate_per_s'] else ''}"
+        return f"{change}nothing waits"
+    begins = f"{change}waiting begins at {border:,.0f}/s"
+    return f"{begins}{' - below this rate' if border <= found['rate_per_s'] else ''}"
 
 
-def _stall(one: dict[str, Any]) -> str:
-    begin = f"ZooKeeper stands still for {one['seconds']:g} s: "
-    if not one["operations"]:
-        return f"{begin}nothing waits"
-    if not one["ends"]:
-        return f"{begin}waiting begins after {_s(one['begins_after_ms'])} and does not end"
-    return f"{begin}waiting begins after {_s(one['begins_after_ms'])}; {_waits(one)}"
-
-
-def _waits(one: dict[str, Any]) -> str:
-    return (
-        f"{one['operations']:,} operations wait, for {_s(one['blocked_ms'])} in all, the longest "
-        f"{_s(one['longest_ms'])}"
-    )
+def _table(stalls: list[dict[str, Any]]) -> Iterator[str]:
+    rows = [("stall", "waiting begins", "changes that wait", "longest wait", "some change waits")]
+    for one in stalls:
+        begins = one["begins_after_ms"]
+        rows.append(
+            (
+                f"{one['seconds']:g} s",
+                "never" if begins is None else f"after {_s(begins)}",
+                f"{one['operations']:,}",
+                _s(one["longest_ms"]) if one["ends"] else "no end",
+                f"for {_s(one['blocked_ms'])}" if one["ends"] else "without end",
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
 def _replay(found: dict[str, Any]) -> str:
     seen, one = found["trace"], found["replay"]
-    measured = (
-        f"the trace: {seen['operations']:,} operations waited, {_s(seen['blocked_ms'])} in all, "
-        f"at a bound of {seen['bound_records']:,}; its arrivals at {found['bound_records']:,}: "
+    waited = {"operations": seen["operations"], "blocked_ms": seen["blocked_ms"]}
+    return (
+        f"in the trace, bound {seen['bound_records']:,}: {_together(waited)}; the same changes at "
+        f"bound {found['bound_records']:,}: {_together(one)}"
     )
-    return measured + (_waits(one) if one["operations"] else "nothing waits")
+
+
+def _together(one: dict[str, Any]) -> str:
+    if not one["operations"]:
+        return "nothing waited"
+    return f"{one['operations']:,} changes waited, some change for {_s(one['blocked_ms'])}"
 
 
 def _s(ms: float) -> str:
+    if not ms:
+        return "0 s"
     return f"{ms / 1e3:.2f} s" if ms < 10_000 else f"{ms / 1e3:,.0f} s"

@@ -261,11 +261,16 @@ version, unjudged
             operations_per_change int     on znodes
             request_ms            float   a request to ZooKeeper
             operation_us          float   more for each operation in it
-            operation_measured    bool    false: a figure of docs/benchmarks.md
             commit_ms             float   appended until committed
             append_ms             float   of the controller, for a change
             border_per_s          float?  rate at which waiting begins without a stall; null: none
             channel_per_s         float-  changes that one broker forwards, at most
+            shortest_stall_ms     float?  from which on changes wait, about; null: none
+            enough_records        int?    bound at which none waits in the longest stall
+            next                  str     what to do
+            assumed[].member      str     of this object or of `copy`: not measured
+            assumed[].value       float   a figure of docs/benchmarks.md
+            assumed[].instead     str     how to have another
             stalls[].seconds      float   ZooKeeper does nothing so long
             stalls[].begins_after_ms float? of the stall, to the first wait; null: nothing waits
             stalls[].blocked_ms   float   time in which at least one operation waits
@@ -281,15 +286,20 @@ version, unjudged
             trace.bound_records   int-    of its controller
             trace.blocked_ms      float-  time in which at least one operation waited
             trace.operations      int-    operations that waited
+            trace.missing_records int-    in gaps of the trace
+            trace.left_out        str-    controllers that wrote less to ZooKeeper; may be empty
             probe.requests        int-    requests that were timed
             probe.znodes_written  int-    created or written over
             probe.znodes_removed  int-    all that it made
             probe.left_by_another int-    removed of an earlier probe, which was killed
             probe.slowest_ms      float-  of a request of one operation
+            probe.share_percent   float-  of the time in which a request was under way
             probe.stopped         str-    why it ended early; may be empty
             copy.records          int-    of the tree
             copy.znodes           int-    of the tree
+            copy.refused          str-    a znode that prevents it; empty: none
             copy.copy_ms          float-  the first copy
+            copy.election_ms      float-  part of the next
             copy.no_controller_ms float-  after the leader of three is killed
         """),
     ),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from kazoo.exceptions import KazooException
@@ -133,17 +133,29 @@ def offline(path: Path, configs: Sequence[Path]) -> Survey:
         raise PreflightError(f"{path}: {error}") from error
 
 
-def times(path: Path, read_ms: float, sync_ms: float) -> tuple[int, int, float, float]:
-    """Records and znodes of a dump; ms of its copy and of reading it, at these round trips.
+class Size(NamedTuple):
+    """Of a dump: records and znodes that a copy has, and one znode that prevents it, or ""."""
+
+    records: int
+    znodes: int
+    refused: str
+
+
+def size(path: Path) -> Size:
+    """The size of a dump.
 
     Raises:
         PreflightError: it cannot be read.
     """
     survey = offline(path, ())
-    trips = RoundTrips(read_ms, sync_ms)
-    found = estimated(survey, trips)
-    records = sum(survey.copy.records.values())
-    return records, len(survey.nodes), found.copy_ms, found.reading_ms
+    refused = next((one.znode for one in survey.copy.refusals), "")
+    return Size(sum(survey.copy.records.values()), len(survey.nodes), refused)
+
+
+def times(found: Size, read_ms: float, sync_ms: float) -> tuple[float, float]:
+    """Milliseconds of its copy and of reading it, at these round trips."""
+    trips = estimated(found.records, found.znodes, RoundTrips(read_ms, sync_ms))
+    return trips.copy_ms, trips.reading_ms
 
 
 def ensemble(

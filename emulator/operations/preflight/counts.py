@@ -114,7 +114,7 @@ def durations(survey: Survey) -> Iterator[Outcome]:
         yield NotRun("I02", "times need measured round trips: use --zookeeper")
         return
     znodes = len(survey.nodes)
-    times = estimated(survey, trips)
+    times = estimated(records, znodes, trips)
     kafka_ms = znodes * trips.read_ms / KAFKA_READS_IN_FLIGHT + batches * KAFKA_BATCH_MS
     yield finding(
         "I02",
@@ -137,9 +137,8 @@ class Estimated(NamedTuple):
     writing_ms: float
 
 
-def estimated(survey: Survey, trips: RoundTrips) -> Estimated:
+def estimated(records: int, znodes: int, trips: RoundTrips) -> Estimated:
     """Durations of our controller, by the figures above."""
-    records, znodes = sum(survey.copy.records.values()), len(survey.nodes)
     batches = -(-records // MIN_BATCH)
     reading_ms = -(-znodes // READS_PER_REQUEST) * trips.read_ms + znodes * READ_US / 1e3
     copy_ms = reading_ms + records * RECORD_US / 1e3 + batches * trips.sync_ms

@@ -132,6 +132,7 @@ def test_a_controller_that_appends_slowly_lengthens_the_wait() -> None:
 def test_a_rate_that_zookeeper_cannot_take_is_said_not_to_end() -> None:
     found = model.stalled(ONE, 1_000, 100, Speed(0.002, 0.001), 1.0)
     assert not found.ends
+    assert found.begins_s == 0  # it began before the stall
 
 
 def test_a_broker_forwards_one_change_at_a_time() -> None:

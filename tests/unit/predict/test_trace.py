@@ -11,14 +11,21 @@ import pytest
 from bench.predict import model, trace
 from bench.predict.model import Speed, Stall
 from emulator.io.trace_file import TraceFile, run_row
-from emulator.trace.rows import Row
+from emulator.trace.rows import MultiRow, RangeRow, Row, Stage
+from tests.unit.commands.running import run
 from tests.unit.predict.virtual import measured
 
 SPEED = Speed(0.02, 0.0002)
 
 
-def write(folder: Path, rows: list[Row], run_id: str = "7", bound: str = "150") -> None:
-    file = TraceFile(folder, run_id, "controller-3000")
+def write(
+    folder: Path,
+    rows: list[Row],
+    run_id: str = "7",
+    bound: str = "150",
+    process: str = "controller-3000",
+) -> None:
+    file = TraceFile(folder, run_id, process)
     file.append(run_row("3.9", {trace.BOUND_KEY: bound}))
     for one in rows:
         file.append(one)
@@ -104,3 +111,37 @@ def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), file)
     with pytest.raises(trace.UnusableTraceError, match=r"parquet: it has no column first_offset"):
         trace.read(tmp_path / "idle")
+    write(tmp_path / "json", rows)
+    file = next((tmp_path / "json/runs/run_id=7").glob("*000.parquet"))
+    table = pq.ParquetFile(file).read()
+    at = table.column_names.index("parameters")
+    pq.write_table(table.set_column(at, "parameters", pa.array(["{"])), file)
+    with pytest.raises(trace.UnusableTraceError, match="the parameters of its run are no JSON"):
+        trace.read(tmp_path / "json")
+    write(tmp_path / "text", rows)
+    file = next((tmp_path / "text/requests/run_id=7").glob("*000.parquet"))
+    table = pq.ParquetFile(file).read()
+    texts = pa.array([str(one) for one in table.column("received_ns").to_pylist()])
+    at = table.column_names.index("received_ns")
+    pq.write_table(table.set_column(at, "received_ns", texts), file)
+    with pytest.raises(trace.UnusableTraceError, match="column received_ns is string, not int64"):
+        trace.read(tmp_path / "text")
+
+
+def test_gaps_and_controllers_that_are_left_out_are_said(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    measured(20, 0, SPEED, 0.5, None, rows)
+    write(tmp_path, rows)
+    whole = trace.read(tmp_path)
+    assert (whole.missing, whole.left_out) == (0, [])
+    acked = [x for x in rows if isinstance(x, RangeRow) and x.stage == Stage.ZK_ACKED]
+    gone = acked[len(acked) // 2]
+    few = [x for x in rows if isinstance(x, MultiRow | RangeRow)][:40]
+    write(tmp_path / "gap", [one for one in rows if one is not gone])
+    write(tmp_path / "gap", few, process="controller-3001")
+    seen = trace.read(tmp_path / "gap")
+    assert seen.missing == gone.last_offset - gone.first_offset + 1
+    assert (seen.process, seen.left_out) == ("controller-3000", ["controller-3001"])
+    out = run("predict", "--trace", tmp_path / "gap")[1]
+    assert f"\nthe trace has gaps: {seen.missing} records in it have no time in ZooKeeper" in out
+    assert "\nleft out, as they wrote less to ZooKeeper: controller-3001\n" in out
