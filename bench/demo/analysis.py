@@ -23,7 +23,6 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from bench.analysis.reach import SparkUnavailableError
-from bench.demo.clients import ADMIN
 from bench.demo.narrator import Check, Narrator
 from bench.demo.stage import Stage
 from bench.report.analyze import SUMMARY, Analysis, analyze, print_summary
@@ -74,12 +73,9 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
         ProcessError: the analysis failed.
     """
     out = stage.options.out / "report"
-    trace = chosen(stage.trace, out.with_name("trace-of-leader"), processes(stage))
-    write_beside(trace, written(narrator.checks), narrator.events)
-    narrator.print_line(
-        f"PySpark reads the trace of controller {stage.controllers.leader}, which leads"
-    )
-    _run(trace, out)
+    write_beside(stage.trace, written(narrator.checks), narrator.events)
+    narrator.print_line("PySpark reads the trace of all controllers, in all their lives")
+    _run(stage.trace, out)
     left = json.loads((out / SUMMARY).read_text())
     found = [Finding(**each) for each in left["findings"]]
     analysis = Analysis(Path(left["html"]), left["parquet"], found)
@@ -168,26 +164,6 @@ def _raised_in(error: BaseException) -> str:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     packages = [str(each.f_globals.get("__name__")).partition(".")[0] for each in frames]
     return next((one for one in reversed(packages) if one not in sys.stdlib_module_names), "")
-
-
-def processes(stage: Stage) -> tuple[str, ...]:
-    """The administrator, and the controller that led when all had ended, in its last life.
-
-    The others followed, or led in a life that was cut: what they say of one request does not fit
-    together.
-    """
-    leader = stage.controllers.leader
-    return f"{ADMIN}-", f"controller-{leader}-{stage.controllers.nodes[leader].pid}-"
-
-
-def chosen(trace: Path, folder: Path, begins: tuple[str, ...]) -> Path:
-    """A trace of the files of some processes: those whose names begin so; returns its folder."""
-    for file in trace.rglob("*.parquet"):
-        if file.name.startswith(begins):
-            place = folder / file.relative_to(trace)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, place)  # not each file system has links
-    return folder
 
 
 def written(checks: Sequence[Check]) -> list[RunCheck]:

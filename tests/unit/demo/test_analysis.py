@@ -135,11 +135,7 @@ def child(monkeypatch, tmp_path):
     def run(program):
         trace = tmp_path / "trace of all"
         (trace / "runs").mkdir(parents=True)
-        stage = SimpleNamespace(
-            options=SimpleNamespace(out=tmp_path),
-            trace=trace,
-            controllers=SimpleNamespace(leader=1, nodes={1: SimpleNamespace(pid=7)}),
-        )
+        stage = SimpleNamespace(options=SimpleNamespace(out=tmp_path), trace=trace)
         narrator = SimpleNamespace(checks=[], events=[], print_line=lambda _: None)
         launch = analysis.ServerProcess.launch
         monkeypatch.setattr(
@@ -167,13 +163,9 @@ def test_the_command_that_analyses_is_printed_and_no_scratch_is_left(
         child(program)
     assert type(raised.value) is kind
     command = shlex.split(str(raised.value).rpartition("to try again: ")[2])
-    trace, out = str(tmp_path / "trace-of-leader"), str(tmp_path / "report")
+    trace, out = str(tmp_path / "trace of all"), str(tmp_path / "report")
     assert command == [".venv/bin/kraft-bridge", "analyze", trace, "--out", out]
-    assert sorted(one.name for one in tmp_path.iterdir()) == [
-        "spark.out",
-        "trace of all",
-        "trace-of-leader",
-    ]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["spark.out", "trace of all"]
 
 
 def test_another_spark_of_this_machine_is_not_used(child, monkeypatch):

@@ -1,13 +1,9 @@
-"""Of three controllers the one that leads is shown, and its trace alone is analysed."""
+"""Of three controllers the one that leads is shown."""
 
 from __future__ import annotations
 
-import errno
-import os
-
 import pytest
 
-from bench.demo.analysis import chosen
 from bench.demo.controllers import IDS, Controllers
 from bench.demo.verdict import behind
 from bench.judge.stores import Entities
@@ -55,21 +51,6 @@ def test_each_has_its_own_id_port_and_folder_and_all_the_same_voters(tmp_path):
     assert len({one["listeners"] for one in properties}) == len(IDS)
     assert len({one["log.dirs"] for one in properties}) == len(IDS)
     assert {one["a"] for one in properties} == {"b"}
-
-
-def test_the_trace_of_one_life_of_one_process_is_chosen(tmp_path, monkeypatch):
-    def link(*_args, **_more):
-        raise PermissionError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", link)  # as of a file system that has none
-    names = ["controller-3001-7-1-0", "controller-3001-77-1-0", "controller-3000-7-1-0", "load-9-1"]
-    for name in names:
-        place = tmp_path / "all" / "requests" / "run_id=x" / f"{name}.parquet"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(name)
-    folder = chosen(tmp_path / "all", tmp_path / "one", ("load-", "controller-3001-7-"))
-    found = {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*.p*")}
-    assert found == {f"requests/run_id=x/{names[at]}.parquet": names[at] for at in (0, 3)}
 
 
 def test_a_change_behind_what_zookeeper_has_is_named_and_a_no_op_is_not():
