@@ -13,7 +13,7 @@ import pytest
 from bench.report.beside import NOTHING, Beside, RunCheck, RunEvent
 from bench.report.page import page
 from bench.report.picture import as_json, picture
-from bench.report.verdict import judge, threshold, verdict
+from bench.report.verdict import judge, of_run, runs_of, threshold, verdict
 from tests.unit.report.a_run import BEGIN_NS, RUN, a_run, at, empty
 
 HOSTILE = [
@@ -165,6 +165,19 @@ def test_what_a_trace_does_not_have_is_named() -> None:
     assert "How full the event loop was" in html
     assert "No row of the trace is missing" in html
     assert "Whether ZooKeeper blocked KRaft is not known." in made(empty())
+
+
+def test_each_run_of_a_trace_has_its_own_part_of_the_page() -> None:
+    tables = a_run()
+    other = {name: [row | {"run_id": "s"} for row in rows] for name, rows in a_run().items()}
+    both = {name: rows + other[name] for name, rows in tables.items()}
+    found = [verdict(of_run(both, run_id), run_id, NOTHING) for run_id in runs_of(both)]
+    judged = judge(found, [threshold("blocked_share>0.01")])
+    html = page(both, "nowhere", found, NOTHING, judged)
+    assert html.count('<article class="run">') == html.count("threshold crossed") == 2
+    assert html.count("100 of 1,000 changes were given up") == 2, "not 200 of 2,000"
+    drawn = re.findall(r'<script type="application/json">(.*?)</script>', html)
+    assert [sum(json.loads(one)["rates"][0]["v"]) for one in drawn] == [1000, 1000]
 
 
 def test_data_in_a_page_end_no_element() -> None:
