@@ -2,6 +2,8 @@
 // Draws the pictures of runs and sweeps from the JSON beside them. Every text goes in as text.
 (() => {
   const MINUS = "\u2212", DOTS = "\u2026", charts = new Set(), narrow = () => innerWidth < 600;
+  // A sheet of paper is narrower than most screens, and pictures do not shrink on it.
+  const broad = place => document.documentElement.classList.contains("print") ? Math.min(place.clientWidth, 680) : place.clientWidth;
   const paper = () => getComputedStyle(document.documentElement);
   const ink = name => paper().getPropertyValue("--" + name).trim();
   const utc = t => new Date(t * 1000).toISOString();
@@ -124,7 +126,7 @@
     const data = uPlot.join(what.series.map(one => [one.t, one.v]));
     const show = what.show || plain;
     const made = new uPlot({
-      width: place.clientWidth, height: what.height, padding: [8, what.right ? 0 : RIGHT(), 0, 0],
+      width: broad(place), height: what.height, padding: [8, what.right ? 0 : RIGHT(), 0, 0],
       tzDate: t => uPlot.tzDate(new Date(t * 1e3), "Etc/UTC"),
       cursor: { sync: { key: run.key, setSeries: false }, drag: { x: true, y: false }, focus: { prox: -1 }, dataIdx: nearest, points: { show: false } },
       scales: { x: { time: true, min: view.from, max: view.to }, y: what.scale, ...(what.more || {}) },
@@ -237,7 +239,7 @@
     const most = Math.max(1, ...what.flatMap(one => one.t));
     const label = x => { for (const share in names) if (Math.abs(-Math.log10(+share) - x) < 1e-6) return names[share]; return ""; };
     const made = new uPlot({
-      width: place.clientWidth, height: 250, padding: [8, 12, 0, 0],
+      width: broad(place), height: 250, padding: [8, 12, 0, 0],
       cursor: { drag: { x: false, y: false }, dataIdx: nearest, points: { show: false } },
       scales: { x: { time: false, range: () => [0, most * 1.02] }, y: { distr: 3, range: () => logRange(what.flatMap(one => one.v)) } },
       axes: [
@@ -265,7 +267,7 @@
     const lines = what.series.map(one => (one.line.length ? one.line : one.dots.slice(0, 1)));
     place.replaceChildren();
     const u = new uPlot({
-      width: place.clientWidth, height: 300, padding: [8, 14, 0, 0],
+      width: broad(place), height: 300, padding: [8, 14, 0, 0],
       cursor: { drag: { x: true, y: false }, dataIdx: nearest, points: { show: false } },
       scales: { x: { time: false, range: (u, low, high) => u.zoomed ? [low, high] : [0, most * 1.04] }, y: { distr: log ? 3 : 1, range } },
       axes: [
