@@ -19,11 +19,14 @@ _DASHES: Final = ("whole", "dashed", "dotted")
 
 
 def repeats(runs: Sequence[Run], value: Callable[[Run], float | None]) -> dict[float, list[float]]:
-    """The values of all repeats by their rate, from the lowest; infinite: not carried out."""
+    """The values of all repeats by their rate, from the lowest; infinite: not carried out.
+
+    A rate that is no number is left out: rows may hold anything.
+    """
     at: dict[float, list[float]] = defaultdict(list)
     for run in runs:
         found = value(run)
-        if run.rate is not None and found is not None:
+        if run.rate is not None and math.isfinite(run.rate) and found is not None:
             at[run.rate].append(found)
     return dict(sorted(at.items()))
 
@@ -59,7 +62,8 @@ def by_rate(
         dots = [(rate, each) for rate, found in finite.items() for each in found]
         line = _line(index, name, list(medians.items()), dots)
         line["band"] = [[rate, *found] for rate, found in bands.items() if found is not None]
-        line["knee"] = list(knees.get(name, ()))
+        knee = knees.get(name, ())
+        line["knee"] = list(knee) if all(at is None or math.isfinite(at) for at in knee) else []
         shown.append(line)
     return _chart(title, "changes due a second", y, shown, logarithmic=logarithmic)
 
@@ -68,7 +72,10 @@ def points(
     title: str, x: str, y: str, series: Mapping[str, Sequence[tuple[float, float]]]
 ) -> Chart:
     """Marks alone: what one thing does by another."""
-    shown = [_line(index, name, [], found) for index, (name, found) in enumerate(series.items())]
+    shown = [
+        _line(index, name, [], [each for each in found if all(map(math.isfinite, each))])
+        for index, (name, found) in enumerate(series.items())
+    ]
     return _chart(title, x, y, shown, logarithmic=False)
 
 

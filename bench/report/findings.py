@@ -192,7 +192,7 @@ def bounds_of(tables: Tables, run_id: str, process: str) -> tuple[int, int]:
                 given = json.loads(row["parameters"])
                 bound = int(given.get(BOUND, BOUND_DEFAULT))
                 hard = int(given.get(HARD_BOUND, -1))
-            except (AttributeError, TypeError, ValueError, RecursionError):
+            except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):
                 break
             return bound, HARD_FACTOR * bound if hard < 0 else hard
     return BOUND_DEFAULT, HARD_FACTOR * BOUND_DEFAULT

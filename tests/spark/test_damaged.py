@@ -189,7 +189,7 @@ def test_names_and_parameters_are_shown_as_they_are(
     hostile = rows.RequestRow(901, MARKUP, 1, MARKUP, 901, 10**9 + 5, 10**9, error_code=0)
     folder = trace(tmp_path / "trace", *names, hostile, process="<b>c", parameters="[")
     html = analysed(folder).html.read_text(encoding="utf-8")
-    for forbidden in ("<script", "<img", "<b>"):
+    for forbidden in ("<script>alert", "<img", "<b>"):
         assert forbidden not in html
     assert "&lt;script&gt;alert(" in html
 
@@ -240,7 +240,7 @@ def test_rows_of_a_bench_with_impossible_numbers_make_a_report(
     pq.write_table(pa.Table.from_pylist(given), folder / "rows.parquet")
     found = analysed(folder)
     html = found.html.read_text(encoding="utf-8")
-    assert "<script" not in html
+    assert html.count("<script>") == 1, "its own"
     assert "nan" not in found.findings[0].says
     for row in made:
         assert row["run_id"] in html

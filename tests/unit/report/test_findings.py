@@ -179,6 +179,7 @@ def test_of_several_runs_each_has_its_own_limit() -> None:
         ({BOUND: "500"}, "10.0% of the bound of 500"),
         ({BOUND: "0"}, "no bound"),
         ({BOUND: "x"}, "0.5% of the bound of 10,000"),
+        ({BOUND: math.inf}, "0.5% of the bound of 10,000"),
         ([], "0.5% of the bound of 10,000"),
     ],
 )

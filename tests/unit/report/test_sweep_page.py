@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from types import SimpleNamespace
 from typing import Any
 
 from bench.load.figures import REPEATS
+from bench.report import charts
 from bench.report.sweep import sweep_findings, sweep_page
 from tests.unit.analysis.test_conclusions import concluded, repeats_of_a_sweep
 
@@ -84,3 +87,16 @@ def test_every_repeat_is_a_mark_and_their_interval_a_band() -> None:
     assert kafka["band"] == [[rate, 310.0, 310.0] for rate in (100.0, 200.0, 300.0)]
     assert ours["knee"] == [200.0, None]
     assert {kafka["mark"], ours["mark"]} == {"dot", "cross"}
+
+
+def test_what_is_no_number_is_in_no_picture() -> None:
+    """Rows of a bench may hold anything."""
+    rates, values = (100.0, math.inf, math.nan, 200.0), (1.0, 2.0, 3.0, math.inf)
+    runs: Any = [SimpleNamespace(rate=rate, ms=ms) for rate in rates for ms in (*values, math.nan)]
+    series = {"a": charts.repeats(runs, lambda run: run.ms)}
+    drawn = charts.by_rate("t", "ms", series, logarithmic=True, knees={"a": (1.0, math.inf)})
+    [line] = json.loads(drawn.data)["series"]
+    assert line["dots"] == [[rate, value] for rate in (100.0, 200.0) for value in (1.0, 2.0, 3.0)]
+    assert line["knee"] == []
+    points = charts.points("t", "x", "y", {"a": [(1.0, math.nan), (math.inf, 1.0), (2.0, 3.0)]})
+    assert json.loads(points.data)["series"][0]["dots"] == [[2.0, 3.0]]
