@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -281,3 +281,20 @@ def test_an_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -
         folder = probe.Folder(client, Pace(), owned=False)
         with pytest.raises(KazooTimeoutError):
             folder._ask(client.handler.async_result)
+
+
+def test_a_login_that_may_make_the_folder_and_not_remove_it_is_said(
+    fast: Pace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = probe.Folder._delete
+
+    def refused(folder: probe.Folder, paths: Sequence[str]) -> None:
+        if FOLDER in paths:
+            raise NoAuthError
+        delete(folder, paths)
+
+    monkeypatch.setattr(probe.Folder, "_delete", refused)
+    with zookeeper() as (_, hosts), connected(hosts) as client:
+        with pytest.raises(ProbeError, match="; /kraft-bridge-predict is left there"):
+            probe.probe(client, owned=False, pace=fast)
+        assert client.get_children(FOLDER) == ["running"]
