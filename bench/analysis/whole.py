@@ -1,10 +1,11 @@
 """What a trace lacks: what is computed does not know of it.
 
-A process that cannot write its trace goes on without it, and leaves gauges in it as soon as its
-disk takes that. Between the files of one process no row may be missing: each has the number of its
-first row in its name. A process that was killed has no end in its trace, nor has one that still
-writes. Traces of earlier versions have neither numbers nor ends: there, the other processes of a
-host show how long the run went on.
+A process that cannot write its trace goes on without it, and leaves gauges in it as soon as it can
+be written again. What was deleted as there is a limit of all files is before the first one that is
+left, and a gauge says that there was such a thing. Between the files of one process no row may be
+missing: each has the number of its first row in its name. A process that was killed has no end in
+its trace, nor has one that still writes. Traces of earlier versions have neither numbers nor ends:
+there, the other processes of a host show how long the run went on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 
 from bench.analysis.schema import KEYS
 from emulator.trace import rows
-from emulator.trace.metrics import TRACE_MISSING_ROWS, TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_DELETED_BYTES, TRACE_MISSING_ROWS, TRACE_MISSING_S
 from emulator.trace.rows import CpuGauge
 
 LATE_S: Final = 60.0
@@ -39,64 +40,94 @@ def missing(
         files: what the files hold, see `bench.analysis.lives.files_of`; None: not known.
 
     Returns:
-        run_id, process, why, table (null: all), missing_rows (null: not known), missing_s.
-        ``why``: "not written" (as the process itself says), "file missing" (between two others),
-        "no end" (until its next life, or the end of the others of its host), "others went on".
+        run_id, process, why, table (null: all), missing_rows (null: not known), missing_s, at_ns
+        (where it begins, by the clock of the process). ``why``: "not written" (as the process
+        itself says), "deleted" (the oldest rows, by the limit), "file missing" (between two
+        others), "no end" (until its next life, or the end of the others of its host), "others went
+        on".
     """
     hosts = runs.groupBy(*KEYS).agg(F.first("host").alias("host"))
-    marks = _marks(gauges)
-    not_written = marks.where("missing_rows > 0 or missing_s > 0").select(
-        *KEYS,
-        F.lit("not written").alias("why"),
-        F.lit(None).cast("string").alias("table"),
-        "missing_rows",
-        F.coalesce("missing_s", F.lit(0.0)).alias("missing_s"),
+    marks = gauges.where(
+        F.col("gauge").isin(TRACE_MISSING_ROWS.name, TRACE_MISSING_S.name, TRACE_DELETED_BYTES.name)
     )
+    not_written = _not_written(marks)
     if files is None:
         return not_written.unionByName(_outlived(gauges, requests, hosts, marks))
     numbered = files.where("first_row is not null")
-    ended = marks.where("missing_rows is not null")
+    ended = marks.where((F.col("gauge") == TRACE_MISSING_ROWS.name) & (F.col("value") == 0.0))
     known = marks.select(*KEYS).union(numbered.select(*KEYS)).distinct()
     return reduce(
         DataFrame.unionByName,
         [
             not_written,
-            _holes(numbered),
+            *_holes(numbered, marks.where(F.col("gauge") == TRACE_DELETED_BYTES.name)),
             _without_end(files, hosts, ended),
             _outlived(gauges, requests, hosts, known),
         ],
     )
 
 
-def _marks(gauges: DataFrame) -> DataFrame:
-    """What processes say of their traces: run_id, process, missing_rows, missing_s."""
+def _not_written(marks: DataFrame) -> DataFrame:
+    """What processes say of their traces; of one gap it may be said several times."""
 
-    def greatest(name: str) -> Column:
+    def value(name: str) -> Column:
         return F.max(F.when(F.col("gauge") == name, F.col("value")))
 
+    seconds = F.col("time_ns") / _SECOND_NS - F.col("missing_s")
     return (
-        gauges.where(F.col("gauge").isin(TRACE_MISSING_ROWS.name, TRACE_MISSING_S.name))
-        .groupBy(*KEYS)
+        marks.groupBy(*KEYS, "time_ns")
         .agg(
-            greatest(TRACE_MISSING_ROWS.name).cast("long").alias("missing_rows"),
-            greatest(TRACE_MISSING_S.name).alias("missing_s"),
+            value(TRACE_MISSING_ROWS.name).alias("missing_rows"),
+            value(TRACE_MISSING_S.name).alias("missing_s"),
+        )
+        .where("missing_s is not null")
+        .groupBy(*KEYS, F.round(seconds, 2).alias("_at_s"))
+        .agg(
+            F.max("missing_rows").cast("long").alias("missing_rows"),
+            F.max("missing_s").alias("missing_s"),
+        )
+        .select(
+            *KEYS,
+            F.lit("not written").alias("why"),
+            F.lit(None).cast("string").alias("table"),
+            "missing_rows",
+            "missing_s",
+            (F.col("_at_s") * _SECOND_NS).cast("long").alias("at_ns"),
         )
     )
 
 
-def _holes(files: DataFrame) -> DataFrame:
-    """Rows between files, by the numbers of their first rows."""
+def _holes(files: DataFrame, deleted: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Rows between files, by the numbers of their first rows: missing, and deleted."""
     before = Window.partitionBy(*KEYS, "table").orderBy("first_row")
-    expected = F.coalesce(F.lag(F.col("first_row") + F.col("rows")).over(before), F.lit(0))
-    since = F.coalesce(
-        F.lag("last_ns").over(before), F.min("first_ns").over(Window.partitionBy(*KEYS))
-    )
-    return (
-        files.withColumn("missing_rows", F.col("first_row") - expected)
-        .withColumn("missing_s", (F.col("first_ns") - since) / _SECOND_NS)
+    process = Window.partitionBy(*KEYS)
+    follows = F.lag(F.col("first_row") + F.col("rows")).over(before)
+    at = F.coalesce(F.lag("last_ns").over(before), F.min("first_ns").over(process))
+    # The limit is of all lives of a process, in all runs.
+    limited = files.join(F.broadcast(deleted.select(*KEYS).distinct()), KEYS).select("origin")
+    found = (
+        files.withColumn("missing_rows", F.col("first_row") - F.coalesce(follows, F.lit(0)))
+        .withColumn("_first", follows.isNull())
+        .withColumn("at_ns", at)
+        .withColumn("missing_s", (F.col("first_ns") - F.col("at_ns")) / _SECOND_NS)
         .where("missing_rows <> 0")
-        .select(*KEYS, F.lit("file missing").alias("why"), "table", "missing_rows", "missing_s")
+        .join(F.broadcast(limited.distinct().withColumn("_limited", F.lit(True))), "origin", "left")
+        .withColumn("_deleted", F.col("_first") & F.coalesce("_limited", F.lit(False)))
     )
+    columns = ("why", "table", "missing_rows", "missing_s", "at_ns")
+    holes = found.where("not _deleted").withColumn("why", F.lit("file missing"))
+    oldest = (
+        found.where("_deleted")
+        .groupBy(*KEYS)
+        .agg(
+            F.sum("missing_rows").alias("missing_rows"),
+            F.max("missing_s").alias("missing_s"),
+            F.min("at_ns").alias("at_ns"),
+        )
+        .withColumn("why", F.lit("deleted"))
+        .withColumn("table", F.lit(None).cast("string"))
+    )
+    return holes.select(*KEYS, *columns), oldest.select(*KEYS, *columns)
 
 
 def _without_end(files: DataFrame, hosts: DataFrame, ended: DataFrame) -> DataFrame:
@@ -124,6 +155,7 @@ def _without_end(files: DataFrame, hosts: DataFrame, ended: DataFrame) -> DataFr
             F.lit(None).cast("string").alias("table"),
             F.lit(None).cast("long").alias("missing_rows"),
             F.greatest("missing_s", F.lit(0.0)).alias("missing_s"),
+            F.col("last_ns").alias("at_ns"),
         )
     )
 
@@ -164,5 +196,6 @@ def _outlived(
             F.lit(None).cast("string").alias("table"),
             F.lit(None).cast("long").alias("missing_rows"),
             "missing_s",
+            F.col("last_ns").alias("at_ns"),
         )
     )

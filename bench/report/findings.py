@@ -8,6 +8,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 from bench.analysis.limits import PARTS, Figure, Limited, Run, blocked_share, figures_of, limited
@@ -299,7 +300,8 @@ def _cost(tables: Tables) -> Iterable[Finding]:
 
 
 _WHY: Final = {
-    "not written": "it could not be written any more, as the log of the process says",
+    "not written": "it could not be written, as the log of the process says",
+    "deleted": "all files of a process may take kraftbridge.trace.max.bytes",
     "file missing": "a file of it is not there, or has not all its rows",
     "no end": "it was killed, or still writes",
     "others went on": "others of its host went on for so long; it ended, or could not write",
@@ -321,15 +323,38 @@ def _missing(tables: Tables) -> Iterable[Finding]:
             )
         elif row["why"] == "no end":
             lacks = f"rows of up to its last second may be missing, and all of the {seconds} after"
+        elif row["why"] == "deleted":
+            lacks = f"the oldest {row['missing_rows']:,} rows, of {seconds}, were deleted"
         else:
             count = row["missing_rows"]
-            lacks = f"the last {seconds} are missing"
+            lacks = f"{seconds} are missing"
             lacks += f" ({count:,} rows)" if count is not None else ""
+        lacks += f", from {begins(tables, row)} on" if row.get("at_ns") is not None else ""
         yield Finding(
             f"gap in the trace of {row['process']}",
             f"in run {row['run_id']} {lacks}: {_WHY[row['why']]}",
             warning=True,
         )
+
+
+def begins(tables: Tables, row: Record) -> str:
+    """When something begins that has ``at_ns``, by the pair of clocks of its process."""
+    for run in tables.get("runs", ()):
+        same = (run["run_id"], run["process"]) == (row["run_id"], row["process"])
+        if same and row.get("at_ns") is not None:
+            return instant(run["wall_ns"] - run["monotonic_ns"] + row["at_ns"])
+    return instant(None)
+
+
+def instant(wall_ns: float | None) -> str:
+    """An instant of the wall clock (ns since 1970), as text."""
+    if wall_ns is None:
+        return "not known"
+    try:
+        at = datetime.fromtimestamp(wall_ns / 1e9, UTC)
+    except (ValueError, OverflowError, OSError):
+        return "at an impossible time"
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _clocks(tables: Tables) -> Iterable[Finding]:

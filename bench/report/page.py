@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from bench.analysis.limits import PARTS, Key, table_of
@@ -18,8 +17,10 @@ from bench.report.findings import (
     Finding,
     Record,
     Tables,
+    begins,
     findings,
     in_ms,
+    instant,
     limits_of,
 )
 from bench.report.picture import as_json, picture
@@ -154,7 +155,7 @@ def _about(tables: Tables, found: Verdict) -> str:
     controllers = len({row["process"].partition(" life ")[0] for row in runs if _leads(row)})
     texts = [
         found.run_id,
-        _instant(runs[0]["wall_ns"]),
+        instant(runs[0]["wall_ns"]),
         releases,
         f"{controllers} controllers traced" if controllers > 1 else "",
         f"{hosts} hosts" if hosts > 1 else "",
@@ -370,15 +371,20 @@ def _lives(tables: Tables) -> Iterable[Block]:
             {
                 "process": row["process"],
                 "host": row["host"],
-                "first row": _instant(row["first_ns"]),
-                "last row": _instant(row["last_ns"]),
+                "first row": instant(row["first_ns"]),
+                "last row": instant(row["last_ns"]),
                 "rows": row["rows"],
                 "led epochs": row["led"],
             }
             for row in sorted(tables["lives"], key=lambda row: row["first_ns"] or 0)
         ]
     )
-    yield from table(tables["missing"])
+    yield from table(
+        [
+            {**{name: row[name] for name in row if name != "at_ns"}, "from": begins(tables, row)}
+            for row in tables["missing"]
+        ]
+    )
 
 
 def _noise(tables: Tables) -> Iterable[Block]:
@@ -399,7 +405,7 @@ def _method(tables: Tables, where: str) -> Iterable[str]:
         yield f"{load[:1].upper()}{load[1:]}, while the load ran."
     for run in sorted(tables["runs"], key=lambda run: run["process"]):
         yield (
-            f"{run['process']}: started {_instant(run['wall_ns'])} on {run['host']}, version "
+            f"{run['process']}: started {instant(run['wall_ns'])} on {run['host']}, version "
             f"{run['product_version']}, as {run['release']}; {_parameters(run['parameters'])}"
         )
     yield (
@@ -413,17 +419,7 @@ def _method(tables: Tables, where: str) -> Iterable[str]:
 
 
 def _clock(seconds: float) -> str:
-    return _instant(seconds * 1e9)[11:19]
-
-
-def _instant(wall_ns: float | None) -> str:
-    if wall_ns is None:
-        return "not known"
-    try:
-        at = datetime.fromtimestamp(wall_ns / 1e9, UTC)
-    except (ValueError, OverflowError, OSError):
-        return "at an impossible time"
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return instant(seconds * 1e9)[11:19]
 
 
 def _parameters(text: str) -> str:

@@ -13,7 +13,7 @@ from bench.runs.row import BenchRow
 from bench.runs.scenario import Planned
 from bench.runs.store import Store
 from emulator.io.trace_file import TraceFile
-from emulator.trace.metrics import TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_DELETED_BYTES, TRACE_MISSING_S
 from emulator.trace.rows import RUN_ID_COLUMN, SCHEMA_VERSION, STREAM, Row, RunRow
 
 
@@ -69,10 +69,8 @@ def lacks(store: Store, run_id: str) -> str:
     folder = store.trace / "gauges" / f"{RUN_ID_COLUMN}={run_id}"
     if not folder.is_dir():
         return ""
-    marked = [("gauge", "==", TRACE_MISSING_S.name)]
+    marked = [("gauge", "in", [TRACE_MISSING_S.name, TRACE_DELETED_BYTES.name])]
     found = pq.read_table(folder, columns=["process", "value"], filters=marked, partitioning=None)
     if not found.num_rows:
         return ""
-    return (
-        f"the trace of {found['process'][0]} lacks its last {max(found['value'].to_pylist()):.0f} s"
-    )
+    return f"the trace of {found['process'][0]} lacks rows, not written or deleted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -17,7 +18,7 @@ from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
 from emulator.io.printable import sentence
-from emulator.trace.rows import RUN_ID_COLUMN, TABLES
+from emulator.trace.rows import RUN_ID_COLUMN, TABLES, stream_of
 
 GREATEST_BYTES: Final = 128 << 20
 """Files of one life are put together up to about this size."""
@@ -37,6 +38,8 @@ class Compacted:
     """Streams of processes that have ended, now files."""
     written: int = 0
     """Streams that processes still write."""
+    unreadable: int = 0
+    """Groups of files that stay as they are: one of them is damaged."""
 
 
 def compact(
@@ -59,6 +62,7 @@ def compact(
     typer.echo(
         f"{done.before:,} files are {done.after:,} now; {done.streams:,} streams of processes that "
         f"have ended became files; {done.written:,} are still written"
+        + (f"; {done.unreadable:,} damaged files stay as they are" if done.unreadable else "")
     )
 
 
@@ -70,20 +74,54 @@ def compacted(trace: Path, greatest_bytes: int = GREATEST_BYTES) -> Compacted:
         greatest_bytes: files are put together while they are smaller.
 
     Raises:
-        OSError: something cannot be read or written.
+        OSError: something cannot be read or written, or another run is under way.
     """
     done = Compacted()
-    for table in TABLES:
-        for folder in sorted((trace / table).glob(f"{RUN_ID_COLUMN}=*")):
-            _take_up(folder)
-            for stream in sorted(folder.glob("_*.arrows")):
-                _end(stream, done)
-            done.before += _count(folder)
-            for files in _groups(folder, greatest_bytes):
-                _publish(_merge(files))
-            _drop_empty(folder)
-            done.after += _count(folder)
+    with _alone(trace):
+        for table in TABLES:
+            for folder in sorted((trace / table).glob(f"{RUN_ID_COLUMN}=*")):
+                _take_up(folder)
+                for stream in sorted(folder.glob("_*.arrows")):
+                    with _left_as_it_is(done):
+                        _end(stream, done)
+                done.before += _count(folder)
+                for files in _groups(folder, greatest_bytes, done):
+                    with _left_as_it_is(done):
+                        _publish(_merge(files))
+                _drop_empty(folder)
+                done.after += _count(folder)
     return done
+
+
+@contextlib.contextmanager
+def _alone(trace: Path) -> Iterator[None]:
+    folder = os.open(trace / "runs", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OSError(f"{trace} is being compacted already") from error
+        yield
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def _left_as_it_is(done: Compacted) -> Iterator[None]:
+    """What is damaged stays, and what its process deletes meanwhile, by its limit, has gone."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError:
+        pass
+    except pa.ArrowException:
+        done.unreadable += 1
+    except OSError as error:
+        # What cannot be decompressed is an error of the system without a number.
+        if error.errno is not None:
+            raise
+        done.unreadable += 1
 
 
 def _count(folder: Path) -> int:
@@ -102,29 +140,58 @@ def _end(stream: Path, done: Compacted) -> None:
             done.written += 1
             return
         if stream.exists():  # it may have been finished just now
-            stream_to_parquet(stream, parquet_of(stream))
+            made = parquet_of(stream)
+            written = os.fstat(opened.fileno()).st_mtime_ns
+            if not _has_rows_of(made):
+                stream_to_parquet(stream, made)
+                with contextlib.suppress(FileNotFoundError):  # it had no rows
+                    os.utime(made, ns=(written, written))
             stream.unlink()
             done.streams += 1
 
 
-def _groups(folder: Path, greatest_bytes: int) -> Iterator[list[Path]]:
+def _has_rows_of(made: Path) -> bool:
+    """Whether a file of the same life has the rows from a number on.
+
+    So it is if a process was killed after it had finished a stream, before it could remove that, or
+    if a folder holds copies of two instants.
+    """
+    import pyarrow.parquet as pq
+
+    if (mine := _NAME.fullmatch(made.name)) is None:
+        return made.exists()
+    for path in made.parent.glob("[!_]*.parquet"):
+        match = _NAME.fullmatch(path.name)
+        if match is not None and match[1] == mine[1] and int(match[2]) <= int(mine[2]):
+            with _left_as_it_is(Compacted()):
+                if int(mine[2]) < int(match[2]) + pq.read_metadata(path).num_rows:
+                    return True
+    return False
+
+
+def _groups(folder: Path, greatest_bytes: int, done: Compacted) -> Iterator[list[Path]]:
     """Files of one life without a row missing between them."""
     import pyarrow.parquet as pq
 
     lives: defaultdict[str, list[tuple[int, Path]]] = defaultdict(list)
     for path in folder.glob("[!_]*.parquet"):
-        if match := _NAME.fullmatch(path.name):
+        # One that is there as a stream too is being finished.
+        if (match := _NAME.fullmatch(path.name)) and not stream_of(path).exists():
             lives[match[1]].append((int(match[2]), path))
     for files in lives.values():
         group: list[Path] = []
         size = expected = 0
         for first, path in sorted(files):
-            if group and (first != expected or size + path.stat().st_size > greatest_bytes):
+            count = None
+            with _left_as_it_is(done):
+                taken, count = path.stat().st_size, pq.read_metadata(path).num_rows
+            if group and (count is None or first != expected or size + taken > greatest_bytes):
                 yield from [group] * (len(group) > 1)
                 group, size = [], 0
-            group.append(path)
-            size += path.stat().st_size
-            expected = first + pq.read_metadata(path).num_rows
+            if count is not None:
+                group.append(path)
+                size += taken
+                expected = first + count
         yield from [group] * (len(group) > 1)
 
 
@@ -135,15 +202,31 @@ def _merge(files: Sequence[Path]) -> Path:
 
     made = files[0].with_name(f"_{files[0].name}{_MERGING}")
     waiting: list[Any] = []
-    with pq.ParquetWriter(made, pq.read_schema(files[0]), compression="zstd") as out:
-        for path in files:
-            waiting.append(pq.read_table(path, partitioning=None))
-            if sum(table.num_rows for table in waiting) >= _ROW_GROUP_ROWS or path is files[-1]:
-                out.write_table(pa.concat_tables(waiting), row_group_size=_ROW_GROUP_ROWS)
-                waiting.clear()
-    with made.open("rb") as written:
-        os.fsync(written.fileno())
-    return made.rename(made.with_suffix(_MERGED))
+    try:
+        with pq.ParquetWriter(made, pq.read_schema(files[0]), compression="zstd") as out:
+            for path in files:
+                waiting.append(pq.read_table(path, partitioning=None))
+                if sum(table.num_rows for table in waiting) >= _ROW_GROUP_ROWS or path is files[-1]:
+                    out.write_table(pa.concat_tables(waiting), row_group_size=_ROW_GROUP_ROWS)
+                    waiting.clear()
+        written = files[-1].stat().st_mtime_ns
+        os.utime(made, ns=(written, written))
+        with made.open("rb") as opened:
+            os.fsync(opened.fileno())
+        merged = made.rename(made.with_suffix(_MERGED))
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
+    _make_durable(merged.parent)
+    return merged
+
+
+def _make_durable(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _publish(merged: Path) -> None:

@@ -300,7 +300,7 @@ def _not_observed(found: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
     if (trace := found.get("trace")) and trace["ended_because"]:
         lacks = f"its last {trace['missing_s']} s are missing: {trace['ended_because']}"
-        rows.append(("trace", f"{trace['folder']} has ended, {lacks}"))
+        rows.append(("trace", f"{trace['folder']} is not written, {lacks}"))
     if lost := found.get("log_lines_lost"):
         rows.append(("log", f"{lost} lines could not be written"))
     return rows

@@ -190,6 +190,7 @@ class Config:
     trace_dir: str = ""
     trace_run_id: str = ""
     """Id of the run in the traces of several processes; empty: the time of the start."""
+    trace_max_bytes: int = 1024 * 1024 * 1024
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
     sasl: SaslSettings = SaslSettings()  # noqa: RUF009  # frozen
     """The logins of others to our listeners."""
@@ -254,6 +255,7 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "faults_enabled": ("kraftbridge.faults.enable", boolean),
     "trace_dir": ("kraftbridge.trace.dir", str),
     "trace_run_id": ("kraftbridge.trace.run.id", str),
+    "trace_max_bytes": ("kraftbridge.trace.max.bytes", integer(0, LONG_MAX)),
 }
 """Field of :class:`Config` -> its property and its parser; the default is the field's."""
 OURS: Final = sorted(

@@ -13,24 +13,32 @@ starting with ``_`` (Spark and pyarrow skip such names), fsynced, renamed; then 
 a stream and a Parquet file of the same name the latter is whole. A name ends with the number of its
 first row, counted from the start of the process: rows missing between two files are known.
 
-A trace only observes: if it cannot be written, it ends, and the process goes on. Rows after that
-are not kept; streams stay as they are. How much is missing is put into the trace as gauges
-(``TRACE_MISSING_ROWS``, ``TRACE_MISSING_S``) as soon as its disk takes that, and at the end. The
-first one is the last row of a whole trace too, as 0: one without it was cut, or is still written.
+A trace only observes: while it cannot be written, the process goes on, and rows are not kept. It is
+tried again, after 10 s and later after up to 5 min; then streams that were open are finished, and
+how much is missing is put into the trace as two gauges of one instant (``TRACE_MISSING_ROWS``,
+``TRACE_MISSING_S``, up to then). The first one, as 0, is the last row of a trace that has an end:
+one without it was cut, or is still written.
+
+All files of a process in a folder, whatever run and life, take ``total_bytes`` at most; then the
+oldest of all tables go, and the gauge ``TRACE_DELETED_BYTES`` says so in those that stay. What is
+being written stays, and so does the row that describes a process while anything of it is left.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import importlib
 import json
 import os
 import queue
+import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -41,14 +49,20 @@ import msgspec
 from emulator.config.extras import install
 from emulator.io.printable import sentence
 from emulator.trace import rows
-from emulator.trace.metrics import TRACE_MISSING_ROWS, TRACE_MISSING_S
+from emulator.trace.metric import Metric
+from emulator.trace.metrics import TRACE_DELETED_BYTES, TRACE_MISSING_ROWS, TRACE_MISSING_S
 from emulator.trace.rows import arrow_schema
 
 _ROW_GROUP_ROWS: Final = 65_536
 _BACKLOG_BLOCKS: Final = 2_000
 _CLOSE_S: Final = 30.0
 """How long the end waits for a disk that takes nothing."""
-_MARK_AGAIN_S: Final = 10.0
+_AGAIN_S: Final = 10.0
+"""After it a trace that could not be written is tried again, twice as long after each failure."""
+_AGAIN_MAX_S: Final = 320.0
+_STREAMS: Final = 16
+"""A stream takes at most one part in so many of what all files may take."""
+_LEAST_STREAM: Final = 65_536
 _MISSING: Final = f"writing a trace needs pyarrow; {install('spark')}"
 
 
@@ -57,11 +71,11 @@ class TraceUnavailableError(Exception):
 
 
 class TraceFailedError(OSError):
-    """A block could not be written; recording has ended."""
+    """What was recorded last could not be written."""
 
 
 class TraceEnd(NamedTuple):
-    """Why a trace ended before its process, and until when it is complete (``TraceFile.clock``)."""
+    """Why a trace is not written, and until when it is complete (``TraceFile.clock``)."""
 
     why: str
     complete_until_s: float
@@ -75,6 +89,15 @@ class TraceLimits:
     """Rows made into columns at a time: 1 ms with the interpreter held; a step may take 5."""
     file_bytes: int = 64 << 20
     file_seconds: float = 60.0
+    total_bytes: int = 0
+    """Of all files of the process in the folder, its earlier lives' too; 0: no limit."""
+
+    @property
+    def stream_bytes(self) -> int:
+        """At which a stream is finished: a small share of all, as it is never deleted."""
+        if not self.total_bytes:
+            return self.file_bytes
+        return min(self.file_bytes, max(_LEAST_STREAM, self.total_bytes // _STREAMS))
 
 
 class TraceFile:
@@ -109,17 +132,23 @@ class TraceFile:
         self._clock = clock
         self._handed_over_s = clock()
         self._given_up: TraceEnd | None = None
-        self._lost = 0
+        self._behind: TraceEnd | None = None
+        self._skipped = self._lost = 0
         self._blocks: dict[type[msgspec.Struct], list[rows.Row]] = {kind: [] for kind in _KINDS}
-        self.rows_total: dict[str, int] = dict.fromkeys(rows.TABLE_OF.values(), 0)
-        """Rows handed to the writer thread, by table."""
+        self.rows_total = self._writer.rows_total
+        """Rows that were written, by table."""
         self._thread = threading.Thread(target=self._writer.run, name="trace", daemon=True)
         self._thread.start()
 
     @property
     def ended(self) -> TraceEnd | None:
-        """Set once something could not be written: the rows since then are missing."""
-        return self._writer.ended or self._given_up
+        """Set while nothing can be written: the rows since then are missing."""
+        return self._writer.ended or self._behind or self._given_up
+
+    @property
+    def for_good(self) -> bool:
+        """Whether it is not tried again."""
+        return self._given_up is not None
 
     @property
     def missing_s(self) -> float:
@@ -131,6 +160,11 @@ class TraceFile:
     def missing_rows(self) -> int:
         """Rows that were recorded and are not in the trace."""
         return self._writer.lost + self._lost
+
+    @property
+    def deleted_bytes(self) -> int:
+        """Of older files, deleted as there is a limit."""
+        return self._writer.deleted_bytes
 
     def append(self, row: rows.Row) -> None:
         """Record a row; a full block is handed to the writer thread. Never waits, never fails."""
@@ -144,12 +178,12 @@ class TraceFile:
         """Hand over the rows so far; call it twice a second. Never waits, never fails."""
         for kind, block in self._blocks.items():
             self._hand_over(kind, block)
-        if not self._given_up:
+        if self._behind is None and self._given_up is None:
             self._handed_over_s = self._clock()
 
     def give_up(self, why: str) -> None:
         """End the trace: what was handed over is written, rows from now on are missing."""
-        if self.ended is None:
+        if self._given_up is None:
             self._given_up = TraceEnd(why, self._handed_over_s)
             self._writer.inbox.put(self._given_up)
 
@@ -157,13 +191,18 @@ class TraceFile:
         """Write everything, finish the files and end the thread. Waits; a second call does nothing.
 
         Raises:
-            TraceFailedError: the trace ended before.
+            TraceFailedError: what was recorded last is missing.
         """
         if self._thread.is_alive():
             for kind, block in self._blocks.items():
-                self._put(kind, block)
+                if self._behind is None:
+                    self._put(kind, block)
+                else:
+                    self._skip(block)
             self._blocks = {kind: [] for kind in _KINDS}
-            self._writer.inbox.put(self._lost)
+            if (gap := self._gap()) is not None:
+                self._writer.inbox.put(gap)
+            self._writer.inbox.put(None)
             self._thread.join(_CLOSE_S)
             if self._thread.is_alive():
                 self.give_up("its disk takes nothing")
@@ -172,18 +211,31 @@ class TraceFile:
 
     def _hand_over(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
         self._blocks[kind] = []
-        if self._writer.inbox.qsize() >= _BACKLOG_BLOCKS:
-            self.give_up("its disk is too slow")
-            self._lost += len(block)
-        else:
+        waiting = self._writer.inbox.qsize()
+        if self._behind is None and waiting >= _BACKLOG_BLOCKS:
+            self._behind = TraceEnd("its disk is too slow", self._handed_over_s)
+        elif self._behind is not None and waiting < _BACKLOG_BLOCKS // 2:
+            self._writer.inbox.put(self._gap())
+            self._behind = None
+        if self._behind is None:
             # An empty block is handed over too: it makes the thread check the age of its stream.
             self._put(kind, block)
+        else:
+            self._skip(block)
+
+    def _gap(self) -> _Gap | None:
+        """What was skipped while the disk was too slow, to be put into the trace."""
+        if self._behind is None:
+            return None
+        skipped, self._skipped = self._skipped, 0
+        return _Gap(self._behind.complete_until_s, self._clock(), skipped)
+
+    def _skip(self, block: list[rows.Row]) -> None:
+        self._skipped += len(block)
+        self._lost += len(block)
 
     def _put(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
-        kept = [] if self.ended else block
-        self._lost += len(block) - len(kept)
-        self._writer.inbox.put(_Block(kind, kept, self._clock()))
-        self.rows_total[rows.TABLE_OF[kind]] += len(kept)
+        self._writer.inbox.put(_Block(kind, block, self._clock()))
 
 
 def run_row(release: str, parameters: Mapping[str, object]) -> rows.RunRow:
@@ -240,77 +292,252 @@ class _Block(NamedTuple):
     now: float
 
 
+class _Gap(NamedTuple):
+    """Rows that are missing between two instants (seconds)."""
+
+    since_s: float
+    until_s: float
+    rows: int
+
+
 class _Writer:
     """The state of the thread: one open file per table."""
 
     def __init__(self, target: _Target) -> None:
-        self.inbox: queue.SimpleQueue[_Block | TraceEnd | int] = queue.SimpleQueue()
-        """The last thing in it is a number: of the rows that were not handed over."""
+        self.inbox: queue.SimpleQueue[_Block | _Gap | TraceEnd | None] = queue.SimpleQueue()
+        """None ends it."""
         self.ended: TraceEnd | None = None
+        """While nothing can be written."""
         self.lost = 0
         """Rows that were handed over and not written."""
+        self.deleted_bytes = 0
+        self.rows_total: dict[str, int] = dict.fromkeys(rows.TABLE_OF.values(), 0)
         self._target = target
         self._now = target.began_s
-        self._mark_due = 0.0
         self._tables = {kind: _Table(target, kind) for kind in _KINDS}
+        self._runs: list[rows.Row] = []
+        self._missing = 0
+        """Of these, since it could not be written any more."""
+        self._wait_s = _AGAIN_S
+        self._again_s, self._went_on_s = target.began_s, float("-inf")
+        self._for_good = False
+        self._used = 0
+        self._room_due_s = target.began_s
 
     def run(self) -> None:
-        """Write blocks until the end; after a failure only how much is missing."""
+        """Write blocks until the end."""
+        self._attempt(self._create)
+        while True:
+            taken = self.inbox.get()
+            if isinstance(taken, _Block):
+                self._take(taken)
+            elif isinstance(taken, _Gap):
+                self._attempt(self._mark, taken)
+                self._missing += taken.rows if self.ended is not None else 0
+            elif taken is not None:
+                for table in self._tables.values():
+                    self._attempt(table.finish)
+                self.ended, self._for_good = self.ended or taken, True
+            else:
+                break
+        self._end()
+
+    def _create(self) -> None:
         for table in self._tables.values():
-            self._attempt(table.create)
-        while not isinstance(taken := self.inbox.get(), int):
-            if isinstance(taken, TraceEnd):
-                self._finish()
-                self.ended = self.ended or taken
-                continue
-            self._now = taken.now
-            self._attempt(self._tables[taken.kind].add, taken)
-            if self.ended is None:
-                self._attempt(self._tables[taken.kind].rotate)
-                continue
-            self.lost += len(taken.rows)
-            if self._now >= self._mark_due:
-                self._mark(self.lost)
+            table.create()
+        self._make_room()
+
+    def _take(self, block: _Block) -> None:
+        self._now = block.now
+        if block.kind is rows.RunRow:
+            self._runs += block.rows
+        if self.ended is not None and not self._for_good and self._now >= self._again_s:
+            self._go_on()
         if self.ended is None:
-            end = rows.GaugeRow(int(self._now * 1e9), TRACE_MISSING_ROWS.name, 0.0)
-            self._attempt(self._tables[rows.GaugeRow].add, _Block(rows.GaugeRow, [end], self._now))
-        self._finish()
+            self._attempt(self._tables[block.kind].add, block)
         if self.ended is not None:
-            self._mark(self.lost + taken)
+            if block.kind is not rows.RunRow:
+                self.lost += len(block.rows)
+                self._missing += len(block.rows)
+            return
+        self.rows_total[rows.TABLE_OF[block.kind]] += len(block.rows)
+        self._attempt(self._rotate, self._tables[block.kind])
 
-    def _finish(self) -> None:
-        for table in self._tables.values():
-            self._attempt(table.finish)
+    def _rotate(self, table: _Table) -> None:
+        self._used += table.rotate()
+        if self._target.limits.total_bytes and self._now >= self._room_due_s:
+            streams = sum(one.stream_bytes for one in self._tables.values())
+            if self._used + streams > self._target.limits.total_bytes:
+                self._make_room()
 
-    def _attempt(self, work: Callable[..., None], *arguments: object) -> None:
+    def _attempt(self, work: Callable[..., object], *arguments: object) -> None:
         if self.ended is None:
             try:
                 work(*arguments)
             except Exception as failure:  # noqa: BLE001 - whatever it is, only the trace ends
                 whole = min(table.whole_until_s for table in self._tables.values())
-                for table in self._tables.values():
-                    table.discard()
+                soon = self._now - self._went_on_s < 2 * self._wait_s
+                self._wait_s = min(2 * self._wait_s, _AGAIN_MAX_S) if soon else _AGAIN_S
+                self._again_s = self._now + self._wait_s
+                self._missing = 0
                 # Last: other threads read it at any time.
                 self.ended = TraceEnd(sentence(failure) or type(failure).__name__, whole)
 
-    def _mark(self, lost: int) -> None:
-        """Write into the trace what is missing by now, if its disk takes that."""
+    def _go_on(self) -> None:
+        """Try again: finish what was open, and put into the trace how much is missing."""
         assert self.ended is not None
-        found = {
-            TRACE_MISSING_ROWS: float(lost),
-            TRACE_MISSING_S: self._now - self.ended.complete_until_s,
-        }
-        marks: list[rows.Row] = [
-            rows.GaugeRow(int(self._now * 1e9), one.name, value) for one, value in found.items()
-        ]
-        gauges = self._tables[rows.GaugeRow]
+        gap = _Gap(self.ended.complete_until_s, self._now, self._missing)
         try:
-            gauges.add(_Block(rows.GaugeRow, marks, self._now))
-            gauges.finish()
-            self._mark_due = float("inf")
+            for table in self._tables.values():
+                table.create()
+                # What was removed with a stream is known by the numbers of later rows.
+                with contextlib.suppress(FileNotFoundError):
+                    self._used += table.finish()
+            self._make_room()
+            if not self._tables[rows.RunRow].is_there():
+                self._tables[rows.RunRow].add(_Block(rows.RunRow, self._runs, self._now))
+            self._mark(gap)
         except Exception:  # noqa: BLE001 - as above
-            gauges.discard()
-            self._mark_due = self._now + _MARK_AGAIN_S
+            self._wait_s = min(2 * self._wait_s, _AGAIN_MAX_S)
+            self._again_s = self._now + self._wait_s
+            return
+        for table in self._tables.values():
+            table.whole_until_s = self._now
+        self._went_on_s = self._now
+        self.ended = None
+
+    def _mark(self, gap: _Gap) -> None:
+        found = {TRACE_MISSING_S: gap.until_s - gap.since_s}
+        if gap.rows:
+            found[TRACE_MISSING_ROWS] = float(gap.rows)
+        self._gauges(found, gap.until_s)
+
+    def _gauges(self, values: Mapping[Metric, float], now_s: float) -> None:
+        made: list[rows.Row] = [
+            rows.GaugeRow(int(now_s * 1e9), gauge.name, value) for gauge, value in values.items()
+        ]
+        self._tables[rows.GaugeRow].add(_Block(rows.GaugeRow, made, self._now))
+
+    def _end(self) -> None:
+        """The end of the process: what is missing by then, and that it has ended."""
+        if self.ended is not None and not self._for_good:
+            self._go_on()
+        ended, self.ended = self.ended, None
+        if ended is not None:
+            self._attempt(self._mark, _Gap(ended.complete_until_s, self._now, self._missing))
+        self._attempt(self._gauges, {TRACE_MISSING_ROWS: 0.0}, self._now)
+        for table in self._tables.values():
+            self._attempt(table.finish)
+        self.ended = ended or self.ended
+        for table in self._tables.values():
+            table.discard()
+
+    def _make_room(self) -> None:
+        """Delete the oldest files if all together take more than they may.
+
+        Raises:
+            OSError: one cannot be deleted, so nothing more must be written.
+        """
+        limit = self._target.limits.total_bytes
+        if not limit:
+            return
+        self._room_due_s = self._now + _AGAIN_S / 10
+        found = _files(self._target)
+        streams = sum(table.stream_bytes for table in self._tables.values())
+        self._used = sum(one.bytes for one in found)
+        if self._used + streams <= limit:
+            return
+        before = self._used
+        for one in found:
+            if self._used + streams <= limit - limit // 8:
+                break
+            if not (one.describes and one.start == self._target.start) and one.delete():
+                self._used -= one.bytes
+                with contextlib.suppress(OSError):  # others may be in it
+                    one.path.parent.rmdir()
+        if self._used < before:
+            self.deleted_bytes += before - self._used
+            self._gauges({TRACE_DELETED_BYTES: float(self.deleted_bytes)}, self._now)
+
+
+@dataclass(slots=True)
+class _File:
+    """A finished file of the process, or a stream that it left when it was killed."""
+
+    path: Path
+    start: str
+    number: int
+    """Of its first row, or of the file; -1: it has no rows."""
+    bytes: int
+    until: float
+    """When it was finished, or one with earlier rows of its table, if that was later."""
+
+    @property
+    def describes(self) -> bool:
+        """Whether it is of no use without the others of its life, nor they without it."""
+        return self.number < 0 or self.path.parent.parent.name == rows.TABLE_OF[rows.RunRow]
+
+    def delete(self) -> bool:
+        """Delete it, unless another process writes it."""
+        try:
+            with self.path.open("rb") as opened:
+                if self.path.suffix == rows.STREAM:
+                    fcntl.flock(opened.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.path.unlink()
+        except BlockingIOError:
+            return False
+        except FileNotFoundError:
+            pass
+        return True
+
+
+def _files(target: _Target) -> list[_File]:
+    """All files of the process in the folder but its open streams, the oldest first.
+
+    Clocks may be set back: rows of one table and life keep their order. What describes a life is
+    as old as its newest rows.
+    """
+    name = re.compile(
+        rf"_?({re.escape(target.process)}-\d+-\d+)-(\d+|empty)(\.parquet|{re.escape(rows.STREAM)})"
+    )
+    lives: defaultdict[str, list[_File]] = defaultdict(list)
+    for folder in _run_folders(target.folder):
+        for entry in os.scandir(folder):
+            match = name.fullmatch(entry.name)
+            if match is None or (entry.name.startswith("_") and match[1] == target.start):
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                found = entry.stat(follow_symlinks=False)
+                number = -1 if match[2] == "empty" else int(match[2])
+                one = _File(Path(entry.path), match[1], number, _taken(found), found.st_mtime)
+                lives[match[1]].append(one)
+    for life in lives.values():
+        _put_in_order(life)
+    every = (one for life in lives.values() for one in life)
+    return sorted(every, key=_age)
+
+
+def _age(one: _File) -> tuple[float, bool, int]:
+    return one.until, one.describes, one.number
+
+
+def _taken(found: os.stat_result) -> int:
+    return max(found.st_size, found.st_blocks * 512)
+
+
+def _run_folders(folder: Path) -> Iterator[Path]:
+    for table in rows.TABLES:
+        yield from (folder / table).glob(f"{rows.RUN_ID_COLUMN}=*")
+
+
+def _put_in_order(life: list[_File]) -> None:
+    until: defaultdict[Path, float] = defaultdict(float)
+    for one in sorted(life, key=lambda one: one.number):
+        if not one.describes:
+            one.until = until[one.path.parent] = max(one.until, until[one.path.parent])
+    for one in life:
+        if one.describes:
+            one.until = max(one.until, *until.values(), 0.0)
 
 
 class _Table:
@@ -326,7 +553,7 @@ class _Table:
         self._fd: int | None = None
         self._path = Path()
         self._opened = 0.0
-        self._stream_bytes = self._stream_rows = 0
+        self.stream_bytes = self._stream_rows = 0
         self.whole_until_s = target.began_s
         """Rows that were handed over until then are in a stream or in Parquet."""
 
@@ -334,11 +561,14 @@ class _Table:
         """Leave a file without rows, so that a reader finds every table from the start."""
         # Only now: with a folder that is removed later what was written before is gone.
         self._folder.mkdir(parents=True, exist_ok=True)
-        _write_parquet(
-            self._arrow,
-            self._schema.empty_table(),
-            self._folder / f"{self._target.start}-empty.parquet",
-        )
+        empty = self._folder / f"{self._target.start}-empty.parquet"
+        if not empty.exists():
+            _write_parquet(self._arrow, self._schema.empty_table(), empty)
+
+    def is_there(self) -> bool:
+        """Whether its folder holds any rows."""
+        files = self._folder.glob(f"{glob.escape(self._target.start)}-[0-9]*.parquet")
+        return self._fd is not None or any(files)
 
     def add(self, block: _Block) -> None:
         """Append a block to the stream."""
@@ -349,23 +579,43 @@ class _Table:
             self._stream_rows += len(block.rows)
         self.whole_until_s = block.now
 
-    def rotate(self) -> None:
-        """Finish the stream if it is old or long enough."""
+    def rotate(self) -> int:
+        """Finish the stream if it is old or long enough; the bytes of the file.
+
+        Raises:
+            FileNotFoundError: the stream has been removed.
+        """
         limits = self._target.limits
         if self._fd is not None and (
-            self._stream_bytes >= limits.file_bytes
+            self.stream_bytes >= limits.stream_bytes
             or self.whole_until_s - self._opened >= limits.file_seconds
+            or not os.fstat(self._fd).st_nlink
         ):
-            self.finish()
+            return self.finish()
+        return 0
 
-    def finish(self) -> None:
-        """Write the open stream again as Parquet, and remove it."""
+    def finish(self) -> int:
+        """Write the open stream again as Parquet, and remove it; the bytes of the file.
+
+        Raises:
+            FileNotFoundError: the stream has been removed, and the rows in it are missing.
+        """
         if self._fd is None:
-            return
-        stream_to_parquet(self._path, rows.parquet_of(self._path))
-        self._path.unlink()
+            return 0
+        made = rows.parquet_of(self._path)
+        try:
+            count = stream_to_parquet(self._path, made)
+            self._path.unlink()
+        except FileNotFoundError:
+            # Later files have the numbers of later rows: these are known to be missing.
+            self._rows += self._stream_rows
+            self._close()
+            raise
         self._rows += self._stream_rows
         self._close()
+        with contextlib.suppress(FileNotFoundError):  # it may have been put together with others
+            return _taken(made.stat()) if count else 0
+        return 0
 
     def discard(self) -> None:
         """Write no more: a stream stays as it is, but not one without rows."""
@@ -377,7 +627,7 @@ class _Table:
     def _open(self, now: float) -> None:
         self._path = self._folder / f"_{self._target.start}-{self._rows:012d}{rows.STREAM}"
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        self._stream_bytes = self._stream_rows = 0
+        self.stream_bytes = self._stream_rows = 0
         self._opened = now
         # A file system without locks: nobody can see that this process lives.
         with contextlib.suppress(OSError):
@@ -393,13 +643,13 @@ class _Table:
                 view = view[os.write(self._fd, view) :]
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._stream_bytes)
+                os.ftruncate(self._fd, self.stream_bytes)
             raise
-        self._stream_bytes += len(memoryview(message))
+        self.stream_bytes += len(memoryview(message))
 
     def _close(self) -> None:
         fd, self._fd = self._fd, None
-        self._stream_bytes = self._stream_rows = 0
+        self.stream_bytes = self._stream_rows = 0
         if fd is not None:
             with contextlib.suppress(OSError):
                 os.close(fd)

@@ -20,7 +20,12 @@ from emulator.config.confidential import redacted
 from emulator.config.extras import install
 from emulator.config.load import Config
 from emulator.io.clock import Clock
-from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
+from emulator.io.trace_file import (
+    TraceFailedError,
+    TraceFile,
+    TraceLimits,
+    TraceUnavailableError,
+)
 from emulator.seam import Log
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import Values, one_label
@@ -122,11 +127,12 @@ def cpu_rows(now_ns: int) -> list[GaugeRow]:
 
 FLUSH_NS: Final = 500_000_000
 """What a killed process loses; with the time that the writer takes it is less than a second."""
-_REMEDY: Final = "the node goes on without it; restart it to record again"
+_REMEDY: Final = "the node goes on; so does the trace, once it can be written"
+_REMEDY_FOR_GOOD: Final = "the node goes on without it; restart it to record again"
 
 
 class NodeTrace:
-    """What a controller records, if it is to record; logs once that it cannot.
+    """What a controller records, if it is to record; logs that it cannot, and that it can again.
 
     Args:
         config: names folder and run.
@@ -143,6 +149,7 @@ class NodeTrace:
         self._began_ns = clock.now_ns()
         self._flush_due_ns = 0
         self._reported = False
+        self._seen_s = 0.0
         if self._folder:
             try:
                 self._file = _begun(config, clock)
@@ -159,7 +166,7 @@ class NodeTrace:
         self, now_ns: int, stalled: StallRow | None, gauges: Callable[[], Mapping[str, float]]
     ) -> None:
         """Record what a look every 100 ms finds; hand it over twice a second."""
-        if self._file is None or self._reported:
+        if self._file is None or (self._reported and self._file.for_good):
             return
         try:
             if stalled is not None:
@@ -175,17 +182,23 @@ class NodeTrace:
             self._flush_due_ns = now_ns + FLUSH_NS
             self._file.flush()
         if self._file.ended is not None:
+            self._seen_s = self._missing_s
             self._report()
+        elif self._reported:
+            self._reported = False
+            found = {"missing_s": math.ceil(self._seen_s), "missing_rows": self._file.missing_rows}
+            self._log(Log("info", "the trace goes on", {"folder": self._folder, **found}))
 
     def close(self) -> None:
         """Finish its files; what is missing is logged."""
+        lacked = self._fields() if self._reported else None
         try:
             if self._file is not None:
                 self._file.close()
         except TraceFailedError:
-            self._report(at_the_end=True)
-        if self._none_because:
-            self._report(at_the_end=True)
+            lacked = self._fields()
+        if lacked is not None:
+            self._log(Log("warning", "the trace is not whole", lacked))
 
     @property
     def status(self) -> dict[str, Any] | None:
@@ -209,6 +222,7 @@ class NodeTrace:
             metric.TRACE_ROWS: rows,
             metric.TRACE_MISSING_S: self._missing_s,
             metric.TRACE_MISSING_ROWS: lost,
+            metric.TRACE_DELETED_BYTES: 0 if self._file is None else self._file.deleted_bytes,
         }
 
     @property
@@ -222,25 +236,24 @@ class NodeTrace:
             return (self._clock.now_ns() - self._began_ns) / 1e9
         return 0.0 if self._file is None else self._file.missing_s
 
-    def _report(self, *, at_the_end: bool = False) -> None:
-        if self._reported and not at_the_end:
+    def _fields(self) -> dict[str, object]:
+        missing_s = math.ceil(self._missing_s)
+        return {"folder": self._folder, "why": self._why, "missing_s": missing_s}
+
+    def _report(self) -> None:
+        if self._reported:
             return
         self._reported = True
-        fields: dict[str, object] = {
-            "folder": self._folder,
-            "why": self._why,
-            "missing_s": math.ceil(self._missing_s),
-        }
-        if at_the_end:
-            self._log(Log("warning", "the trace is not whole", fields))
-        else:
-            self._log(Log("error", "the trace has ended", fields | {"remedy": _REMEDY}))
+        tried = self._file is not None and not self._file.for_good
+        fields = self._fields() | {"remedy": _REMEDY if tried else _REMEDY_FOR_GOOD}
+        self._log(Log("error", "the trace has ended", fields))
 
 
 def _begun(config: Config, clock: Clock) -> TraceFile:
     process = f"controller-{config.node_id}"
     run_id = config.trace_run_id or str(clock.wall_anchor_ms)
-    trace = TraceFile(Path(config.trace_dir), run_id, process)
+    limits = TraceLimits(total_bytes=config.trace_max_bytes)
+    trace = TraceFile(Path(config.trace_dir), run_id, process, limits=limits)
     trace.append(
         RunRow(
             schema_version=SCHEMA_VERSION,
@@ -305,6 +318,9 @@ def recording(place: str | None, run_id: str, process: str, run: RunRow) -> Iter
                 file.close()
             except TraceFailedError as error:
                 found.lacks = f"{error}; its last {math.ceil(file.missing_s)} s are missing"
+            else:
+                if file.missing_rows:
+                    found.lacks = f"{file.missing_rows} rows could not be written meanwhile"
 
 
 @contextlib.contextmanager

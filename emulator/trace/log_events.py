@@ -285,6 +285,13 @@ PROCESS_LOG_EVENTS: Final = (
         "without it.",
     ),
     LogEvent(
+        "trace_resumed",
+        "info",
+        "the trace goes on",
+        "It is written again; `missing_s` seconds are missing, and `missing_rows` rows since the "
+        "start.",
+    ),
+    LogEvent(
         "trace_incomplete",
         "warning",
         "the trace is not whole",

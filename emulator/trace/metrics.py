@@ -401,6 +401,13 @@ TRACE_MISSING_ROWS = Metric(
     "without a trace.",
     kind=MetricKind.COUNTER,
 )
+TRACE_DELETED_BYTES = Metric(
+    "kraft_bridge_trace_deleted_bytes",
+    "Bytes of older files of the trace that were deleted since the start, as all may take "
+    "`kraftbridge.trace.max.bytes`. None without a trace.",
+    kind=MetricKind.COUNTER,
+    unit="bytes",
+)
 
 METRICS: Final[tuple[Metric, ...]] = (
     tuple(value for value in list(globals().values()) if isinstance(value, Metric)) + RAFT_METRICS

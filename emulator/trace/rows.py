@@ -43,6 +43,15 @@ def parquet_of(stream: Path) -> Path:
     return stream.with_name(f"{stream.name.removeprefix('_').removesuffix(STREAM)}.parquet")
 
 
+def stream_of(parquet: Path) -> Path:
+    """The stream that a file was.
+
+    >>> stream_of(Path("load-7-1700-000000000000.parquet")).name
+    '_load-7-1700-000000000000.arrows'
+    """
+    return parquet.with_name(f"_{parquet.stem}{STREAM}")
+
+
 class Stage(StrEnum):
     """A stage of a record on its way; the trace holds the value."""
 

@@ -94,7 +94,7 @@ def test_what_is_not_observed_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told))
     _, out, _ = run("status")
     said = " ".join(out.split())
-    assert "trace has ended, its last 41 s are missing: No space left on device" in said
+    assert "trace is not written, its last 41 s are missing: No space left on device" in said
     assert "7 lines could not be written" in said
     whole = trace | {"ended_because": "", "missing_s": 0}
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(STATUS | {"trace": whole}))

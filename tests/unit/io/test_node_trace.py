@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from emulator.config.load import load
-from emulator.io import process
+from emulator.io import process, trace_file
 from emulator.io.clock import Clock
 from emulator.io.trace_recording import NodeTrace, cpu_rows
 from emulator.node import introspection
@@ -108,6 +108,26 @@ def test_one_that_cannot_be_written_is_said_once_and_at_the_end(
     assert float(str(trace.metrics[metric.TRACE_MISSING_S])) > 0
     trace.close()
     assert [each.event for each in said[1:]] == ["the trace is not whole"]
+
+
+def test_one_that_can_be_written_again_is_said_once_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_file, "_AGAIN_S", 0.0)
+    said: list[Log] = []
+    folder = tmp_path / "trace"
+    folder.write_text("no folder")
+    trace = of(str(folder), said)
+    looked(trace, said)
+    assert "so does the trace" in str(said.pop().fields["remedy"])
+    folder.unlink()
+    looked(trace, said)
+    trace.close()
+    (one,) = said
+    assert (one.level, one.event) == ("info", "the trace goes on")
+    assert int(str(one.fields["missing_s"])) >= 0
+    assert one.fields["missing_rows"] == trace.metrics[metric.TRACE_MISSING_ROWS] > 0
+    assert trace.status["ended_because"] == ""
 
 
 def test_a_controller_goes_on_when_its_trace_cannot_be_written(

@@ -19,6 +19,8 @@ import msgspec
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from emulator.io import trace_file
 from emulator.io.trace_file import (
@@ -31,8 +33,9 @@ from emulator.io.trace_file import (
 )
 from emulator.servers.waiting import wait_for
 from emulator.trace import rows
-from emulator.trace.metrics import TRACE_MISSING_ROWS, TRACE_MISSING_S
+from emulator.trace.metrics import TRACE_DELETED_BYTES, TRACE_MISSING_ROWS, TRACE_MISSING_S
 
+BLOCK = 4096
 _ROWS: list[rows.Row] = [
     rows.RequestRow(1, "CreateTopics", 7, "admin", 4, 90, received_ns=10, last_offset=5),
     rows.RangeRow(rows.Stage.APPENDED, 3, 5, 20, no_op_records=1),
@@ -282,10 +285,11 @@ def ended(trace: TraceFile, clock: Clock) -> TraceEnd:
     raise AssertionError("it goes on")
 
 
-FAULTS = [in_the_way, removed, full, broken, read_only, no_memory]
+LASTING = [in_the_way, full, broken, read_only, no_memory]
+FAULTS = [*LASTING, removed]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=[fault.__name__ for fault in FAULTS])
+@pytest.mark.parametrize("fault", LASTING, ids=[fault.__name__ for fault in LASTING])
 def test_what_cannot_be_written_ends_the_trace_and_nothing_else(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -308,7 +312,7 @@ def test_what_cannot_be_written_ends_the_trace_and_nothing_else(
         trace.close()
     assert gc.collect() is not None
     monkeypatch.undo()
-    if fault not in {in_the_way, removed}:
+    if fault is not in_the_way:
         found = {
             row["begin_ns"] for row in [*_read(folder, "stalls"), *_streamed(folder, "stalls")]
         }
@@ -316,27 +320,82 @@ def test_what_cannot_be_written_ends_the_trace_and_nothing_else(
         assert not list(folder.rglob("_*.parquet")), "nobody could read them"
 
 
-def test_how_much_is_missing_is_in_the_trace_once_its_disk_takes_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def missing(folder: Path) -> dict[str, list[float]]:
+    """What the trace says is missing: gauge -> values."""
+    found: dict[str, list[float]] = {}
+    gauges = [*_read(folder, "gauges"), *_streamed(folder, "gauges")]
+    for row in sorted(gauges, key=lambda row: row["time_ns"]):
+        found.setdefault(row["gauge"], []).append(row["value"])
+    return found
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.__name__ for fault in FAULTS])
+def test_it_goes_on_by_itself_and_says_how_much_is_missing(
+    tmp_path: Path, fault: Callable[[Path, pytest.MonkeyPatch], None]
 ) -> None:
-    clock = Clock()
-    trace = TraceFile(tmp_path, "r1", "c", limits=TraceLimits(file_seconds=3), clock=clock)
-    with monkeypatch.context() as patch:
-        full(tmp_path, patch)
-        end = ended(trace, clock)
-        given = int(clock.now_s) - 1_000 + 5
-        clock.now_s = end.complete_until_s + 60
+    clock, folder = Clock(), tmp_path / "trace"
+    trace = TraceFile(folder, "r1", "c", limits=TraceLimits(file_seconds=3), clock=clock)
+    trace.append(_ROWS[-1])
     for _ in range(5):
         second(trace, clock)
+    gaps = []
+    for number in range(2):
+        with pytest.MonkeyPatch.context() as patch:
+            fault(folder, patch)
+            since_s = ended(trace, clock).complete_until_s
+            for _ in range(5):
+                second(trace, clock)
+            assert trace.ended is not None
+            if fault is in_the_way:
+                folder.unlink()
+        clock.now_s += 30
+        while trace.ended is not None:
+            second(trace, clock)
+        gaps.append(clock.now_s - since_s)
+        for _ in range(5):
+            second(trace, clock)
+        assert trace.missing_s == 0, number
+    given = int(clock.now_s - 1_000 - 60)
+    trace.close()
+    marks = missing(folder)
+    taken = gaps if fault not in {in_the_way, removed} else gaps[1:]
+    assert marks[TRACE_MISSING_S.name] == pytest.approx(taken, abs=1.01)
+    kept = [row["begin_ns"] for row in _read(folder, "stalls")]
+    assert len(kept) == len({*kept})
+    if fault not in {in_the_way, removed}:
+        assert sum(marks[TRACE_MISSING_ROWS.name]) == trace.missing_rows
+        assert len(kept) + trace.missing_rows == given
+    assert [row["host"] for row in _read(folder, "runs")] == ["host"], "it is known what it is"
+    assert not list(folder.rglob("_*"))
+    files = sorted((folder / "stalls").rglob("c-*0*.parquet"))
+    numbers = [int(path.stem.rpartition("-")[2]) for path in files if "empty" not in path.name]
+    ends = [
+        number + pyarrow.parquet.read_metadata(path).num_rows
+        for number, path in zip(numbers, files, strict=False)
+    ]
+    assert numbers[1:] == ends[:-1], "nothing but what is named is missing"
+
+
+def test_a_fault_that_comes_back_is_tried_more_and_more_rarely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, begun = Clock(), []
+    trace = TraceFile(tmp_path, "r1", "c", clock=clock)
+
+    def never(*_: object) -> None:
+        begun.append(clock.now_s)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(trace_file, "_write_parquet", never)
+    monkeypatch.setattr(trace_file._Table, "_open", never)
+    for _ in range(100):
+        second(trace, clock)
+        clock.now_s += 9.0
+    begun = [at - begun[0] for at in begun]
+    assert begun == [0, 10, 30, 70, 150, 310, 630, 950]
     with pytest.raises(TraceFailedError):
         trace.close()
-    marks = [row for row in _read(tmp_path, "gauges") if row["gauge"] == TRACE_MISSING_S.name]
-    assert max(row["value"] for row in marks) == 65
-    assert {row["time_ns"] / 1e9 - row["value"] for row in marks} == {end.complete_until_s}
-    counts = [row for row in _read(tmp_path, "gauges") if row["gauge"] == TRACE_MISSING_ROWS.name]
-    assert max(row["value"] for row in counts) == trace.missing_rows
-    kept = [*_read(tmp_path, "stalls"), *_streamed(tmp_path, "stalls")]
-    assert len(kept) + trace.missing_rows == given
+    assert trace.missing_rows == 100
 
 
 def test_a_disk_too_slow_ends_the_trace_and_takes_no_memory(
@@ -349,9 +408,29 @@ def test_a_disk_too_slow_ends_the_trace_and_takes_no_memory(
     assert "too slow" in trace.ended.why
     with pytest.raises(TraceFailedError, match="too slow"):
         trace.close()
-    assert not any(trace.rows_total.values())
+    assert trace.rows_total["stalls"] == 0
     assert not _read(tmp_path, "stalls")
-    assert _read(tmp_path, "gauges")[-1]["gauge"] == TRACE_MISSING_S.name
+    assert missing(tmp_path)[TRACE_MISSING_ROWS.name] == [9.0]
+
+
+def test_a_disk_that_was_too_slow_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    trace = TraceFile(tmp_path, "r1", "c", limits=TraceLimits(block_rows=4), clock=clock)
+    second(trace, clock)
+    with monkeypatch.context() as slow:
+        slow.setattr(trace_file, "_BACKLOG_BLOCKS", 0)
+        for at in range(9):
+            trace.append(rows.StallRow(at, at))
+        assert trace.ended is not None
+        clock.now_s += 7
+    second(trace, clock)
+    assert trace.ended is None
+    trace.close()
+    assert missing(tmp_path)[TRACE_MISSING_ROWS.name] == [8.0]
+    assert missing(tmp_path)[TRACE_MISSING_S.name] == [8.0]
+    assert len(_read(tmp_path, "stalls")) == 3
 
 
 def test_the_end_does_not_wait_for_a_disk_that_takes_nothing(
@@ -374,3 +453,98 @@ def test_the_end_does_not_wait_for_a_disk_that_takes_nothing(
     finally:
         taken.set()
         trace._thread.join()
+
+
+# All files together.
+
+
+def used(folder: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
+
+
+def test_all_files_take_no_more_than_they_may_and_the_newest_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_file, "_LEAST_STREAM", 1)
+    clock, folder, limit = Clock(), tmp_path / "my trace [1] é", 50 * BLOCK
+    dead = TraceFile(folder, "r0", "c 1", clock=clock)
+    dead.append(_ROWS[-1])
+    second(dead, clock)
+    dead.close()
+    other = TraceFile(folder, "r1", "c", clock=clock)
+    second(other, clock)
+    limits = TraceLimits(file_bytes=1, total_bytes=limit)
+    trace = TraceFile(folder, "r1", "c 1", limits=limits, clock=clock)
+    trace.append(_ROWS[-1])
+    begin = int(clock.now_s)
+    for number in range(100):
+        second(trace, clock)
+        mine = used(folder) - sum(
+            path.stat().st_blocks * 512 for path in folder.rglob("*c-*") if path.is_file()
+        )
+        assert mine <= limit + 2 * BLOCK, number
+    assert not list(folder.glob("*/run_id=r0")), "an earlier life goes first, and its folders"
+    trace.close()
+    other.close()
+    kept = [row["begin_ns"] for row in _read(folder, "stalls") if row["process"] == "c 1"]
+    assert kept == list(range(begin + 100 - len(kept), begin + 100)), "the oldest rows are gone"
+    assert 10 < len(kept) < 50
+    assert [row["host"] for row in _read(folder, "runs")] == ["host"]
+    [deleted] = {max(missing(folder)[TRACE_DELETED_BYTES.name])}
+    assert deleted == trace.deleted_bytes > 50 * BLOCK
+    for table in rows.TABLES:
+        assert list((folder / table).rglob("*c 1*.parquet")), "every table is still there"
+    assert [row["process"] for row in _read(folder, "stalls")].count("c") == 1, "another's stays"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["stalls", "runs", "gauges"]),
+            st.sampled_from(["c-7-1700", "c-9-1800"]),
+            st.integers(-1, 6),
+            st.integers(0, 9),
+        ),
+        unique_by=lambda one: one[:3],
+    )
+)
+def test_whatever_the_clock_does_rows_of_one_table_are_deleted_in_their_order(
+    files: list[tuple[str, str, int, int]],
+) -> None:
+    life = [
+        trace_file._File(
+            Path(table, "run_id=r", f"{start}-{number}.parquet"), start, number, 1, float(until)
+        )
+        for table, start, number, until in files
+    ]
+    for start in {one.start for one in life}:
+        ordered = [one for one in life if one.start == start]
+        trace_file._put_in_order(ordered)
+        ordered.sort(key=trace_file._age)
+        of_table: dict[Path, list[int]] = {}
+        for one in ordered:
+            if not one.describes:
+                of_table.setdefault(one.path.parent, []).append(one.number)
+        assert all(numbers == sorted(numbers) for numbers in of_table.values())
+        what = [one.describes for one in ordered]
+        assert what == sorted(what), "what describes a life goes with its last rows"
+
+
+def test_a_file_that_cannot_be_deleted_ends_the_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_file, "_LEAST_STREAM", 1)
+    clock = Clock()
+    limits = TraceLimits(file_bytes=1, total_bytes=20 * BLOCK)
+    trace = TraceFile(tmp_path, "r1", "c", limits=limits, clock=clock)
+
+    def never(_path: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(trace_file._File, "delete", never)
+    assert "not permitted" in ended(trace, clock).why
+    for _ in range(40):
+        second(trace, clock)
+    assert used(tmp_path) <= 24 * BLOCK
+    with pytest.raises(TraceFailedError):
+        trace.close()

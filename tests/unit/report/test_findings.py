@@ -33,20 +33,30 @@ def test_a_trace_without_a_controller_says_nothing_of_blocking() -> None:
 
 
 def test_a_trace_that_ends_too_early_is_said_first() -> None:
-    run = {"run_id": "r", "missing_s": 41.2, "missing_rows": None, "table": None}
+    run = {"run_id": "r", "missing_s": 41.2, "missing_rows": None, "table": None, "at_ns": None}
     ranges = {"process": "d", "why": "file missing", "table": "ranges", "missing_rows": 1053}
     missing = [
-        run | {"process": "a", "why": "not written", "missing_rows": 1234},
+        run | {"process": "a", "why": "not written", "missing_rows": 1234, "at_ns": 3 * 10**9},
+        run | {"process": "f", "why": "deleted", "missing_rows": 1234, "at_ns": 3 * 10**9},
         run | {"process": "b", "why": "others went on"},
         run | {"process": "c", "why": "no end"},
         run | ranges,
         run | ranges | {"process": "e", "missing_rows": -7},
     ]
-    found = findings(_tables(missing=missing))[:5]
+    clock = {"run_id": "r", "monotonic_ns": 10**9, "wall_ns": 1_700_000_000 * 10**9}
+    started = clock | {"host": "h", "parameters": "{}"}
+    runs = [started | {"process": process} for process in ("a", "f")]
+    found = findings(_tables(missing=missing, runs=runs))[:6]
     assert all(one.warning for one in found)
     said = {one.about.removeprefix("gap in the trace of "): one.says for one in found}
-    assert said["a"].startswith("in run r the last 41.2 s are missing (1,234 rows): it could not")
-    assert said["b"].startswith("in run r the last 41.2 s are missing: others of its host went on")
+    assert said["a"].startswith(
+        "in run r 41.2 s are missing (1,234 rows), from 2023-11-14 22:13:22 UTC on: it could not"
+    )
+    assert said["f"].startswith(
+        "in run r the oldest 1,234 rows, of 41.2 s, were deleted, from 2023-11-14 22:13:22 UTC "
+        "on: all files of a process may take kraftbridge.trace.max.bytes"
+    )
+    assert said["b"].startswith("in run r 41.2 s are missing: others of its host went on")
     assert "rows of up to its last second may be missing, and all of the 41.2 s after" in said["c"]
     assert said["d"].startswith("in run r 1,053 rows of ranges within 41.2 s are missing: a file")
     assert said["e"].startswith("in run r 7 rows of ranges are there twice")

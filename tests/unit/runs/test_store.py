@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 
 import pyarrow.parquet as pq
 import pytest
@@ -167,7 +166,7 @@ def test_a_row_whose_trace_is_not_whole_must_not_be_compared(store, monkeypatch)
     with pytest.raises(TraceFailedError):
         broken.close()
     why = tracing.lacks(store, "r")
-    assert re.fullmatch(r"the trace of controller-3001 lacks its last [1-9]\d* s", why)
+    assert why.startswith("the trace of controller-3001 lacks rows")
     assert tracing.lacks(store, "other") == ""
     (store.trace / "stalls/run_id=killed").mkdir(parents=True)
     (store.trace / "stalls/run_id=killed/_controller-3000-7-1700-000000000000.arrows").touch()

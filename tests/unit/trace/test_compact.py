@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
+import tempfile
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,14 +13,17 @@ from typing import Any
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench.verbs import trace_compact
 from bench.verbs.trace_compact import compacted
 from emulator.io.trace_file import TraceFile, TraceLimits
 from emulator.servers.waiting import wait_for
 from emulator.trace import rows
+from emulator.trace.rows import stream_of
 
-FILES = 12
+FILES = 6
 ROWS = list(range(5 * FILES))
 
 
@@ -86,38 +92,171 @@ def test_what_is_missing_stays_missing_and_files_stay_small(tmp_path: Path) -> N
 
 
 def test_an_end_anywhere_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finished(tmp_path / "whole")
+    whole = tmp_path / "whole"
+    finished(whole)
+    trace = written(whole, "dead", 1_000)
+    (left,) = streams(whole)
+    kept = left.read_bytes()
+    trace.close()
+    left.write_bytes(kept)  # killed before it removed what it had finished
     ended = 0
     for step in count():
         folder = tmp_path / str(step)
         shutil.copytree(tmp_path / "whole", folder)
         steps = count()
 
-        def but(name: str, steps: Any = steps, step: int = step) -> None:
-            real = getattr(Path, name)
+        def but(place: Any, name: str, steps: Any = steps, step: int = step) -> None:
+            real = getattr(place, name)
 
-            def cut(self: Path, *more: Any, **named: Any) -> Any:
-                if next(steps) == step:
-                    raise InterruptedError
-                return real(self, *more, **named)
+            def cut(*more: Any, **named: Any) -> Any:
+                if next(steps) >= step:  # nothing is done after a kill
+                    raise KilledError
+                return real(*more, **named)
 
-            monkeypatch.setattr(Path, name, cut)
+            monkeypatch.setattr(place, name, cut)
 
         for name in ("unlink", "rename", "replace"):
-            but(name)
+            but(Path, name)
+        for name in ("fsync", "utime"):
+            but(os, name)
+        but(pyarrow.parquet.ParquetWriter, "write_table")
         try:
             compacted(folder)
-        except InterruptedError:
+        except KilledError:
             ended += 1
         else:
             break
         finally:
             monkeypatch.undo()
         compacted(folder)
-        assert begins(folder) == ROWS, step
-        assert len(files(folder)) == 1
+        assert begins(folder) == [*ROWS, 1_000, 1_001], step
+        assert len(files(folder)) == 2
         assert not list(folder.rglob("_*"))
-    assert ended > FILES
+    assert ended > 2 * FILES
+
+
+def test_another_run_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(tmp_path)
+    real, said = trace_compact._merge, []
+
+    def during(group: Any) -> Path:
+        with pytest.raises(OSError, match="is being compacted already"):
+            compacted(tmp_path)
+        said.append(group)
+        return real(group)
+
+    monkeypatch.setattr(trace_compact, "_merge", during)
+    compacted(tmp_path)
+    assert len(said) == 1
+    assert begins(tmp_path) == ROWS
+    compacted(tmp_path)
+
+
+def test_what_its_process_is_just_finishing_is_left_to_it(tmp_path: Path) -> None:
+    """Killed after that, before it removes the stream, it leaves both."""
+    finished(tmp_path)
+    last = files(tmp_path)[-2]
+    stream_of(last).touch()
+    with stream_of(last).open("rb") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        compacted(tmp_path)
+        assert last.exists()
+        assert len(files(tmp_path)) == 2
+    assert begins(tmp_path) == ROWS
+
+
+def test_a_copy_of_a_stream_that_is_older_than_its_file_takes_nothing_away(tmp_path: Path) -> None:
+    finished(tmp_path)
+    trace = written(tmp_path / "other", "c", 0)
+    (old,) = streams(tmp_path / "other")
+    compacted(tmp_path)
+    (whole,) = files(tmp_path)
+    for number in (0, 7):
+        shutil.copy(old, stream_of(whole.with_stem(f"{whole.stem[:-1]}{number}")))
+    trace.close()
+    compacted(tmp_path)
+    assert begins(tmp_path) == ROWS
+    assert not streams(tmp_path)
+
+
+def test_what_is_damaged_or_goes_away_meanwhile_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(tmp_path)
+    files(tmp_path)[3].write_bytes(b"no Parquet, " * 99)
+    done = compacted(tmp_path)
+    assert done.unreadable == 1
+    assert [path.stem[-3:] for path in files(tmp_path)] == ["000", "015", "020"]
+    files(tmp_path)[1].unlink()
+    assert begins(tmp_path) == [*ROWS[:15], *ROWS[20:]]
+    other = tmp_path / "other"
+    finished(other)
+    real = trace_compact._merge
+
+    def deleted(group: list[Path]) -> Path:
+        group[3].unlink()
+        return real(group)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trace_compact, "_merge", deleted)
+        compacted(other)
+    compacted(other)
+    assert begins(other) == [*ROWS[:15], *ROWS[20:]]
+    assert not list(other.rglob("_*"))
+
+
+def test_files_of_a_version_to_come_keep_what_they_hold(tmp_path: Path) -> None:
+    finished(tmp_path)
+    for path in files(tmp_path):
+        found = pyarrow.parquet.read_table(path, partitioning=None)
+        more = found.append_column("why", [["x"] * found.num_rows])
+        metadata = {**found.schema.metadata, b"kraft_bridge.schema_version": b"99"}
+        pyarrow.parquet.write_table(more.replace_schema_metadata(metadata), path)
+    compacted(tmp_path)
+    found = pyarrow.parquet.read_table(files(tmp_path)[0], partitioning=None)
+    assert found["begin_ns"].to_pylist() == ROWS
+    assert {*found["why"].to_pylist()} == {"x"}
+    assert found.schema.metadata[b"kraft_bridge.schema_version"] == b"99"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["file", "stream", "both", "gone"]))),
+    st.integers(1, 9_000),
+)
+def test_whatever_there_is_it_is_there_once_afterwards(
+    parts: list[tuple[int, str]], greatest: int
+) -> None:
+    """Files of any size, streams, both, and holes, in a folder with a hostile name."""
+    schema = rows.arrow_schema(pyarrow, rows.StallRow)
+    with tempfile.TemporaryDirectory(prefix="my trace [1] é ") as made:
+        folder = Path(made, "stalls", "run_id=r é")
+        folder.mkdir(parents=True)
+        Path(made, "runs").mkdir()
+        first, wanted = 0, []
+        for count, kind in parts:
+            begins = list(range(first, first + count))
+            table = pyarrow.table([begins, begins, ["p"] * count], schema=schema)
+            path = folder / f"a p-7-1700-{first:012d}.parquet"
+            if kind in {"file", "both"}:
+                pyarrow.parquet.write_table(table, path)
+            if kind in {"stream", "both"}:
+                with pyarrow.ipc.new_stream(str(stream_of(path)), schema) as out:
+                    out.write_table(table)
+            wanted += begins if kind != "gone" else []
+            first += count
+        before = len(parts)
+        for _ in range(2):
+            compacted(Path(made), greatest)
+            found = sorted(folder.iterdir())
+            read = [pyarrow.parquet.read_table(path, partitioning=None) for path in found]
+            assert [n for table in read for n in table["begin_ns"].to_pylist()] == wanted
+            assert len(found) <= before
+            before = len(found)
+
+
+class KilledError(BaseException):
+    """The process is killed here."""
 
 
 def test_without_locks_a_stream_is_left_alone(
