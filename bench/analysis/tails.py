@@ -70,20 +70,7 @@ class Tails:
 
 
 def whole_blocks(stream: Path) -> pa.Table | None:
-    """The rows of a stream up to its first block that is not whole; None if there is none.
-
-    Read without the code of the process that wrote it, as all that is judged here.
-    """
-    batches: list[pa.RecordBatch] = []
+    """The rows of a stream up to its first block that is not whole; None if there is none."""
     with pa.OSFile(str(stream), "rb") as source:
-        try:
-            for batch in pa.ipc.open_stream(source):
-                batch.validate(full=True)
-                batches.append(batch)
-        except pa.ArrowException:
-            pass
-        except OSError as error:
-            # A body that is cut is an error of the system without a number.
-            if error.errno is not None:
-                raise
+        batches, _ = rows.whole_blocks(pa, source)
     return pa.Table.from_batches(batches) if batches else None

@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.predict.model import CHAIN_OPS, Arrival, Change, Speed, Stall
-from emulator.trace.rows import PROCESS_COLUMN, RUN_ID_COLUMN, STREAM, Stage, parquet_of
+from emulator.trace.rows import (
+    PROCESS_COLUMN,
+    RUN_ID_COLUMN,
+    SCHEMA_VERSION,
+    STREAM,
+    Stage,
+    parquet_of,
+)
 
 BOUND_KEY: Final = "kraftbridge.zk.write.behind.max.records"
 BOUND: Final = 10_000
@@ -35,7 +42,7 @@ _COLUMNS: Final = {
     "ranges": ("stage", "first_offset", "last_offset", "time_ns"),
     "multis": ("sent_ns", "ops", "first_offset", "last_offset", "result"),
     "blocks": ("begin_ns", "end_ns"),
-    "runs": ("parameters",),
+    "runs": ("parameters", "schema_version"),
 }
 
 
@@ -254,6 +261,12 @@ def _arrival(row: dict[str, Any], each: float, at_s: Any) -> Arrival:
 
 
 def _bound(runs: Sequence[dict[str, Any]]) -> int:
+    for row in runs:
+        if (version := row["schema_version"]) > SCHEMA_VERSION:
+            raise UnusableTraceError(
+                f"{row[PROCESS_COLUMN]} wrote trace schema {version}; this version reads "
+                f"{SCHEMA_VERSION} and older ones"
+            )
     for row in runs:
         try:
             found = dict(json.loads(row["parameters"])).get(BOUND_KEY)

@@ -18,13 +18,13 @@ from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
 from emulator.io.printable import sentence
-from emulator.trace.rows import RUN_ID_COLUMN, TABLES, stream_of
+from emulator.trace.rows import RUN_ID_COLUMN, TABLES, stream_of, whole_blocks
 
 GREATEST_BYTES: Final = 128 << 20
 """Files of one life are put together up to about this size."""
 _ROW_GROUP_ROWS: Final = 65_536
 _NAME: Final = re.compile(r"(.+-\d+-\d+)-(\d{12})\.parquet")
-_MERGING, _MERGED = ".merging", ".merged"
+_MERGING, _MERGED, _DAMAGED = ".merging", ".merged", ".damaged"
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Compacted:
     written: int = 0
     """Streams that processes still write."""
     unreadable: int = 0
-    """Groups of files that stay as they are: one of them is damaged."""
+    """Files and streams that are damaged, and stay; such a stream under another name."""
 
 
 def compact(
@@ -146,8 +146,21 @@ def _end(stream: Path, done: Compacted) -> None:
                 stream_to_parquet(stream, made)
                 with contextlib.suppress(FileNotFoundError):  # it had no rows
                     os.utime(made, ns=(written, written))
-            stream.unlink()
-            done.streams += 1
+            if _is_damaged(stream):
+                stream.rename(stream.with_name(f"{stream.name}{_DAMAGED}"))
+                done.unreadable += 1
+            else:
+                stream.unlink()
+                done.streams += 1
+
+
+def _is_damaged(stream: Path) -> bool:
+    """Whether it holds more than its whole blocks."""
+    import pyarrow as pa
+
+    with pa.OSFile(str(stream), "rb") as source:
+        _, whole = whole_blocks(pa, source)
+        return not whole and source.size() > 0
 
 
 def _has_rows_of(made: Path) -> bool:

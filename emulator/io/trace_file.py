@@ -547,6 +547,7 @@ class _Table:
         self._target = target
         self._arrow = target.arrow
         self._schema = arrow_schema(target.arrow, kind)
+        self._header = self._schema.serialize()
         self._nested = [column.kind == "list" for column in rows.columns(kind)]
         self._folder = target.folder / rows.TABLE_OF[kind] / f"{rows.RUN_ID_COLUMN}={target.run_id}"
         self._rows = 0
@@ -575,7 +576,7 @@ class _Table:
         if block.rows:
             if self._fd is None:
                 self._open(block.now)
-            self._write(self._columns(block.rows).serialize())
+            self._write(self._message(self._columns(block.rows)))
             self._stream_rows += len(block.rows)
         self.whole_until_s = block.now
 
@@ -632,7 +633,7 @@ class _Table:
         # A file system without locks: nobody can see that this process lives.
         with contextlib.suppress(OSError):
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._write(self._schema.serialize())
+        self._write(self._header)
 
     def _write(self, message: Any) -> None:
         """One message of the stream, all of it or nothing."""
@@ -653,6 +654,15 @@ class _Table:
         if fd is not None:
             with contextlib.suppress(OSError):
                 os.close(fd)
+
+    def _message(self, batch: Any) -> Any:
+        """A block of the stream, with its checksum."""
+        sink = self._arrow.BufferOutputStream()
+        with self._arrow.ipc.new_stream(sink, self._schema) as stream:
+            stream.write_batch(batch, custom_metadata=rows.checksum(self._schema, batch))
+            end = sink.tell()
+        # Without the schema before it, and the end of a stream behind it.
+        return sink.getvalue()[self._header.size : end]
 
     def _columns(self, block: list[rows.Row]) -> Any:
         # zip over tuples turns rows into columns in C: 0.2 us a row.
@@ -687,18 +697,8 @@ def stream_to_parquet(stream: Path, parquet: Path) -> int:
         TraceUnavailableError: pyarrow is missing.
     """
     arrow = _pyarrow()
-    batches = []
     with arrow.OSFile(str(stream), "rb") as source:
-        try:
-            for batch in arrow.ipc.open_stream(source):
-                batch.validate(full=True)
-                batches.append(batch)
-        except arrow.ArrowException:
-            pass
-        except OSError as error:
-            # A body that is cut is an error of the system without a number.
-            if error.errno is not None:
-                raise
+        batches, _ = rows.whole_blocks(arrow, source)
     if not batches:
         return 0
     table = arrow.Table.from_batches(batches)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import types
 import typing
+import zlib
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -41,6 +42,45 @@ def parquet_of(stream: Path) -> Path:
     'load-7-1700-000000000000.parquet'
     """
     return stream.with_name(f"{stream.name.removeprefix('_').removesuffix(STREAM)}.parquet")
+
+
+_CHECKSUM: Final = b"crc32"
+
+
+def checksum(schema: Any, block: Any) -> dict[bytes, bytes]:
+    """What the metadata of a block of a stream hold: CRC-32 of its schema and of itself."""
+    crc = zlib.crc32(block.serialize(), zlib.crc32(schema.serialize()))
+    return {_CHECKSUM: b"%d" % crc}
+
+
+def whole_blocks(arrow: Any, source: Any) -> tuple[list[Any], bool]:
+    """The record batches of a stream up to the first that is cut off or damaged; whether none is.
+
+    Args:
+        arrow: the pyarrow module.
+        source: of the bytes of a stream; it may grow meanwhile.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found, whole = [], False
+    try:
+        reader = arrow.ipc.open_stream(source)
+        while True:
+            block, metadata = reader.read_next_batch_with_custom_metadata()
+            block.validate(full=True)
+            if metadata is None or dict(metadata) != checksum(reader.schema, block):
+                break
+            found.append(block)
+    except StopIteration:
+        whole = True
+    except (arrow.ArrowException, ValueError):
+        pass
+    except OSError as error:
+        # A body that is cut is an error of the system without a number.
+        if error.errno is not None:
+            raise
+    return found, whole
 
 
 def stream_of(parquet: Path) -> Path:

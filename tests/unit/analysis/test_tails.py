@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from bench.analysis.tails import Tails, whole_blocks
 from emulator.io.trace_file import TraceFile, TraceLimits
@@ -39,6 +42,46 @@ def test_the_whole_blocks_of_a_stream_are_read_wherever_it_is_cut(tmp_path: Path
     assert copied() == list(range(9))
     stream.write_bytes(b"no stream" * 99)
     assert copied() == []
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("trace")
+    trace = TraceFile(folder, "r", "c", limits=TraceLimits(block_rows=3))
+    for at in range(9):
+        chain = rows.MultiOperation("chain", at, 400)
+        trace.append(rows.MultiRow(at, at, 3, 400, 3, 5, "ok", (chain,) * at))
+
+    def found() -> list[bytes]:
+        streams = list(folder.rglob("multis/*/_*.arrows"))
+        whole = [path for path in streams if len(whole_blocks(path) or ()) == 9]
+        return [path.read_bytes() for path in whole]
+
+    wait_for("the writer", found)
+    [content] = found()
+    trace.close()
+    return content
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_bit_that_is_flipped_takes_its_block_and_the_next_ones_and_changes_nothing(
+    stream: bytes, tmp_path: Path, data: st.DataObject
+) -> None:
+    path = tmp_path / "x.arrows"
+    path.write_bytes(stream)
+    good = whole_blocks(path).to_pylist()
+    bits = data.draw(st.sets(st.integers(0, len(stream) * 8 - 1), min_size=1, max_size=4))
+    damaged = bytearray(stream)
+    for bit in bits:
+        damaged[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(stream[: min(bits) // 8])
+    before = whole_blocks(path)
+    path.write_bytes(damaged)
+    found = whole_blocks(path)
+    read = [] if found is None else found.to_pylist()
+    assert read == good[: len(read)]
+    assert len(read) >= (0 if before is None else before.num_rows)
 
 
 def test_other_places_have_no_streams_here(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from bench.predict import model, trace
 from bench.predict.model import Speed, Stall
 from emulator.io.trace_file import TraceFile, run_row
-from emulator.trace.rows import MultiRow, RangeRow, Row, Stage
+from emulator.trace.rows import MultiRow, RangeRow, Row, Stage, checksum
 from tests.unit.commands.running import run
 from tests.unit.predict.virtual import measured
 
@@ -57,6 +58,14 @@ def test_a_trace_says_what_zookeeper_takes_and_its_replay_blocks_as_long(tmp_pat
     assert other.union_s > found.union_s + 0.2
 
 
+def test_a_trace_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    measured(20, 0, SPEED, 0.5, None, rows)
+    write(tmp_path, [msgspec.structs.replace(run_row("3.9", {}), schema_version=9), *rows])
+    with pytest.raises(trace.UnusableTraceError, match="controller-3000 wrote trace schema 9"):
+        trace.read(tmp_path)
+
+
 def test_of_requests_that_were_alike_the_slope_is_not_known(tmp_path: Path) -> None:
     rows: list[Row] = []
     measured(20, 0, SPEED, 0.5, None, rows)
@@ -77,7 +86,8 @@ def test_what_a_killed_controller_left_in_streams_is_read(tmp_path: Path) -> Non
         stream = file.with_name(f"_{file.stem}.arrows")
         table = pq.ParquetFile(file).read()
         with pa.OSFile(str(stream), "wb") as to, pa.ipc.new_stream(to, table.schema) as out:
-            out.write_table(table)
+            for batch in table.to_batches():
+                out.write_batch(batch, custom_metadata=checksum(table.schema, batch))
     # Both are there for a moment, and count once.
     assert trace.read(tmp_path) == whole
     for file in [*tmp_path.rglob("*.parquet")]:

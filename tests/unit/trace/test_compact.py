@@ -189,6 +189,13 @@ def test_what_is_damaged_or_goes_away_meanwhile_stops_nothing(
     assert [path.stem[-3:] for path in files(tmp_path)] == ["000", "015", "020"]
     files(tmp_path)[1].unlink()
     assert begins(tmp_path) == [*ROWS[:15], *ROWS[20:]]
+    cut = files(tmp_path)[0].with_name("_x-7-1700-000000000000.arrows")
+    trace = written(tmp_path / "live", "x", 1_000)
+    cut.write_bytes(streams(tmp_path / "live")[0].read_bytes() + b"not a block")
+    trace.close()
+    assert compacted(tmp_path).unreadable == 1
+    assert begins(tmp_path)[-2:] == [1_000, 1_001]
+    assert cut.with_name(f"{cut.name}.damaged").read_bytes().endswith(b"not a block")
     other = tmp_path / "other"
     finished(other)
     real = trace_compact._merge
@@ -242,7 +249,8 @@ def test_whatever_there_is_it_is_there_once_afterwards(
                 pyarrow.parquet.write_table(table, path)
             if kind in {"stream", "both"}:
                 with pyarrow.ipc.new_stream(str(stream_of(path)), schema) as out:
-                    out.write_table(table)
+                    for batch in table.to_batches():
+                        out.write_batch(batch, custom_metadata=rows.checksum(schema, batch))
             wanted += begins if kind != "gone" else []
             first += count
         before = len(parts)
