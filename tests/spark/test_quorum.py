@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from bench.analysis import job
 from bench.analysis.lag import lag_series
-from bench.analysis.quorum import clocks, leaders, led_by_several, lives, one_log
+from bench.analysis.quorum import QUORUM, clocks, leaders, led_by_several, lives, one_log
 from bench.analysis.schema import struct_type
 from emulator.trace import rows
 
@@ -75,6 +76,25 @@ def test_one_lag_over_two_leaders_by_epoch(spark: SparkSession) -> None:
         ("quorum", 7.0, 5, 5, 2_000),
         ("quorum", 7.0, 0, 0, 0),
     ]
+
+
+def test_the_job_has_the_lag_of_each_process_and_of_the_quorum(spark: SparkSession) -> None:
+    ranges = spark.createDataFrame(RANGES, struct_type(rows.RangeRow))
+    runs = spark.createDataFrame(RUNS, struct_type(rows.RunRow))
+    gauges = spark.createDataFrame([], struct_type(rows.GaugeRow))
+    kept: list[str] = []
+
+    def keep(name: str, table: DataFrame) -> DataFrame:
+        kept.append(name)
+        return table
+
+    series = job._of_lag({"ranges": ranges, "runs": runs, "gauges": gauges}, keep)["lag_series"]
+    clock = clocks(runs)
+    together = one_log(ranges, leaders(ranges, clock), clock, ["r"])
+    wanted = lag_series(ranges).unionByName(lag_series(together)).collect()
+    assert sorted(map(str, series.collect())) == sorted(map(str, wanted))
+    assert QUORUM in {row.process for row in wanted}
+    assert kept[:2] == ["leaders", "one_log"], "it is looked at often, and costs two joins"
 
 
 def test_a_run_with_one_leader_needs_no_other_lag(spark: SparkSession) -> None:
