@@ -104,9 +104,10 @@ OURS: Final[Mapping[str, str]] = {
         "10.0.0.5` ([why](../SECURITY.md#the-header-host))"
     ),
     "kraftbridge.release": "the Kafka release whose API versions are spoken",
-    "kraftbridge.trace.dir": (
-        "folder for a [trace](your-own-cluster.md) (Parquet); empty: none. If it cannot be written "
-        "the trace ends, and the node goes on"
+    "kraftbridge.trace.dir": "folder for a [trace](your-own-cluster.md) (Parquet); empty: none",
+    "kraftbridge.trace.max.bytes": (
+        "what the node's files there may take, of all its runs: then the "
+        "[oldest go](bench.md#the-files-of-a-trace); 0: no limit"
     ),
     "kraftbridge.trace.run.id": (
         "id of the run in the trace, the same for all processes of it; empty: the time of the start"
