@@ -223,6 +223,7 @@ def test_every_documented_metric_is_there(story):
         "kraft_bridge_trace_rows",
         "kraft_bridge_trace_missing_seconds",
         "kraft_bridge_trace_missing_rows",
+        "kraft_bridge_trace_deleted_bytes",
     }
     families = list(text_string_to_metric_families(story.seen["metrics"]))
     sampled = {family.name for family in families if family.samples}

@@ -217,10 +217,11 @@ def test_properties_and_overrides() -> None:
 
 
 def test_our_own_keys_are_known() -> None:
-    ours = {"kraftbridge.trace.dir": "trace", "kraftbridge.trace.run.id": "run-7"}
-    found, warnings = config.load(GOOD | ours)
+    ours = {"dir": "trace", "run.id": "run-7", "max.bytes": "9"}
+    keys = {f"kraftbridge.trace.{name}": value for name, value in ours.items()}
+    found, warnings = config.load(GOOD | keys)
     assert warnings == ()
-    assert (found.trace_dir, found.trace_run_id) == ("trace", "run-7")
+    assert (found.trace_dir, found.trace_run_id, found.trace_max_bytes) == ("trace", "run-7", 9)
 
 
 def test_an_own_port_that_nobody_reaches_is_warned_of() -> None:

@@ -84,6 +84,8 @@ def test_a_whole_one_says_nothing(tmp_path: Path) -> None:
     trace.close()
     assert trace.status == {"folder": str(tmp_path), "ended_because": "", "missing_s": 0}
     assert trace.metrics[metric.TRACE_MISSING_S] == 0
+    assert trace.metrics[metric.TRACE_DELETED_BYTES] == 0
+    assert trace._file._writer._target.limits.total_bytes == 1 << 30
     assert said == []
 
 
