@@ -248,8 +248,9 @@ def json_page() -> Iterator[str]:
     yield "grows when a member goes, or changes its type or its meaning; members may be added\n"
     yield "without that.\n\n"
     yield "`[]` stands for each element of an array, `{}` for each value of an object whose keys\n"
-    yield "are data. Messages, progress and errors go to standard error, and the\n"
-    yield "[exit codes](command-line.md#exit-codes) are the same with and without `--json`.\n\n"
+    yield "are data, `?` for a member that may be missing. Messages, progress and errors go to\n"
+    yield "standard error, and the [exit codes](command-line.md#exit-codes) are the same with and\n"
+    yield "without `--json`.\n\n"
     yield table("printed by", "schema")
     for form in FORMS.values():
         yield row(f"`{form.printed_by}`", f'[`"{form.schema}"`](#{form.name})')
@@ -269,7 +270,7 @@ def json_page() -> Iterator[str]:
                 continue
             kind = KINDS[member.kind.strip("?-")]
             kind += " or null" if "?" in member.kind else ""
-            kind += "; optional" if "-" in member.kind else ""
+            kind += "?" if "-" in member.kind else ""
             path, meaning = f"`{member.path}`", member.meaning
             if member.path.endswith(".p50_ms"):
                 path += ", `p99_ms`, `max_ms`"
