@@ -96,6 +96,8 @@ def test_a_broker_that_led_nothing_has_no_time_of_its_death(monkeypatch, before)
 def test_the_room_grows_with_partitions_and_with_the_brokers_that_know_them():
     small, large = (scale.needed(dataclasses.replace(CASE, topics_present=n)) for n in (100, 200))
     assert all(more > less for more, less in zip(large, small, strict=True))
+    single = scale.needed(dataclasses.replace(CASE, topics_present=100_000, partitions=1))
+    assert single[1] > 3 * 571 * (1 << 20) + GIB, "three controllers that were restarted, ZooKeeper"
     many = scale.needed(dataclasses.replace(CASE, brokers=100))
     assert many[1] > small[1]
     million = dataclasses.replace(CASE, topics_present=10_000)
