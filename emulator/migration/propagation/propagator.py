@@ -41,7 +41,7 @@ from emulator.net.control import (
     Question,
     Told,
 )
-from emulator.seam import Effect, Slices
+from emulator.seam import Effect, Pace, Slices
 from wire import codec
 from wire import messages as m
 from wire.constant import Constant
@@ -433,24 +433,23 @@ class _Changes(msgspec.Struct, frozen=True):
     def between(cls, before: Image, after: Image, touched: Touched) -> Slices[_Changes]:
         """Find them, in the order in which topics were touched, in slices."""
         found = cls(after, [], set(), [], [])
-        looked = 0
+        pace = Pace(LOOKED_PER_SLICE)
         indexes: dict[bytes, list[int]] = {}
         for topic_id, index in touched.partitions:
             indexes.setdefault(topic_id, []).append(index)
-            looked += 1
-            if looked % LOOKED_PER_SLICE == 0:
+            if pace.over():
                 yield
         for topic_id in touched.topics:
+            if pace.over():
+                yield
             topic, old = after.topics.get(topic_id), before.topics.get(topic_id)
             if topic is None:
                 found.deleted.extend(() if old is None else (old,))
                 continue
             for index in sorted(indexes.get(topic_id, ())):
                 found.look(topic, old, index)
-                looked += 1
-                if looked % LOOKED_PER_SLICE == 0:
+                if pace.over():
                     yield
-            looked += 1
         return found
 
     def look(self, topic: Topic, old_topic: Topic | None, index: int) -> None:

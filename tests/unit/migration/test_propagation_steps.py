@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
 from emulator.migration.propagation import propagator
 from emulator.seam import Effect
+from tests.unit.migration.test_topic_compare import image_of
 from tests.unit.migration.world import World
+from tests.unit.node.test_copy_grows_in_line import Work
+from tests.unit.node.test_copy_grows_in_line import counted as counted_work
 from wire import records as r
 
 T, U = b"T" * 16, b"U" * 16
@@ -84,3 +89,34 @@ def test_a_large_change_is_cut_so_that_no_step_is_long(monkeypatch: pytest.Monke
         "a LeaderAndIsr for each broker, and once what UpdateMetadata shares"
     )
     assert max(pieces) <= 2, "one request of 2,000 partitions in a step, queued and sent"
+
+
+def longest_look(topics: int, partitions: int) -> int:
+    """Lines and calls of C until the next slice of the changes of so many partitions."""
+    after, touched = image_of(topics, partitions), Touched()
+    for topic_id, topic in after.topics.items():
+        touched.topics[topic_id] = topic.name
+        touched.partitions |= {(topic_id, index) for index in range(partitions)}
+    found, longest = propagator._Changes.between(Image(), after, touched), 0
+    done: list[propagator._Changes] = []
+
+    def go_on() -> list[Effect]:
+        try:
+            next(found)
+        except StopIteration as end:
+            done.append(end.value)
+        return []
+
+    while not done:
+        work = Work()
+        counted_work(work, go_on)
+        longest = max(longest, work.run)
+    assert len(done[0].changed) == topics * partitions
+    return longest
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_the_changes_of_many_topics_are_looked_for_in_slices(partitions: int) -> None:
+    """Those of a dead broker that led 100,000 topics of one partition took 0.4 s in one step."""
+    few, many = (longest_look(number // partitions, partitions) for number in (2_100, 6_300))
+    assert many <= 1.2 * few
