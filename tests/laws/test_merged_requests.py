@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.topics import Partition
+from emulator.migration.propagation import merging
 from emulator.migration.propagation.channels import RECONNECT_MS, Channels
+from emulator.migration.propagation.merging import MERGED_MAX
 from emulator.migration.propagation.propagator import Propagator
 from emulator.net.control import Question
 from emulator.seam import Closed, Connect, Connected, Effect, Received, Send
@@ -289,16 +291,18 @@ class Story:
 
 
 @examples(200)
-@given(histories, st.booleans())
+@given(histories, st.booleans(), st.sampled_from((1, MERGED_MAX)))
 def test_merged_requests_do_what_all_of_them_do(
-    history: list[tuple[tuple[Any, ...], bool]], keeps: bool
+    history: list[tuple[tuple[Any, ...], bool]], keeps: bool, merged_max: int
 ) -> None:
     story = Story(keeps=keeps)
-    for one, told in history:
-        story.take(one)
-        if told:
-            story.tell()
-    story.end()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "MERGED_MAX", merged_max)
+        for one, told in history:
+            story.take(one)
+            if told:
+                story.tell()
+        story.end()
     story.assert_same()
     if not keeps:
         assert story.behind.differences(story.journal.stable) == []

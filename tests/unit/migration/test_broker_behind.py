@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.migration.propagation import merging
-from emulator.migration.propagation.merging import ENTRIES_MAX
+from emulator.migration.propagation.merging import ENTRIES_MAX, MERGED_MAX, Later
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Closed, Effect
 from tests.unit.migration.test_channels import PEER, Broker
@@ -307,3 +307,32 @@ def test_what_would_mean_something_else_is_not_merged() -> None:
     for _ in range(5):
         broker.answer(m.LeaderAndIsrResponse(), 4, 7)
     assert [type(one) for _, _, one in broker.requests] == [*map(type, put), stop]
+
+
+def test_a_long_request_waits_as_it_is_and_counts() -> None:
+    """To merge what a dead broker led, 100,000 topics, took 0.2 s in one step."""
+    topic, state = (
+        m.LeaderAndIsrRequest.LeaderAndIsrTopicState,
+        m.LeaderAndIsrRequest.LeaderAndIsrPartitionState,
+    )
+
+    def named(count: int) -> m.LeaderAndIsrRequest:
+        states = [state(partition_index=index, leader=2) for index in range(count)]
+        return m.LeaderAndIsrRequest(
+            type=TYPE_INCREMENTAL,
+            topic_states=[topic(topic_name="t", topic_id=b"t" * 16, partition_states=states)],
+        )
+
+    later, requests = Later(1), [named(count) for count in (1, MERGED_MAX + 1, 2)]
+    for request in requests:
+        later.put(request)
+    assert (later.count, later.entries) == (3, MERGED_MAX + 4)
+    taken = []
+    while later:
+        [one] = later.take()
+        taken.append(one)
+    assert [*map(id, taken)] == [*map(id, requests)]
+    assert later.entries == 0
+    later.put(requests[1])
+    later.clear()
+    assert (later.count, later.entries) == (0, 0)
