@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, Final, TypeVar
 
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
@@ -41,7 +45,11 @@ LONG: Final = frozenset(
 """Results that grow with the length of a run; a report reads those that are made from them."""
 
 _NOISY_SHOWN: Final = 20
+_AGAIN_S: Final = 0.5
 
+
+T = TypeVar("T")
+R = TypeVar("R")
 Keep = Callable[[str, DataFrame], DataFrame]
 """Takes a result by name and gives a frame with its rows, perhaps from where it was written."""
 
@@ -58,16 +66,19 @@ def results(
     if "files" in trace:
         # Three results are made from it, and it takes a look at each row.
         trace = {**trace, "files": keep("files", trace["files"])}
+    of_all: tuple[Callable[[Mapping[str, DataFrame], Keep], dict[str, DataFrame]], ...]
+    of_all = (_of_files, _of_requests, _of_lag, _of_blocking, _of_multis, _of_stalls)
+    # What one of them keeps, the others do not wait for.
+    found = at_once(trace["runs"].sparkSession, lambda of: of(trace, keep), of_all)
+    return {name: table for tables in found for name, table in tables.items()}
+
+
+def _of_files(trace: Mapping[str, DataFrame], _keep: Keep) -> dict[str, DataFrame]:
     return {
         "runs": trace["runs"],
         "missing": whole.missing(
             trace["gauges"], trace["requests"], trace["runs"], trace.get("files")
         ),
-        **_of_requests(trace, keep),
-        **_of_lag(trace, keep),
-        **_of_blocking(trace, keep),
-        **_of_multis(trace["multis"]),
-        **_of_stalls(trace["stalls"], keep),
     }
 
 
@@ -85,7 +96,7 @@ def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
         "percentiles": timeline.percentiles(clients, changes),
         "changes": changes,
         "change_time": utilisation.change_time(changes),
-        "utilisation": utilisation.utilisation(trace, made, changes),
+        "utilisation": utilisation.utilisation(trace, made, changes, keep),
         "request_parts": blocking.parts_summary(parts),
         "by_api": operations.by_api(servers),
     }
@@ -126,7 +137,8 @@ def _of_blocking(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
     }
 
 
-def _of_multis(multis: DataFrame) -> dict[str, DataFrame]:
+def _of_multis(trace: Mapping[str, DataFrame], _keep: Keep) -> dict[str, DataFrame]:
+    multis = trace["multis"]
     return {
         "by_operation": operations.by_operation(multis),
         "multi_latency": operations.multi_latency(multis),
@@ -134,13 +146,48 @@ def _of_multis(multis: DataFrame) -> dict[str, DataFrame]:
     }
 
 
-def _of_stalls(rows: DataFrame, keep: Keep) -> dict[str, DataFrame]:
+def _of_stalls(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFrame]:
+    rows = trace["stalls"]
     noisy = keep("noisy_seconds", stalls.noisy_seconds(rows))
     return {
         "stalls": stalls.stall_summary(rows),
         "noisy_seconds": noisy,
         "noisiest_seconds": noisy.orderBy(F.desc("longest_ms"), "second").limit(_NOISY_SHOWN),
     }
+
+
+def at_once(spark: SparkSession, do: Callable[[T], R], each: Iterable[T]) -> list[R]:
+    """What ``do`` returns, called with four at a time; if one fails, or Ctrl-C, all jobs end."""
+    with ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(do, one) for one in each]
+        try:
+            ended = wait(calls, return_when=FIRST_EXCEPTION).done
+            for call in calls:
+                if call in ended:
+                    call.result()  # what failed, before what still runs
+            return [call.result() for call in calls]
+        except BaseException:
+            for call in calls:
+                call.cancel()
+            # A call may be between two jobs.
+            while wait(calls, _AGAIN_S).not_done:
+                with contextlib.suppress(Py4JError, PySparkException, OSError):
+                    spark.interruptAll()
+            raise
+
+
+def kept(spark: SparkSession, table: DataFrame, place: str) -> DataFrame:
+    """Write a table, and open what was written."""
+    table.write.parquet(place, "overwrite")
+    return spark.read.schema(table.schema).parquet(place)
+
+
+def records(spark: SparkSession, place: str) -> list[dict[str, Any]]:
+    """The rows of a table that was written."""
+    if isinstance(spark, SparkSession) and "://" not in place:
+        found: list[dict[str, Any]] = pq.read_table(place, partitioning=None).to_pylist()
+        return found
+    return [row.asDict() for row in spark.read.parquet(place).collect()]
 
 
 def run(spark: SparkSession, trace: str, out: str) -> list[str]:
@@ -152,18 +199,13 @@ def run_over(spark: SparkSession, trace: Mapping[str, DataFrame], out: str) -> l
     """The same for tables that are open; returns the names of the results."""
     written: set[str] = set()
 
-    def write(name: str, table: DataFrame) -> None:
-        table.write.parquet(f"{out}/{name}", "overwrite")
-
     def keep(name: str, table: DataFrame) -> DataFrame:
-        write(name, table)
         written.add(name)
-        return spark.read.schema(table.schema).parquet(f"{out}/{name}")
+        return kept(spark, table, f"{out}/{name}")
 
     tables = results(trace, keep)
     rest = [name for name in tables if name not in written]
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda name: write(name, tables[name]), rest))
+    at_once(spark, lambda name: keep(name, tables[name]), rest)
     return list(tables)
 
 

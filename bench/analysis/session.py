@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -40,6 +41,20 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+SMALL: Final = {
+    # Of a few thousand rows a query takes longer to be compiled than to be interpreted, and each
+    # of its stages and tasks longer to start than to run.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.openCostInBytes": "0",
+}
+"""Settings for traces of at most ``SMALL_BYTES``."""
+SMALL_BYTES: Final = 4 * 2**20
+
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _OWNERS = (
     (SparkContext, ("_gateway", "_jvm", "_active_spark_context")),
     (SparkSession, ("_instantiatedSession", "_activeSession")),
@@ -60,14 +75,15 @@ def session(
             or ``SPARK_REMOTE`` says, else ``local[*]``.
         remote: a Connect server, ``sc://host:15002``; ``local[2]`` starts one of our own.
         app: the name Spark shows.
-        settings: more of Spark's own.
+        settings: more of Spark's own; they win over ours.
 
     Raises:
         JavaNotFoundError: a local session needs Java 17 or later and there is none.
         SparkUnavailableError: nothing answers where the master or the Connect server should be.
     """
+    wanted = dict(settings or {})
     builder: SparkSession.Builder = SparkSession.builder.appName(app).config(
-        map={**_PLANS, **(settings or {})}
+        map={**_PLANS, **wanted}
     )
     if master is None:
         remote = remote or os.environ.get("SPARK_REMOTE")
@@ -85,8 +101,9 @@ def session(
         f"-Dlog4j2.configurationFile=file:{logging}",
         *QUICK_START,
     ]
-    builder = builder.config("spark.driver.extraJavaOptions", shlex.join(flags))
-    builder = builder.config(map=dict(_QUIET))
+    more = wanted.pop(_JAVA_OPTIONS, "")
+    builder = builder.config(_JAVA_OPTIONS, f"{shlex.join(flags)} {more}".rstrip())
+    builder = builder.config(map={**_QUIET, **wanted})
     if remote is not None:
         with warnings.catch_warnings():
             # The settings reach the server at its start; the warning that they cannot be set again
@@ -99,7 +116,7 @@ def session(
         builder = builder.master(master)
         if master.startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-            builder = builder.config(map=dict(_LOCAL))
+            builder = builder.config(map={**_LOCAL, **wanted})
     try:
         return builder.getOrCreate()
     except Py4JError as error:

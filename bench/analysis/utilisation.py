@@ -8,7 +8,7 @@ its utilisation is the union of these times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
@@ -88,7 +88,10 @@ def change_time(changes: DataFrame) -> DataFrame:
 
 
 def utilisation(
-    trace: Mapping[str, DataFrame], clients: DataFrame, changes: DataFrame
+    trace: Mapping[str, DataFrame],
+    clients: DataFrame,
+    changes: DataFrame,
+    keep: Callable[[str, DataFrame], DataFrame] = lambda _, table: table,
 ) -> DataFrame:
     """How much of each resource was used, from what the trace has.
 
@@ -96,13 +99,14 @@ def utilisation(
         trace: its tables.
         clients: its requests of clients.
         changes: the result of ``change_parts``.
+        keep: see `bench.analysis.job.results`.
 
     Returns:
         run_id, resource (a ``limits.Key``, or ``limits.BLOCKED``), subject (a process, a broker, or
         empty), value (a share; of ``client`` ms; of ``process`` cores), limit (of ``process``: the
         cores of its machine; else null).
     """
-    windows = _windows(changes)
+    windows = keep("change_windows", _windows(changes))
     multis = trace["multis"].withColumnsRenamed({"sent_ns": "begin_ns", "answered_ns": "end_ns"})
     return reduce(
         DataFrame.unionByName,

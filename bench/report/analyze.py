@@ -24,7 +24,7 @@ from bench.analysis.failure import reason
 from bench.analysis.follow import Follower, Idle, Live, interrupts
 from bench.analysis.reach import SparkUnavailableError
 from bench.analysis.read import TraceError, read
-from bench.analysis.session import end, interruptible, session
+from bench.analysis.session import SMALL, SMALL_BYTES, end, interruptible, session
 from bench.analysis.sweep import job as sweep_job
 from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
 from bench.analysis.sweep.rows import ROWS
@@ -35,6 +35,7 @@ from bench.report.sweep import sweep_page, sweep_summary
 from bench.report.verdict import Judged, Threshold, Verdict, judge, of_run, runs_of, verdict
 from emulator.io.disk import make_folder
 from emulator.io.printable import printable
+from emulator.trace import rows
 
 SCHEMA: Final = "analyze/1"
 """A test holds it equal to that of the command line."""
@@ -104,6 +105,7 @@ def analyze(
     lag_limit_ms: float = LAG_P99_MS,
     *,
     fail_if: Sequence[Threshold] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Analysis:
     """Analyse a trace and write ``report.html``; the results lie in ``tables`` beside it.
 
@@ -115,6 +117,7 @@ def analyze(
         remote: Spark Connect server, ``sc://host:15002``.
         lag_limit_ms: the lag's p99 that the headline of bench runs asks for.
         fail_if: of a trace: thresholds to judge each run by.
+        settings: more of Spark's own.
 
     Raises:
         JavaNotFoundError: a local session needs Java and there is none.
@@ -123,7 +126,7 @@ def analyze(
         SparkUnavailableError: Spark does not start.
     """
     places = [str(traces)] if isinstance(traces, str | Path) else list(traces)
-    if remote is None and (master is None or master.startswith("local")):
+    if here := remote is None and (master is None or master.startswith("local")):
         for place in places:
             look(place)
     twice = [place for place, times in Counter(map(_plain, places)).items() if times > 1]
@@ -132,7 +135,8 @@ def analyze(
     # Before minutes of work, check that the results can be written.
     make_folder(Path(out_dir))
     with interruptible() as again:
-        spark = _session(master, remote)
+        small = SMALL if here and _bytes_of(places) <= SMALL_BYTES else {}
+        spark = _session(master, remote, {**small, **(settings or {})})
         again()  # Spark has put its own handler in the place of ours
         try:
             if is_bench_run(spark, places[0]):
@@ -154,6 +158,14 @@ def analyze(
             _end(spark)
 
 
+def _bytes_of(places: Sequence[str]) -> float:
+    """What the rows in folders of this machine take; infinite where they are elsewhere."""
+    if not all(Path(place).is_dir() for place in places):
+        return math.inf
+    files = (file for place in places for file in Path(place).rglob("*"))
+    return sum(file.stat().st_size for file in files if file.suffix in {".parquet", rows.STREAM})
+
+
 def _plain(place: str) -> str:
     return place if "://" in place else str(Path(place).absolute())
 
@@ -172,9 +184,11 @@ def _end(spark: SparkSession) -> None:
         end(spark)
 
 
-def _session(master: str | None, remote: str | None = None) -> SparkSession:
+def _session(
+    master: str | None, remote: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
     try:
-        return session(master, remote)
+        return session(master, remote, settings=settings)
     except (PySparkException, Py4JError) as error:
         raise SparkUnavailableError(f"Spark does not start: {reason(error)}") from error
 
@@ -222,6 +236,7 @@ def follow(
     out_dir: str | Path,
     master: str | None = None,
     *,
+    settings: Mapping[str, str] | None = None,
     every_s: float = 10.0,
     idle_s: float | None = None,
     on_state: Callable[[Live], None],
@@ -236,6 +251,7 @@ def follow(
         trace: path or URI of the trace, as Spark sees it.
         out_dir: folder of this machine; one per trace.
         master: as for ``analyze``; Spark Connect cannot call back, so there is no ``remote``.
+        settings: as for ``analyze``.
         every_s: seconds between two looks.
         idle_s: end when no file came for so long; None: only by an interrupt.
         on_state: called with each new state.
@@ -247,7 +263,7 @@ def follow(
     out = Path(out_dir).absolute()
     if master is None or master.startswith("local"):
         look(str(trace), bench_runs=False)
-    spark = _session(master)
+    spark = _session(master, settings=settings)
     last: list[Analysis] = []
     idle = Idle(idle_s)
     try:
@@ -283,7 +299,9 @@ def report_over(
     out.mkdir(parents=True, exist_ok=True)
     parquet = f"{out}/tables"
     names = job.run_over(spark, trace, parquet)
-    tables = {name: _records(spark, f"{parquet}/{name}") for name in names if name not in job.LONG}
+    tables = {
+        name: job.records(spark, f"{parquet}/{name}") for name in names if name not in job.LONG
+    }
     if not any(tables.values()):
         raise TraceUnreadableError("there is no row in this trace")
     verdicts = [verdict(of_run(tables, run_id), run_id, beside) for run_id in runs_of(tables)]
@@ -326,10 +344,6 @@ def sweep_report(
     html = out / "report.html"
     html.write_text(sweep_page(found, tables["described"], command, parquet), encoding="utf-8")
     return _written(Analysis(html, parquet, sweep_summary(found)))
-
-
-def _records(spark: SparkSession, where: str) -> list[dict[str, Any]]:
-    return [row.asDict() for row in spark.read.parquet(where).collect()]
 
 
 def print_summary(analysis: Analysis, console: Console) -> None:

@@ -40,6 +40,25 @@ def _check_where(master: str | None, remote: str | None) -> None:
             raise fail(f"--remote {shown!r}: sc://HOST:15002, or local[2] to start one", 2)
 
 
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise fail(f"--conf {text!r}: spark.KEY=VALUE", ExitCode.WRONG)
+    return key, value
+
+
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Of a trace: end with 1 if so, such as 'blocked_share>0.01'; may be repeated."
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+]
+
+
 def analyze(
     run: Annotated[
         list[str],
@@ -60,17 +79,14 @@ def analyze(
         float | None,
         typer.Option(help="With --follow: end when no file came for so many s; one takes 60."),
     ] = None,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Of a trace: end with 1 if so, such as 'blocked_share>0.01'; may be repeated."
-        ),
-    ] = None,
+    fail_if: FailIf = None,
+    conf: Settings = None,
     as_json: Json = False,
 ) -> None:
     """Analyse a trace with Spark: how long ZooKeeper blocked KRaft (needs [spark] and Java)."""
     check_name("--out", out)
     _check_where(master, remote)
+    settings = dict(_setting(each) for each in conf or ())
     if follow and (len(run) > 1 or remote is not None):
         raise typer.BadParameter("--follow takes one trace, and no --remote")
     thresholds = _thresholds(fail_if or [], run)
@@ -92,13 +108,16 @@ def analyze(
                 run[0],
                 out,
                 master,
+                settings=settings,
                 every_s=every,
                 idle_s=until_idle,
                 on_state=lambda live: errors.print(str(live)),
                 fail_if=thresholds,
             )
         else:
-            done = report.analyze(run, out, master, remote, lag_p99_ms, fail_if=thresholds)
+            done = report.analyze(
+                run, out, master, remote, lag_p99_ms, settings=settings, fail_if=thresholds
+            )
     except report.NoSuchTraceError as error:
         raise fail(str(error), ExitCode.WRONG) from error
     except failures as error:

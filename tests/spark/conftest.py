@@ -7,20 +7,16 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.analysis.session import abandon, end, session
+from bench.analysis.session import SMALL, abandon, end, session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     try:
-        started = session("local[2]", app="tests")
+        # Tables of ten rows: compiling a query costs more than running it.
+        started = session("local[2]", app="tests", settings=SMALL)
     except BaseException:
         abandon()
         raise
-    # Tables of ten rows: compiling a query costs more than running it, and one partition is plenty.
-    started.conf.set("spark.sql.codegen.wholeStage", "false")
-    started.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    started.conf.set("spark.sql.shuffle.partitions", "1")
-    started.conf.set("spark.sql.adaptive.enabled", "false")
     yield started
     end(started)

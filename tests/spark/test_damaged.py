@@ -32,7 +32,7 @@ START = "from emulator.cli import main; main()"
 def analysed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., analyze.Analysis]:
-    monkeypatch.setattr(analyze, "session", lambda *_: spark)
+    monkeypatch.setattr(analyze, "session", lambda *_, **__: spark)
     monkeypatch.setattr(analyze, "end", lambda _: None)
 
     def run(*traces: Path) -> analyze.Analysis:

@@ -164,7 +164,7 @@ def test_an_attribution_off_by_more_than_one_percent_is_refused() -> None:
 def test_a_trace_that_is_not_there_is_named(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyze, "session", lambda *_: spark)
+    monkeypatch.setattr(analyze, "session", lambda *_, **__: spark)
     monkeypatch.setattr(analyze, "end", lambda _: None)
     with pytest.raises(analyze.TraceUnreadableError, match="no-such-trace"):
         analyze.analyze(tmp_path / "no-such-trace", tmp_path / "out")

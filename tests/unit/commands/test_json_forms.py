@@ -169,7 +169,7 @@ def test_analyze(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = analyze.Analysis(html, "tables", [Finding("load", "none")], [found], beside, judged)
     asked: list[object] = []
 
-    def analysed(*_: object, fail_if: object) -> analyze.Analysis:
+    def analysed(*_: object, fail_if: object, **__: object) -> analyze.Analysis:
         asked.append(fail_if)
         return done
 

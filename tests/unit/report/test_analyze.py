@@ -22,7 +22,7 @@ from tests.unit.commands.running import CLUSTER, run
 
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def started(*_: object) -> None:
+    def started(*_: object, **__: object) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(analyze, "session", started)
@@ -111,13 +111,41 @@ def test_an_interrupt_is_one_and_not_the_tracebacks_of_others(
 def test_a_spark_that_does_not_start_is_one_sentence(
     error: Exception, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def started(*_: object) -> None:
+    def started(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(analyze, "session", started)
     (tmp_path / "runs").mkdir()
     code, _, complaint = run("analyze", str(tmp_path), "--out", str(tmp_path / "out"))
     assert (code, complaint) == (1, f"kraft-bridge: Spark does not start: {says}\n")
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_small_traces_have_settings_of_their_own_and_those_given_win(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, small: bool
+) -> None:
+    (trace / "runs" / "one.parquet").write_bytes(bytes(analyze.SMALL_BYTES + (not small)))
+    (trace / "runs" / "one.log").write_bytes(bytes(analyze.SMALL_BYTES))
+    seen: list[dict[str, str]] = []
+
+    def started(*_: object, settings: dict[str, str]) -> None:
+        seen.append(settings)
+        raise PySparkRuntimeError("enough")
+
+    monkeypatch.setattr(analyze, "session", started)
+    given = ("--conf", "spark.sql.shuffle.partitions=7", "--conf", "spark.a=b=c d")
+    run("analyze", trace, "--out", tmp_path / "out", *given)
+    expected = {"spark.sql.shuffle.partitions": "7", "spark.a": "b=c d"}
+    assert seen == [{**(analyze.SMALL if small else {}), **expected}]
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("setting", ["spark.a", "a=b", "=b", ""])
+def test_a_setting_that_is_none_of_spark_is_refused(
+    trace: Path, tmp_path: Path, setting: str
+) -> None:
+    code, _, complaint = run("analyze", trace, "--out", tmp_path / "out", "--conf", setting)
+    assert (code, complaint) == (2, f"kraft-bridge: --conf {setting!r}: spark.KEY=VALUE\n")
 
 
 @pytest.mark.usefixtures("no_java")
