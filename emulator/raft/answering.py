@@ -395,7 +395,7 @@ class Answering:
         """Answer fetches whose time is up."""
         self._ready += self._fetches.tick(now_ms)
 
-    def _voter_fetched(self, voter_id: int, offset: int, now_ms: int) -> bool:
-        moved = self._member.voter_fetched(voter_id, offset, now_ms)
+    def _voter_fetched(self, voter_id: int, offset: int, follows: bool, now_ms: int) -> bool:
+        moved = self._member.voter_fetched(voter_id, offset, now_ms, follows=follows)
         self.moved = self.moved or moved
         return moved

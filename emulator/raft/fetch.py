@@ -219,8 +219,8 @@ _ENDPOINTS_FROM = 17
 ALIKE_KEPT: Final = 2
 """Answers that are kept: observers ask in two versions at most, and of voters there are few."""
 
-VoterFetched: TypeAlias = Callable[[int, int, int], bool]
-"""(voter, offset, time): it has everything below; whether the high watermark moved."""
+VoterFetched: TypeAlias = Callable[[int, int, bool, int], bool]
+"""(voter, offset, whether its log is a part of ours, time): whether the high watermark moved."""
 
 
 class Fetches:
@@ -228,7 +228,7 @@ class Fetches:
 
     Args:
         replica: what is served.
-        voter_fetched: called for each valid Fetch of another voter.
+        voter_fetched: called for each Fetch of another voter that names the epoch of this leader.
     """
 
     def __init__(self, replica: Replica, voter_fetched: VoterFetched) -> None:
@@ -301,12 +301,13 @@ class Fetches:
             return self._response(version, error)
         offset, durable_end = asked.fetch_offset, replica.log.durable_end
         where = replica.divergence(offset, asked.last_fetched_epoch)
+        key, has_all = _key(request, asked), offset >= durable_end
+        voter = self._is_voter(request)
+        moved = voter and self._voter_fetched(key[0], offset, where is None, now_ms)
         if where is not None:
             return self._response(version, where=where)
-        key, has_all = _key(request, asked), offset >= durable_end
-        if self._is_voter(request):
+        if voter:
             # A Fetch that moves the high watermark is answered at once, not after the wait.
-            moved = self._voter_fetched(key[0], offset, now_ms)
             waits = may_wait and has_all and not moved
             return None if waits else self._served(request, offset, version)
         observer = None

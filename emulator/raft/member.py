@@ -572,8 +572,12 @@ class Member:
             self._syncing = log.durable_end, now_ms
         return self._syncing[1]
 
-    def voter_fetched(self, voter_id: int, offset: int, now_ms: int) -> bool:
-        """A follower has everything below ``offset``; True if the high watermark moved."""
+    def voter_fetched(self, voter_id: int, offset: int, now_ms: int, *, follows: bool) -> bool:
+        """The log of a follower ends at ``offset``; True if the high watermark moved.
+
+        ``follows``: it is a part of ours. If it is not, the follower is sent how it becomes one,
+        with the high watermark: what it had acknowledged beyond counts for no later one.
+        """
         replica, progress = self.replica, self.election.progress
         if not replica.quorum.is_leader or voter_id not in progress.voters:
             return False
@@ -581,6 +585,9 @@ class Member:
         if offset < acknowledged:
             # Its log is a part of ours since its first Fetch in this epoch: nothing was truncated.
             self.election.voter_lost(voter_id, offset, acknowledged)
+            progress.voters[voter_id].end_offset = offset
+        if not follows:
+            return False
         progress.fetched(voter_id, offset, replica.log.durable_end, now_ms)
         return self.advance()
 

@@ -142,7 +142,7 @@ def test_a_leader_counts_its_own_log_only_as_far_as_it_is_durable():
     before = one.leader.raft.high_watermark
     one.sync_ms = 10**9
     offset = one.append(one.leader, topic("a"))
-    one.leader.raft._member.voter_fetched(3 - one.leader.id, offset + 1, one.now)
+    one.leader.raft._member.voter_fetched(3 - one.leader.id, offset + 1, one.now, follows=True)
     assert one.leader.raft.high_watermark == before
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from emulator.raft import Raft
 from emulator.raft.layout import VOTER_STATE
+from emulator.seam import Log
 from tests.unit.raft.trio import Node, Trio
-from tests.unit.raft.world import Disk, topic
+from tests.unit.raft.world import Disk, fetch, topic
+from wire import messages as m
 
 HANGS_MS = 10**9
 
@@ -226,6 +230,37 @@ def test_a_leader_names_the_voter_that_has_lost_records():
         assert not [line for _, line in trio.log if line.level == "error"], (
             "a restart loses nothing"
         )
+
+
+def test_what_a_voter_has_lost_counts_no_more_once_it_is_offered_a_snapshot():
+    """From that answer on it elects whoever has what was committed then, and no more."""
+    trio = Trio(3, (1, 2, 3, 4, 5))
+    trio.start()
+    trio.run(5_000)
+    leader = trio.leader
+    append(trio, leader, 3)
+    raft, committed = leader.raft, leader.raft.high_watermark
+    trio.snapshot(leader, committed, raft.leader_epoch, [topic("all")])
+    end = trio.append(leader, topic("x")) + 1
+    trio.synced(leader, leader.life)
+    victim, *others = raft.progress
+
+    def fetched(voter_id: int, offset: int) -> list[Any]:
+        last, voter = min(offset, raft.leader_epoch), m.FetchRequest.ReplicaState(voter_id)
+        request = fetch(offset, raft.leader_epoch, last, replica_state=voter)
+        raft.request(request, 17, trio.now, "f")
+        return [reply.message for reply in raft.take_replies()]
+
+    assert fetched(victim, end) == [], "two of five have it"
+    (answer,) = fetched(victim, 0)
+    (offered,) = answer.responses[0].partitions
+    assert (offered.snapshot_id.end_offset, offered.high_watermark) == (committed, committed)
+    fetched(others[0], end)
+    assert raft.high_watermark == committed, "still two"
+    fetched(others[1], end)
+    assert raft.high_watermark == end
+    (line,) = [line for line in raft.take_effects() if isinstance(line, Log)]
+    assert line.fields["acknowledged"] == end
 
 
 def append(trio: Trio, leader: Node, count: int) -> None:

@@ -162,7 +162,7 @@ def test_what_is_not_on_the_own_disk_is_not_called_committed_there():
     offset = trio.append(leader, topic("a"))
     raft = leader.raft
     for other in set(trio.nodes) - {leader.id}:
-        raft._member.voter_fetched(other, offset + 1, trio.now)
+        raft._member.voter_fetched(other, offset + 1, trio.now, follows=True)
     assert raft.committed_end == offset + 1 > durable
     point = raft.replica.recovery_point
     point.write(raft.committed_end)
