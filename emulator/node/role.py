@@ -264,6 +264,8 @@ class Apartness:
 GIVES_UP_MS_MIN: Final = 3_000
 """Between two times that a node gives its leadership up for the same reason: if no voter may lead,
 there are no more elections than that."""
+HANDS_OVER_MS: Final = 1_000
+"""So long at most the voter that is to lead instead is given the records that it still lacks."""
 
 
 ASKS_MS: Final = 2_000
@@ -378,7 +380,9 @@ class NodeRole:
         self._unfit_epoch: int | None = None
         """The epoch that this node has won and must not lead."""
         self._gives_up_ms = 0
-        """When it gives its leadership up, if it must not lead."""
+        """From when on it may give its leadership up again."""
+        self._unfit_ms = 0
+        """Since when it must not lead."""
         self._apart, self._refused = Apartness(), Apartness()
         self._term_ms = 0
         """When this term began."""
@@ -408,7 +412,7 @@ class NodeRole:
         if not self._raft.is_leader:
             return None
         if self._unfit_epoch is not None:
-            return self._gives_up_ms
+            return self._resigns_ms
         asks = self._asks is not None and self._led_epoch is None
         return self._asks[1] if self._asks is not None and asks else self._unfit_due_ms
 
@@ -526,7 +530,7 @@ class NodeRole:
             self._asks = epoch, now_ms + ASKS_MS
         if migrating := self._flags.with_flag:
             named = ", ".join(map(str, migrating))
-            self._must_not_lead(epoch, f"{BEGINS_WITHOUT} {named} has it")
+            self._must_not_lead(epoch, f"{BEGINS_WITHOUT} {named} has it", now_ms)
             return False
         return self._flags.complete or now_ms >= self._asks[1]
 
@@ -536,7 +540,7 @@ class NodeRole:
         except ActivationRefusedError as error:
             if self._alone:
                 raise
-            self._must_not_lead(epoch, str(error))
+            self._must_not_lead(epoch, str(error), now_ms)
             return
         self._led_epoch, self.now, self._term_ms = epoch, Role.WON, now_ms
         self._counters.elections += 1
@@ -547,31 +551,42 @@ class NodeRole:
         """Why the migration waits may be this node's alone, as a wrong zookeeper.connect is."""
         match self._unfit:
             case Unfit.OWN_FAULT:
-                self._must_not_lead(epoch, self._migration.unfit_because)
+                self._must_not_lead(epoch, self._migration.unfit_because, now_ms)
             case Unfit.OVER:
-                self._must_not_lead(epoch, self._migration.over_because)
+                self._must_not_lead(epoch, self._migration.over_because, now_ms)
             case Unfit.APART if self._due(now_ms):
                 self._apart.times += 1
                 why = "no session with ZooKeeper, which another voter may have"
-                self._must_not_lead(epoch, why)
+                self._must_not_lead(epoch, why, now_ms)
             case Unfit.REFUSED if self._due(now_ms):
                 self._refused.times += 1
-                self._must_not_lead(epoch, self._migration.refused_because)
+                self._must_not_lead(epoch, self._migration.refused_because, now_ms)
 
     def _due(self, now_ms: int) -> bool:
         due_ms = self._unfit_due_ms
         return due_ms is not None and due_ms <= now_ms
 
-    def _must_not_lead(self, epoch: int, why: str) -> None:
+    def _must_not_lead(self, epoch: int, why: str, now_ms: int) -> None:
         """Another voter may lead, and this node must not."""
-        self._unfit_epoch = epoch
+        self._unfit_epoch, self._unfit_ms = epoch, now_ms
         fields: dict[str, object] = {"epoch": epoch, "why": why}
         self.effects.append(Log("error", "gives its leadership up", fields))
+
+    @property
+    def _resigns_ms(self) -> int:
+        """When it resigns, if it must not lead; later while each that is to lead lacks records.
+
+        A voter that has them does not elect one that lacks them. Source: Ongaro, Consensus, 3.10.
+        """
+        progress = self._raft.progress
+        ends = [progress[each].end_offset for each in self._migration.fitter if each in progress]
+        lack = bool(ends) and max(ends) < self._raft.log_end_offset
+        return max(self._gives_up_ms, self._unfit_ms + HANDS_OVER_MS if lack else 0)
 
     def _give_up(self, epoch: int | None, now_ms: int) -> None:
         """Resign; if all have to, not again and again at once."""
         if epoch == self._unfit_epoch:
-            if now_ms < self._gives_up_ms:
+            if now_ms < self._resigns_ms:
                 return
             self._gives_up_ms = now_ms + GIVES_UP_MS_MIN
             self.effects += self._raft.resign(now_ms, self._migration.fitter)

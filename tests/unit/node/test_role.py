@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from emulator.migration.authority import SILENT, Authority
-from emulator.node.role import ASKS_MS, DUTIES, NodeRole, Role, role
+from emulator.node.role import ASKS_MS, DUTIES, HANDS_OVER_MS, NodeRole, Role, role
+from emulator.raft.election import VoterProgress
 from emulator.raft.replica import Serving
 
 CASES = list(product((False, True), (False, True), Authority, (False, True)))
@@ -99,3 +100,48 @@ def test_the_wanted_successors_are_named_in_the_next_step() -> None:
     with pytest.raises(ResignedError):
         one.follow(10_000)
     assert resigned == [(10_000, [3])]
+
+
+@pytest.mark.parametrize(
+    ("ends", "fitter", "waits"),
+    [
+        ({2: 9, 3: 10}, [2], True),
+        ({2: 10, 3: 9}, [2], False),
+        ({2: 9, 3: 10}, [2, 3], False),
+        ({2: 9, 3: 9}, [2, 3], True),
+        ({2: 9, 3: 9}, [], False),
+        ({2: 9, 3: 9}, [7], False),
+    ],
+)
+def test_who_must_not_lead_lets_who_is_to_lead_have_the_whole_log_first(
+    ends: dict[int, int], fitter: list[int], waits: bool
+) -> None:
+    """Nobody who has more elects it. It is not waited for longer than a moment."""
+    resigned: list[int] = []
+    machines = each_of_them(
+        config=SimpleNamespace(voters={1: None, 2: None, 3: None}, release="3.9"),
+        rewritten=0,
+        rewinds=0,
+        inquiry=None,
+        tip=SimpleNamespace(features={}),
+        log_end_offset=10,
+        progress={each: VoterProgress(end) for each, end in ends.items()},
+        is_leader=True,
+        fitter=fitter,
+        resign=lambda now_ms, first: resigned.append(now_ms) or [],
+    )
+    one = NodeRole(machines, machines)
+    one.follow = lambda now_ms: None  # type: ignore[method-assign]
+
+    def resigns(now_ms: int) -> bool:
+        one._must_not_lead(5, "another one has the flag", now_ms)
+        one._give_up(5, now_ms)
+        return resigned.pop() == now_ms if resigned else False
+
+    assert resigns(10_000) is not waits
+    if waits:
+        assert one.deadline_ms == 10_000 + HANDS_OVER_MS
+        one._give_up(5, 10_000 + HANDS_OVER_MS - 1)
+        assert resigned == []
+        one._give_up(5, 10_000 + HANDS_OVER_MS)
+        assert resigned == [10_000 + HANDS_OVER_MS]
