@@ -1,0 +1,321 @@
+"""The live page in a real browser, in a migration of real brokers: ``make look``.
+
+In each of four phases it is opened at two widths, light and dark. What must hold: nothing is wider
+than the window, no text has a contrast below 4.5, the page's policy and its script complain of
+nothing, an arrow key shows an earlier figure, and a hostile name stays text. The pictures of 1280
+px go to docs/pictures, all to the folder that is given.
+
+Chromium is driven over a pair of pipes, by its DevTools protocol: no library, no port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from PIL import Image
+
+from bench.load import cluster_api as api
+from emulator.servers.bridge import Bridge
+from emulator.servers.cluster import KafkaCluster
+from emulator.servers.seeded import connected
+from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.zookeeper import ZooKeeper
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PICTURES: Final = ROOT / "docs/pictures"
+BYTES_MAX: Final = 100_000
+"""Of a picture in the docs."""
+WIDTHS: Final = (1280, 390)
+SCHEMES: Final = ("light", "dark")
+HEIGHT: Final = 900
+
+
+class LookError(Exception):
+    """The browser cannot do what was asked."""
+
+
+class Browser:
+    """One page in a headless Chromium.
+
+    Args:
+        program: Chromium.
+        folder: for its profile.
+    """
+
+    def __init__(self, program: str, folder: Path) -> None:
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+
+        def at_3_and_4() -> None:
+            os.dup2(to_read, 200)
+            os.dup2(to_write, 201)
+            os.dup2(200, 3)
+            os.dup2(201, 4)
+
+        options = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --no-first-run"
+        self._process = subprocess.Popen(
+            [
+                program,
+                *options.split(),
+                "--remote-debugging-pipe",
+                f"--user-data-dir={folder}",
+                "about:blank",
+            ],
+            preexec_fn=at_3_and_4,  # noqa: PLW1509 - one thread; Chromium wants these numbers
+            close_fds=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_read)
+        os.close(to_write)
+        self._answers = os.fdopen(self._read, "rb")
+        self._number = 0
+        self._rest = b""
+        self._session: str | None = None
+        self.console: list[str] = []
+        """What the page complained of: errors, and what its policy refused."""
+        targets = self.call("Target.getTargets")["targetInfos"]
+        page = next(one["targetId"] for one in targets if one["type"] == "page")
+        self._session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **given: Any) -> dict[str, Any]:
+        """One call of the protocol; raises LookError."""
+        self._number += 1
+        asked: dict[str, Any] = {"id": self._number, "method": method, "params": given}
+        if self._session is not None:
+            asked["sessionId"] = self._session
+        os.write(self._write, json.dumps(asked).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise LookError(f"{method}: {answer['error']}")
+                return dict(answer["result"])
+            if answer.get("method") in {"Runtime.exceptionThrown", "Log.entryAdded"}:
+                self.console.append(json.dumps(answer["params"])[:2_000])
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            data = os.read(self._answers.fileno(), 65_536)
+            if not data:
+                raise LookError("the browser has ended")
+            self._rest += data
+        one, _, self._rest = self._rest.partition(b"\0")
+        return dict(json.loads(one))
+
+    def value(self, script: str) -> Any:
+        """The value of an expression in the page; promises are awaited."""
+        found = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        if "exceptionDetails" in found:
+            raise LookError(f"{script}: {found['exceptionDetails']}")
+        return found["result"].get("value")
+
+    def show(self, url: str, width: int, scheme: str) -> None:
+        """Open a page at a width, in a colour scheme, and wait until it has shown something."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=features)
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
+        size = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+        self.call("Page.navigate", url=url)
+        self.value(
+            "new Promise(done => { const look = () => document.readyState === 'complete' && "
+            "document.querySelector('.card') ? done() : setTimeout(look, 50); look(); })"
+        )
+
+    def picture(self, *, whole: bool = False) -> bytes:
+        """What is seen, as PNG; ``whole``: below the first screen too."""
+        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        return base64.b64decode(found["data"])
+
+    def close(self) -> None:
+        """End the browser."""
+        with contextlib.suppress(LookError, OSError):
+            self._session = None
+            self.call("Browser.close")
+        self._process.terminate()
+        self._process.wait()
+        self._answers.close()
+        os.close(self._write)
+
+
+@contextlib.contextmanager
+def browser(program: str) -> Iterator[Browser]:
+    """A browser until the end of the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = Browser(program, Path(folder))
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+_CONTRAST: Final = r"""(() => {
+  const numbers = text => text.match(/[\d.]+/g).map(Number);
+  const linear = one => (one /= 255) <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4;
+  const light = rgb => {
+    const [r, g, b] = rgb.map(linear);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = one => {
+    for (; one; one = one.parentElement) {
+      const [r, g, b, a = 1] = numbers(getComputedStyle(one).backgroundColor);
+      if (a) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const one of document.querySelectorAll("body *:not(script, style, noscript)")) {
+    const text = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!text || one.closest("noscript")) continue;
+    const a = light(numbers(getComputedStyle(one).color).slice(0, 3)), b = light(behind(one));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found.push(`${one.textContent.slice(0, 40)}: ${ratio.toFixed(2)}`);
+  }
+  return found;
+})()"""
+_KEYS: Final = """(() => {
+  const svg = document.querySelector("svg[tabindex]");
+  svg.focus();
+  svg.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowLeft", bubbles: true}));
+  const seen = svg.previousElementSibling.textContent.includes(" at ");
+  svg.blur();
+  return [seen, svg.previousElementSibling.textContent.includes(" at ")];
+})()"""
+_HOSTILE: Final = """(() => {
+  window.alert = () => { window.fooled = true; };
+  const text = "<img src=x onerror=alert(1)>" + "x".repeat(249);
+  last.status.refusals = [{broker: 9, error: "E", text, remedy: text, times: 1, at: ""}];
+  last.next = [{action: "repair", what: text, why: text, command: text}];
+  last.answers[0].text = text;
+  show();
+  return [document.querySelectorAll("img").length, window.fooled || false,
+    document.getElementById("brokers").textContent.includes(text),
+    document.documentElement.scrollWidth > innerWidth];
+})()"""
+
+
+def looked_at(seen: Browser, url: str, name: str, out: Path) -> list[str]:
+    """Open the page in each width and scheme; returns what is wrong.
+
+    Args:
+        seen: the browser.
+        url: of the page.
+        name: of the phase, in the names of the pictures.
+        out: folder for all of them.
+    """
+    wrong = []
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            seen.show(url, width, scheme)
+            seen.value("new Promise(done => setTimeout(done, 1500))")
+            where = f"{name} {width} {scheme}"
+            wide = seen.value("document.documentElement.scrollWidth")
+            if wide > width:
+                wrong.append(f"{where}: {wide} px wide")
+            wrong += [f"{where}: contrast of {one}" for one in seen.value(_CONTRAST)]
+            if seen.value(_KEYS) != [True, False]:
+                wrong.append(f"{where}: an arrow key shows no earlier figure")
+            (out / f"live-{name}-{width}-{scheme}.png").write_bytes(seen.picture(whole=True))
+            if (width, scheme) == (WIDTHS[0], SCHEMES[0]):
+                small = few_colours(seen.picture())
+                (PICTURES / f"live-{name}.png").write_bytes(small)
+                if len(small) > BYTES_MAX:
+                    wrong.append(f"{where}: a picture of {len(small):,} bytes")
+            if seen.value(_HOSTILE) != [0, False, True, False]:
+                wrong.append(f"{where}: a hostile name is no text: {seen.value(_HOSTILE)}")
+    # The controller may restart before the next look, which is no fault of this page.
+    seen.call("Page.navigate", url="about:blank")
+    wrong += [f"{name}: {one}" for one in seen.console]
+    seen.console.clear()
+    return wrong
+
+
+def few_colours(png: bytes) -> bytes:
+    """A picture in 64 colours, which a page of text does not exceed."""
+    small = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as whole:
+        whole.convert("RGB").quantize(64).save(small, "PNG", optimize=True)
+    return small.getvalue()
+
+
+def create(cluster: KafkaCluster, name: str, topics: int) -> None:
+    """Create topics through a broker, one call each, so that the charts show something."""
+    for i in range(topics):
+        wanted = api.topic(f"{name}-{i}", 2, 2, {})
+        asyncio.run(api.create_topics(cluster.brokers[0].bootstrap, [wanted]))
+
+
+def phases(cluster: KafkaCluster, bridge: Bridge) -> Iterator[str]:
+    """Migrate, and yield the name of each phase while the cluster is in it."""
+    bridge.start().wait_started()
+    bridge.wait_status("reasons to wait", lambda one: bool(one["migration"]["waiting"]))
+    yield "waiting"
+    cluster.migrate(bridge.port)
+    bridge.wait_dual_write()
+    bridge.wait_unfenced(broker.id for broker in cluster.brokers)
+    create(cluster, "first", 20)
+    yield "dual-write"
+    for broker in cluster.brokers:
+        broker.stop(PATIENCE_S)
+        broker.zk, broker.migration = None, False
+        broker.start().wait_started()
+        bridge.wait_unfenced([broker.id])
+        create(cluster, f"rolled-{broker.id}", 10)
+    bridge.wait_drained()
+    yield "in-kraft"
+    bridge.stop(PATIENCE_S)
+    bridge.extra["zookeeper.metadata.migration.enable"] = "false"
+    bridge.start().wait_started()
+    bridge.wait_status("the end", lambda one: bool(one["phase"]["name"] == "final"))
+    bridge.wait_unfenced(broker.id for broker in cluster.brokers)
+    yield "final"
+
+
+def main(out: Path) -> int:
+    """Look at all; returns the exit code."""
+    program = shutil.which("chromium")
+    if program is None:
+        print("no chromium: apt-get install chromium", file=sys.stderr)
+        return 1
+    out.mkdir(parents=True, exist_ok=True)
+    wrong: list[str] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ZooKeeper(Path(folder) / "zookeeper") as zookeeper,
+        KafkaCluster("3.9.2", Path(folder), zookeeper, count=2) as cluster,
+        browser(program) as seen,
+    ):
+        cluster.wait_ready()
+        bridge = Bridge(Path(folder) / "bridge", zookeeper.hosts)
+        try:
+            with connected(zookeeper.hosts) as client:
+                cluster_id = json.loads(client.get("/cluster/id")[0])["id"]
+            bridge.format(cluster_id, new_quorum=True)
+            for name in phases(cluster, bridge):
+                found = looked_at(seen, f"{bridge.url}/", name, out)
+                print(f"{name}: {'; '.join(found) or 'as it should be'}", flush=True)
+                wrong += found
+        finally:
+            bridge.kill()
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
