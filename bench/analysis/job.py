@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
 from bench.analysis import (
@@ -26,7 +26,7 @@ from bench.analysis import (
     utilisation,
     whole,
 )
-from bench.analysis.read import read
+from bench.analysis.read import TraceError, read
 from bench.analysis.session import session
 
 LONG: Final = frozenset(
@@ -46,6 +46,10 @@ LONG: Final = frozenset(
 
 _NOISY_SHOWN: Final = 20
 _AGAIN_S: Final = 0.5
+
+
+class TableLostError(TraceError):
+    """Workers wrote rows where this machine does not see them."""
 
 
 T = TypeVar("T")
@@ -177,9 +181,22 @@ def at_once(spark: SparkSession, do: Callable[[T], R], each: Iterable[T]) -> lis
 
 
 def kept(spark: SparkSession, table: DataFrame, place: str) -> DataFrame:
-    """Write a table, and open what was written."""
-    table.write.parquet(place, "overwrite")
-    return spark.read.schema(table.schema).parquet(place)
+    """Write a table, and open what was written.
+
+    Raises:
+        TableLostError: workers of a cluster wrote rows that are not there.
+    """
+    alone = str(spark.conf.get("spark.master", "local")).startswith("local")
+    wrote = Observation()
+    observed = table if alone else table.observe(wrote, F.count(F.lit(1)).alias("rows"))
+    observed.write.parquet(place, "overwrite")
+    there = spark.read.schema(table.schema).parquet(place)
+    if not alone and (rows := wrote.get["rows"]) != (left := there.count()):
+        raise TableLostError(
+            f"of {rows:,} rows that workers wrote to {place}, {left:,} are there: that folder is "
+            "not the same for all of them and this machine; --tables takes one that is"
+        )
+    return there
 
 
 def records(spark: SparkSession, place: str) -> list[dict[str, Any]]:

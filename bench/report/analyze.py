@@ -105,6 +105,7 @@ def analyze(
     lag_limit_ms: float = LAG_P99_MS,
     *,
     fail_if: Sequence[Threshold] = (),
+    tables: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Analysis:
     """Analyse a trace and write ``report.html``; the results lie in ``tables`` beside it.
@@ -117,6 +118,7 @@ def analyze(
         remote: Spark Connect server, ``sc://host:15002``.
         lag_limit_ms: the lag's p99 that the headline of bench runs asks for.
         fail_if: of a trace: thresholds to judge each run by.
+        tables: URI of a folder for the results that all workers see; None: beside the report.
         settings: more of Spark's own.
 
     Raises:
@@ -142,13 +144,13 @@ def analyze(
             if is_bench_run(spark, places[0]):
                 if fail_if:
                     raise NoSuchTraceError(f"{places[0]} is no trace: a threshold is of one")
-                return sweep_report(spark, places, Path(out_dir), lag_limit_ms)
+                return sweep_report(spark, places, Path(out_dir), lag_limit_ms, tables)
             if len(places) > 1:
                 raise NoSuchTraceError(
                     f"{places[0]} is no folder of a bench run (it has no {ROWS}); "
                     "only such folders are analysed together"
                 )
-            return report(spark, places[0], Path(out_dir), fail_if)
+            return report(spark, places[0], Path(out_dir), fail_if, to=tables)
         except (Py4JError, PySparkException) as error:
             # Its text comes from the session, which ends here.
             raise TraceUnreadableError(reason(error)) from error
@@ -217,11 +219,17 @@ def look(place: str, *, bench_runs: bool = True) -> None:
 
 
 def report(
-    spark: SparkSession, trace: str, out: Path, fail_if: Sequence[Threshold] = ()
+    spark: SparkSession,
+    trace: str,
+    out: Path,
+    fail_if: Sequence[Threshold] = (),
+    *,
+    to: str | None = None,
 ) -> Analysis:
     """As `analyze`, in a Spark session that stays open."""
     beside = _beside(trace)
-    return report_over(spark, read(spark, trace, out.absolute() / STREAMS), out, beside, fail_if)
+    opened = read(spark, trace, out.absolute() / STREAMS)
+    return report_over(spark, opened, out, beside, fail_if, to=to)
 
 
 def _beside(trace: str) -> Beside:
@@ -236,6 +244,7 @@ def follow(
     out_dir: str | Path,
     master: str | None = None,
     *,
+    tables: str | None = None,
     settings: Mapping[str, str] | None = None,
     every_s: float = 10.0,
     idle_s: float | None = None,
@@ -251,6 +260,7 @@ def follow(
         trace: path or URI of the trace, as Spark sees it.
         out_dir: folder of this machine; one per trace.
         master: as for ``analyze``; Spark Connect cannot call back, so there is no ``remote``.
+        tables: as for ``analyze``.
         settings: as for ``analyze``.
         every_s: seconds between two looks.
         idle_s: end when no file came for so long; None: only by an interrupt.
@@ -268,11 +278,11 @@ def follow(
     idle = Idle(idle_s)
     try:
         with interrupts() as stop:
-            follower = Follower(spark, str(trace), f"{out}/follow")
+            follower = Follower(spark, str(trace), f"{out}/followed")
             follower.run_until(
                 idle,
-                lambda tables: last.append(
-                    report_over(spark, tables, out, _beside(str(trace)), fail_if)
+                lambda found: last.append(
+                    report_over(spark, found, out, _beside(str(trace)), fail_if, to=tables)
                 ),
                 on_state,
                 every_s,
@@ -293,11 +303,13 @@ def report_over(
     out: Path,
     beside: Beside = NOTHING,
     fail_if: Sequence[Threshold] = (),
+    *,
+    to: str | None = None,
 ) -> Analysis:
     """Analyse tables that are open."""
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    parquet = f"{out}/tables"
+    parquet = _place(out, to)
     names = job.run_over(spark, trace, parquet)
     tables = {
         name: job.records(spark, f"{parquet}/{name}") for name in names if name not in job.LONG
@@ -318,6 +330,10 @@ def _written(done: Analysis) -> Analysis:
     return done
 
 
+def _place(out: Path, tables: str | None) -> str:
+    return f"{out}/tables" if tables is None else tables.rstrip("/")
+
+
 def is_bench_run(spark: SparkSession, place: str) -> bool:
     """Whether a folder has the rows of a bench run."""
     try:
@@ -327,12 +343,16 @@ def is_bench_run(spark: SparkSession, place: str) -> bool:
 
 
 def sweep_report(
-    spark: SparkSession, places: Sequence[str], out: Path, lag_limit_ms: float = LAG_P99_MS
+    spark: SparkSession,
+    places: Sequence[str],
+    out: Path,
+    lag_limit_ms: float = LAG_P99_MS,
+    to: str | None = None,
 ) -> Analysis:
     """Analyse folders of bench runs in a session that stays open."""
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    parquet = f"{out}/tables"
+    parquet = _place(out, to)
     sweep_job.run(spark, places, parquet)
     tables = sweep_job.records(spark, parquet)
     for run_id, times in Counter(row["run_id"] for row in tables["described"]).items():

@@ -47,11 +47,24 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
+Lag = Annotated[
+    float, typer.Option(help="Of bench runs: the lag that the headline allows.", min=0.0)
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Go on while the trace grows, until Ctrl-C.")
+]
+UntilIdle = Annotated[
+    float | None,
+    typer.Option(help="With --follow: end when no file came for so many s; one takes 60."),
+]
 FailIf = Annotated[
     list[str] | None,
     typer.Option(
         help="Of a trace: end with 1 if so, such as 'blocked_share>0.01'; may be repeated."
     ),
+]
+TablesPlace = Annotated[
+    str | None, typer.Option(help="Folder or URI for the tables that all workers see.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -68,18 +81,12 @@ def analyze(
     master: Annotated[str | None, typer.Option(help="local[*], spark://host:7077 …")] = None,
     remote: Annotated[str | None, typer.Option(help="Spark Connect, sc://host:15002.")] = None,
     *,
-    lag_p99_ms: Annotated[
-        float, typer.Option(help="Of bench runs: the lag that the headline allows.", min=0.0)
-    ] = 200.0,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on while the trace grows, until Ctrl-C.")
-    ] = False,
+    lag_p99_ms: Lag = 200.0,
+    follow: Follow = False,
     every: Annotated[float, typer.Option(help="With --follow: s between two looks.", min=0.1)] = 10,
-    until_idle: Annotated[
-        float | None,
-        typer.Option(help="With --follow: end when no file came for so many s; one takes 60."),
-    ] = None,
+    until_idle: UntilIdle = None,
     fail_if: FailIf = None,
+    tables: TablesPlace = None,
     conf: Settings = None,
     as_json: Json = False,
 ) -> None:
@@ -108,6 +115,7 @@ def analyze(
                 run[0],
                 out,
                 master,
+                tables=tables,
                 settings=settings,
                 every_s=every,
                 idle_s=until_idle,
@@ -116,7 +124,14 @@ def analyze(
             )
         else:
             done = report.analyze(
-                run, out, master, remote, lag_p99_ms, settings=settings, fail_if=thresholds
+                run,
+                out,
+                master,
+                remote,
+                lag_p99_ms,
+                tables=tables,
+                settings=settings,
+                fail_if=thresholds,
             )
     except report.NoSuchTraceError as error:
         raise fail(str(error), ExitCode.WRONG) from error

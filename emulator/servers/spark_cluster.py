@@ -85,6 +85,11 @@ class SparkCluster:
         launcher = self._home / "bin" / "spark-class"
         process.launch([os.fspath(launcher), f"{_PACKAGE}.{main}", *arguments], self.environment())
 
+    def kill_worker(self, number: int) -> None:
+        """SIGKILL a worker and its executor, which has been asked for: as a lost machine."""
+        self._workers[number].wait_line("Asked to launch executor", _START_S)
+        self._workers[number].kill()
+
     def stop(self) -> None:
         """Stop all; logs stay."""
         for process in (*self._workers, self._master):
