@@ -116,7 +116,7 @@ life: $(ENV) $(JARS) $(LIFE) ## 17 minutes and more: 3.9.2 and 3.4.1 from ZooKee
 	$(PY) -m tools.recorded life $(PY) -m bench.life
 
 look: $(ENV) $(JARS) ## the live page in Chromium, in four phases of a migration of real brokers; pictures to OUT (out/look) and the docs
-	command -v chromium > /dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; }
+	command -v chromium > /dev/null && command -v pngquant > /dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium pngquant fonts-dejavu-core; }
 	$(PY) -m tools.look $(or $(OUT),out/look)
 
 compose: $(ENV) ## an image, a migration and an analysis in containers, by Docker or podman (8 to 21 minutes)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import io
 import json
 import os
 import shutil
@@ -23,8 +22,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-
-from PIL import Image
 
 from bench.load import cluster_api as api
 from emulator.servers.bridge import Bridge
@@ -249,10 +246,9 @@ def looked_at(seen: Browser, url: str, name: str, out: Path) -> list[str]:
 
 def few_colours(png: bytes) -> bytes:
     """A picture in 64 colours, which a page of text does not exceed."""
-    small = io.BytesIO()
-    with Image.open(io.BytesIO(png)) as whole:
-        whole.convert("RGB").quantize(64).save(small, "PNG", optimize=True)
-    return small.getvalue()
+    return subprocess.run(
+        ["pngquant", "64", "-"], input=png, stdout=subprocess.PIPE, check=True
+    ).stdout
 
 
 def create(cluster: KafkaCluster, name: str, topics: int) -> None:
