@@ -108,7 +108,6 @@ def analyze(
     from emulator.servers.java import JavaNotFoundError
 
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
-    failures = (JavaNotFoundError, TraceError, SparkUnavailableError, OSError)
     try:
         if follow:
             done = report.follow(
@@ -135,7 +134,7 @@ def analyze(
             )
     except report.NoSuchTraceError as error:
         raise fail(str(error), ExitCode.WRONG) from error
-    except failures as error:
+    except (JavaNotFoundError, TraceError, SparkUnavailableError, OSError) as error:
         raise fail(sentence(error)) from error
     if as_json:
         typer.echo(json.dumps(done.summary(), allow_nan=False))
