@@ -355,7 +355,7 @@ class Answering:
     def handle(self, request: object, version: int, now_ms: int, ticket: Ticket) -> bool:
         """Answer one request, now or later; True if it may have changed something here.
 
-        A Fetch is answered at once, or when something new is durable, or in 500 ms.
+        A Fetch is answered at once, or when there is something new for it, or in 500 ms.
         """
         member = self._member
         response: object
@@ -385,6 +385,10 @@ class Answering:
         """Wake all Fetches that wait: the leader, or what observers may read, has changed."""
         self.moved = False
         self._ready += self._fetches.wake(now_ms)
+
+    def appended(self, now_ms: int) -> None:
+        """Wake the voters for whom there is something new in the log, durable or not."""
+        self._ready += self._fetches.appended(now_ms)
 
     def news(self, now_ms: int) -> None:
         """Wake those for whom there is something new; to be called if ``moved``."""

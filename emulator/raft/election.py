@@ -84,13 +84,16 @@ class Progress:
     def majority_end(self, own_end: int) -> int:
         """Largest offset below which a majority has everything, the leader among them.
 
+        Others may have more than what is durable here, ``own_end``. A snapshot of what is
+        committed must not end behind the log that a crash leaves.
+
         >>> Progress([2, 3], 0).majority_end(7)
         -1
         """
         if not self.voters:
             return own_end
-        ends = sorted([own_end, *(each.end_offset for each in self.voters.values())], reverse=True)
-        return ends[len(ends) // 2]
+        ends = sorted((each.end_offset for each in self.voters.values()), reverse=True)
+        return min(own_end, ends[(len(ends) - 1) // 2])
 
     def majority_contact_ms(self) -> int | None:
         """The last contact with a majority, leader included; None in a quorum of one."""

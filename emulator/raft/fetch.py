@@ -5,9 +5,14 @@ tryCompleteFetchRequest (3.9). Top level: INCONSISTENT_CLUSTER_ID, INVALID_REQUE
 INVALID_REQUEST, FENCED_LEADER_EPOCH (also the discovery answer to an observer that knows no epoch),
 UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE.
 
-Only durable records are served; Kafka serves all appended ones. With one voter no other copy
-exists: if a crash lost a record that an observer already has, a different record would follow at
-that offset, and a real broker cannot take back what it published. This has no disadvantage:
+Voters get what is appended, as Kafka's do: their disks sync while that of the leader does. It is
+committed only when it is durable here too (:meth:`Progress.majority_end`). After a crash a leader
+may lack what a follower has: it leads this epoch no more, so nothing else gets those offsets in it,
+and the follower is elected rather than it, or drops them.
+
+Observers get only durable records; Kafka serves them all appended ones. With one voter no other
+copy exists: if a crash lost a record that an observer already has, a different record would follow
+at that offset, and a real broker cannot take back what it published. This has no disadvantage:
 observers may publish only records below the high watermark, which is the same offset.
 
 While ZooKeeper has not confirmed that it follows this log, observers get nothing
@@ -181,11 +186,15 @@ class WaitingFetches:
         for line in (self._voters, self._observers):
             self._woken.extend(line.take(lambda _: True))
 
+    def appended(self) -> None:
+        """The log has grown: wake the voters."""
+        if self._voters.heap:
+            self._woken.extend(self._voters.take(lambda _: True))
+
     def news(self, end_offset: int, high_watermark: int, now_ms: int) -> None:
         """More is durable, below ``end_offset``, or committed, below ``high_watermark``."""
         self._pace.news()
-        if self._voters.heap:
-            self._woken.extend(self._voters.take(lambda _: True))
+        self.appended()
         self.tick(end_offset, high_watermark, now_ms)
 
     def tick(self, end_offset: int, high_watermark: int, now_ms: int) -> None:
@@ -260,6 +269,11 @@ class Fetches:
         self.waiting.wake()
         return self._woken_replies(now_ms)
 
+    def appended(self, now_ms: int) -> list[Reply]:
+        """The log has grown: wake voters, which need not wait until it is durable here."""
+        self.waiting.appended()
+        return self._woken_replies(now_ms)
+
     def news(self, now_ms: int) -> list[Reply]:
         """More is durable or committed: wake voters, and observers if they are not at rest."""
         log = self._replica.log
@@ -299,32 +313,34 @@ class Fetches:
         error = self._refusal(request, asked)
         if error is not ErrorCode.NONE:
             return self._response(version, error)
-        offset, durable_end = asked.fetch_offset, replica.log.durable_end
+        offset, voter = asked.fetch_offset, self._is_voter(request)
+        end = replica.log.end_offset if voter else replica.log.durable_end
         where = replica.divergence(offset, asked.last_fetched_epoch)
-        key, has_all = _key(request, asked), offset >= durable_end
-        voter = self._is_voter(request)
+        key, has_all = _key(request, asked), offset >= end
         moved = voter and self._voter_fetched(key[0], offset, where is None, now_ms)
         if where is not None:
             return self._response(version, where=where)
         if voter:
             # A Fetch that moves the high watermark is answered at once, not after the wait.
             waits = may_wait and has_all and not moved
-            return None if waits else self._served(request, offset, version)
+            return None if waits else self._served(request, offset, end, version)
         observer = None
         if key[0] >= 0:
-            observer = replica.observers.fetched(key, offset, durable_end, now_ms)
+            observer = replica.observers.fetched(key, offset, end, now_ms)
             # With several voters more may have been committed since the last answer to it.
             has_all &= observer.sent_high_watermark in {None, replica.high_watermark}
         if may_wait and (has_all or self.waiting.rests(offset, now_ms)):
             return None
         if observer is not None:
             observer.sent_high_watermark = replica.high_watermark
-        return self._served(request, offset, version)
+        return self._served(request, offset, end, version)
 
-    def _served(self, request: m.FetchRequest, offset: int, version: int) -> m.FetchResponse:
+    def _served(
+        self, request: m.FetchRequest, offset: int, end: int, version: int
+    ) -> m.FetchResponse:
         replica = self._replica
         bytes_max = min(request.max_bytes, replica.config.fetch_bytes_max)
-        records = replica.log.read(offset, bytes_max)
+        records = replica.log.read(offset, end, bytes_max)
         quorum = replica.quorum
         key = (
             *(version, Same(records), replica.high_watermark, replica.log.start_offset),

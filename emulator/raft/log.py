@@ -251,7 +251,7 @@ class MetadataLog:
         self._in_flight: tuple[int, int] | None = None
         self._token = 0
         self._roll_next = False
-        self._reads: dict[tuple[int, int], bytes] = {}
+        self._reads: dict[tuple[int, int, int], bytes] = {}
         self._begin_with_start_epoch()
 
     @property
@@ -418,30 +418,28 @@ class MetadataLog:
         index = bisect_right(self._bases, offset)
         return self._bases[index - 1] if index else self.start_offset
 
-    def read(self, offset: int, bytes_max: int) -> bytes:
-        """Whole durable batches from ``offset`` on; at least one if there is any.
+    def read(self, offset: int, end: int, bytes_max: int) -> bytes:
+        """Whole batches from ``offset`` to ``end``; at least one if there is any.
 
         Answers are cached until the durable end moves: a fleet of observers asks for the same
         bytes.
         """
-        if offset >= self.durable_end:
+        if offset >= end:
             return b""
-        found = self._reads.get((offset, bytes_max))
+        found = self._reads.get((offset, end, bytes_max))
         if found is None:
             if len(self._reads) == _READS_KEPT:
                 self._reads.clear()
-            found = self._reads[offset, bytes_max] = self._read(offset, bytes_max)
+            found = self._reads[offset, end, bytes_max] = self._read(offset, end, bytes_max)
         return found
 
-    def _read(self, offset: int, bytes_max: int) -> bytes:
+    def _read(self, offset: int, end: int, bytes_max: int) -> bytes:
         parts: list[bytes] = []
         size = 0
         index = max(0, bisect_right(self._bases, offset) - 1)
         while index < len(self._batches):
             batch = self._batches[index]
-            if batch.base_offset >= self.durable_end or (
-                parts and size + len(batch.data) > bytes_max
-            ):
+            if batch.base_offset >= end or (parts and size + len(batch.data) > bytes_max):
                 break
             parts.append(batch.data)
             size += len(batch.data)

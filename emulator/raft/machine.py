@@ -501,8 +501,13 @@ class Raft:
         return self._appender.append(records, 0, now_ms)
 
     def flush(self, now_ms: int) -> list[Effect]:
-        """Write and sync everything appended since the last group, unless a sync is running."""
+        """Write and sync everything appended since the last group, unless a sync is running.
+
+        Other voters are sent it at once.
+        """
         self._appender.at(now_ms)
+        if not self._member.alone:
+            self._answering.appended(now_ms)
         return self.replica.log.flush()
 
     def synced(self, token: int, now_ms: int) -> list[Effect]:
@@ -511,9 +516,7 @@ class Raft:
         # With other voters what is durable is served before it is committed.
         self._answering.moved = self._member.advance() or not self._member.alone
         effects = self._settle(now_ms)
-        if self.replica.log.waiting:
-            effects += self.flush(now_ms)
-        return effects + self.replica.grown(now_ms)
+        return [*effects, *self.replica.log.flush(), *self.replica.grown(now_ms)]
 
     def writes(self, path: str) -> bool:
         """Whether a file on its way to the disk is what :meth:`snapshot` began, not a leader's."""

@@ -588,7 +588,7 @@ class Member:
             progress.voters[voter_id].end_offset = offset
         if not follows:
             return False
-        progress.fetched(voter_id, offset, replica.log.durable_end, now_ms)
+        progress.fetched(voter_id, offset, replica.log.end_offset, now_ms)
         return self.advance()
 
     def advance(self) -> bool:

@@ -75,8 +75,7 @@ class RecoveryPointFile:
     def _write(
         self, durable: int, committed_end: int, replacing: SnapshotId | None = None
     ) -> list[Effect]:
-        # A leader may know more to be committed than its own disk has.
-        committed = 0 if self._alone else min(committed_end, durable)
+        committed = 0 if self._alone else committed_end
         point = RecoveryPoint(durable, committed, replacing)
         if point == self._on_disk:
             return []
@@ -193,7 +192,7 @@ class Replica:
     keep_from: int | None = None
     """The log is kept from this offset on, even if snapshots cover it; None: no such limit."""
     high_watermark: int = UNKNOWN
-    """First offset that is not committed, -1 while this is unknown.
+    """First offset that is not committed, -1 while this is unknown; all below is durable here.
 
     A leader knows it when a majority has the LeaderChange at its epoch's start: only then is
     everything before it certainly committed. Source: LeaderState.maybeUpdateHighWatermark, Kafka
@@ -227,7 +226,6 @@ class Replica:
         self._leader_committed = UNKNOWN
         if not self.quorum.is_leader:
             self.epoch_start_offset = UNKNOWN
-            self.high_watermark = min(self.high_watermark, self.log.durable_end)
         else:
             self.high_watermark, self.outrun = UNKNOWN, False
 

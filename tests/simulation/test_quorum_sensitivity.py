@@ -9,9 +9,14 @@ from emulator.raft.election import Progress, QuorumElection
 from emulator.raft.member import Following
 from emulator.raft.quorum_state import Held, QuorumState, VoterState
 from emulator.simulation.models.process import Process
+from emulator.simulation.models.scheduler import MS
 from emulator.simulation.scenarios.scenario import Scenario
 
 STILL = Scenario(controllers=3, migration=False, topics=0, changes=30, change_every_ms=100)
+SLOW = replace(STILL, changes=60, sync_us=(1 * MS, 60 * MS))
+CRASHED = replace(
+    SLOW, faults_within_ms=6_000, faults=tuple(f"voter-crash/{name}" for name in "abcdef")
+)
 PARTED = replace(
     STILL,
     changes=60,
@@ -46,15 +51,38 @@ def found(simulate, seed, scenario):
     return simulate(seed, scenario).invariant
 
 
-@pytest.mark.parametrize("scenario", [STILL, PARTED, LOST, SNAPSHOTS])
-def test_nothing_planted_nothing_noticed(simulate, scenario):
-    seed = 2 if scenario is STILL else 4
+@pytest.mark.parametrize(
+    ("seed", "scenario"),
+    [(2, STILL), (2, SLOW), (3, CRASHED), (4, PARTED), (4, LOST), (4, SNAPSHOTS)],
+)
+def test_nothing_planted_nothing_noticed(simulate, seed, scenario):
     assert found(simulate, seed, scenario) == ""
 
 
 def test_a_leader_that_counts_only_itself(simulate, monkeypatch):
     monkeypatch.setattr(Progress, "majority_end", lambda self, own_end: own_end)
     assert found(simulate, 2, STILL) == "mark-is-committed"
+
+
+def test_a_leader_that_counts_itself_before_its_disk_has_it(simulate, monkeypatch):
+    real = Progress.majority_end
+    monkeypatch.setattr(Progress, "majority_end", lambda self, _: real(self, 2**62))
+    assert found(simulate, 2, SLOW) == "mark-is-committed"
+
+
+def test_a_leader_that_leads_its_epoch_on_without_what_it_has_sent(simulate, monkeypatch):
+    real = QuorumElection.start
+
+    def start(self, now_ms):
+        real(self, now_ms)
+        if self.quorum.state is VoterState.RESIGNED:
+            self.quorum._set(VoterState.LEADER, self.quorum.election)
+            self.granting = {self.config.node_id, *self._others}
+            self.progress = Progress(self._others, now_ms)
+            self._begin_epoch(now_ms)
+
+    monkeypatch.setattr(QuorumElection, "start", start)
+    assert found(simulate, 3, CRASHED) == "log-matches"
 
 
 def test_a_follower_that_acknowledges_what_is_not_durable(simulate, monkeypatch):

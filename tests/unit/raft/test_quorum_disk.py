@@ -8,10 +8,11 @@ import pytest
 
 from emulator.raft import Raft
 from emulator.raft.layout import VOTER_STATE
-from emulator.seam import Log
+from emulator.seam import Effect, Log
 from tests.unit.raft.trio import Node, Trio
 from tests.unit.raft.world import Disk, fetch, topic
 from wire import messages as m
+from wire.batch import decode_batches
 
 HANGS_MS = 10**9
 
@@ -77,16 +78,66 @@ def test_a_new_quorum_survives_a_power_failure_at_any_time(sync_ms):
         assert trio.leader.raft.high_watermark > 0
 
 
-def test_one_of_three_new_voters_may_be_lost_for_ever_before_anything_is_committed():
+def hanging_leader() -> Trio:
+    """Three voters; the disk of whoever leads first does not end a sync."""
     trio = Trio(3)
-    trio.sync_ms = HANGS_MS
-    trio.start()
+
+    def inspect(node: Node, effects: list[Effect]) -> None:
+        del effects
+        trio.sync_ms = HANGS_MS if node.raft.is_leader and node.raft.leader_epoch == 1 else 2
+
+    trio.inspect = inspect
+    return trio.start()
+
+
+def test_one_of_three_new_voters_may_be_lost_for_ever_before_anything_is_committed():
+    trio = hanging_leader()
     while not trio.leaders:
         trio.run(1)
     trio.crash(trio.leader.id)
-    trio.sync_ms = 2
     trio.run(10_000)
     assert trio.leader.raft.high_watermark > 0
+
+
+def test_voters_are_sent_what_is_not_durable_at_the_leader_and_observers_are_not():
+    trio, leader = trio_with_leader()
+    trio.run(1_000)
+    raft, end = leader.raft, leader.raft.log_end_offset
+    sent = []
+    raft.request(fetch(end, raft.leader_epoch), 17, trio.now, "observer")
+    trio.sync_ms = HANGS_MS
+    trio.append(leader, topic("a"))
+    trio.append(leader, topic("b"))
+    trio.sync_ms = 2
+    trio.run(100)
+    assert {node.raft.log_end_offset for node in trio.up() if node.raft} == {end + 2}
+    assert [voter.end_offset for voter in raft.progress.values()] == [end + 2, end + 2]
+    assert raft.high_watermark == raft.replica.log.durable_end == end
+    trio.send_answer = lambda node, ticket, message: sent.append((ticket, message))
+    trio.synced(leader, leader.life)
+    (answer,) = [message for ticket, message in sent if ticket == "observer"]
+    (found,) = answer.responses[0].partitions
+    assert [one.base_offset for one in decode_batches(found.records)] == [end]
+    assert raft.high_watermark == end + 1, "the second is in the next group"
+
+
+@pytest.mark.parametrize("kept", [0, 40, 10_000])
+def test_a_leader_that_a_crash_leaves_without_what_it_has_sent_gets_it_back(kept):
+    trio, leader = trio_with_leader()
+    end, epoch = leader.raft.log_end_offset, leader.raft.leader_epoch
+    trio.sync_ms = HANGS_MS
+    trio.append(leader, topic("a"))
+    trio.sync_ms = 2
+    trio.run(100)
+    trio.crash(leader.id, kept)
+    trio.start(leader.id)
+    assert leader.raft.log_end_offset == (end + 1 if kept > 40 else end)
+    assert not leader.raft.is_leader
+    trio.run(10_000)
+    assert trio.leader.raft.leader_epoch > epoch
+    for node in trio.nodes.values():
+        held = {one.base_offset: one for one in node.batches}
+        assert (held[end].epoch, topic("a") in held[end].data) == (epoch, True)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
