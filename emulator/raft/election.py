@@ -57,7 +57,6 @@ class Progress:
 
     def __init__(self, others: Iterable[int], now_ms: int) -> None:
         self.voters = {each: VoterProgress() for each in sorted(others)}
-        self._since_ms = now_ms
         self._contact_ms = dict.fromkeys(self.voters, now_ms)
 
     def fetched(self, voter_id: int, offset: int, leader_end_offset: int, now_ms: int) -> None:

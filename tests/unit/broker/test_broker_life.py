@@ -109,6 +109,19 @@ def test_a_registration_that_is_answered_during_a_shutdown_leaves_its_time_as_it
     assert life.over == (1, "stopped; the controller did not grant a controlled shutdown")
 
 
+def test_each_refusal_has_it_wait_twice_as_long_up_to_the_session() -> None:
+    life = LifecycleManager(OWN, channel(), lambda: 0, lambda: True)
+    end = ControllerEnd(life)
+    end.run()
+    waits = []
+    for _ in range(8):
+        end.answer(m.BrokerRegistrationResponse(error_code=101))
+        assert life.deadline_ms is not None
+        waits.append(life.deadline_ms - end.now_ms)
+        end.wait(waits[-1])
+    assert waits == [100, 200, 400, 800, 1_600, 3_200, 6_400, 9_000]
+
+
 def test_a_second_signal_ends_it_at_once() -> None:
     stage = Stage()
     (one,) = stage.running(1)

@@ -220,6 +220,8 @@ def test_an_answer_of_an_older_epoch_says_nothing() -> None:
     known = KnownQuorum([one, other], {1: one, 2: other}, Random(1))
     known.take_leader(LeaderAndEpoch(2, 5), ())
     assert known.leader == other
+    known.answered(HostPort("c", 1))
+    assert known.leader == other, "its address is known"
     known.take_leader(LeaderAndEpoch(1, 4), ())
     assert (known.leader_id, known.epoch) == (2, 5)
     known.lost(other)

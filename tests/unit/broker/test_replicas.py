@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.broker.kraft.replicas import HostedReplicas
 from tests.unit.broker.hosting import Cluster
@@ -121,3 +122,15 @@ def test_a_leader_whose_isrs_are_changed_by_hand_asks_for_nothing(*, manual: boo
     assert cluster.partition("t").isr == ((1, 2) if manual else (1, 2, 3))
     if manual:
         assert cluster.hosted(1).deadline_ms is None
+
+
+def test_a_follower_that_is_there_hides_no_other_that_is_gone():
+    cluster = Cluster(1, 2)
+    cluster.create("t", (1, 2))
+    replicas = HostedReplicas(1, lag_ms=1_000)
+    replicas.take_image(cluster.history.stable, 0)
+    wide = replace(cluster.partition("t"), replicas=(1, 2, 3), isr=(1, 2, 3))
+    replicas.assign(("t", 0), cluster.hosted(1).get(("t", 0)).topic_id, wide, 0)
+    assert replicas.judge(999) == []
+    (proposal,) = replicas.judge(1_000)
+    assert proposal.isr == (1, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 import pytest
@@ -73,6 +74,23 @@ def test_a_topic_that_was_created_anew_has_its_new_id_only() -> None:
     cache = told(update(("t", T, {0: 1})), update(("t", U, {0: 1})))
     assert cache.topic_by_id(T) is None
     assert cache.topic_by_id(U) is cache.topic("t")
+
+
+def test_its_version_is_raised_by_whatever_changes_which_topics_there_are() -> None:
+    broker = Told(full_replaces=True)
+    found = []
+    for request in (
+        update(("t", ZERO_UUID, {0: 1})),
+        update(("t", T, {0: 1})),
+        update(("t", T, {0: 2})),
+        update(("t", T, {0: DURING_DELETE})),
+    ):
+        broker.take(request)
+        found.append(broker.cache.topics_version)
+    assert [one > before for before, one in itertools.pairwise([0, *found])] == [
+        *(True, True),
+        *(False, True),
+    ]
 
 
 def test_a_controller_without_ids_leaves_topics_without_ids() -> None:

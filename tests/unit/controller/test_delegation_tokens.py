@@ -276,6 +276,7 @@ DEAD = {"max_timestamp": NOW - 1, "expiration_timestamp": NOW - 1}
         (renew(), OLD, CAROL, 66, 0),  # told that before it is asked who it is
         (renew(), DEAD, ALICE, 66, 0),
         (renew(), {"expiration_timestamp": NOW}, ALICE, 0, NOW + DAY_MS),
+        (renew(), {"max_timestamp": NOW}, ALICE, 0, NOW),
         (expire(period_ms=7), {}, BOB, 0, NOW + 7),
         (expire(period_ms=0), {}, ALICE, 0, NOW),
         (expire(period_ms=2**63 - 1), {}, ALICE, 0, NOW + DAY_MS),

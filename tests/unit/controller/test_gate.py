@@ -209,6 +209,16 @@ def test_room_in_bytes_bounds_what_one_step_admits() -> None:
     assert (blocked.admitted, blocked.cause) == (False, BlockCause.LAG_BYTES)
 
 
+def test_what_was_appended_before_takes_no_room() -> None:
+    world = joined()
+    world.ask(create("t"))
+    room = world.controller.appended_bytes
+    world.controller.hold(now_ms=world.now_ms, others=OtherLimits(byte_room=room))
+    world.register(1)
+    assert room < world.controller.appended_bytes < 2 * room
+    assert not world.controller.gate.closed(Urgency.ORDINARY)
+
+
 def test_an_old_change_holds_ordinary_calls_only() -> None:
     world = joined()
     world.ask(create("t"))
@@ -257,8 +267,10 @@ def test_the_sums_of_a_process_stay_when_it_leads_again() -> None:
     world.controller.activate(world.now_ms)
     gate = world.controller.gate
     assert (gate.union_ms(world.now_ms), gate.total_ms(world.now_ms)) == sums
-    waits = [one.end_ms - one.begin_ms for one in gate.take_blocked()]
+    blocked = gate.take_blocked()
+    waits = [one.end_ms - one.begin_ms for one in blocked]
     assert sum(waits) == 8_000, "the histogram gets what the sums have"
+    assert not any(one.admitted for one in blocked)
     assert not gate.closed(Urgency.ORDINARY), "the limits of the last term are lifted"
     world.controller.hold(room=0, now_ms=world.now_ms)
     world.send(create("c", timeout_ms=60_000))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.config.limits import MutationQuotaSettings
-from emulator.controller.context import FORGET_AFTER_MS, MutationQuotas, Sharers, rate_of, shared_by
+from emulator.controller.context import MutationQuotas, Sharers, rate_of, shared_by
 from emulator.metadata.client_quotas import alter, entity, record_of
 from emulator.metadata.pmap import PMap
 from tests.kit.requests import create_topics, quota
@@ -18,6 +18,7 @@ from wire import messages as m
 from wire.errors import ErrorCode
 
 ALICE = "User:alice"
+HOUR_MS = 3_600_000
 GROWN = m.CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=21, assignments=None)
 
 
@@ -115,7 +116,7 @@ def test_a_bucket_left_alone_is_forgotten() -> None:
         assert quota.spent is not None
         buckets.performed(quota.spent)
     assert len(buckets.buckets) == 5
-    now_ms += FORGET_AFTER_MS
+    now_ms += HOUR_MS
     quota = buckets.of(known, "User:u0", "c", now_ms)
     assert quota.tokens == BURST
     assert quota.spent is not None
@@ -221,6 +222,6 @@ def test_old_buckets_are_looked_for_once_in_a_while() -> None:
     began_ms = 10**12
     assert performs("a", began_ms) == {"a"}
     assert performs("b", began_ms + 1) == {"a", "b"}
-    assert performs("c", began_ms + FORGET_AFTER_MS) == {"b", "c"}
-    assert performs("d", began_ms + FORGET_AFTER_MS + 2) == {"b", "c", "d"}
-    assert performs("e", began_ms + 2 * FORGET_AFTER_MS) == {"d", "e"}
+    assert performs("c", began_ms + HOUR_MS) == {"b", "c"}
+    assert performs("d", began_ms + HOUR_MS + 2) == {"b", "c", "d"}
+    assert performs("e", began_ms + 2 * HOUR_MS) == {"d", "e"}

@@ -156,7 +156,10 @@ def test_the_version_of_the_quorum_is_not_changed() -> None:
 
 
 OLD_TEXTS = [
-    ("3.6", bounded(1, 1, 8), "Broker 1 does not support the given version. It supports 1 to 8."),
+    *[
+        (one, bounded(1, 1, 8), "Broker 1 does not support the given version. It supports 1 to 8.")
+        for one in ("3.5", "3.6")
+    ],
     ("3.6", broker(1, features=[]), "Broker 1 does not support this feature."),
     ("3.7", bounded(1, 1, 8), "Broker 1 only supports versions 1-8"),
     ("3.7", broker(1, features=[]), "Broker 1 does not support this feature."),

@@ -93,3 +93,7 @@ def test_what_is_shared_is_for_the_brokers_that_host_each_of_the_partitions() ->
     assert isinstance(alike, LeadersForAll)
     assert isinstance(found, LeadersForAll)
     assert (alike.hosts, found.hosts) == ({1, 2}, {2})
+    alone = iter([*mixed, PartitionAt(TOPIC, 3, Partition((4,), (4,), 4, 7, 8)), *partitions(9)])
+    (nobody,) = leaders_for_all(SENDER, IMAGE, alone)
+    assert isinstance(nobody, LeadersForAll)
+    assert (nobody.hosts, len([*alone])) == (frozenset(), 9), "the rest is not looked at"

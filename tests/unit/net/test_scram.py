@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -213,11 +214,17 @@ def test_an_exchange_is_not_repeated() -> None:
         done.answer(FINAL.encode(), 0)
 
 
-def test_a_client_does_not_compute_for_a_server_that_wants_too_many_iterations() -> None:
+@pytest.mark.parametrize(
+    ("iterations", "fits"), [(4_095, False), (4_096, True), (16_384, True), (16_385, False)]
+)
+def test_a_client_computes_only_for_a_server_that_wants_not_too_many_iterations(
+    iterations: int, *, fits: bool
+) -> None:
     story = Login(SHA_256, "user", PASSWORD).conversation()
     next(story)
     first = story.send(m.SaslHandshakeResponse()).auth_bytes.decode()
     nonce = first.partition("r=")[2]
-    challenge = f"r={nonce}x,s=AAAA,i=2000000000"
-    with pytest.raises(LoginError, match="not a SCRAM challenge"):
+    challenge = f"r={nonce}x,s=AAAA,i={iterations}"
+    expected = nullcontext() if fits else pytest.raises(LoginError, match="not a SCRAM challenge")
+    with expected:
         story.send(m.SaslAuthenticateResponse(auth_bytes=challenge.encode()))

@@ -108,6 +108,7 @@ def test_the_page_lists_every_field_with_its_type(node: Node) -> None:
 def test_the_schema_is_the_one_described(node: Node) -> None:
     assert introspection.STATUS_SCHEMA == "status/4"
     shown = introspection.status(node, 1_001_000)
+    assert shown["log_lines_lost"] == 0
     assert shown["schema"] == introspection.STATUS_SCHEMA
     read = msgspec.convert(shown, StatusRead)
     assert read.migration is not None, "rollback reads it"

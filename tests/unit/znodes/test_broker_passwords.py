@@ -142,11 +142,16 @@ REFUSED = [
         "is not encoded by means of password.encoder.secret",
     ),
     ("encryptedPassword:AAAA,salt:BBBB", WITH, "is encoded without cipherAlgorithm"),
-    (encoded("x").replace("AES/CBC/PKCS5Padding", "DES/CBC/PKCS5Padding"), WITH, "cipherAlgorithm"),
+    (
+        encoded("x").replace("AES/CBC/PKCS5Padding", "DES/CBC/PKCS5Padding"),
+        WITH,
+        "cipherAlgorithm DES",
+    ),
     (encoded("x").replace("HmacSHA512", "HmacMD5"), WITH, "keyFactoryAlgorithm PBKDF2WithHmacMD5"),
     (encoded("x").replace("1024", "many"), WITH, "a number or base64 in it is malformed"),
     (encoded("x").replace("1024", "999999999"), WITH, "iterations 999999999"),
     (encoded("x").replace("salt:", "salt:!"), WITH, "a number or base64 in it is malformed"),
+    (encoded("x") + ",authenticationTagLength:x", WITH, "a number or base64 in it is malformed"),
 ]
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from emulator.seam import Closed, Received, Send
+from emulator.seam import Closed, Log, Received, Send
 from emulator.zookeeper import jute
 from emulator.zookeeper.client import ZkClient, ZkState
 from emulator.zookeeper.errors import ZkCode
@@ -37,6 +37,8 @@ def test_connects_syncs_and_serves() -> None:
     world = World().start()
     assert world.client.state is ZkState.CONNECTED
     assert (world.client.generation, world.client.fenced) == (1, False)
+    (line,) = [one for one in world.log if isinstance(one, Log)]
+    assert (line.event, line.fields["as"]) == ("zookeeper connected", "anyone")
     assert world.ask(Create("/a", b"1")) == ZkResult("ask", "/a")
     assert world.ask(Create("/a", b"1")) == ZkFailed("ask", ZkCode.NODE_EXISTS, -1)
     read = world.ask(GetData("/a"))

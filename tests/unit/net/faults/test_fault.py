@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from emulator.net.faults.entities import ENTITIES
 from emulator.net.faults.fault import (
     DELAY_MS_MAX,
-    FAULTS_MAX,
     TEXT_MAX,
     Fault,
     ScriptError,
@@ -17,6 +17,7 @@ from emulator.net.faults.fault import (
     read_toml,
 )
 from emulator.net.faults.script import FaultScript
+from wire.schema import declared_messages
 
 TOML = """
 [[fault]]
@@ -125,7 +126,7 @@ def test_a_fault_of_python_is_checked_alike() -> None:
         "faults = []",
         "[[fault]]\napi = ",
         "x = " + "[" * 50_000,
-        "fault = [" + '{api="CreateTopics",drop=true},' * (FAULTS_MAX + 1) + "]",
+        "fault = [" + '{api="CreateTopics",drop=true},' * 1_001 + "]",
     ],
 )
 def test_hostile_toml_is_refused(text: str) -> None:
@@ -141,9 +142,20 @@ def test_hostile_json_is_refused(text: str) -> None:
         read_json(text)
 
 
+def test_what_is_struck_are_fields_of_the_messages() -> None:
+    requests = {
+        one.key: set(kind.__struct_fields__)
+        for kind, one in declared_messages().items()
+        if one.kind == "request"
+    }
+    for key, one in ENTITIES.items():
+        assert one.asked in requests[key]
+        assert one.answered in one.response.__struct_fields__
+
+
 def test_a_script_has_a_bound() -> None:
     script = FaultScript()
     one = Fault(api="CreateTopics", drop=True)
-    script.add(*[one] * FAULTS_MAX)
+    script.add(*[one] * 1_000)
     with pytest.raises(ScriptError, match="at most"):
         script.add(one)
