@@ -158,6 +158,15 @@ def test_an_id_that_is_taken_is_refused_until_the_time_is_over_and_ends_it() -> 
     assert twin.halt is None
 
 
+def test_one_that_may_do_nothing_ends_with_both_reasons() -> None:
+    stage = Stage(authorizer_class_name=AUTHORIZER)
+    stage.broker(1)
+    stage.joined.wait(61_000)
+    halt = stage.parties[1].halt
+    assert halt.exit_code == 1
+    assert "the metadata log is refused: CLUSTER_AUTHORIZATION_FAILED" in halt.why
+
+
 @pytest.mark.requirement("J09")
 def test_a_metadata_version_that_it_does_not_support_unregisters_and_ends_it(
     monkeypatch: pytest.MonkeyPatch,

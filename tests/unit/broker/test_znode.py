@@ -234,6 +234,15 @@ def test_a_change_while_the_connection_is_lost_is_seen_afterwards() -> None:
     assert world.part.controller.holder is None
 
 
+def test_a_controller_that_may_not_be_read_is_told() -> None:
+    world = PartWorld().start()
+    world.write(Create("/controller", controller.encode(3000, 4, 6)))
+    world.model.tree.locked.add("/controller")
+    world.cut()
+    world.advance(3_000)
+    assert "NO_AUTH" in {line.fields.get("why") for line in world.logs}
+
+
 def test_rubbish_in_controller_is_told_and_watched() -> None:
     world = PartWorld().start()
     world.write(Create("/controller_epoch", b"one"))

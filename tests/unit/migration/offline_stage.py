@@ -40,7 +40,7 @@ class Offline:
         self.world = world
         self.before: Callable[[int], None] = lambda _request: None
         self.meanwhile: Callable[[OfflineStage], None] = lambda _stage: None
-        self.requests = 0
+        self.requests = self.conn = 0
         journal = log or world.journal
         image = journal.stable
         self.machine = OfflineReconcile(
@@ -65,11 +65,12 @@ class Offline:
             assert due is not None
             world.now_ms = max(world.now_ms, due)
             for answer in world.model.tick(world.now_ms):
-                self._perform_events(self._answer(answer))
+                self.take(self._answer(answer))
             self._perform(machine.step([], world.now_ms))
         return self
 
-    def _perform_events(self, events: list[Event]) -> None:
+    def take(self, events: list[Event]) -> None:
+        """Let the machine take what arrives."""
         if events:
             self._perform(self.machine.step(events, self.world.now_ms))
 
@@ -79,6 +80,7 @@ class Offline:
             effect = todo.popleft()
             match effect:
                 case Connect(conn=conn):
+                    self.conn = conn
                     if self.world.zk_up:
                         self.world.model.accepted(conn)
                     told: Event = Connected(conn) if self.world.zk_up else Closed(conn, "refused")

@@ -18,6 +18,7 @@ from emulator.migration.offline import (
     unwanted,
 )
 from emulator.migration.states import State
+from emulator.seam import Closed
 from emulator.znodes import controller, own
 from emulator.zookeeper.ops import Delete
 from tests.kit.tables import Watched, check_pairs
@@ -262,6 +263,22 @@ def test_zookeeper_that_is_away_is_said_in_time() -> None:
     found = Offline(world, timeout_ms=4_000).run().machine
     assert "no session with ZooKeeper" in found.why
     assert not found.reachable
+
+
+def test_a_reading_goes_on_after_a_connection_was_lost() -> None:
+    world = _tampered()
+    one = Offline(world, dry_run=True)
+    lost: list[int] = []
+
+    def cut(stage: OfflineStage) -> None:
+        if stage is OfflineStage.READ and not lost:
+            lost.append(one.conn)
+            world.model.disconnected(one.conn)
+            one.take([Closed(one.conn, "cut")])
+
+    one.meanwhile = cut
+    found = one.run().machine
+    assert (len(lost), found.why, kinds(found.comparison)) == (1, "", FOREIGN)
 
 
 def test_a_time_that_is_over_names_what_it_was_too_short_for() -> None:

@@ -452,6 +452,18 @@ def test_some_requests_are_taken_at_once_before_a_login_too(server: Server) -> N
     assert server.connections.deadline_ms == 0
 
 
+def test_what_has_no_place_in_a_step_before_a_login_comes_in_the_next_one(server: Server) -> None:
+    client, budget = server.client(), server.connections.budget
+    budget.renew()
+    budget.left = 0
+    request = m.SaslHandshakeRequest(mechanism="PLAIN")
+    assert client.take(client.framed(request, 1)) == (b"", set())
+    assert server.connections.deadline_ms == 0
+    budget.renew()
+    back, closed = client.take(b"")
+    assert (client.read(request, 1, back).error_code, closed) == (0, set())
+
+
 def test_a_client_that_hangs_up_in_between_leaves_nothing(server: Server) -> None:
     failed, half = server.client(1), server.client(2)
     failed.handshake()

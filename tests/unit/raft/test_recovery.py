@@ -71,7 +71,7 @@ def test_an_end_that_is_no_batch_is_cut_off(junk):
 def test_one_flipped_bit_before_the_end_stops_the_node(index, at):
     world = grown()
     segment = bytearray(world.disk.files[SEGMENT])
-    begin = positions(bytes(segment))[index]
+    begin, after = positions(bytes(segment))[index : index + 2]
     segment[begin + at] ^= 0x40
     with pytest.raises(RecoveryError) as caught:
         World({**world.disk.files, SEGMENT: bytes(segment)})
@@ -79,7 +79,7 @@ def test_one_flipped_bit_before_the_end_stops_the_node(index, at):
     assert caught.value.position == begin
     assert f"{SEGMENT} at byte {begin}" in str(caught.value)
     assert f"the record at offset {index} should begin here" in caught.value.why
-    assert "a valid batch with offset" in caught.value.why
+    assert f"a valid batch with offset {index + 1} follows at byte {after}" in caught.value.why
 
 
 def test_damage_in_an_earlier_segment_stops_the_node_even_at_its_end():
