@@ -456,6 +456,21 @@ def test_a_scrape_counts_envelopes_that_the_controller_refuses() -> None:
     assert scrape(broker, stage)[refused] == 1
 
 
+def test_operations_on_topics_are_for_those_who_ask_for_them() -> None:
+    """Although the answer is made once for everybody where there is no authorizer."""
+    stage = Stage()
+    stage.running(1)
+    client = stage.client(1)
+    client.ask(create_topics("t"), 7)
+    stage.joined.wait(1_000)
+    found = []
+    for wanted in (False, True, False):
+        request = m.MetadataRequest(topics=None, include_topic_authorized_operations=wanted)
+        (told,) = client.ask(request, 12).topics
+        found.append(told.topic_authorized_operations == -(2**31))
+    assert found == [True, False, True]
+
+
 def test_status_is_json_and_says_where_it_stands() -> None:
     stage = Stage()
     (broker,) = stage.running(1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from emulator.broker.machine import BrokerNode
 from emulator.node.machine import Node
-from emulator.seam import Closed, Received
+from emulator.seam import Close, Closed, Received
 from tests.unit.broker.control import T, lead, live, update
 from tests.unit.broker.zookeeper_stage import MIGRATING, ZooKeeperStage
 from wire import messages as m
@@ -96,3 +96,11 @@ def test_what_no_controller_sends_ends_that_connection_and_nothing_else() -> Non
     assert (good.open, bad.open) == (True, False)
     assert good.ask(m.MetadataRequest(topics=None), 12).brokers
     assert broker.connections.refused_total == 1
+
+
+def test_its_connections_are_closed_with_it() -> None:
+    stage, broker, _node = migrated()
+    registration = broker.side.registration  # type: ignore[attr-defined]
+    registration.close()
+    closed = [one for one in registration.effects(stage.joined.now_ms) if isinstance(one, Close)]
+    assert len(closed) == 2, "of the observer, and of the life"

@@ -25,6 +25,7 @@ def test_a_deleted_topic_is_hosted_no_longer():
     cluster.world.ask(m.DeleteTopicsRequest(topics=[], topic_names=["t"]), 5)
     cluster.settle()
     assert cluster.keys(1) == cluster.keys(2) == [("u", 0)]
+    assert cluster.hosted(1)._led_with == {}, "nothing is kept of it"
 
 
 def test_a_topic_deleted_and_made_again_is_the_new_one():

@@ -10,6 +10,7 @@ import pytest
 
 from emulator.broker.zookeeper.znode import RETRY_MS
 from emulator.metadata.brokers import Endpoint
+from emulator.seam import Closed, Synced
 from emulator.simulation.models.zookeeper_watches import WatchedZooKeeper
 from emulator.znodes import brokers, cluster, controller
 from emulator.znodes.reader import TOP_LEVEL
@@ -232,6 +233,13 @@ def test_a_change_while_the_connection_is_lost_is_seen_afterwards() -> None:
     world.cut_off = False
     world.advance(3_000)
     assert world.part.controller.holder is None
+
+
+def test_what_is_not_of_its_connection_is_ignored() -> None:
+    world = PartWorld().start()
+    for event in (Synced(1), Closed(77, "of another")):
+        world.part.handle(event, world.now_ms)
+    assert world.part.effects(world.now_ms) == []
 
 
 def test_a_controller_that_may_not_be_read_is_told() -> None:

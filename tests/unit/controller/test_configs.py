@@ -108,6 +108,13 @@ def test_good_values(name: str, value: str) -> None:
     validate_topic_configs(config(), {name: value})
 
 
+def test_a_message_format_is_one_that_the_release_knows() -> None:
+    given = {"message.format.version": "3.9-IV0"}
+    validate_topic_configs(config(release="3.9"), given)
+    with pytest.raises(ConfigRefusedError):
+        validate_topic_configs(config(release="3.4"), given)
+
+
 BAD_OF_BROKERS = [
     ("leader.replication.throttled.rate", "5 ", "Not a number of type LONG"),
     ("follower.replication.throttled.rate", "\t5", "Not a number of type LONG"),

@@ -177,6 +177,19 @@ def test_a_small_request_is_one_step(world: World) -> None:
     assert world.tip.topic("t") is not None
 
 
+@pytest.mark.parametrize(("count", "slices"), [(99, 0), (101, 1)])
+def test_configs_of_a_hundred_resources_are_one_slice(
+    world: World, count: int, slices: int
+) -> None:
+    kind = m.IncrementalAlterConfigsRequest
+    of = kind.AlterConfigsResource
+    resources = [
+        of(resource_type=2, resource_name=f"t{number}", configs=[]) for number in range(count)
+    ]
+    begin(world, kind(resources=resources))
+    assert go_on(world) == slices
+
+
 def test_nobody_sees_a_part_of_it(world: World) -> None:
     """Until the last slice the log, the image and the index are as before."""
     end, tip = world.log.log_end_offset, world.tip

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.migration.propagation import merging
-from emulator.migration.propagation.merging import ENTRIES_MAX, MERGED_MAX, Later
+from emulator.migration.propagation.merging import ENTRIES_MAX, MERGED_MAX, Later, Merged
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Closed, Effect
 from tests.unit.migration.test_channels import PEER, Broker
@@ -336,3 +336,22 @@ def test_a_long_request_waits_as_it_is_and_counts() -> None:
     later.put(requests[1])
     later.clear()
     assert (later.count, later.entries) == (0, 0)
+
+
+def stopped(leader_epoch: int) -> m.StopReplicaRequest:
+    one = m.StopReplicaRequest
+    state = one.StopReplicaPartitionState(leader_epoch=leader_epoch, delete_partition=True)
+    return one(topic_states=[one.StopReplicaTopicState(topic_name="t", partition_states=[state])])
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "kept"), [(5, 4, 5), (5, 6, 6), (5, -2, -2), (-2, 5, -2), (-2, -1, -2)]
+)
+def test_of_two_stops_the_greatest_epoch_counts_unless_one_is_negative(
+    first: int, then: int, kept: int
+) -> None:
+    merged = Merged(1, stopped(first))
+    merged.add(stopped(then))
+    (request,) = merged.requests()
+    assert isinstance(request, m.StopReplicaRequest)
+    assert request.topic_states[0].partition_states[0].leader_epoch == kept

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.controller.rules.finalisation import HELD
+from emulator.controller.rules.finalisation import FLAG, HELD, lacking
 from emulator.metadata.image import EMPTY
 from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState
 from emulator.node.finalising import Finalising
 from emulator.node.introspection import finalisation
-from tests.unit.controller.world import config
+from tests.unit.controller.world import config, image_of
+from wire import records as r
 
 COPIED, FINAL = MigrationState.MIGRATION, MigrationState.POST_MIGRATION
 OTHER = HELD._replace(subject="other", text="something else")
@@ -105,3 +106,21 @@ def test_the_mark_and_why_there_is_none() -> None:
     assert found["no_mark_because"] == "no mark in 7"
     follower = finalisation(_node(leads=False, driver=1))
     assert (follower["no_mark_because"], follower["missing"]) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("heard", "text"),
+    [
+        ({1: True}, f"controller 1 has {FLAG}=true: restart it without"),
+        ({1: None}, f"controller 1 had {FLAG}=true when it ran last: restart it without"),
+        ({}, f"controller 1 has {FLAG}=true: restart it without"),
+    ],
+)
+def test_of_a_voter_that_is_away_the_flag_of_its_last_run_counts(
+    heard: dict[int, bool | None], text: str
+) -> None:
+    last = r.RegisterControllerRecord(
+        controller_id=1, incarnation_id=b"i" * 16, zk_migration_ready=True
+    )
+    first, *_ = lacking(image_of(last), config(voters=frozenset({1, 3000})), heard)
+    assert first.text == text

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.migration.authority import SILENT, Authority
-from emulator.node.role import ASKS_MS, DUTIES, HANDS_OVER_MS, NodeRole, Role, role
+from emulator.node.role import ASKS_MS, DUTIES, HANDS_OVER_MS, NodeRole, Role, Unfit, role
 from emulator.raft.election import VoterProgress
 from emulator.raft.replica import Serving
 
@@ -145,3 +145,28 @@ def test_who_must_not_lead_lets_who_is_to_lead_have_the_whole_log_first(
         assert resigned == []
         one._give_up(5, 10_000 + HANDS_OVER_MS)
         assert resigned == [10_000 + HANDS_OVER_MS]
+
+
+@pytest.mark.parametrize(
+    ("reason", "times"), [(Unfit.APART, (2, 0)), (Unfit.REFUSED, (0, 2)), (Unfit.OVER, (0, 0))]
+)
+def test_how_often_it_gave_up_counts_by_reason(
+    monkeypatch: pytest.MonkeyPatch, reason: Unfit, times: tuple[int, int]
+) -> None:
+    """It waits longer each time."""
+    machines = each_of_them(
+        config=SimpleNamespace(voters={1: None, 2: None}, release="3.9"),
+        rewritten=0,
+        rewinds=0,
+        inquiry=None,
+        tip=SimpleNamespace(features={}),
+        over_because="",
+        refused_because="",
+    )
+    one = NodeRole(machines, machines)
+    monkeypatch.setattr(NodeRole, "_unfit", reason)
+    monkeypatch.setattr(NodeRole, "_due", lambda *_: True)
+    monkeypatch.setattr(NodeRole, "_must_not_lead", lambda *_: None)
+    for epoch in (5, 6):
+        one._judge_reason(epoch, 10_000)
+    assert (one._apart.times, one._refused.times) == times

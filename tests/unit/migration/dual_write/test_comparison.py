@@ -16,6 +16,7 @@ from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.unit import COMPARED_PIECES_PER_STEP
 from emulator.migration.plan import PAUSE, Piece
 from emulator.migration.position import Position
+from emulator.migration.tree_diff import Difference
 from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.unit.migration.stories import A, B
@@ -245,3 +246,10 @@ def test_a_znode_that_is_deleted_and_made_anew_counts_once_as_recreated() -> Non
         "recreated": 1,
         "extra": 1,
     }
+
+
+def test_all_differences_are_counted_and_the_first_are_listed() -> None:
+    one = Comparison()
+    for number in range(10_002):
+        one._note(Difference(f"/{number}", "missing", None, b""))
+    assert (one.counts["missing"], len(one.differences)) == (10_002, 10_000)

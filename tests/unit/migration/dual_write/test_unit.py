@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import EMPTY
@@ -15,10 +15,11 @@ from emulator.migration.dual_write.unit import (
     PLAN_OPS_PER_STEP,
     EncodedGroup,
     Unit,
+    operations,
 )
 from emulator.migration.plan import PAUSE, Group, Piece
 from emulator.migration.position import Position
-from emulator.zookeeper.ops import Delete, ZkOp
+from emulator.zookeeper.ops import Check, Delete, ZkOp
 
 BASE = Position(4, 2)
 AFTER = Position(9, 3)
@@ -165,3 +166,12 @@ def test_a_step_draws_a_number_of_pieces(full: bool) -> None:
     assert unit.ops_count == usual
     assert unit.plan(_bytes, 10**6)
     assert unit.ops_count == usual + 1
+
+
+def test_a_group_that_begins_with_a_check_of_a_topic_changes_it() -> None:
+    state = "/brokers/topics/t/partitions/0/state"
+    counted = operations([((Check(state, 3), Delete(state)), b"x" * 7)], 9)
+    assert [*map(astuple, counted)] == [
+        ("partition_change", 2, 7),
+        ("chain", 3, 2),
+    ]
