@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.broker.registry import Answer
+from emulator.broker.serving.reading import BrokerReading
 from emulator.metadata.acls import Operation, ResourceType
 from tests.unit.broker.asking import ACLS, ask
 from tests.unit.broker.test_descriptions import acl
@@ -182,3 +183,16 @@ def test_subscriptions_of_client_metrics_are_listed():
 @pytest.mark.parametrize("request_", [m.SaslHandshakeRequest(), m.SaslAuthenticateRequest()])
 def test_a_plaintext_listener_has_no_login(request_: Any):
     assert ask(OPEN, request_).error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_behind_the_cursor_of_everything_no_topic_is_looked_at(monkeypatch: pytest.MonkeyPatch):
+    asked = []
+
+    def may(_reading: object, _operation: object, _kind: object, name: str) -> bool:
+        asked.append(name)
+        return True
+
+    monkeypatch.setattr(BrokerReading, "may", may)
+    answer = ask(OPEN, Request(topics=[], response_partition_limit=1, cursor=None))
+    assert answer.next_cursor.topic_name == "mine"
+    assert "other" not in asked

@@ -8,13 +8,16 @@ from random import Random
 import pytest
 
 from emulator.broker.cluster import KnownNode
+from emulator.broker.zookeeper.cluster import ZooKeeperCluster
 from emulator.broker.zookeeper.metadata_cache import (
     DURING_DELETE,
     CachedController,
     ZkMetadataCache,
 )
+from emulator.config.passwords import PasswordSettings
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from tests.unit.broker.control import T, Told, U, live, update
+from tests.unit.broker.zookeeper_world import PartWorld
 from wire.schema import ZERO_UUID
 
 
@@ -153,3 +156,9 @@ def test_after_the_take_over_a_random_live_broker_is_shown() -> None:
 )
 def test_without_a_controller_or_live_brokers_none_is_shown(requests: list[object]) -> None:
     assert told(*requests).controller_id(Random(1)) == -1
+
+
+def test_the_image_has_a_topic_before_anything_is_read_from_zookeeper() -> None:
+    cache = told(update(("t", ZERO_UUID, {0: 1})))
+    cluster = ZooKeeperCluster(cache, PartWorld().part, PasswordSettings())
+    assert [one.name for one in cluster.image.topics.values()] == ["t"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from itertools import permutations
 from typing import Any
 
 import pytest
 
+from emulator.config.load import Config
+from emulator.controller.context import ControllerConfig
 from emulator.controller.tables import config_defs
 from emulator.controller.tables.broker_config_defs import validate_broker_configs
 from emulator.controller.tables.config_defs import (
@@ -474,3 +477,11 @@ def test_what_topics_inherit_is_computed_once_until_it_changes(
     assert found({})["segment.bytes"] == ("7000000", config_defs.CLUSTER_SOURCE)
     own = {"segment.ms": ("9", config_defs.TOPIC_SOURCE)}
     assert found({"segment.ms": "9"}) == found({}) | own
+
+
+def test_a_controllers_defaults_are_those_of_the_properties() -> None:
+    of_file = {one.name: one.default for one in fields(Config) if one.default is not MISSING}
+    of_file["inter_broker_listener_name"] = None  # needed by a migration alone
+    own = {one.name: one.default for one in fields(ControllerConfig) if one.name in of_file}
+    assert own == {name: of_file[name] for name in own}
+    assert "broker_session_timeout_ms" in own

@@ -218,6 +218,21 @@ def test_it_truncates_to_where_both_logs_are_one():
     assert one.disk.files[EPOCHS] == b"0\n1\n1 0\n"
 
 
+def test_that_all_is_truncated_is_known_before_it_is_done(monkeypatch: pytest.MonkeyPatch):
+    one = with_log(batch(0, 1, "ab"))
+    one.answer(one.fetch(), records=b"", high_watermark=0)
+    assert one.disk.files[VOTER_STATE] == b"0\nwhole\n"
+    done: list[Any] = []
+    apply = one.disk.apply
+    monkeypatch.setattr(one.disk, "apply", lambda effects: (done.extend(effects), apply(effects)))
+    diverging = m.FetchResponse.EpochEndOffset(epoch=0, end_offset=0)
+    one.answer(one.fetch(), diverging_epoch=diverging)
+    assert one.raft.log_end_offset == 0
+    assert one.disk.files[VOTER_STATE] == b"0\nnew\n"
+    paths = [getattr(effect, "path", "") for effect in done]
+    assert paths.index(VOTER_STATE) < paths.index(SEGMENT)
+
+
 def test_it_does_not_truncate_what_is_committed():
     one = Follower()
     one.answer(one.fetch(), records=batch(0, 1, "ab") + batch(2, 2, "cd"), high_watermark=3)
