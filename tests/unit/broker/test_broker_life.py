@@ -456,7 +456,7 @@ def test_a_scrape_counts_envelopes_that_the_controller_refuses() -> None:
     assert scrape(broker, stage)[refused] == 1
 
 
-def test_operations_on_topics_are_for_those_who_ask_for_them() -> None:
+def test_operations_on_topics_are_returned_only_if_they_are_asked_for() -> None:
     """Although the answer is made once for everybody where there is no authorizer."""
     stage = Stage()
     stage.running(1)
@@ -466,8 +466,8 @@ def test_operations_on_topics_are_for_those_who_ask_for_them() -> None:
     found = []
     for wanted in (False, True, False):
         request = m.MetadataRequest(topics=None, include_topic_authorized_operations=wanted)
-        (told,) = client.ask(request, 12).topics
-        found.append(told.topic_authorized_operations == -(2**31))
+        (topic,) = client.ask(request, 12).topics
+        found.append(topic.topic_authorized_operations == -(2**31))
     assert found == [True, False, True]
 
 

@@ -242,7 +242,7 @@ def test_what_is_not_of_its_connection_is_ignored() -> None:
     assert world.part.effects(world.now_ms) == []
 
 
-def test_a_controller_that_may_not_be_read_is_told() -> None:
+def test_a_controller_that_may_not_be_read_is_logged() -> None:
     world = PartWorld().start()
     world.write(Create("/controller", controller.encode(3000, 4, 6)))
     world.model.tree.locked.add("/controller")
