@@ -74,8 +74,13 @@ class Clients:
         assert "Created topic alices" in self.create("alice", "alices")
         assert "TopicAuthorizationException" in self.create("alice", "others")
         change = ("--alter", "--entity-type", "topics", "--add-config", "retention.ms=1000")
-        told = self.run("alice", CONFIGS, *change, "--entity-name", "alices")
-        assert "Completed updating config for topic alices" in told
+
+        def altered() -> str:
+            """Empty while the broker, which judges this itself, has not fetched the ACL yet."""
+            told = self.run("alice", CONFIGS, *change, "--entity-name", "alices")
+            return "" if "TopicAuthorizationException" in told else told
+
+        assert "Completed updating config for topic alices" in wait_for("the ACL", altered)
         told = self.run("alice", CONFIGS, *change, "--entity-name", "admins")
         assert "TopicAuthorizationException" in told
         password = f"SCRAM-SHA-256=[password={USERS['scram']}]"
