@@ -376,7 +376,9 @@ NAMED_BY_ERROR: Final = "Correct what the error names in the broker's properties
 ELECTION_MS: Final = 10_000
 """An election takes 1 to 3 s by Kafka's defaults, longer on a busy machine; after this it fails."""
 TRIES_S: Final = 60
-"""How long a broker tries to register, then it ends: initial.broker.registration.timeout.ms."""
+"""How long a broker tries to register, then it ends: initial.broker.registration.timeout.ms.
+
+A controller goes on; what it does not reach by then needs somebody to look."""
 SESSION_TRIES: Final = 12
 """A broker tries again after 0.1, 0.2, 0.4 … s, broker.session.timeout.ms at most. So many tries
 outlast the session of its last process, unless that is alive."""
@@ -679,9 +681,18 @@ class _Looking:
 
     def _tries(self, refusal: Document) -> bool:
         """Whether the broker that was refused may be trying on; if it is not known, it may."""
+        return self._is_recent(refusal["at"])
+
+    def _registers(self, reason: Document) -> bool:
+        """Whether a controller that is not ready has the flag: after an election all register."""
+        named = (one for one in self._quorum["voters"] if str(one["id"]) == reason["subject"])
+        return any(one["migration_flag"] for one in named) and self._is_recent(reason["since"])
+
+    def _is_recent(self, at: object) -> bool:
+        """Whether it is less than a minute ago; if it is not known, it may be."""
         try:
-            at, now = (datetime.fromisoformat(str(x)) for x in (refusal["at"], self._shown_at))
-            return (now - at).total_seconds() <= TRIES_S
+            then, now = (datetime.fromisoformat(str(x)) for x in (at, self._shown_at))
+            return (now - then).total_seconds() <= TRIES_S
         except (TypeError, ValueError):
             return True
 
@@ -692,6 +703,8 @@ class _Looking:
 
     def _meets(self, reason: Document) -> NextStep:
         action, mode, flag = _BY_VALUE.get(reason["why"], _REPAIR)
+        if action is Action.RESTART_CONTROLLER and self._registers(reason):
+            return self._wait(why=f"{reason['text']}: it runs with {FLAG}, and registers by itself")
         problem = bool(reason["fatal"]) or action in {Action.REPAIR, Action.START_BROKER}
         subject = reason["subject"]
         node = int(subject) if subject.isdecimal() else None

@@ -442,6 +442,25 @@ def test_a_refusal_that_ends_by_itself_needs_no_repair(
     assert told(without_time).action is told(found | {"shown_at": NOW}).action
 
 
+@pytest.mark.parametrize(
+    ("flag", "now", "action"),
+    [
+        (True, NOW, Action.WAIT),
+        (True, LATER, Action.RESTART_CONTROLLER),
+        (False, NOW, Action.RESTART_CONTROLLER),
+        (None, NOW, Action.RESTART_CONTROLLER),
+    ],
+)
+def test_a_controller_with_the_flag_registers_by_itself_within_a_minute(
+    flag: bool | None, now: str, action: Action
+) -> None:
+    """It was to be restarted in the moment of its election, before it had registered."""
+    not_yet = reason("controller_not_ready", "3001") | {"since": "2026-01-01T00:00:05.000+00:00"}
+    there = quorum(voter(3000), voter(3001, migration_flag=flag))
+    found = document("pre-migration", waiting=[not_yet], quorum=there, shown_at=now)
+    assert (told(found).action, told(found).problem) == (action, False)
+
+
 def test_what_only_an_operator_can_help_comes_before_what_ends_by_itself() -> None:
     waits = refusal(1) | {"error": DUPLICATE}
     found = document("hybrid", FENCED, refusals=[waits, refusal(2)], shown_at=NOW)
