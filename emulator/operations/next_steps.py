@@ -374,11 +374,11 @@ NO_DIRECTORIES: Final = "No directories specified in request"
 """Of a broker below 3.7, before it is asked which levels it supports."""
 NAMED_BY_ERROR: Final = "Correct what the error names in the broker's properties, and restart it."
 ELECTION_MS: Final = 10_000
-"""An election takes 1 to 3 s by Kafka's defaults, longer on a busy machine; after this it fails."""
+"""An election takes 1 to 3 s by Kafka's defaults; after so long something prevents it."""
 TRIES_S: Final = 60
 """How long a broker tries to register, then it ends: initial.broker.registration.timeout.ms.
 
-A controller goes on; what it does not reach by then needs somebody to look."""
+A controller tries for ever; after so long somebody has to look."""
 SESSION_TRIES: Final = 12
 """A broker tries again after 0.1, 0.2, 0.4 … s, broker.session.timeout.ms at most. So many tries
 outlast the session of its last process, unless that is alive."""
@@ -683,7 +683,7 @@ class _Looking:
         """Whether the broker that was refused may be trying on; if it is not known, it may."""
         return self._is_recent(refusal["at"])
 
-    def _registers(self, reason: Document) -> bool:
+    def _soon_ready(self, reason: Document) -> bool:
         """Whether a controller that is not ready has the flag: after an election all register."""
         named = (one for one in self._quorum["voters"] if str(one["id"]) == reason["subject"])
         return any(one["migration_flag"] for one in named) and self._is_recent(reason["since"])
@@ -703,8 +703,8 @@ class _Looking:
 
     def _meets(self, reason: Document) -> NextStep:
         action, mode, flag = _BY_VALUE.get(reason["why"], _REPAIR)
-        if action is Action.RESTART_CONTROLLER and self._registers(reason):
-            return self._wait(why=f"{reason['text']}: it runs with {FLAG}, and registers by itself")
+        if action is Action.RESTART_CONTROLLER and self._soon_ready(reason):
+            return self._wait(why=f"{reason['text']}; it runs with {FLAG}, so wait a moment")
         problem = bool(reason["fatal"]) or action in {Action.REPAIR, Action.START_BROKER}
         subject = reason["subject"]
         node = int(subject) if subject.isdecimal() else None

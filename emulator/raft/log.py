@@ -421,8 +421,8 @@ class MetadataLog:
     def read(self, offset: int, end: int, bytes_max: int) -> bytes:
         """Whole batches from ``offset`` to ``end``; at least one if there is any.
 
-        Answers are cached until the durable end moves: a fleet of observers asks for the same
-        bytes.
+        Answers are cached until the durable end moves or batches go: a fleet of observers asks for
+        the same bytes.
         """
         if offset >= end:
             return b""

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -73,14 +73,19 @@ def _named(request: ControlRequest) -> int:
     return sum(len(topic.partition_states) for topic in request.topic_states)
 
 
+class _Long(NamedTuple):
+    """A request with too many partitions to be merged."""
+
+    request: ControlRequest
+    entries: int
+
+
 class Later:
     """What waits for one broker until all that was put before has been answered."""
 
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
-        self._parts: deque[Told | Merged] = deque()
-        self._of_long: deque[int] = deque()
-        """Entries of the parts that are too long to be merged."""
+        self._parts: deque[Told | Merged | _Long] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -93,8 +98,7 @@ class Later:
     @property
     def entries(self) -> int:
         """Partitions and brokers that requests name which are merged, or too long to be."""
-        merged = sum(one.entries for one in self._parts if isinstance(one, Merged))
-        return merged + sum(self._of_long)
+        return sum(one.entries for one in self._parts if isinstance(one, Merged | _Long))
 
     def put(self, request: Told) -> None:
         """Merge a request with those before it, if it may be."""
@@ -103,8 +107,7 @@ class Later:
             self._parts.append(request)
         elif (named := _named(request)) > MERGED_MAX:
             # It is encoded already, for all brokers; to merge 100,000 takes 0.2 s.
-            self._parts.append(request)
-            self._of_long.append(named)
+            self._parts.append(_Long(request, named))
         elif isinstance(last, Merged) and last.takes(request):
             last.add(request)
         else:
@@ -115,14 +118,11 @@ class Later:
         part = self._parts.popleft()
         if isinstance(part, Merged):
             return part.requests()
-        if not isinstance(part, Question) and mergeable(part):
-            self._of_long.popleft()
-        return [part]
+        return [part.request if isinstance(part, _Long) else part]
 
     def clear(self) -> None:
         """Drop everything."""
         self._parts.clear()
-        self._of_long.clear()
 
 
 class Merged:

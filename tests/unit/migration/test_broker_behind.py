@@ -336,6 +336,11 @@ def test_a_long_request_waits_as_it_is_and_counts() -> None:
     later.put(requests[1])
     later.clear()
     assert (later.count, later.entries) == (0, 0)
+    full = named(1)
+    full.type = TYPE_FULL
+    later.put(full)
+    full.type = TYPE_INCREMENTAL  # another broker failed it, and got it again as this
+    assert later.take() == [full]
 
 
 def stopped(leader_epoch: int) -> m.StopReplicaRequest:

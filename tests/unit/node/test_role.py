@@ -51,8 +51,9 @@ def test_who_is_refused_by_zookeeper_or_follows_answers_no_callers():
 
 
 def each_of_them(**fields: Any) -> Any:
-    """A stand-in for every machine of a node."""
-    one = SimpleNamespace(**fields)
+    """A stand-in for every machine of a node, of which none has done anything."""
+    idle = {"rewritten": 0, "rewinds": 0, "inquiry": None, "tip": SimpleNamespace(features={})}
+    one = SimpleNamespace(**(idle | fields))
     one.raft = one.history = one.controller = one.migration = one.peers = one
     return one
 
@@ -61,10 +62,6 @@ def test_who_does_not_answer_is_not_waited_for_before_a_log_begins() -> None:
     """Nor does the time begin anew with each step; in another epoch it does."""
     machines = each_of_them(
         config=SimpleNamespace(voters={1: None, 2: None}, release="3.9"),
-        rewritten=0,
-        rewinds=0,
-        inquiry=None,
-        tip=SimpleNamespace(features={}),
     )
     one = NodeRole(machines, machines)
     flags: Any = SimpleNamespace(complete=False, with_flag=[])
@@ -88,10 +85,6 @@ def test_the_wanted_successors_are_named_in_the_next_step() -> None:
 
     machines = each_of_them(
         config=SimpleNamespace(voters={1: None, 2: None, 3: None}, release="3.9"),
-        rewritten=0,
-        rewinds=0,
-        inquiry=None,
-        tip=SimpleNamespace(features={}),
         resign=resign,
     )
     one = NodeRole(machines, machines)
@@ -120,10 +113,6 @@ def test_who_must_not_lead_lets_who_is_to_lead_have_the_whole_log_first(
     resigned: list[int] = []
     machines = each_of_them(
         config=SimpleNamespace(voters={1: None, 2: None, 3: None}, release="3.9"),
-        rewritten=0,
-        rewinds=0,
-        inquiry=None,
-        tip=SimpleNamespace(features={}),
         log_end_offset=10,
         progress={each: VoterProgress(end) for each, end in ends.items()},
         is_leader=True,
@@ -156,10 +145,6 @@ def test_how_often_it_gave_up_counts_by_reason(
     """It waits longer each time."""
     machines = each_of_them(
         config=SimpleNamespace(voters={1: None, 2: None}, release="3.9"),
-        rewritten=0,
-        rewinds=0,
-        inquiry=None,
-        tip=SimpleNamespace(features={}),
         over_because="",
         refused_because="",
     )
