@@ -320,8 +320,7 @@ FIGURES: Final = (
     "multi_ms",
     "multis_in_flight",
 )
-"""Of a :class:`Moment`; those of :data:`SUMS` only grow while the process runs."""
-SUMS: Final = frozenset({"blocked_ms", "requests", "requests_forwarded", "multis", "multi_ms"})
+"""Of a :class:`Moment`."""
 
 
 def moment(node: Node, now_ms: int) -> Moment:
