@@ -50,6 +50,11 @@ SYNC: Final = "log_sync"
 COLUMNS: Final = ("number", "at_ms", *FIGURES, "log_syncs", "log_sync_ms", "loop_stalls")
 PHASES: Final = ("waiting", "copying", "dual write", "finalising", "final")
 """In their order; other words are one of these, or none."""
+_NOT_COPIED: Final = frozenset({"waiting", "copying", "copy paused"})
+_ENDED: Final = MappingProxyType(
+    {"refused": "Not known", "deposed": "Not known", "rolled back": "It was rolled back"}
+)
+"""Phases in which this controller does not write to ZooKeeper -> whether the migration is safe."""
 _ALSO: Final = MappingProxyType(
     {"copy paused": "copying", "claiming": "dual write", "mixed quorum": "finalising"}
 )
@@ -233,11 +238,11 @@ def bounds(status: Document, series: Series) -> list[dict[str, Any]]:
     """How full each bound is, and the seconds until it is reached at the last minute's rate.
 
     Args:
-        status: ``/status``; without a migration there is none.
+        status: ``/status``; without a migration there is none, nor at one that does not lead.
         series: the looks.
     """
     migration = status["migration"]
-    if migration is None:
+    if migration is None or _elsewhere(status):
         return []
     lag = migration["lag"]
     rows = [
@@ -278,29 +283,45 @@ def is_safe(status: Document, verdict: str) -> dict[str, str]:
     return _answer("Is my migration safe?", level, answer, text)
 
 
+def _elsewhere(status: Document) -> tuple[str, str] | None:
+    """An answer and more where another controller knows it, or none; None: this one does."""
+    leader = status["leader_id"]
+    if leader is None:
+        return "Not known", "no leader is known to this controller"
+    if leader != status["node_id"]:
+        return "Ask the leader", f"controller {leader} leads; only its page shows this"
+    return None
+
+
 def _kept(status: Document) -> tuple[str, str, str]:
     """Whether a change can be lost: level, answer, and more."""
     migration, name = status["migration"], status["phase"]["name"]
-    if status["leader_id"] is None:
-        return "wait", "Not known", "no leader is known to this controller"
-    if status["leader_id"] != status["node_id"]:
-        text = f"controller {status['leader_id']} leads; only its page shows what ZooKeeper lacks"
-        return "wait", "Ask the leader", text
+    if elsewhere := _elsewhere(status):
+        return "wait", *elsewhere
     if name == "final":
         return "ok", "Yes, it is done", "it is final: ZooKeeper is no longer written"
-    if migration is None:
-        level = "ok" if name == "not migrating" else "wait"
+    if migration is None or name == "not migrating":
+        level = "ok" if name == "not migrating" and status["active"] else "wait"
         return level, f"In phase: {status['phase']['text']}", ""
+    if name in _ENDED:
+        # What was compared before does not count any more, nor is anything on its way.
+        text = f"the phase is {name}: this controller does not write to ZooKeeper"
+        return "bad", _ENDED[name], text
     if migration["poisoned"]:
         refused = len(migration["poisoned"])
         text = f"ZooKeeper refuses {refused} znode{'s' if refused > 1 else ''}, see below"
         return "bad", "No: ZooKeeper lacks some of it", text
+    if not status["active"] and name not in _NOT_COPIED:
+        return "wait", "Not known yet", "this controller is not active"
     missing = migration["going_back"]["changes_not_in_zookeeper"]
     compared = migration["compared_at"]
     if missing is None:
-        if name in {"waiting", "copying", "copy paused"}:
+        if name in _NOT_COPIED:
             return "ok", "Yes", "nothing was changed yet: ZooKeeper still has all of it"
         return "wait", "Not known yet", "the stores are being compared"
+    if migration["left_out"]:
+        text = "a rollback loses access control entries that no znode can hold, see below"
+        return "wait", "All but some ACLs", text
     if not missing:
         text = f"the stores were compared as a whole at {compared[11:19]} UTC" if compared else ""
         return "ok", "Yes: ZooKeeper has every change", text
@@ -311,8 +332,10 @@ def _kept(status: Document) -> tuple[str, str, str]:
 
 def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What holds the migration or KRaft back now; ``filled``: of :func:`bounds`."""
-    ask, migration = "What limits it?", status["migration"]
-    if migration is None:
+    ask, migration, name = "What limits it?", status["migration"], status["phase"]["name"]
+    if elsewhere := _elsewhere(status):
+        return _answer(ask, "wait", *elsewhere)
+    if migration is None or name == "final":
         return _answer(ask, "ok", "ZooKeeper does not", "this controller does not write to it")
     fullest = max(filled, key=lambda one: float(one["share"]), default=None)
     if migration["blocked"]:
@@ -322,8 +345,13 @@ def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[s
         return _answer(ask, "bad", "ZooKeeper blocks KRaft", text)
     if waits := migration["waiting"]:
         more = f" (and {len(waits) - 1} more below)" if len(waits) > 1 else ""
-        fatal = any(one["fatal"] for one in waits)
-        return _answer(ask, "bad" if fatal else "wait", "It waits", waits[0]["text"] + more)
+        worst = max(waits, key=lambda one: bool(one["fatal"]))
+        return _answer(ask, "bad" if worst["fatal"] else "wait", "It waits", worst["text"] + more)
+    if name in _ENDED:
+        return _answer(ask, "bad", f"It is {name}", "this controller does not write to ZooKeeper")
+    if migration["poisoned_since"]:
+        text = "nothing behind it is written, see below"
+        return _answer(ask, "bad", "ZooKeeper refuses a znode", text)
     lag = migration["lag"]
     if lag["records"] is None:
         return _answer(ask, "wait", "Nothing yet", "changes are not written to ZooKeeper yet")
@@ -337,9 +365,13 @@ def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[s
     return _answer(ask, "ok", "Nothing: ZooKeeper keeps up", f"it is {behind} behind: {share}")
 
 
-def how_long_blocked(series: Series) -> dict[str, str]:
+def how_long_blocked(status: Document, series: Series) -> dict[str, str]:
     """How long callers waited for ZooKeeper."""
     ask = "How long was KRaft blocked?"
+    if elsewhere := _elsewhere(status):
+        return _answer(ask, "wait", *elsewhere)
+    if series.newest("blocked_ms") is None:
+        return _answer(ask, "wait", "Not known", "this controller could not look at itself yet")
     in_all, waiting = series.newest("blocked_ms") or 0, series.newest("blocked_operations") or 0
     recent = series.grown("blocked_ms")
     begun = f"since this controller began at {(iso(series.begun_ms) or '')[11:19]} UTC"
@@ -451,7 +483,7 @@ def document(
         "answers": [
             is_safe(status, verdict),
             what_limits(status, filled),
-            how_long_blocked(series),
+            how_long_blocked(status, series),
         ],
         "phases": phases(status),
         "next": steps,

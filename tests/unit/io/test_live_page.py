@@ -28,6 +28,8 @@ from emulator.servers.waiting import wait_for
 from emulator.testing import Cluster
 from emulator.trace.distribution import Distribution
 from tests.kit.dual_writing import Stage
+from tests.unit.node.test_authority import deposed, with_broker
+from wire.records import TopicRecord
 
 URL: Final = "http://127.0.0.1:9404"
 HOSTILE: Final = "<img src=x onerror=alert(1)>\u202egnp\u2028\x00" + "x" * 249
@@ -349,6 +351,122 @@ def test_the_first_screen_says_whether_it_is_safe_what_limits_it_and_how_long_it
     ]
     over = filled(1_000, lambda i: {"blocked_ms": min(500 * i, 4_200)})
     assert answers(status, over)[2] == ("ok", "4.2 s")
+
+
+FOLLOWS: Final = "Ask the leader"
+REFUSED_ZNODE: Final = {"znode": "/x", "cause": "", "skipped": False, "remedy": ""}
+STATES: Final = {
+    # phase, members of the migration, others -> level and answer of the first two questions
+    "deposed": ("deposed", {}, {"active": False}, ("bad", "Not known"), ("bad", "It is deposed")),
+    "refused": ("refused", {}, {"active": False}, ("bad", "Not known"), ("bad", "It is refused")),
+    "rolled-back": (
+        "rolled back",
+        {},
+        {"active": False},
+        ("bad", "It was rolled back"),
+        ("bad", "It is rolled back"),
+    ),
+    "claiming": (
+        "claiming",
+        {},
+        {"active": False},
+        ("wait", "Not known yet"),
+        ("ok", "Nothing: ZooKeeper keeps up"),
+    ),
+    "not-begun": (
+        "not migrating",
+        {},
+        {},
+        ("ok", "In phase: not migrating"),
+        ("ok", "Nothing: ZooKeeper keeps up"),
+    ),
+    "not-begun-inactive": (
+        "not migrating",
+        {},
+        {"active": False},
+        ("wait", "In phase: not migrating"),
+        ("ok", "Nothing: ZooKeeper keeps up"),
+    ),
+    "final-with-flag": ("final", {}, {}, ("ok", "Yes, it is done"), ("ok", "ZooKeeper does not")),
+    "held": (
+        "finalising",
+        None,
+        {},
+        ("wait", "In phase: finalising"),
+        ("ok", "ZooKeeper does not"),
+    ),
+    "left-out": (
+        "dual write",
+        {"left_out": [{"znode": "/x", "reason": ""}]},
+        {},
+        ("wait", "All but some ACLs"),
+        ("ok", "Nothing: ZooKeeper keeps up"),
+    ),
+    "refuses-a-znode": (
+        "dual write",
+        {"poisoned": [REFUSED_ZNODE], "poisoned_since": "2026"},
+        {},
+        ("bad", "No: ZooKeeper lacks some of it"),
+        ("bad", "ZooKeeper refuses a znode"),
+    ),
+    "follower": ("dual write", {}, {"leader_id": 3001}, ("wait", FOLLOWS), ("wait", FOLLOWS)),
+    "follower-of-final": ("final", None, {"leader_id": 3001}, ("wait", FOLLOWS), ("wait", FOLLOWS)),
+    "no-leader": (
+        "dual write",
+        {},
+        {"leader_id": None},
+        ("wait", "Not known"),
+        ("wait", "Not known"),
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_nothing_is_called_safe_that_is_not_known_to_be_so(
+    status: dict[str, Any], state: str
+) -> None:
+    name, migration, others, *expected = STATES[state]
+    phase = {**status["phase"], "name": name, "text": name}
+    shown = {**status, **others, "phase": phase}
+    shown = shown | {"migration": None} if migration is None else altered(shown, migration)
+    assert answers(shown)[:2] == expected
+    if shown["leader_id"] != shown["node_id"]:  # it would show zeros
+        assert answers(shown)[2] == expected[0]
+        assert live_page.bounds(shown, filled(3)) == []
+
+
+def test_a_deposed_leader_promises_nothing_about_what_it_had_not_written() -> None:
+    world = with_broker()
+    world.held = []
+    topic = TopicRecord(name="t", topic_id=b"t" * 16)
+    world.node.controller.append([topic], world.now_ms)
+    world.perform(world.node.step([], world.now_ms))
+    shown = introspection.status(world.node, world.now_ms)
+    assert answers(shown)[0] == ("ok", "Yes: no change can be lost")
+    deposed(world)
+    world.release()
+    world.advance(100)
+    shown = introspection.status(world.node, world.now_ms)
+    assert shown["migration"]["going_back"]["changes_not_in_zookeeper"] == 1
+    assert answers(shown, verdict="PROBLEM: deposed")[0] == ("bad", "Not known")
+
+
+def test_of_several_reasons_to_wait_the_one_that_waiting_does_not_remove_is_named(
+    status: dict[str, Any],
+) -> None:
+    waits = [
+        {"text": "soon", "fatal": False},
+        {"text": "never", "fatal": True},
+        {"text": "nor this", "fatal": True},
+    ]
+    found = live_page.what_limits(altered(status, {"waiting": waits}), [])
+    assert (found["level"], found["text"]) == ("bad", "Never (and 2 more below)")
+
+
+def test_before_the_first_look_it_is_not_known_whether_anybody_was_blocked(
+    status: dict[str, Any],
+) -> None:
+    assert answers(status, Series(0))[2] == ("wait", "Not known")
 
 
 def test_the_time_left_to_a_bound_is_that_at_the_rate_of_the_last_minute(
