@@ -153,6 +153,32 @@ def test_the_page_has_no_markup_of_others_no_form_and_no_other_address(
     assert set(re.findall(r'(?:href|src)="([^"]*)"', text)) == {"/status"}
 
 
+def test_what_a_part_of_the_page_shows_is_what_makes_it_anew(status: dict[str, Any]) -> None:
+    """Or it stays as it was, when only that changes."""
+    route = pages(status)["/"]
+    assert not isinstance(route, http.ByQuery)
+    text = route().body.decode()
+    of_waits = re.search(r'put\("waits", waits, (\[.*)\);', text)
+    of_brokers = re.search(r'put\("brokers", brokers, (\[.*)\);', text)
+    assert of_waits is not None
+    assert of_brokers is not None
+    body = text.partition("function waits() {")[2].partition("\n}")[0]
+    shown = set(re.findall(r"(?:last\.status|migration)\.(\w+)", body)) - {"migration", "shown_at"}
+    assert shown == {"waiting", "poisoned", "left_out", "finalisation", "snapshot_failure"}
+    assert shown <= set(re.findall(r"\w+", of_waits[1]))
+    assert "before.brokers" in of_brokers[1]
+
+
+def test_a_controller_that_keeps_the_connection_and_is_silent_is_no_answer(
+    status: dict[str, Any],
+) -> None:
+    route = pages(status)["/"]
+    assert not isinstance(route, http.ByQuery)
+    asked = re.search(r"await fetch\((.*)\);", route().body.decode())
+    assert asked is not None
+    assert "signal: AbortSignal.timeout(10000)" in asked[1]
+
+
 def test_a_name_stays_text_and_what_is_not_seen_becomes_an_escape(status: dict[str, Any]) -> None:
     reason = {"why": "x", "subject": HOSTILE, "text": HOSTILE, "fatal": True, "since": ""}
     refused = {"broker": 3, "error": "E", "text": HOSTILE, "remedy": HOSTILE, "times": 1, "at": ""}
