@@ -174,9 +174,15 @@ def test_a_controller_that_keeps_the_connection_and_is_silent_is_no_answer(
 ) -> None:
     route = pages(status)["/"]
     assert not isinstance(route, http.ByQuery)
-    asked = re.search(r"await fetch\((.*)\);", route().body.decode())
+    text = route().body.decode()
+    asked = re.search(r"await fetch\((.*)\);", text)
     assert asked is not None
     assert "signal: AbortSignal.timeout(10000)" in asked[1]
+    # 10 s without an answer are no reason to wait 200 s with the next question.
+    answered, failed = text.partition("async function ask()")[2].split("} catch (error) {", 1)
+    assert "wait = Math.min(5000, " in answered
+    assert "wait =" not in failed
+    assert "setTimeout(ask, wait);" in failed
 
 
 def test_a_name_stays_text_and_what_is_not_seen_becomes_an_escape(status: dict[str, Any]) -> None:
