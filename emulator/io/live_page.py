@@ -12,9 +12,7 @@ turns the text around it, becomes an escape that he sees.
 from __future__ import annotations
 
 import json
-import re
 import secrets
-import unicodedata
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
 from emulator.io.http import ByQuery, Page, Routes
+from emulator.io.printable import printable_in
 from emulator.metadata.brokers import Broker
 from emulator.node.advice import iso
 from emulator.node.introspection import FIGURES, Moment
@@ -395,25 +394,6 @@ def phases(status: Document) -> list[dict[str, Any]]:
     return [{"name": name, "state": state} for name, state in zip(PHASES, states, strict=True)]
 
 
-_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
-
-
-def seen_as_text(body: str) -> str:
-    r"""JSON in which what is not seen, or turns text around, is an escape for the reader too.
-
-    >>> seen_as_text(json.dumps("a" + chr(0x202E) + "é" + chr(92) + "u202e"))
-    '"a\\\\u202e\\u00e9\\\\u202e"'
-    """
-
-    def shown(found: re.Match[str]) -> str:
-        code = found[1]
-        unseen = code and unicodedata.category(chr(int(code, 16))) in _UNSEEN
-        return f"\\{found[0]}" if unseen else found[0]
-
-    return _ESCAPE.sub(shown, body)
-
-
 _FILE: Final = Path(__file__).with_name("live_page.html")
 _NONCE: Final = b"{{nonce}}"
 _SAFE: Final = (
@@ -452,7 +432,7 @@ def routes(
         if not (since.isascii() and since.isdigit() and len(since) < 16):
             return Page(400, "text/plain", b"since: the number of a look\n", _SAFE)
         found = document(series, status(), advice, url(), int(since))
-        body = seen_as_text(json.dumps(found, separators=(",", ":")))
+        body = json.dumps(printable_in(found), separators=(",", ":"))
         return Page(200, "application/json", body.encode() + b"\n", _SAFE)
 
     return {"/": shown, "/series": ByQuery(read)}
