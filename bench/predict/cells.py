@@ -170,7 +170,9 @@ def publish(folder: Path, place: Path = KEPT) -> Path:
         UnpublishableError: they prove nothing.
         OSError: a file is missing, or cannot be written.
     """
-    (source,) = (folder / "bench/rows").glob("input.*.json")
+    source = next((folder / "bench/rows").glob("input.*.json"), None)
+    if source is None:
+        raise UnpublishableError("there is no row of the predictions' input")
     found = Kept(
         json.loads((folder / "predictions.json").read_text()),
         json.loads(source.read_text()),
