@@ -77,8 +77,9 @@ def table() -> Iterator[str]:
     day = datetime.fromtimestamp(found.input["started_wall_ns"] / 1e9, UTC).date()
     held, block = sum(one.holds for one in shown), sum(one.measured_s >= BLOCKS_S for one in shown)
     yield (
-        f"Predictions `{found.digest[:16]}` (sha256), written before the first cell from a run of "
-        f"its own. {day}, commit {found.input['code'][:8]},\n[rows](rows/{file.name}); "
+        f"Predictions `{found.digest[:16]}` (sha256) of {len(found.predictions['cells'])} cells, "
+        f"written before the first one from a run of its own; {len(shown)} are measured. {day}, "
+        f"commit {found.input['code'][:8]},\n[rows](rows/{file.name}); "
         "`make predict`. ZooKeeper is stopped under creations of topics of 10 partitions.\n"
         f"Seconds in which some change waited, predicted / measured: **{held} of {len(shown)} "
         f"cells within {SHARE:.0%} or {LEAST_S * 1e3:.0f} ms**,\n{block} of them "

@@ -30,7 +30,8 @@ BOUND_KEY: Final = "kraftbridge.zk.write.behind.max.records"
 BOUND: Final = 10_000
 """Of a controller that does not say another."""
 OPERATION_S: Final = 15e-6
-"""Where all requests to ZooKeeper were alike: 65,700 znodes a second, of docs/benchmarks.md."""
+"""Where all requests to ZooKeeper were alike: docs/benchmarks.md; 65,700 znodes a second by `bench
+run raw-limit`."""
 _SPREAD: Final = 4.0
 """The slope is measured where requests differ that much in size, else it is the one above."""
 _ROUNDS: Final = 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,23 @@ def test_the_figure_of_the_readme_comes_with_what_limited_its_rows() -> None:
     )
     assert f"{ours[1]:,.0f} reach ZooKeeper; from Kafka's controller {kafkas[1]:,.0f}." in readme
     assert f"({ours[0]:,.0f} to {ours[2]:,.0f}; {kafkas[0]:,.0f} to {kafkas[2]:,.0f})" in readme
+
+
+def test_the_page_says_how_full_the_machine_was_in_storms() -> None:
+    kept = (ROOT / "docs/rows/create-storm-ff912bbd.jsonl").read_text().splitlines()
+    shares: dict[str, list[float]] = {"kraft-bridge": [], "kafka": []}
+    for row in map(json.loads, kept):
+        (machine,) = (one for one in figures_of_row(row, {}) if one.key is Key.MACHINE)
+        if row["target"] == "kraft-bridge" or row["partitions_per_topic"] >= 100:
+            shares[row["target"]].append(machine.share or 0.0)
+    ours, (least, *kafkas) = (sorted(some) for some in shares.values())
+    said = (
+        f"In ours the machine is full ({ours[0]:.0%} to {ours[-1]:.0%} of both cores), in Kafka's "
+        f"from 100 partitions a topic on ({kafkas[0]:.0%} to {kafkas[-1]:.0%}, "
+        f"one round {least:.0%})."
+    )
+    page = (ROOT / "docs/benchmarks.md").read_text()
+    assert re.sub(r"(\d+)% to", r"\1 to", said).replace("%", " %") in page
 
 
 def test_records_become_figures() -> None:

@@ -96,6 +96,19 @@ def test_predictions_that_were_changed_afterwards_are_not_kept(out: Path) -> Non
         cells.publish(out, out / "docs")
 
 
+def test_without_the_row_of_the_input_nothing_is_kept(out: Path) -> None:
+    (out / "bench/rows/input.bursts.json").unlink()
+    with pytest.raises(cells.UnpublishableError, match="no row of the predictions' input"):
+        cells.publish(out, out / "docs")
+
+
+def test_the_page_says_how_many_of_the_predicted_cells_are_measured() -> None:
+    found = cells.kept()[1]
+    text = " ".join("".join(predicted.table()).split())
+    assert f" of {len(found.predictions['cells'])} cells, written before" in text
+    assert f"; {len(found.rows)} are measured." in text
+
+
 def test_the_picture_has_each_cell_and_marks_what_missed() -> None:
     pairs = [(0.0, 0.0), (0.0, 0.25), (0.0, 0.3), (1.0, 1.2), (8.1, 10.0), (7.9, 10.0), (3.0, 0.5)]
     found = [
