@@ -65,7 +65,9 @@ _FILES: Final = (
     "--config --target --dump --path-to-json-file --admin.config --record --follow --token-file"
 )
 _FOLDERS: Final = "--log-dir --controller-dir --broker-folder --out --data"
-_DURATIONS: Final = "--timeout --duration --give-up --every --until-idle --seconds --patience"
+_DURATIONS: Final = (
+    "--timeout --duration --give-up --every --until-idle --seconds --patience --stall"
+)
 METAVARS: Final[Mapping[str, str]] = MappingProxyType(
     dict.fromkeys(_FILES.split(), "FILE")
     | dict.fromkeys(_FOLDERS.split(), "FOLDER")
@@ -212,7 +214,7 @@ def _named(param: Any) -> None:
     elif param.is_flag:
         return
     elif fixed is not None:
-        param.metavar = fixed
+        param.metavar = "FOLDER" if kind is Path and fixed == METAVARS["--trace"] else fixed
     elif param.metavar is None and kind in _OF_TYPE:
         param.metavar = _OF_TYPE[kind]
 
@@ -238,8 +240,9 @@ def _answering(param: Any, read: Callable[[Any, Any], Any]) -> Callable[[Any, An
         for text in (one for one in given if isinstance(one, str)):
             if why := _refused(param, metavar, text):
                 raise typer.BadParameter(why, ctx=ctx, param=param)
-        if metavar == DURATION and isinstance(value, str):
-            value = str(seconds_of(value))
+        if metavar == DURATION:
+            seconds = [str(seconds_of(one)) if isinstance(one, str) else one for one in given]
+            value = seconds if isinstance(value, list | tuple) else seconds[0]
         try:
             return read(ctx, value)
         except typer.BadParameter as error:
