@@ -77,7 +77,6 @@ class Browser:
         )
         os.close(to_read)
         os.close(to_write)
-        self._answers = os.fdopen(self._read, "rb")
         self._number = 0
         self._rest = b""
         self._session: str | None = None
@@ -107,7 +106,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
-            data = os.read(self._answers.fileno(), 65_536)
+            data = os.read(self._read, 65_536)
             if not data:
                 raise LookError("the browser has ended")
             self._rest += data
@@ -148,7 +147,7 @@ class Browser:
             self.call("Browser.close")
         self._process.terminate()
         self._process.wait()
-        self._answers.close()
+        os.close(self._read)
         os.close(self._write)
 
 
