@@ -156,7 +156,7 @@ def _run_of(folder: Path, asked: str | None) -> str:
     place = folder / "multis"
     if not place.is_dir():
         raise UnusableTraceError(
-            f"{folder}: no trace of a controller is there (it has a folder multis)"
+            f"{folder}: no trace of a controller is there (one has a folder multis)"
         )
     prefix = f"{RUN_ID_COLUMN}="
     there = sorted(one.name.removeprefix(prefix) for one in place.glob(f"{prefix}*"))

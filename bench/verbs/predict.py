@@ -31,7 +31,6 @@ APPEND_S: Final = 0.0006
 """What no probe of ZooKeeper shows of a controller: docs/benchmarks.md, its slower machine."""
 ELECTION_S: Final = 2.4
 """Leader killed, to the next change, of three controllers: docs/benchmarks.md."""
-BOUND_KEY: Final = "kraftbridge.zk.write.behind.max.records"
 OWN_TRACE: Final = "yours is in a controller's trace: --trace FOLDER"
 ANOTHER_TRACE: Final = "yours is in a trace with requests of more sizes"
 ELECTION: Final = "of these 2,000 are controller.quorum.fetch.timeout.ms: put yours in"
@@ -319,6 +318,8 @@ def _size(dump: Path) -> Size:
 
 def next_step(found: dict[str, Any]) -> str:
     """The one thing to do."""
+    from bench.predict.trace import BOUND_KEY
+
     stall, border = found["stalls"][-1], found["border_per_s"]
     if _appends_per_s(found) <= found["rate_per_s"]:
         return "make fewer changes at a time"
@@ -332,9 +333,11 @@ def next_step(found: dict[str, Any]) -> str:
             f"{stall['seconds']:g} s; so many records may then be missing in ZooKeeper if the "
             "brokers are rolled back meanwhile"
         )
+    if (channel := found.get("channel_per_s", math.inf)) <= found["rate_per_s"]:
+        return f"send changes through several brokers: one forwards at most {channel:,.0f}/s"
     if found["source"] == "probe":
         return "nothing to change; once the controller runs, give --trace with its trace"
-    return "nothing to change; --stall and --rate ask for more than what this trace has seen"
+    return "nothing to change; try a longer --stall or a higher --rate"
 
 
 def _appends_per_s(found: dict[str, Any]) -> float:

@@ -100,6 +100,9 @@ def test_a_probe_is_predicted_from(dump: Path) -> None:
         )
         assert set(server.model.tree.nodes) == before
         code, out, _ = run("predict", "--zookeeper", hosts, "--rate", 5e3, "--yes", "--stall", 4)
+        _, one_broker, _ = run(
+            "predict", "--zookeeper", hosts, "--rate", 300, "--yes", "--stall", 1
+        )
     assert (found["source"], found["records_per_change"]) == ("probe", 4)
     assert found["request_ms"] == pytest.approx(1, rel=0.01)
     wrote, removed = (found["probe"][f"znodes_{name}"] for name in ("written", "removed"))  # type: ignore[index]
@@ -115,6 +118,7 @@ def test_a_probe_is_predicted_from(dump: Path) -> None:
     assert " without end\n" in out
     assert "assumed, not measured: a commit takes 4.0 ms (docs/benchmarks.md); yours is in" in out
     assert "one broker forwards one change at a time: at most 250 changes/s" in out
+    assert "\nnext: send changes through several brokers: one forwards at most 250/s" in one_broker
 
 
 @pytest.mark.usefixtures("fast")
