@@ -18,7 +18,7 @@ from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.config.extras import install
 from emulator.io.printable import sentence
-from emulator.trace.rows import RUN_ID_COLUMN, TABLES, stream_of, whole_blocks
+from emulator.trace.rows import RUN_ID_COLUMN, STREAM, TABLES, stream_of, whole_blocks
 
 GREATEST_BYTES: Final = 128 << 20
 """Files of one life are put together up to about this size."""
@@ -81,7 +81,7 @@ def compacted(trace: Path, greatest_bytes: int = GREATEST_BYTES) -> Compacted:
         for table in TABLES:
             for folder in sorted((trace / table).glob(f"{RUN_ID_COLUMN}=*")):
                 _take_up(folder)
-                for stream in sorted(folder.glob("_*.arrows")):
+                for stream in sorted(folder.glob(f"_*{STREAM}")):
                     with _left_as_it_is(done):
                         _end(stream, done)
                 done.before += _count(folder)
