@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ CHECKS: Final = "checks.json"
 EVENTS: Final = "events.json"
 """In the folder of a trace; arrays of the classes below."""
 _T = TypeVar("_T")
+_Instant = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class RunCheck(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class RunCheck(msgspec.Struct, frozen=True):
 class RunEvent(msgspec.Struct, frozen=True):
     """Something that happened at ``wall_ns``, in ns since 1970."""
 
-    wall_ns: int
+    wall_ns: _Instant
     what: str
 
 
