@@ -94,7 +94,7 @@ def limits_of(tables: Tables) -> Iterable[tuple[str, Limited, list[Figure]]]:
         rows = [row for row in tables["utilisation"] if row["run_id"] == run_id]
         rates = [row for row in tables["rate_summary"] if row["run_id"] == run_id]
         run = Run(
-            done=_done(rates),
+            done=done_share(rates),
             blocked=blocked_share(rows),
             blocked_ms=sum(
                 row["union_ms"] for row in tables["blocking"] if row["run_id"] == run_id
@@ -104,7 +104,12 @@ def limits_of(tables: Tables) -> Iterable[tuple[str, Limited, list[Figure]]]:
         yield run_id, limited(figures, run), figures
 
 
-def _done(rates: Sequence[Record]) -> float | None:
+def is_controller(process: object) -> bool:
+    """Whether a process of a trace is a controller, by its name."""
+    return str(process).startswith("controller")
+
+
+def done_share(rates: Sequence[Record]) -> float | None:
     """Share of what was due each second that was carried out each second; None without a load.
 
     What was carried out much later than due is less each second, though it was done in the end.

@@ -21,6 +21,7 @@ from bench.report.findings import (
     findings,
     in_ms,
     instant,
+    is_controller,
     limits_of,
 )
 from bench.report.picture import as_json, picture
@@ -149,10 +150,11 @@ def _about(tables: Tables, found: Verdict) -> str:
     runs = sorted(tables["runs"], key=lambda row: row["wall_ns"])
     if not runs:
         return found.run_id
-    releases = ", ".join(sorted({f"Kafka {row['release']}" for row in runs if _leads(row)}))
+    traced = [row for row in runs if is_controller(row["process"])]
+    releases = ", ".join(sorted({f"Kafka {row['release']}" for row in traced}))
     hosts = len({row["host"] for row in runs})
     # A process that was started again has several lives.
-    controllers = len({row["process"].partition(" life ")[0] for row in runs if _leads(row)})
+    controllers = len({row["process"].partition(" life ")[0] for row in traced})
     texts = [
         found.run_id,
         instant(runs[0]["wall_ns"]),
@@ -162,10 +164,6 @@ def _about(tables: Tables, found: Verdict) -> str:
         _load_of_machine(tables),
     ]
     return " · ".join(text for text in texts if text)
-
-
-def _leads(row: Record) -> bool:
-    return str(row["process"]).startswith("controller")
 
 
 def _load_of_machine(tables: Tables) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from bench.analysis.quorum import QUORUM
 from bench.report.beside import Beside, RunEvent
-from bench.report.findings import Record, Tables, bounds_of
+from bench.report.findings import Record, Tables, bounds_of, is_controller
 from emulator.io.printable import printable
 
 _LETTERS: Final = 60
@@ -243,7 +243,7 @@ def events_of(tables: Tables, beside: Beside) -> list[RunEvent]:
 def _of_lives(tables: Tables) -> Iterable[RunEvent]:
     ended = {row["process"] for row in tables["missing"] if row["why"] == "no end"}
     for row in tables["lives"]:
-        if row["first_ns"] is not None and not _loads(row):
+        if row["first_ns"] is not None and is_controller(row["process"]):
             yield RunEvent(row["first_ns"], f"{row['process']} starts")
         if row["last_ns"] is not None and row["process"] in ended:
             yield RunEvent(row["last_ns"], f"{row['process']}: nothing more in its trace")
@@ -253,10 +253,6 @@ def _of_lives(tables: Tables) -> Iterable[RunEvent]:
     multis = [row["wall_ns"] for row in tables["timeline"] if row["kind"] == "multi"]
     if multis:
         yield RunEvent(min(multis), "first write to ZooKeeper")
-
-
-def _loads(row: Record) -> bool:
-    return not str(row["process"]).startswith("controller")
 
 
 def _of_load(tables: Tables) -> Iterable[RunEvent]:

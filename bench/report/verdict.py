@@ -12,7 +12,16 @@ from typing import Final
 
 from bench.analysis.limits import BLOCKED_SHARE, Figure, Limited
 from bench.report.beside import Beside
-from bench.report.findings import OF_CONTROLLERS, Record, Tables, bound_of, in_ms, limits_of
+from bench.report.findings import (
+    OF_CONTROLLERS,
+    Record,
+    Tables,
+    bound_of,
+    done_share,
+    in_ms,
+    is_controller,
+    limits_of,
+)
 from emulator.trace.distribution import enough
 
 MEASURES: Final[Mapping[str, str]] = MappingProxyType(
@@ -28,7 +37,7 @@ MEASURES: Final[Mapping[str, str]] = MappingProxyType(
         "lag_ms": "longest lag of ZooKeeper",
         "lag_of_bound": "greatest lag by the bound from which on changes wait",
         "missing_s": "seconds of the trace that are missing",
-        "failed_checks": "checks of safety that did not hold",
+        "failed_checks": "checks of safety that did not hold, or were not judged",
     }
 )
 """What a threshold can be set for, and what it is."""
@@ -156,7 +165,8 @@ def _waited(tables: Tables, found: Mapping[str, float | None]) -> str:
 def _safe(beside: Beside) -> Answer:
     question = "Was the migration safe?"
     safety = [one for one in beside.checks if one.safety]
-    failed = [one for one in safety if not one.held]
+    failed = [one for one in safety if one.held is False]
+    open_ = [one for one in safety if one.held is None]
     if not safety:
         text = "Nothing that came with this trace compared ZooKeeper with the log; zk diff does."
         return Answer(question, "Not judged", "open", text, "")
@@ -164,6 +174,10 @@ def _safe(beside: Beside) -> Answer:
         count = f"{len(failed)} of {len(safety)} checks of safety failed"
         text = f"{count}; the first: {failed[0].what}."
         return Answer(question, "No", "bad", text, f"Not safe: {count}.")
+    if open_:
+        count = f"{len(open_)} of {len(safety)} checks of safety were not judged"
+        text = f"{count}; the first: {open_[0].what}."
+        return Answer(question, "Not known", "open", text, f"Not known to be safe: {count}.")
     text = f"All {len(safety)} checks of safety held."
     return Answer(question, "Yes", "good", text, f"Safe: {text[:1].lower()}{text[1:]}")
 
@@ -179,7 +193,10 @@ def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
         if limit.behind or not limit.text.startswith("Nothing"):
             short = "What limited the run is not known."
             return Answer(question, "Not known", "open", text, short, unknown)
-        sure = f"not certain: {unknown}" if unknown else "measured: all resources had room"
+        if unknown:
+            short = f"Nothing known limited the run; {unknown}."
+            return Answer(question, "Nothing known", "open", text, short, f"not certain: {unknown}")
+        sure = "measured: all resources had room"
         return Answer(question, "Nothing", "good", text, "Nothing limited the run.", sure)
     others = [one.name for one in figures if one.full and one is not limit.by]
     if unknown:
@@ -189,8 +206,8 @@ def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
     else:
         sure = "as measured: nothing else was full"
     name = f"{limit.by.name[:1].upper()}{limit.by.name[1:]}"
-    barred = ", so nothing follows for ZooKeeper" if limit.zookeeper is False else ""
-    short = f"{name} limited the run{barred}."
+    follows = {False: ", so nothing follows for ZooKeeper", None: ", as far as is known", True: ""}
+    short = f"{name} limited the run{follows[limit.zookeeper]}."
     return Answer(question, name, "full", f"{limit.text}.", short, sure)
 
 
@@ -201,11 +218,13 @@ def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited |
         text = "The trace holds no change of a controller."
         short = "Whether ZooKeeper blocked KRaft is not known."
         return Answer(question, "Not known", "open", text, short)
-    barred = limit is not None and limit.zookeeper is False
-    sure = "counted; another load may differ, as a full machine or a late client limited this one"
-    sure = sure if barred else "counted, each wait by itself"
+    doubts = list(_doubts(tables, limit))
+    sure = f"counted; {'; '.join(doubts)}" if doubts else "counted, each wait by itself"
     if not waited:
-        text = f"No operation waited for ZooKeeper{_headroom(found)}."
+        text = f"No operation in the trace waited for ZooKeeper{_headroom(found)}."
+        if doubts:
+            short = f"No operation in the trace waited for ZooKeeper, but {doubts[0]}."
+            return Answer(question, "0 ms", "open", text, short, sure)
         return Answer(question, "0 ms", "good", text, "ZooKeeper never blocked KRaft.", sure)
     part = "" if share is None else f", {in_share(share)} of the time under load"
     gave_up = sum(row["timed_out_operations"] for row in tables["blocking"])
@@ -214,9 +233,22 @@ def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited |
         + (f"; {gave_up:,} of them gave up" if gave_up else "")
         + f"{_headroom(found)}."
     )
-    state = "bad" if (share or 0.0) >= BLOCKED_SHARE else "good"
+    state = "open" if doubts or share is None else "good"
+    state = "bad" if (share or 0.0) >= BLOCKED_SHARE else state
     short = f"ZooKeeper blocked KRaft for {in_ms(waited)}{part}."
     return Answer(question, in_ms(waited), state, text, short, sure)
+
+
+def _doubts(tables: Tables, limit: Limited | None) -> Iterable[str]:
+    """Why ZooKeeper may have blocked KRaft for longer than was counted, or would by this load."""
+    lacks = [row for row in tables["missing"] if is_controller(row["process"])]
+    # Negative: rows that are there twice.
+    if any((row["missing_rows"] or 0) >= 0 for row in lacks):
+        yield "the trace of a controller has gaps"
+    if limit is None or limit.zookeeper is None:
+        yield "whether the machine was full or the client late is not known"
+    elif not limit.zookeeper:
+        yield "another load may differ, as a full machine or a late client limited this one"
 
 
 def in_share(share: float) -> str:
@@ -247,9 +279,7 @@ def measures(tables: Tables, beside: Beside) -> dict[str, float | None]:
         for row in lags
         if (bound := bound_of(tables, row["run_id"], row["process"]))
     ]
-    rates = [row["due_per_s"] for row in tables["rate_summary"]]
-    in_time = sum(row["achieved_per_s"] or 0.0 for row in tables["rate_summary"])
-    share = min(done / due, in_time / sum(rates)) if due and None not in rates else None
+    safety = [one for one in beside.checks if one.safety]
     none = 0.0 if traced else None
     return {
         "blocked_share": max(shares, default=none if not blocking else None),
@@ -260,16 +290,12 @@ def measures(tables: Tables, beside: Beside) -> dict[str, float | None]:
         "p50_ms": _at(felt, 0.5),
         "p99_ms": _at(felt, 0.01),
         "given_up_share": (due - done) / due if due else None,
-        "achieved_share": None if share is None else min(1.0, share),
+        "achieved_share": done_share(tables["rate_summary"]),
         "lag_records": max((float(row["max_lag_records"]) for row in lags), default=None),
         "lag_ms": max((row["max_lag_ms"] for row in lags), default=None),
         "lag_of_bound": max(used, default=None),
         "missing_s": sum(row["missing_s"] or 0.0 for row in tables["missing"]),
-        "failed_checks": (
-            float(sum(one.safety and not one.held for one in beside.checks))
-            if beside.checks
-            else None
-        ),
+        "failed_checks": (float(sum(not one.held for one in safety)) if safety else None),
     }
 
 

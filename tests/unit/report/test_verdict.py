@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.report.analyze import SCHEMA, Analysis
 from bench.report.beside import (
     CHECKS,
+    EVENTS,
     NOTHING,
     Beside,
     RunCheck,
@@ -18,7 +20,7 @@ from bench.report.beside import (
     read_beside,
     write_beside,
 )
-from bench.report.findings import BOUND_DEFAULT, HARD_FACTOR, bounds_of
+from bench.report.findings import BOUND_DEFAULT, HARD_FACTOR, bounds_of, limits_of
 from bench.report.verdict import MEASURES, judge, runs_of, threshold, verdict
 from emulator.commands.json_forms import FORMS
 from emulator.migration.settings import HARD_FACTOR as CONTROLLERS
@@ -52,19 +54,106 @@ def test_what_is_not_known_is_no_good_news() -> None:
     assert found.measures.keys() == MEASURES.keys()
 
 
-def test_a_calm_run_is_said_to_be_one() -> None:
+HELD = RunCheck("x", True)
+OPEN = RunCheck("the stores are equal", None)
+OF_SPEED = RunCheck("8 changes/s", False, "3.1", False)
+
+
+@pytest.mark.parametrize(
+    ("checks", "word", "state", "begins", "failed"),
+    [
+        ((HELD, OF_SPEED), "Yes", "good", "Safe: all 1 checks of safety held.", 0.0),
+        ((HELD, FAILED, OPEN), "No", "bad", "Not safe: 1 of 3 checks of safety failed.", 2.0),
+        ((HELD, OPEN), "Not known", "open", "Not known to be safe: 1 of 2 checks of safety", 1.0),
+        ((OF_SPEED,), "Not judged", "open", "Nothing limited", None),
+        ((), "Not judged", "open", "Nothing limited", None),
+    ],
+)
+def test_a_run_is_safe_only_by_checks_that_were_judged_and_held(
+    checks: tuple[RunCheck, ...], word: str, state: str, begins: str, failed: float | None
+) -> None:
+    found = verdict(calm(), RUN, Beside(checks))
+    assert (found.answers[0].word, found.answers[0].state) == (word, state)
+    assert found.text.startswith(begins)
+    assert found.measures["failed_checks"] == failed
+
+
+ALL = {"machine": 0.2, "client": 1.0, "log_sync": 0.3, "event_loop": 0.1, "connections": 0.0}
+ALL |= {"forwarding": 0.4, "zookeeper": 0.3, "blocked": 0.0}
+
+
+def calm(**of_resources: float | None) -> dict[str, list[dict[str, Any]]]:
+    """A run without a wait; other figures of its resources, None: not measured."""
     tables = a_run()
     tables["blocking"] = []
-    calm = {"machine": 0.2, "client": 1.0, "log_sync": 0.3, "event_loop": 0.1, "connections": 0.0}
-    calm |= {"forwarding": 0.4, "zookeeper": 0.3, "blocked": 0.0}
     row = tables["utilisation"][0]
-    tables["utilisation"] = [row | {"resource": k, "value": v} for k, v in calm.items()]
+    shares = {name: value for name, value in (ALL | of_resources).items() if value is not None}
+    tables["utilisation"] = [row | {"resource": k, "value": v} for k, v in shares.items()]
     tables["rate_summary"][0] |= {"achieved": 1000, "achieved_per_s": 100.0}
-    found = verdict(tables, RUN, Beside((RunCheck("x", True),)))
+    return tables
+
+
+def test_a_calm_run_is_said_to_be_one() -> None:
+    found = verdict(calm(), RUN, Beside((HELD,)))
     assert found.text == (
         "Safe: all 1 checks of safety held. Nothing limited the run. ZooKeeper never blocked KRaft."
     )
     assert [one.state for one in found.answers] == ["good", "good", "good"]
+
+
+@pytest.mark.parametrize("unknown", [name for name in ALL if name != "blocked"])
+def test_a_resource_that_was_not_measured_is_not_known_to_have_had_room(unknown: str) -> None:
+    _, limit, blocked = verdict(calm(**{unknown: None}), RUN, NOTHING).answers
+    assert (limit.word, limit.state) == ("Nothing known", "open")
+    assert limit.short.startswith("Nothing known limited the run; how full ")
+    assert limit.short.endswith(" was is not known.")
+    judges = unknown not in {"machine", "client"}
+    assert blocked.state == ("good" if judges else "open")
+    assert ("never" in blocked.short) is judges
+
+
+@pytest.mark.parametrize(
+    ("of_resources", "word", "short"),
+    [
+        ({"machine": 0.99}, "The machine's cores", "so nothing follows for ZooKeeper."),
+        ({"client": 99.0}, "The client", "so nothing follows for ZooKeeper."),
+        ({"event_loop": 0.9}, "The event loop", "The event loop limited the run."),
+        ({"event_loop": 0.9, "client": None}, "The event loop", "as far as is known."),
+        ({"blocked": 0.3, "machine": None}, "ZooKeeper", "as far as is known."),
+    ],
+)
+def test_what_limited_a_run_bars_what_it_says_of_zookeeper(
+    of_resources: dict[str, float | None], word: str, short: str
+) -> None:
+    tables = calm(**of_resources)
+    _, limit, blocked = verdict(tables, RUN, NOTHING).answers
+    [(_, found, _)] = limits_of(tables)
+    assert (limit.word, limit.state) == (word, "full")
+    assert limit.short.endswith(short)
+    assert (blocked.state == "good") is ("never" in blocked.short) is (found.zookeeper is True)
+
+
+@pytest.mark.parametrize(
+    ("process", "missing_rows", "whole"),
+    [
+        ("controller-2 life 1", None, False),
+        ("controller-1", 9, False),
+        ("controller-1", -9, True),
+        ("admin-load", 9, True),
+    ],
+)
+def test_zookeeper_never_blocked_only_where_no_trace_of_a_controller_has_gaps(
+    process: str, missing_rows: int | None, *, whole: bool
+) -> None:
+    tables, share = calm(), {"blocked_operations": 1, "timed_out_operations": 0, "union_ms": 1.0}
+    row = {"run_id": RUN, "process": process, "why": "x", "missing_rows": missing_rows}
+    tables["missing"] = [row | {"missing_s": 0.0}]
+    found = verdict(tables, RUN, NOTHING).answers[2]
+    assert found.state == ("good" if whole else "open")
+    assert ("never" in found.short) is whole
+    assert ("the trace of a controller has gaps" in found.sure) is not whole
+    tables["blocking"] = [a_run()["blocking"][0] | share]
+    assert verdict(tables, RUN, NOTHING).answers[2].state == ("good" if whole else "open")
 
 
 def test_the_measures_are_those_of_the_tables() -> None:
@@ -149,6 +238,14 @@ def test_what_lies_beside_a_trace_is_read_as_it_was_written(tmp_path: Path) -> N
     assert read_beside(str(tmp_path)) == there
     (tmp_path / CHECKS).write_text("[1]")
     with pytest.raises(ValueError, match=rf"{CHECKS}: Expected `object`, got `int`"):
+        read_beside(str(tmp_path))
+
+
+@pytest.mark.parametrize("wall_ns", [-1, 10**30])
+def test_an_event_at_an_impossible_time_is_refused(wall_ns: int, tmp_path: Path) -> None:
+    """A browser draws none of its pictures over such a time."""
+    write_beside(tmp_path, (), (RunEvent(wall_ns, "x"),))
+    with pytest.raises(ValueError, match=EVENTS):
         read_beside(str(tmp_path))
 
 
