@@ -157,14 +157,13 @@ def _load(tables: Tables) -> Iterable[Finding]:
                 + f" ({row['samples']:,} due{_not_done(row)}, {row['accuracy']})",
                 warning=row["not_done"] > 0,
             )
-    intended = sum(row["intended"] for row in tables["rate_summary"])
-    achieved = sum(row["achieved"] for row in tables["rate_summary"])
+    intended, achieved = due_and_done(tables)
     if intended:
         yield Finding(
             "open-loop load",
             f"{achieved:,} of {intended:,} intended requests answered without error, "
-            f"{_per_s(tables, 'achieved_per_s'):.1f} each second of "
-            f"{_per_s(tables, 'due_per_s'):.1f} due",
+            f"{per_s(tables, 'achieved_per_s'):.1f} each second of "
+            f"{per_s(tables, 'due_per_s'):.1f} due",
             warning=achieved < 0.99 * intended,
         )
 
@@ -179,7 +178,13 @@ def _not_done(row: Record) -> str:
     return f", {row['not_done'] / row['samples']:.1%} given up" if row["not_done"] else ""
 
 
-def _per_s(tables: Tables, rate: str) -> float:
+def due_and_done(tables: Tables) -> tuple[int, int]:
+    """Changes of all clients together: what was due, and what of it was carried out."""
+    rates = tables["rate_summary"]
+    return sum(row["intended"] for row in rates), sum(row["achieved"] for row in rates)
+
+
+def per_s(tables: Tables, rate: str) -> float:
     """A rate, of all clients together: each by its own clock, as hosts count from their start."""
     return float(sum(row[rate] or 0.0 for row in tables["rate_summary"]))
 
@@ -247,8 +252,8 @@ def _never(tables: Tables) -> str:
     """The text for a run in which no operation waited, with the load, which it depends on."""
     barred = _barred(tables)
     text = f"{'' if barred else 'never: '}no operation waited for ZooKeeper"
-    due, lags = _per_s(tables, "due_per_s"), tables["lag_summary"]
-    done = f", at {_per_s(tables, 'achieved_per_s'):.1f} changes/s ({due:.1f} due)"
+    due, lags = per_s(tables, "due_per_s"), tables["lag_summary"]
+    done = f", at {per_s(tables, 'achieved_per_s'):.1f} changes/s ({due:.1f} due)"
     text += done if due else ", and the trace holds no load"
     if not lags:
         return text + barred

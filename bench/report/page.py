@@ -18,13 +18,15 @@ from bench.report.findings import (
     Record,
     Tables,
     begins,
+    due_and_done,
     findings,
     in_ms,
     instant,
     is_controller,
     limits_of,
+    per_s,
 )
-from bench.report.picture import as_json, picture
+from bench.report.picture import EVENTS, as_json, events_of, picture
 from bench.report.verdict import Judged, Verdict, in_share, of_run
 from emulator.trace.distribution import BEYOND
 
@@ -37,6 +39,8 @@ _PART_NAMES: Final = {
     "answer": "answer",
 }
 _REPAIR: Final = "Look at the figures above, and at the logs of the processes, before you go on."
+_DAY_S: Final = 86_400
+"""Of a longer run a time of day alone says nothing."""
 _BEGIN: Final = 8.0
 _WIDE: Final = 84.0
 """Percent of a picture's width where its axis begins, and how long it is."""
@@ -109,6 +113,9 @@ def _view(
     tables: Tables, found: Verdict, beside: Beside, thresholds: Sequence[Judged], where: str
 ) -> RunView:
     drawn = picture(tables, beside)
+    happened = len(events_of(tables, beside))
+    untimely = [f"What the last {happened - EVENTS:,} of {happened:,} events were"]
+    by_day = drawn["to"] - drawn["from"] > _DAY_S
     parts, note, ticks = _parts(tables)
     sections = {
         "How full each resource was": _limits(tables),
@@ -137,10 +144,10 @@ def _view(
         ticks=ticks,
         data=as_json(drawn),
         events=[
-            {"number": str(one["n"]), "what": one["what"], "at": _clock(one["t"])}
+            {"number": str(one["n"]), "what": one["what"], "at": _clock(one["t"], by_day=by_day)}
             for one in drawn["events"]
         ],
-        unknown=_unknown(tables),
+        unknown=[*(untimely if happened > EVENTS else ()), *_unknown(tables)],
         method=list(_method(tables, where)),
         sections=[section for section in listed if section.blocks],
     )
@@ -187,10 +194,8 @@ def _load_of_machine(tables: Tables) -> str:
 
 def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
     get = found.measures
-    due = sum(row["intended"] for row in tables["rate_summary"])
-    done = sum(row["achieved"] for row in tables["rate_summary"])
-    per_s = sum(row["achieved_per_s"] or 0.0 for row in tables["rate_summary"])
-    due_per_s = sum(row["due_per_s"] or 0.0 for row in tables["rate_summary"])
+    due, done = due_and_done(tables)
+    due_per_s = per_s(tables, "due_per_s")
     longest = [row for row in tables["percentiles"] if row["seen"] == "client"]
     most = max((row["ms"] for row in longest), default=None)
     p99 = get["p99_ms"]
@@ -204,8 +209,10 @@ def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
         ),
         KeyFigure(
             "changes a second",
-            f"{per_s:.1f}" if due else "not known",
-            f"of {due_per_s:.1f} due" if due else "the trace holds no load",
+            f"{per_s(tables, 'achieved_per_s'):.1f}" if due else "not known",
+            (f"of {due_per_s:.1f} due" if due_per_s else "too few changes for a rate due")
+            if due
+            else "the trace holds no load",
         ),
         KeyFigure(
             "given up", f"{due - done:,}" if due else "not known", f"of {due:,} due" if due else ""
@@ -290,7 +297,7 @@ def _tick(ms: float) -> str:
 def _unknown(tables: Tables) -> list[str]:
     """What the figures leave out: gaps, drops, joins that failed, clocks, what is not measured."""
     texts = [f"{one.about}: {one.says}" for one in findings(tables) if _doubts(one)]
-    done = sum(row["achieved"] for row in tables["rate_summary"])
+    _, done = due_and_done(tables)
     parts = max((row["samples"] for row in tables["change_time"]), default=0)
     if done > parts:
         texts.append(
@@ -416,8 +423,8 @@ def _method(tables: Tables, where: str) -> Iterable[str]:
     yield f"Parquet behind every table: {where}"
 
 
-def _clock(seconds: float) -> str:
-    return instant(seconds * 1e9)[11:19]
+def _clock(seconds: float, *, by_day: bool) -> str:
+    return instant(seconds * 1e9)[5 if by_day else 11 : 19]
 
 
 def _parameters(text: str) -> str:

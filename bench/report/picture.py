@@ -14,7 +14,8 @@ from bench.report.findings import Record, Tables, bounds_of, is_controller
 from emulator.io.printable import printable
 
 _LETTERS: Final = 60
-_EVENTS: Final = 99
+EVENTS: Final = 99
+"""So many have room in a picture."""
 _SYNC_MARKS: Final = ("dot", "square", "diamond", "up")
 _COLOURS: Final = ("done", "lag", "server", "due")
 _SECOND_NS: Final = 1e9
@@ -33,7 +34,7 @@ def picture(tables: Tables, beside: Beside) -> dict[str, Any]:
     lag = _lag(tables["lag_chart"])
     events = [
         {"t": _s(one.wall_ns), "n": number, "what": printable(one.what)}
-        for number, one in enumerate(events_of(tables, beside), 1)
+        for number, one in enumerate(events_of(tables, beside)[:EVENTS], 1)
     ]
     times = [
         *(event["t"] for event in events),
@@ -237,7 +238,7 @@ def _nines(row: Record) -> float:
 def events_of(tables: Tables, beside: Beside) -> list[RunEvent]:
     """What happened, by the trace and by what was written beside it, in order."""
     found = [*beside.events, *_of_lives(tables), *_of_load(tables)]
-    return sorted(found, key=lambda one: one.wall_ns)[:_EVENTS]
+    return sorted(found, key=lambda one: one.wall_ns)
 
 
 def _of_lives(tables: Tables) -> Iterable[RunEvent]:

@@ -12,12 +12,14 @@ from typing import Final
 
 from bench.analysis.limits import BLOCKED_SHARE, Figure, Limited
 from bench.report.beside import Beside
+from bench.report.blocks import shown
 from bench.report.findings import (
     OF_CONTROLLERS,
     Record,
     Tables,
     bound_of,
     done_share,
+    due_and_done,
     in_ms,
     is_controller,
     limits_of,
@@ -156,7 +158,7 @@ def _waited(tables: Tables, found: Mapping[str, float | None]) -> str:
         took = "longer than any that was done" if median == math.inf else f"{in_ms(median)} or more"
         texts.append(f"half of the changes took {took}")
     if up:
-        due = sum(row["intended"] for row in tables["rate_summary"])
+        due, _ = due_and_done(tables)
         texts.append(f"{round(up * due):,} of {due:,} changes were given up")
     text = ", and ".join(texts)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
@@ -271,8 +273,7 @@ def measures(tables: Tables, beside: Beside) -> dict[str, float | None]:
     traced = any(tables[name] for name in OF_CONTROLLERS)
     shares = [row["value"] for row in tables["utilisation"] if row["resource"] == "blocked"]
     felt = {row["beyond"]: row for row in _client(tables)}
-    due = sum(row["intended"] for row in tables["rate_summary"])
-    done = sum(row["achieved"] for row in tables["rate_summary"])
+    due, done = due_and_done(tables)
     lags = tables["lag_summary"]
     used = [
         row["max_lag_records"] / bound
@@ -327,7 +328,7 @@ class Judged:
     @property
     def text(self) -> str:
         """In words."""
-        value = "not known" if self.value is None else f"{self.value:.4g}"
+        value = "not known" if self.value is None else shown(self.value)
         return f"{self.threshold.text}: {self.threshold.measure} is {value}"
 
 

@@ -8,6 +8,8 @@
   const ink = name => paper().getPropertyValue("--" + name).trim();
   const utc = t => new Date(t * 1000).toISOString();
   const clock = (t, fine) => utc(t).slice(11, fine ? 23 : 19);
+  const day = (t, fine) => utc(t).slice(5, fine ? 19 : 16).replace("T", " ");
+  const when = u => u.scales.x.max - u.scales.x.min > 86400 ? day : clock;
   const cut = (text, most) => text.length > most ? text.slice(0, most - 1) + DOTS : text;
   const digits = v => {
     const size = Math.abs(v);
@@ -117,7 +119,7 @@
     const line = { stroke: () => ink("line"), width: 1 };
     const font = `${narrow() ? 11 : 12}px system-ui, sans-serif`;
     return [
-      { stroke: () => ink("soft"), grid: line, ticks: line, font, space: narrow() ? 75 : 90, size: 30, values: (u, at) => at.map(t => clock(t)) },
+      { stroke: () => ink("soft"), grid: line, ticks: line, font, space: narrow() ? 75 : 90, size: 30, values: (u, at) => at.map(t => when(u)(t)) },
       { stroke: () => ink("soft"), grid: line, ticks: line, font, size: COLUMN(), values: (u, at) => at.map(v => v == null ? "" : show(v)), ...named },
     ];
   }
@@ -133,7 +135,7 @@
       axes: [...axes(show, what.axis), ...(what.right || [])],
       legend: { live: true, markers: { show: false } },
       series: [
-        { label: "Time, UTC", value: (u, t) => t == null ? "" : clock(t, true) },
+        { label: "Time, UTC", value: (u, t) => t == null ? "" : when(u)(t, true) },
         ...what.series.map(one => ({
           label: one.name, scale: one.scale || "y",
           stroke: () => ink(one.colour), width: one.mark ? 0 : 1.5, dash: one.mark ? [] : DASHES[one.dash || "whole"],
@@ -176,6 +178,8 @@
     return u => {
       const c = u.ctx, px = devicePixelRatio, rows = [], step = 20 * px, { left, width, top } = u.bbox;
       const rowsMost = Math.max(1, Math.floor(u.bbox.height / step));
+      // No number lies on a text: the last row is of events whose text has no room.
+      const named = narrow() ? rowsMost : Math.max(1, rowsMost - 1);
       c.save(); c.font = `${12 * px}px system-ui, sans-serif`; c.textBaseline = "middle";
       for (const event of run.events) {
         if (event.t < u.scales.x.min || event.t > u.scales.x.max) continue;
@@ -184,8 +188,8 @@
         const fits = x + all < left + width;
         const from = fits ? x : x - all;
         let row = 0;
-        while (row < rowsMost && rows[row] > from) row++;
-        const labelled = row < rowsMost;
+        while (row < named && rows[row] > from) row++;
+        const labelled = row < named;
         if (!labelled) { row = 0; while (row < rowsMost - 1 && rows[row] > x) row++; }
         rows[row] = Math.max(rows[row] || 0, labelled ? (fits ? x + all : x + wide) : x + wide);
         const y = top + step * (row + 0.5);
@@ -202,7 +206,7 @@
     const all = [];
     const ends = { t: [run.from, run.to], v: [null, null], name: "", colour: "soft" };
     if (run.events.length) {
-      const narrowly = narrow() ? 80 : Math.min(130, 26 + 20 * Math.min(5, run.events.length));
+      const narrowly = narrow() ? 80 : 46 + 20 * Math.min(4, run.events.length);
       all.push(["events", { height: narrowly + 30, series: [], scale: { range: [0, 1] }, axis: { values: () => [], grid: { show: false }, ticks: { show: false } }, also: track(run), empty: true }]);
     }
     if (run.changes.length) all.push(["changes", {
@@ -233,7 +237,6 @@
 
   function percentiles(place, run) {
     const what = run.percentiles;
-    if (!what.length) return null;
     const names = { 0.5: "p50", 0.1: "p90", 0.01: "p99", 0.001: "p99.9", 0.0001: "p99.99", 0.00001: "p99.999" };
     const at = Object.keys(names).map(share => -Math.log10(+share)).sort((a, b) => a - b);
     const most = Math.max(1, ...what.flatMap(one => one.t));
@@ -358,8 +361,9 @@
       keys(place, u, view, spoken); made.push(u); charts.add(u);
     }
     view.busy = false;
-    const place = part.root.querySelector('[data-chart="percentiles"] .plot');
-    if (place) { place.replaceChildren(); const u = percentiles(place, run); if (u) { keys(place, u, {}, spoken); made.push(u); charts.add(u); } }
+    const ranks = part.root.querySelector('[data-chart="percentiles"]'), place = ranks.querySelector(".plot");
+    ranks.hidden = !run.percentiles.length;
+    if (!ranks.hidden) { place.replaceChildren(); const u = percentiles(place, run); keys(place, u, {}, spoken); made.push(u); charts.add(u); }
     part.made = made;
   }
 

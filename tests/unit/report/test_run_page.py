@@ -12,7 +12,7 @@ import pytest
 
 from bench.report.beside import NOTHING, Beside, RunCheck, RunEvent
 from bench.report.page import page
-from bench.report.picture import as_json, picture
+from bench.report.picture import EVENTS, as_json, picture
 from bench.report.verdict import judge, of_run, runs_of, threshold, verdict
 from tests.unit.report.a_run import BEGIN_NS, RUN, a_run, at, empty
 
@@ -70,6 +70,8 @@ def test_checks_that_failed_come_before_any_figure_and_say_what_to_do() -> None:
         RunCheck("8 changes/s", None, "3.1; busy", False),
     )
     html = made(a_run(), Beside(checks), "blocked_share>0.01", "lag_ms>1e6")
+    assert "<h2>Thresholds; Checks that did not hold</h2>" in html
+    assert "<h2>Thresholds</h2>" in made(a_run(), NOTHING, "lag_ms>1e6")
     order = [
         "<h1>Not safe",
         "threshold crossed",
@@ -165,6 +167,28 @@ def test_what_a_trace_does_not_have_is_named() -> None:
     assert "How full the event loop was" in html
     assert "No row of the trace is missing" in html
     assert "Whether ZooKeeper blocked KRaft is not known." in made(empty())
+
+
+def test_events_for_which_a_picture_has_no_room_are_counted() -> None:
+    beside = Beside((), tuple(RunEvent(BEGIN_NS + n, f"event {n}") for n in range(120)))
+    html = made(empty(), beside)
+    assert len(re.findall("<li value=", html)) == EVENTS
+    assert "What the last 21 of 120 events were" in html
+    assert "events were" not in made(a_run())
+
+
+def test_the_events_of_a_run_of_two_days_have_their_day() -> None:
+    days = tuple(RunEvent(BEGIN_NS + day * 86_400 * 10**9, f"day {day}") for day in range(3))
+    assert "<time>01-15 08:00:00</time> day 0" in made(empty(), Beside((), days))
+    assert "<time>08:00:00</time> day 0" in made(empty(), Beside((), days[:2]))
+
+
+def test_one_change_is_due_at_no_rate() -> None:
+    tables = a_run()
+    tables["rate_summary"][0] |= {"intended": 1, "achieved": 1, "due_per_s": None}
+    html = made(tables)
+    assert "of 0.0 due" not in html
+    assert "too few changes for a rate" in html
 
 
 def test_each_run_of_a_trace_has_its_own_part_of_the_page() -> None:

@@ -220,6 +220,9 @@ def test_the_summary_has_schema_verdict_checks_and_thresholds() -> None:
     assert summary["schema"] == SCHEMA == FORMS["analyze"].schema
     assert summary["verdict"][0]["measures"]["p99_ms"] is None
     assert summary["checks"][0]["remedy"] == "Do not finalise."
+    assert judge([found], [threshold("lag_records>1")])[0].text == (
+        "lag_records>1: lag_records is 10,100"
+    )
     assert [(one["text"], one["crossed"]) for one in summary["thresholds"]] == [
         ("p99_ms>1000", True),
         ("lag_ms>1e6", False),
