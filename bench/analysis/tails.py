@@ -20,6 +20,14 @@ from pyspark.sql.types import StructType
 from emulator.trace import rows
 
 
+def folder_of(trace: str) -> Path | None:
+    """The folder of a trace given as path or ``file:`` URI; None: it is of another file system."""
+    parts = urlsplit(trace)
+    if parts.scheme not in {"", "file"}:
+        return None
+    return Path(unquote(parts.path) if parts.scheme else trace)
+
+
 class Tails:
     """The streams of a trace as they are now.
 
@@ -35,10 +43,9 @@ class Tails:
     def __init__(self, trace: str, out: Path) -> None:
         self._out = out
         shutil.rmtree(out, ignore_errors=True)
-        parts = urlsplit(trace)
-        if parts.scheme not in {"", "file"}:
+        folder = folder_of(trace)
+        if folder is None:
             return
-        folder = Path(unquote(parts.path) if parts.scheme else trace)
         for name in rows.TABLES:
             for stream in sorted(folder.glob(f"{name}/{rows.RUN_ID_COLUMN}=*/_*{rows.STREAM}")):
                 to = out / rows.parquet_of(stream.relative_to(folder))

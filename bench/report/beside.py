@@ -59,9 +59,14 @@ def read_beside(trace: str) -> Beside:
     Raises:
         ValueError: a file is not what it should be; the text names it.
     """
+    from bench.analysis.tails import folder_of  # noqa: PLC0415 - a program that only writes needs no Spark
+
+    folder = folder_of(trace)
+    if folder is None:
+        return NOTHING
     return Beside(
-        _read(Path(trace, CHECKS), tuple[RunCheck, ...]),
-        _read(Path(trace, EVENTS), tuple[RunEvent, ...]),
+        _read(folder / CHECKS, tuple[RunCheck, ...]),
+        _read(folder / EVENTS, tuple[RunEvent, ...]),
     )
 
 

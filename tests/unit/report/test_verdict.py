@@ -238,7 +238,7 @@ def test_what_lies_beside_a_trace_is_read_as_it_was_written(tmp_path: Path) -> N
     assert read_beside(str(tmp_path)) == read_beside("hdfs://h/trace") == NOTHING
     there = Beside((FAILED,), (RunEvent(7, "broker 1 is killed"),))
     write_beside(tmp_path, there.checks, there.events)
-    assert read_beside(str(tmp_path)) == there
+    assert read_beside(str(tmp_path)) == read_beside(tmp_path.as_uri()) == there
     (tmp_path / CHECKS).write_text("[1]")
     with pytest.raises(ValueError, match=rf"{CHECKS}: Expected `object`, got `int`"):
         read_beside(str(tmp_path))
