@@ -216,6 +216,8 @@ class Limited:
     unknown: tuple[str, ...] = ()
     behind: bool = False
     """Whether less was done in time than was due, by nothing that is known."""
+    nothing: bool = False
+    """Whether nothing that was measured did: what was due was done in time."""
 
     @property
     def warns(self) -> bool:
@@ -253,7 +255,9 @@ def limited(figures: Iterable[Figure], run: Run = Run()) -> Limited:
         if by.key is Key.ZOOKEEPER:
             text += f", and its lag grew by {run.growth:.0%} of what was committed"
     else:
-        return Limited(_nothing(found, run, unknown), None, judges, unknown, behind=run.behind)
+        text = _nothing(found, run, unknown)
+        nothing = len(unknown) < len(judged) and run.done is not None and not run.behind
+        return Limited(text, None, judges, unknown, run.behind, nothing)
     also = ", ".join(f"{one.name} {one.used}" for one in full if one is not by)
     text += f"; full because of it, or besides: {also}" if also else ""
     return Limited(text + _not_known(unknown), by, judges, unknown)

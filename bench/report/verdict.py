@@ -192,7 +192,7 @@ def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
     unknown = f"how full {', '.join(limit.unknown)} was is not known" if limit.unknown else ""
     if limit.by is None:
         text = f"{limit.text}."
-        if limit.behind or not limit.text.startswith("Nothing"):
+        if not limit.nothing:
             short = "What limited the run is not known."
             return Answer(question, "Not known", "open", text, short, unknown)
         if unknown:

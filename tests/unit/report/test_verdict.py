@@ -113,6 +113,21 @@ def test_a_resource_that_was_not_measured_is_not_known_to_have_had_room(unknown:
 
 
 @pytest.mark.parametrize(
+    ("of_resources", "achieved"), [(dict.fromkeys(ALL), 1000), ({}, 980), ({}, None)]
+)
+def test_nothing_limited_only_a_run_that_did_what_was_due(
+    of_resources: dict[str, float | None], achieved: int | None
+) -> None:
+    tables = calm(**of_resources)
+    tables["utilisation"] += [a_run()["utilisation"][0] | {"value": 0.0}]
+    tables["rate_summary"] = [row | {"achieved": achieved} for row in tables["rate_summary"]]
+    tables["rate_summary"] *= achieved is not None
+    found = verdict(tables, RUN, NOTHING).answers[1]
+    assert (found.word, found.state) == ("Not known", "open")
+    assert found.short == "What limited the run is not known."
+
+
+@pytest.mark.parametrize(
     ("of_resources", "word", "short"),
     [
         ({"machine": 0.99}, "The machine's cores", "so nothing follows for ZooKeeper."),
