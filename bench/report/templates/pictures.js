@@ -1,7 +1,7 @@
 "use strict";
 // Draws the pictures of runs and sweeps from the JSON beside them. Every text goes in as text.
 (() => {
-  const MINUS = "\u2212", DOTS = "\u2026", charts = new Set(), narrow = () => innerWidth < 600;
+  const DOTS = "\u2026", charts = new Set(), narrow = () => innerWidth < 600;
   // A sheet of paper is narrower than most screens, and pictures do not shrink on it.
   const broad = place => document.documentElement.classList.contains("print") ? Math.min(place.clientWidth, 680) : place.clientWidth;
   const paper = () => getComputedStyle(document.documentElement);
