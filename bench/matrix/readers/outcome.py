@@ -13,7 +13,7 @@ _SAME: Final = (
     (re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\] "), ""),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:[\d.]+)?Z?"), "<time>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "<address>"),
-    (re.compile(r"\b[A-Za-z0-9+/]{80,}={0,2}"), "<hmac>"),
+    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{80,}={0,2}"), "<hmac>"),
     # Names of classes may be as long as an id.
     (re.compile(r"(?<![\w-])(?![A-Za-z]+(?:Error|Exception))[A-Za-z0-9_-]{22}(?![\w-])"), "<id>"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
@@ -40,6 +40,8 @@ def plain(text: str, *, numbers: bool = True) -> str:
 
     >>> plain("Topic: t TopicId: AAAAAAAAAAAAAAAAAAAAAQ at 127.0.0.1:9092")
     'Topic: t TopicId: <id> at <address>'
+    >>> plain("hmac :++" + "A" * 84 + "==, period")
+    'hmac :<hmac>, period'
     """
     lines = []
     for line in text.splitlines():
