@@ -15,6 +15,8 @@ from wire.errors import ErrorCode
 TEXT_MAX: Final = 300
 """Maximum characters of a text that quotes the broker."""
 _NAMES_MAX: Final = 10
+CONFLUENT: Final = "confluent.metadata.version"
+"""The feature that Confluent Server registers where Apache Kafka registers metadata.version."""
 
 
 def attempt(
@@ -33,12 +35,12 @@ def attempt(
     assert isinstance(request, m.BrokerRegistrationRequest)
     version = image.metadata_version
     low, high = _range(request)
+    versions = f"metadata.version {_named(low)} to {_named(high)}"
+    if confluent := _of_confluent(request):
+        versions = f"no metadata.version, but {confluent}"
     names = ", ".join(one.name for one in request.listeners[:_NAMES_MAX])
     mode = "ZooKeeper mode, migrating" if request.is_migrating_zk_broker else "KRaft mode"
-    offered = (
-        f"cluster id {request.cluster_id}, {mode}, metadata.version {_named(low)} to "
-        f"{_named(high)}, listeners {names or 'none'}"
-    )
+    offered = f"cluster id {request.cluster_id}, {mode}, {versions}, listeners {names or 'none'}"
     needed = f"cluster id {config.cluster_id}, metadata.version {_named(version.level)}"
     if request.is_migrating_zk_broker and config.inter_broker_listener_name is not None:
         needed += f", listener {config.inter_broker_listener_name}"
@@ -64,6 +66,17 @@ def _range(request: m.BrokerRegistrationRequest) -> tuple[int, int]:
     return MINIMUM.level, MINIMUM.level
 
 
+def _of_confluent(request: m.BrokerRegistrationRequest) -> str:
+    """What a broker of Confluent Server offers in place of metadata.version; empty of others."""
+    ranges = {
+        one.name: (one.min_supported_version, one.max_supported_version) for one in request.features
+    }
+    if FEATURE_NAME in ranges or CONFLUENT not in ranges:
+        return ""
+    low, high = ranges[CONFLUENT]
+    return f"{CONFLUENT} {low} to {high}: a broker of Confluent Server"
+
+
 def _named(level: int) -> str:
     try:
         return f"{level} ({MetadataVersion.from_level(level).name})"
@@ -83,6 +96,11 @@ def _remedy(
             return (
                 "Start the broker with its folders of this cluster (see its meta.properties), "
                 "or name the controllers of its own cluster in its controller.quorum.voters."
+            )
+        case ErrorCode.UNSUPPORTED_VERSION if _of_confluent(request):
+            return (
+                "It is a broker of Confluent Server, whose versions are its own: run a broker of "
+                "the same release of Apache Kafka for the rehearsal."
             )
         case ErrorCode.UNSUPPORTED_VERSION:
             name = image.metadata_version.name

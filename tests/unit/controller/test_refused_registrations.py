@@ -122,6 +122,21 @@ def test_a_refusal_says_what_was_offered_what_is_needed_and_what_to_do(code: str
     assert known.refusals() == []
 
 
+@pytest.mark.parametrize("migrating", [True, False])
+def test_a_broker_of_confluent_server_is_refused_for_what_it_is(migrating: bool) -> None:
+    """It was said to offer 3.0-IV1, and to need another release."""
+    here = world() if migrating else World()
+    name = "confluent.metadata.version"
+    features = [LEVELS(min_supported_version=1, max_supported_version=125, name=name)]
+    answer = here.ask(registration(1, is_migrating_zk_broker=migrating, features=features))
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    (found,) = here.controller.surroundings.registrations.refusals()
+    said = "no metadata.version, but confluent.metadata.version 1 to 125: a broker of Confluent"
+    assert said in found.attempt.offered
+    assert "3.0-IV1" not in found.attempt.offered
+    assert "the same release of Apache Kafka" in found.attempt.remedy
+
+
 def test_a_broker_that_may_not_register_is_a_refusal_too() -> None:
     """A broker whose principal lacks ClusterAction only logs that it was refused, for ever."""
     here = World(migration_enabled=True, authorizer=StandardAuthorizer(frozenset({"User:admin"})))
