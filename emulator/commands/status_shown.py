@@ -211,6 +211,8 @@ def show(
         console.print(_finalisation(finalisation))
     for one in found.get("refusals", ()):
         console.print(_refusal(one))
+    for one in (migration or {}).get("repairs", ()):
+        console.print(_repair(one))
     quorum = found.get("quorum")
     if quorum is not None and len(quorum["voters"]) > 1:
         console.print(_quorum(quorum))
@@ -434,6 +436,16 @@ def _refusal(one: dict[str, Any]) -> _Rows:
         table.add_row(name, one[key])
     table.add_row("error", f"{one['error']}: {one['text']}")
     table.add_row("do", one["remedy"])
+    return table
+
+
+def _repair(one: dict[str, Any]) -> _Rows:
+    """A request that a broker failed: what was done, and what Kafka's controller would do."""
+    times = "" if one["times"] == 1 else f", {one['times']} times since {one['first_at']}"
+    what = f"{one['request']} of broker {one['broker']} failed: {one['error']}"
+    table = _Rows(f"{what}, at {one['at']}{times}")
+    table.add_row("done", one["done"])
+    table.add_row("Kafka's controller", one["kafka"])
     return table
 
 

@@ -447,6 +447,20 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             for p in found.poisoned
         ],
         "poisoned_since": advice.iso(found.blocked_since_ms),
+        "repairs": [
+            {
+                "kind": one.kind.name.lower(),
+                "broker": one.broker_id,
+                "request": one.request,
+                "error": one.error,
+                "times": one.times,
+                "first_at": advice.iso(one.first_ms),
+                "at": advice.iso(one.last_ms),
+                "done": one.kind.done,
+                "kafka": one.kind.kafka,
+            }
+            for one in driver.channels.repairs.known
+        ],
         "left_out": [
             {"znode": path, "reason": why} for path, why in acls.left_out(node.controller.stable)
         ],

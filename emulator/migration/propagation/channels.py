@@ -36,8 +36,13 @@ from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.migration.propagation import merging
 from emulator.migration.propagation.merging import Later
 from emulator.migration.propagation.replies import (
+    FAILED_AGAIN,
+    RepairKind,
+    Repairs,
     StraySearch,
     cannot_look_for_strays,
+    error_name,
+    failed_as_a_whole,
     logging_errors,
     pause_after,
 )
@@ -149,6 +154,7 @@ class Channels:
         self.shown: dict[int, m.MetadataResponse] = {}
         """Broker id -> its answer what it shows its clients; the owner takes it out."""
         self.outdated, self.unreached = Outdated(), Unreached(REPLY_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
+        self.repairs = Repairs()
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
@@ -254,7 +260,9 @@ class Channels:
         else:
             self._queue(line, request)
         effects = self._effects(line, now_ms)
-        return effects + self._cut(line) if line.later.entries > merging.ENTRIES_MAX else effects
+        if line.later.entries <= merging.ENTRIES_MAX:
+            return effects
+        return effects + self._cut(line, now_ms)
 
     def close(self) -> list[Effect]:
         """Close every channel and drop every queue."""
@@ -305,11 +313,13 @@ class Channels:
             for request in line.later.take():
                 self._queue(line, request)
 
-    def _cut(self, line: _Line) -> list[Effect]:
+    def _cut(self, line: _Line, now_ms: int) -> list[Effect]:
         """Drop what is not queued; the answers to what is show that the broker answers."""
         about = {"requests": line.outstanding, "entries": line.later.entries}
         line.later.clear()
         line.cut = True
+        waited = f"{about['entries']} entries waited"
+        self.repairs.note(RepairKind.QUEUE_DROPPED, line.peer.broker_id, "any", waited, now_ms)
         text = "broker does not answer control requests; its queue is dropped until it answers"
         return [Log("warning", text, {"broker": line.peer.broker_id, **about})]
 
@@ -358,6 +368,8 @@ class Channels:
                         repeated, log = line.strays.failed(line.peer.broker_id, request)
                         again += repeated
                         effects.append(log)
+                        kind = RepairKind.FULL_AS_INCREMENTAL if repeated else RepairKind.FULL_AGAIN
+                        self._note(kind, line, "FULL LeaderAndIsr", response, now_ms)
                     else:
                         effects += self._errors(line, request, response, now_ms)
                         again += self._failed(line, request, response, now_ms)
@@ -395,6 +407,10 @@ class Channels:
         self, line: _Line, request: ControlRequest, response: object, now_ms: int
     ) -> list[Told]:
         pause_ms = pause_after(response, line.failed)
+        if pause_ms is not None:
+            self._note(RepairKind.SENT_AGAIN, line, api_of(request), response, now_ms)
+        elif line.failed >= FAILED_AGAIN and failed_as_a_whole(response):
+            self._note(RepairKind.GIVEN_UP, line, api_of(request), response, now_ms)
         line.failed = 0 if pause_ms is None else line.failed + 1
         line.channel.pause(now_ms + (pause_ms or 0))
         return [] if pause_ms is None else [request]
@@ -414,14 +430,25 @@ class Channels:
     ) -> list[Effect]:
         assert isinstance(response, ControlResponse), type(response)
         self.outdated.answered(line.peer.broker_id, request, response, now_ms)
-        self._looking.append(self._looked_at(line.peer.broker_id, request, response))
+        self._looking.append(self._looked_at(line.peer.broker_id, request, response, now_ms))
         return self._look_on() if len(self._looking) == 1 else []
 
+    def _note(
+        self, kind: RepairKind, line: _Line, request: str, response: object, now_ms: int
+    ) -> None:
+        assert isinstance(response, ControlResponse), type(response)
+        error = error_name(response.error_code)
+        self.repairs.note(kind, line.peer.broker_id, request, error, now_ms)
+
     def _looked_at(
-        self, broker_id: int, request: ControlRequest, response: ControlResponse
+        self, broker_id: int, request: ControlRequest, response: ControlResponse, now_ms: int
     ) -> Slices[list[Effect]]:
         """Count the errors of an answer; returns the lines about them."""
+        whole = failed_as_a_whole(response)
         logs, errors = yield from logging_errors(broker_id, request, response)
+        for one in logs if not whole else ():
+            error = str(one.fields["error"])
+            self.repairs.note(RepairKind.ERRORS, broker_id, api_of(request), error, now_ms)
         self.error_count += errors
         self.outcomes[api_of(request), "error" if errors else "answered"] += 1
         return [*logs]

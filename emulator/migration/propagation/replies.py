@@ -18,7 +18,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from enum import Enum
 from typing import Final
+
+import msgspec
 
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, ControlRequest, ControlResponse
 from emulator.seam import Log, Slices
@@ -36,6 +39,7 @@ _KEEPS_STRAYS: Final = (
 )
 CODES_PER_SLICE: Final = 2_500
 """Entries of an answer that are looked at in one step: a millisecond."""
+REPAIRS_MAX: Final = 200
 KINDS_LOGGED_MAX: Final = 5
 """Maximum lines in the log about one answer."""
 
@@ -48,6 +52,82 @@ def cannot_look_for_strays(request: ControlRequest, response: object) -> bool:
         and request.type == TYPE_FULL
         and response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     )
+
+
+class RepairKind(Enum):
+    """What a broker failed: what was done about it, and what Kafka's own controller does.
+
+    Shown in ``/status``: who rehearses is to learn what would stop there.
+    """
+
+    FULL_AS_INCREMENTAL = (
+        "sent again as INCREMENTAL, then as FULL",
+        (
+            "would not go on: it sends nothing again, and the broker leads and follows none of the "
+            "partitions (KAFKA-21022). See the broker's log for a folder without "
+            "partition.metadata; stop the broker and move it away"
+        ),
+    )
+    FULL_AGAIN = (
+        "not sent again: the broker may keep replicas of deleted topics until it registers again",
+        "would not go on, as with the first one",
+    )
+    SENT_AGAIN = (
+        "sent again after a pause, up to 7 times",
+        "sends nothing again: the broker misses it until it is told of the same partitions again",
+    )
+    GIVEN_UP = (
+        "not sent again after 7 times: see the broker's log",
+        "sends nothing again",
+    )
+    ERRORS = (
+        "none: the next change of these partitions, or the next registration, repairs it",
+        "does the same",
+    )
+    QUEUE_DROPPED = (
+        "dropped what waited; once the broker answers, it is sent everything",
+        "keeps everything in memory until the broker answers",
+    )
+
+    def __init__(self, done: str, kafka: str) -> None:
+        """What was done, and what Kafka's controller does then."""
+        self.done = done
+        self.kafka = kafka
+
+
+class Repair(msgspec.Struct):
+    """Requests of one kind that a broker failed in one way; times in ms."""
+
+    kind: RepairKind
+    broker_id: int
+    request: str
+    error: str
+    first_ms: int
+    last_ms: int
+    times: int = 1
+
+
+class Repairs:
+    """All of them, the latest last; of more than :data:`REPAIRS_MAX` the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[RepairKind, int, str, str], Repair] = {}
+
+    @property
+    def known(self) -> tuple[Repair, ...]:
+        """In the order in which they were seen last."""
+        return tuple(self._known.values())
+
+    def note(self, kind: RepairKind, broker_id: int, request: str, error: str, now_ms: int) -> None:
+        """A broker has failed a request. ``request``: the API; ``error``: its name, or the fact."""
+        key = kind, broker_id, request, error
+        one = self._known.pop(key, None)
+        if one is None:
+            one = Repair(kind, broker_id, request, error, now_ms, now_ms, 0)
+        one.last_ms, one.times = now_ms, one.times + 1
+        self._known[key] = one
+        if len(self._known) > REPAIRS_MAX:
+            del self._known[next(iter(self._known))]
 
 
 class StraySearch:
@@ -95,10 +175,15 @@ def pause_after(response: object, failed: int) -> int | None:
     >>> [pause_after(failed, times) for times in (0, 1, 6, 7)]
     [100, 200, 6400, None]
     """
-    assert isinstance(response, ControlResponse), type(response)
-    if response.error_code != ErrorCode.UNKNOWN_SERVER_ERROR or failed >= FAILED_AGAIN:
+    if not failed_as_a_whole(response) or failed >= FAILED_AGAIN:
         return None
     return FAILED_MS << failed
+
+
+def failed_as_a_whole(response: object) -> bool:
+    """Whether a broker threw while it was at a request."""
+    assert isinstance(response, ControlResponse), type(response)
+    return response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _codes(response: ControlResponse) -> Iterator[tuple[str | bytes, int, int]]:

@@ -239,6 +239,30 @@ def test_the_next_step_at_a_controller_that_follows_is_to_ask_the_leader(
     assert f"next: {step}\n" in run("status")[1]
 
 
+def test_status_names_what_a_broker_failed_and_what_kafka_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = {
+        "kind": "full_as_incremental",
+        "broker": 1,
+        "request": "FULL LeaderAndIsr",
+        "error": "UNKNOWN_SERVER_ERROR",
+        "times": 2,
+        "first_at": "10:00:00",
+        "at": "10:00:09",
+        "done": "sent again as INCREMENTAL",
+        "kafka": "would not go on",
+    }
+    told = STATUS | {"migration": STATUS["migration"] | {"repairs": [one]}}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told))
+    monkeypatch.setenv("COLUMNS", "150")
+    out = " ".join(run("status")[1].split())
+    assert "FULL LeaderAndIsr of broker 1 failed: UNKNOWN_SERVER_ERROR, at 10:00:09" in out
+    assert "2 times since 10:00:00" in out
+    assert "sent again as INCREMENTAL" in out
+    assert "would not go on" in out
+
+
 def test_status_shows_the_voters_and_who_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     found = quorum(
         voter(3000),

@@ -18,6 +18,9 @@ from emulator.migration.propagation.replies import (
     FAILED_AGAIN,
     FAILED_MS,
     KINDS_LOGGED_MAX,
+    REPAIRS_MAX,
+    RepairKind,
+    Repairs,
 )
 from emulator.migration.taking_over.preconditions import Why
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
@@ -213,6 +216,10 @@ def test_a_full_leader_and_isr_that_failed_is_sent_as_incremental_and_then_as_fu
     assert broker.markers[-1] == 7
     assert len(broker.requests) == 4
     assert broker.channels.error_count == 1
+    (told,) = broker.channels.repairs.known
+    assert (told.kind, told.broker_id) == (RepairKind.FULL_AS_INCREMENTAL, 1)
+    assert (told.request, told.error) == ("FULL LeaderAndIsr", "UNKNOWN_SERVER_ERROR")
+    assert told.kind.kafka.startswith("would not go on"), "the operator rehearses Kafka's"
 
 
 def test_a_full_leader_and_isr_that_fails_once_more_is_given_up_with_the_reason() -> None:
@@ -224,6 +231,8 @@ def test_a_full_leader_and_isr_that_fails_once_more_is_given_up_with_the_reason(
     assert sent_again(broker, request) == [TYPE_FULL, TYPE_INCREMENTAL, TYPE_FULL]
     assert broker.markers[-1] == 7
     assert broker.channels.error_count == 2
+    told = [one.kind for one in broker.channels.repairs.known]
+    assert told == [RepairKind.FULL_AS_INCREMENTAL, RepairKind.FULL_AGAIN]
 
 
 def test_a_broker_without_zookeeper_gets_the_full_one_when_it_has_done_the_incremental() -> None:
@@ -266,6 +275,30 @@ def test_a_request_that_a_broker_failed_as_a_whole_is_sent_again_before_those_be
     assert broker.markers[-2:] == [2, 2]
     broker.answer_any()
     assert broker.channels.queued == 0
+    told = [(one.kind, one.times) for one in broker.channels.repairs.known]
+    assert told == [(RepairKind.GIVEN_UP, 1), (RepairKind.SENT_AGAIN, FAILED_AGAIN + 1)]
+
+
+def test_a_request_that_was_done_at_the_last_try_is_not_said_to_be_given_up() -> None:
+    broker = Broker().connect()
+    broker.put(1)
+    for times in range(FAILED_AGAIN):
+        broker.answer(m.UpdateMetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+        broker.advance(FAILED_MS << times)
+    broker.answer_any()
+    (told,) = broker.channels.repairs.known
+    assert (told.kind, told.times) == (RepairKind.SENT_AGAIN, FAILED_AGAIN)
+
+
+def test_of_many_kinds_of_failures_the_oldest_are_forgotten() -> None:
+    repairs = Repairs()
+    for broker_id in range(REPAIRS_MAX + 5):
+        repairs.note(RepairKind.ERRORS, broker_id, "StopReplica", "UNKNOWN", broker_id)
+    repairs.note(RepairKind.ERRORS, 5, "StopReplica", "UNKNOWN", 999)
+    known = repairs.known
+    assert len(known) == REPAIRS_MAX
+    assert (known[0].broker_id, known[-1].broker_id, known[-1].times) == (6, 5, 2)
+    assert (known[-1].first_ms, known[-1].last_ms) == (5, 999)
 
 
 def test_a_request_that_failed_is_sent_again_on_the_next_connection_if_that_is_lost() -> None:
@@ -291,6 +324,9 @@ def test_errors_of_single_partitions_are_found() -> None:
     )
     broker.answer(response, 5, 4)
     assert (broker.logs[-1].fields["topic"], broker.logs[-1].fields["partition"]) == ("t", 3)
+    (told,) = broker.channels.repairs.known
+    assert (told.kind, told.request) == (RepairKind.ERRORS, "StopReplica")
+    assert told.error == broker.logs[-1].fields["error"]
 
 
 def test_one_line_tells_of_all_partitions_with_one_error() -> None:

@@ -20,6 +20,7 @@ from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.phases import OperatorPhase
+from emulator.migration.propagation.replies import RepairKind
 from emulator.migration.states import State
 from emulator.migration.status import Waiting, phase_of
 from emulator.migration.taking_over.preconditions import Reason, Why
@@ -85,6 +86,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
         poisoned=(Poisoned("/brokers/topics/t", "NO_AUTH", skipped=False, remedy="delete it"),),
         waiting=(Waiting(Reason(Why.BROKER_NOT_REGISTERED, "2", "broker 2"), 1_500),),
     )
+    driver.channels.repairs.note(RepairKind.SENT_AGAIN, 1, "StopReplica", "UNKNOWN", 1_000)
     out = [("/kafka-acl/Topic/a/b", "contains '/'")]
     monkeypatch.setattr(acls, "left_out", lambda _image: out)
     monkeypatch.setattr(type(driver), "status", lambda _driver, _now_ms: found)
