@@ -6,7 +6,7 @@ One option has one name for its value in all helps, and a wrong value gets one k
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, get_args
@@ -131,6 +131,35 @@ def seconds_of(text: str) -> float:
     return float(found[1]) * _UNITS[found[2] or ""]
 
 
+def behind_their_option(
+    args: Sequence[str], several: Collection[str], valued: Collection[str]
+) -> list[str]:
+    """A command line on which each value has its option before it.
+
+    Args:
+        args: the words.
+        several: options that may be given more than once: what follows the first value is theirs.
+        valued: all options that have a value.
+
+    >>> line = ["-c", "a", "b", "--json", "--target", "c", "d", "--dump", "e"]
+    >>> behind_their_option(line, {"-c", "--target"}, {"-c", "--target", "--dump"})
+    ['-c', 'a', '-c', 'b', '--json', '--target', 'c', '--target', 'd', '--dump', 'e']
+    """
+    found: list[str] = []
+    option, awaits = "", False
+    for at, word in enumerate(args):
+        if word == "--" and not awaits:
+            return found + list(args[at:])
+        if awaits or word == "-" or not word.startswith("-"):
+            found += [option, word] if option and not awaits else [word]
+            awaits = False
+            continue
+        name, equals, _ = word.partition("=")
+        option, awaits = name if name in several else "", name in valued and not equals
+        found.append(word)
+    return found
+
+
 class Verb(TyperCommand):
     """One verb: the values of its options by their kinds, its help without cut sentences."""
 
@@ -139,6 +168,15 @@ class Verb(TyperCommand):
         for param in self.params:
             _named(param)
             vars(param)["process_value"] = _answering(param, param.process_value)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give all files that a shell writes for ``-c *.properties`` to that option."""
+        options = [x for x in self.params if x.param_type_name == "option"]
+        if not any(x.name == "files" for x in self.params):
+            return super().parse_args(ctx, args)
+        several = {y for x in options if getattr(x, "multiple", False) for y in x.opts}
+        valued = {y for x in options if not getattr(x, "is_flag", False) for y in x.opts}
+        return super().parse_args(ctx, behind_their_option(args, several, valued))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments and options, without Python's types."""
