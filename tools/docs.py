@@ -197,21 +197,20 @@ def preflight() -> Iterator[str]:
     for what, how in PREFLIGHT_READS:
         yield row(what, how)
     yield "\n`--json` prints the same as one object, `--sarif` as SARIF 2.1.0 for pipelines.\n\n"
-    yield table("code", "what should be so", "what it looks at")
+    yield table("code", "what should be so", "what it looks at", "where it was not so")
     for rule in report.rules():
         seen = " ".join((rule.check.__doc__ or "").split()).replace("``", "`")
-        yield row(printed(rule.code), rule.title, seen)
-    yield "\n## What goes wrong where it is not so\n\n"
-    yield table("code", "what happened")
-    for rule in report.rules():
-        if rule.incident:
-            yield row(printed(rule.code), rule.incident)
+        yield row(printed(rule.code), rule.title, seen, rule.incident)
 
 
 PREFLIGHT_READS = (
     ("a live ensemble, or a dump", "`--zookeeper` or `zookeeper.connect`; `--dump`"),
-    ("the nodes' files as they are, and each `meta.properties`", "`-c`, for each node"),
+    (
+        "the nodes' files as they are, and their folders that are here",
+        "`-c`, for each node",
+    ),
     ("the files that the nodes are to have in KRaft mode", "`--target`, for each node"),
+    ("each voter's and broker's listener, from this machine", "`--connect`; logins: `--login`"),
     (
         "the controllers' folders: `bootstrap.checkpoint`, `quorum-state`, the log",
         "`--controller-dir`, for each controller",

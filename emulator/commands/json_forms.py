@@ -83,6 +83,9 @@ _FORMS: Final = (
             stage.name              str   the phase of the migration, as in status.md
             stage.text              str   the same with what shows it
             stage.shown_by_a_log    bool  a `--controller-dir` shows it, not ZooKeeper alone
+            roll.done[]             int   id of a broker in KRaft mode
+            roll.of                 int   brokers in all; 0 outside the roll to KRaft mode
+            roll.not_restarted[]    int   id of a broker with such a file, still in ZooKeeper mode
             counts.blocker          int   findings that stop the migration or lose data
             counts.warning          int   findings that need a decision
             counts.info             int   findings that are good to know

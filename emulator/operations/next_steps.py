@@ -953,7 +953,7 @@ def _alive(broker: int, seen: Situation | None) -> bool:
 
 
 GRAVEST_FIRST: Final = tuple(
-    "B20 B04 B14 B03 B13 B02 B01 B07 B06 B08 B09 B18 B05 B25 B23 B24 B12 B15 B16 B22 B21 B19 "
+    "B20 B04 B14 B03 B13 B02 B01 B07 B06 B08 B09 B18 B05 B25 B23 B24 B26 B12 B15 B16 B22 B21 B19 "
     "B11 B10 B17".split()
 )
 """Blockers of a preflight in the order in which they are cured; see :func:`of_preflight`."""

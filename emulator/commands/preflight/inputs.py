@@ -18,14 +18,18 @@ from emulator.commands.input_file import whole
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector, settings
 from emulator.config import properties as properties_text
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, connect_string
+from emulator.io.tls import TlsError
 from emulator.operations.preflight import controller_folder
+from emulator.operations.preflight.broker_folders import partition_of, topic_id_of
 from emulator.operations.preflight.controller_folder import ControllerFolder
 from emulator.operations.preflight.counts import estimated
-from emulator.operations.preflight.node_file import Properties
+from emulator.operations.preflight.node_file import FolderContents, Properties
 from emulator.operations.preflight.survey import RoundTrips, Survey, of_dump
 from emulator.raft import layout
 
 ROUND_TRIPS = 20
+SMALL_BYTES = 65_536
+PARTITION_METADATA = "partition.metadata"
 
 
 class PreflightError(Exception):
@@ -33,7 +37,7 @@ class PreflightError(Exception):
 
 
 def read_properties(path: Path) -> Properties:
-    """Read a ``server.properties``, and each ``meta.properties`` in the folders it names.
+    """Read a ``server.properties``, and what is in the folders it names that are here.
 
     Raises:
         PreflightError: the file cannot be read, or is malformed.
@@ -53,13 +57,45 @@ def read_properties(path: Path) -> Properties:
     lists = (values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir"))
     folders = [part.strip() for text in lists for part in text.split(",") if part.strip()]
     metas, unread = dict[str, dict[str, str]](), dict[str, str]()
-    for folder in folders:
+    held: dict[str, FolderContents] = {}
+    for folder in dict.fromkeys(folders):
         try:
             if (meta := _meta(Path(folder))) is not None:
                 metas[folder] = meta
+            if Path(folder).is_dir():
+                held[folder] = _contents(Path(folder))
         except (OSError, ValueError) as error:
             unread[folder] = str(getattr(error, "strerror", None) or error)
-    return Properties(str(path), values, next(iter(metas.values()), {}), metas, unread)
+    meta = next(iter(metas.values()), {})
+    return Properties(str(path), values, meta, metas, unread, held)
+
+
+def _contents(folder: Path) -> FolderContents:
+    """The partitions in a folder, with their topic ids; nothing is locked, nothing written."""
+    topic_ids, unread, others = dict[str, str](), dict[str, str](), list[str]()
+    quorum_state: bytes | None = None
+    for one in sorted(x for x in folder.iterdir() if x.is_dir()):
+        name = _encodable(one.name)
+        if name == layout.FOLDER:
+            quorum_state = _bytes_of(folder / layout.QUORUM_STATE) or b""
+        elif partition_of(name) is None:
+            others.append(name)
+        else:
+            try:
+                text = (_bytes_of(one / PARTITION_METADATA) or b"").decode(errors="replace")
+                topic_ids[name] = _encodable(topic_id_of(text))
+            except OSError as error:
+                unread[name] = str(error.strerror or error)
+    return FolderContents(topic_ids, unread, tuple(others), quorum_state)
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    """The first bytes of a small file; None if there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(SMALL_BYTES)
+    except FileNotFoundError:
+        return None
 
 
 def read_folder(path: Path, shown: tuple[int, int] = (-1, -1)) -> ControllerFolder:
@@ -228,22 +264,43 @@ def live(
     """
     survey = of_dump(document, [read_properties(one) for one in configs])
     _, slash, chroot = hosts.partition("/")
-    client = connect(hosts)
-    try:
-        client.start(timeout=CONNECT_TIMEOUT_S)
-        trips = RoundTrips(
-            _median_ms(lambda: client.exists("/")), _median_ms(lambda: client.sync("/"))
-        )
-    except (KazooException, KazooTimeoutError) as error:
-        raise PreflightError(f"ZooKeeper at {hosts}: {error or type(error).__name__}") from error
-    finally:
-        client.stop()
-        client.close()
     return replace(
         survey,
         chroot=f"/{chroot.strip('/')}" if slash and chroot.strip("/") else "",
-        round_trips=trips,
+        round_trips=_measured(hosts, connect),
     )
+
+
+def _measured(hosts: str, connect: Connector) -> RoundTrips:
+    """Round trips to an ensemble.
+
+    Raises:
+        PreflightError: it does not answer.
+    """
+    try:
+        client = connect(hosts)
+        try:
+            client.start(timeout=CONNECT_TIMEOUT_S)
+            return RoundTrips(
+                _median_ms(lambda: client.exists("/")), _median_ms(lambda: client.sync("/"))
+            )
+        finally:
+            client.stop()
+            client.close()
+    except (KazooException, KazooTimeoutError) as error:
+        why = connect.why or error or type(error).__name__
+        raise PreflightError(f"ZooKeeper at {hosts}: {why}") from error
+
+
+def round_trips(configs: Sequence[Path]) -> tuple[RoundTrips | None, str]:
+    """Round trips to the ZooKeeper that files name, for a tree from a dump; else why not."""
+    try:
+        hosts, security = ensemble(None, configs, online=True)
+        if not hosts:
+            return None, "no zookeeper.connect in the first file given"
+        return _measured(hosts, Connector(security)), ""
+    except (PreflightError, TlsError) as error:
+        return None, str(error)
 
 
 def _median_ms(ask: Callable[[], object]) -> float:

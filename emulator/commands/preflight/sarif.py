@@ -24,15 +24,18 @@ from emulator.operations.preflight.engine import (
     Finding,
     Rule,
     Severity,
+    listed,
     printed,
     several,
     with_code,
 )
 from emulator.operations.preflight.report import PreflightReport, PreflightVerdict, rules
+from emulator.operations.preflight.rolling import Roll
 
 # A report of ``kraft-bridge preflight`` as text or JSON.
 
 STYLES = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+NODES_MAX: Final = 10
 SHOWN_MAX: Final = 3
 """Findings of one kind that are named; the others are counted."""
 _VARIES: Final = re.compile(r"[\w./-]*\d[\w./-]*")
@@ -41,9 +44,10 @@ _VARIES: Final = re.compile(r"[\w./-]*\d[\w./-]*")
 
 def to_json(report: PreflightReport, asked: str) -> bytes:
     """One object of the form ``preflight``."""
-    now = report.standing
+    now, roll = report.standing, report.roll or Roll((), 0)
     found = {
         "stage": {"name": now.stage.value, "text": now.text, "shown_by_a_log": now.shown},
+        "roll": {"done": roll.done, "of": roll.of, "not_restarted": roll.pending},
         "counts": {one.value: report.count(one) for one in Severity},
         "findings": [with_code(one) for one in report.findings],
         "not_run": [with_code(one) for one in report.not_run],
@@ -84,10 +88,8 @@ def show_findings(findings: Iterable[Finding], console: Console) -> None:
             _print(console, one.znode)
             facts = [("", one.fact)]
         else:
-            _print(console, f"{len(some):,} of this kind")
-            facts = [("", f"{x.znode}: {x.fact}") for x in some[:SHOWN_MAX]]
-            if len(some) > SHOWN_MAX:
-                facts.append(("", f"and {len(some) - SHOWN_MAX:,} more; --json names all"))
+            facts, nodes = _together(some)
+            _print(console, nodes or f"{len(some):,} of this kind")
         _lines(
             console,
             *facts,
@@ -97,6 +99,27 @@ def show_findings(findings: Iterable[Finding], console: Console) -> None:
         )
 
 
+def _together(some: list[Finding]) -> tuple[list[tuple[str, str]], str]:
+    """Findings of one kind: what they say, each with its nodes; and all nodes, if they are files.
+
+    What two nodes have alike is said once.
+    """
+    said: dict[str, list[str]] = {}
+    for one in some:
+        node, colon, key = one.znode.partition(": ")
+        text = f"{key}: {one.fact}" if colon else f"{one.znode}: {one.fact}"
+        said.setdefault(text, []).append(node if colon else "")
+    nodes = list(dict.fromkeys(x for names in said.values() for x in names if x))
+    shown = list(said.items())[:SHOWN_MAX]
+    lines = [
+        ("", f"{text}; in {listed(names, NODES_MAX)}" if len(said) > 1 and names[0] else text)
+        for text, names in shown
+    ]
+    if len(said) > SHOWN_MAX:
+        lines.append(("", f"and {len(said) - SHOWN_MAX:,} more; --json names all"))
+    return lines, f"{several(len(nodes), 'node')}: {listed(nodes, NODES_MAX)}" if nodes else ""
+
+
 def verdict(report: PreflightReport) -> str:
     """The first line: whether a migration is blocked, and how many findings there are."""
     blockers, warnings = report.count(Severity.BLOCKER), report.count(Severity.WARNING)
@@ -104,6 +127,8 @@ def verdict(report: PreflightReport) -> str:
         f"{several(blockers, 'blocker')}, {several(warnings, 'warning')}, "
         f"{report.count(Severity.INFO):,} info, {len(report.not_run):,} not looked at"
     )
+    if report.roll is not None:
+        counts = f"{report.roll.text}; {counts}"
     match report.verdict:
         case PreflightVerdict.FINAL:
             said = "the migration is finalised; there is nothing to check"

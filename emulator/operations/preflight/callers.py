@@ -229,8 +229,8 @@ def entities(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W19",
     "secrets are the same on all nodes",
-    "The controllers had another delegation.token.secret.key than the brokers, or none. Tokens "
-    "made before the migration could not be used once the controllers answered for them.",
+    "The controllers had another delegation.token.secret.key than the brokers, or none: tokens "
+    "of before could not be used once they answered.",
 )
 def secrets(survey: Survey) -> Iterator[Outcome]:
     """The secrets of tokens and of encoded passwords, in the files of brokers and controllers."""

@@ -14,6 +14,7 @@ from emulator.operations.preflight.engine import (
     listed,
     named,
     rule,
+    several,
 )
 from emulator.operations.preflight.node_file import number
 from emulator.operations.preflight.stage import MigrationStage, standing
@@ -37,9 +38,8 @@ _W01: Final = FindingOf("W01", "KIP-866, Topic Deletions")
 @rule(
     "B01",
     "/migration can be read",
-    "A migration controller was killed between creating /migration and writing it. Every "
-    "later controller stopped at the empty znode with a NullPointerException, and the "
-    "migration could not start.",
+    "A controller was killed between creating /migration and writing it. Every later one "
+    "stopped at the empty znode with a NullPointerException.",
 )
 def migration_readable(survey: Survey) -> Iterator[Outcome]:
     """A null or malformed ``/migration`` hangs Kafka's driver."""
@@ -62,8 +62,8 @@ def migration_readable(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "B04",
     "every node belongs to this cluster",
-    "A controller was formatted with a new cluster id instead of the brokers' one. The "
-    "brokers refused it with INCONSISTENT_CLUSTER_ID and the migration never started.",
+    "A controller was formatted with a new cluster id. The brokers refused it with "
+    "INCONSISTENT_CLUSTER_ID and the migration never started.",
 )
 def cluster_id(survey: Survey) -> Iterator[Outcome]:
     """``/cluster/id`` is there and in every ``meta.properties``."""
@@ -118,7 +118,7 @@ def _cluster_ids(survey: Survey) -> Iterator[tuple[str, str, str, bool]]:
     "B05",
     "no broker has the id of a controller",
     "Controllers had been given ids 0 to 2, as the brokers have. The brokers could not "
-    "register, because a node with their id was in the quorum already.",
+    "register: a node with their id was in the quorum.",
 )
 def shared_id(survey: Survey) -> Iterator[Outcome]:
     """Brokers and controllers share one space of ids, and each id belongs to one node."""
@@ -164,7 +164,7 @@ def _twice(survey: Survey) -> Iterator[Outcome]:
     "B10",
     "every broker can take part",
     "One broker ran an older release, or was down for good and still held replicas. The "
-    "controllers waited for its registration for hours and said so only in their log.",
+    "controllers waited for hours and said so only in their log.",
 )
 def brokers_ready(survey: Survey) -> Iterator[Outcome]:
     """Brokers that run are of the bridge release; those known from elsewhere are alive."""
@@ -179,6 +179,8 @@ def brokers_ready(survey: Survey) -> Iterator[Outcome]:
                 "upgrade it to 3.9 with inter.broker.protocol.version=3.9 first",
             )
     yield from _by_hand(survey)
+    yield from _confluent(survey)
+    yield from _not_restarted(survey)
     if survey.live_brokers:
         yield from _strangers(survey)
         yield from _absent(survey)
@@ -192,6 +194,43 @@ def brokers_ready(survey: Survey) -> Iterator[Outcome]:
             "a migration needs 3.4 at least on every broker",
             "raise inter.broker.protocol.version on every broker and roll them",
         )
+
+
+def _confluent(survey: Survey) -> Iterator[Outcome]:
+    """Brokers whose files have keys of Confluent Server, whose features are others than Kafka's."""
+    found = {
+        one.name: keys[0]
+        for one in (*survey.brokers, *survey.kraft_brokers)
+        if (keys := sorted(key for key in one.values if _is_confluents(key)))
+    }
+    if found:
+        yield _B10(
+            next(iter(found)),
+            f"{several(len(found), 'file')} with keys of Confluent Server, such as "
+            f"{next(iter(found.values()))}",
+            "a broker of Confluent Server offers confluent.metadata.version, and no "
+            "metadata.version: kraft-bridge, as Kafka's controllers, refuses its registration",
+            "rehearse with brokers of the same release of Apache Kafka; Confluent's own "
+            "controllers take them",
+            Severity.INFO,
+        )
+
+
+def _not_restarted(survey: Survey) -> Iterator[Outcome]:
+    """Brokers with a KRaft broker's file as their present one that are in ZooKeeper mode."""
+    for one in survey.properties:
+        if one.is_kraft_broker and one.node_id in survey.live_brokers:
+            yield _B10(
+                one.at("process.roles"),
+                f"a KRaft broker's file, and broker {one.node_id} is registered in ZooKeeper mode",
+                "it was not restarted with its file, or another node has its id",
+                "restart it, when its turn in the roll is there",
+                Severity.WARNING,
+            )
+
+
+def _is_confluents(key: str) -> bool:
+    return key.startswith("confluent.") and not key.startswith("confluent.support.")
 
 
 def _by_hand(survey: Survey) -> Iterator[Outcome]:
@@ -243,7 +282,8 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
             held.setdefault(broker_id, []).append(name)
     known = {one.node_id for one in survey.brokers}
     migrated = standing(survey).stage is MigrationStage.DUAL_WRITE
-    for broker_id in sorted(held.keys() - survey.live_brokers):
+    rolled = {one.node_id for one in survey.properties if one.is_kraft_broker}
+    for broker_id in sorted(held.keys() - survey.live_brokers - (rolled if migrated else set())):
         fact = f"absent, and holds replicas of {listed(held[broker_id], 3)}"
         if migrated:
             yield _B10(
@@ -281,7 +321,7 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
     "W01",
     "no operation is in progress in /admin",
     "A topic's deletion was pending when the copy began. The topic was not copied, a broker "
-    "that was down still held its folder, and the name could not be used again.",
+    "that was down held its folder, and the name could not be used again.",
 )
 def pending_work(survey: Survey) -> Iterator[Outcome]:
     """Work that the ZooKeeper controller has begun and may not have finished."""
@@ -332,9 +372,8 @@ def _deletion(survey: Survey, name: str) -> Outcome:
 @rule(
     "W04",
     "epochs allow a rollback",
-    "After a rollback the new controller's epoch was lower than the one in the partitions' "
-    "states. The brokers took its requests for those of an old controller, and partitions "
-    "stayed offline.",
+    "After a rollback the new controller's epoch was below that of partitions' states: brokers "
+    "took it for an old one, and the partitions stayed offline.",
 )
 def epochs(survey: Survey) -> Iterator[Outcome]:
     """A partition state of a higher epoch than ``/controller_epoch``: offline after a rollback."""
@@ -385,3 +424,130 @@ def epochs(survey: Survey) -> Iterator[Outcome]:
                 "raise /controller_epoch above it before the migration",
                 "KAFKA-20488",
             )
+
+
+# Rules on what else lives in the same ZooKeeper: other tools, and consumers of old.
+
+KAFKAS: Final = frozenset(
+    {
+        "admin",
+        "brokers",
+        "cluster",
+        "config",
+        "consumers",
+        "controller",
+        "controller_epoch",
+        "delegation_token",
+        "feature",
+        "isr_change_notification",
+        "kafka-acl",
+        "kafka-acl-changes",
+        "kafka-acl-extended",
+        "kafka-acl-extended-changes",
+        "kraft_bridge",
+        "latest_producer_id_block",
+        "log_dir_event_notification",
+        "migration",
+        "zookeeper",
+    }
+)
+"""Znodes at the root of a cluster that are Kafka's, ours or ZooKeeper's own."""
+CONFLUENT: Final = "Confluent Server"
+TOOLS: Final = {
+    "burrow": "Burrow",
+    "cmak": "CMAK",
+    "cruise-control": "Cruise Control",
+    "cruisecontrolbrokerlist": "Cruise Control",
+    "kafka-manager": "Kafka Manager (CMAK)",
+    "kafka-monitor": "Kafka Monitor",
+    "leadership_priority": CONFLUENT,
+    "schema_registry": "Schema Registry",
+    "strimzi": "Strimzi's topic operator",
+}
+RECENT_MS: Final = 30 * 24 * 3_600_000
+"""Offsets that no group has committed for so long are a remainder."""
+OFFSET_DEPTH: Final = len("/consumers/GROUP/offsets/TOPIC/PARTITION".split("/")) - 1
+"""Slashes in the path of an offset; the znode of its topic, which may have data too, has fewer."""
+
+
+@rule(
+    "W16",
+    "no other tool keeps its data in this ZooKeeper",
+    "Burrow, CMAK and others keep data in Kafka's ZooKeeper, and some read the brokers there. "
+    "When it was switched off they stopped, and their data was gone.",
+)
+def foreign(survey: Survey) -> Iterator[Outcome]:
+    """Znodes at the root that are neither Kafka's nor ZooKeeper's."""
+    clusters = [
+        path.removesuffix("/controller_epoch")
+        for path in survey.nodes
+        if path.endswith("/controller_epoch") and path.count("/") > 1
+    ]
+    for name in survey.children(""):
+        path = f"/{name}"
+        if name in KAFKAS:
+            continue
+        if any(inner == path or inner.startswith(f"{path}/") for inner in clusters):
+            if "/controller_epoch" in survey.nodes:  # W10 reports the other case
+                yield finding(
+                    "W16",
+                    path,
+                    "another Kafka cluster lives below it",
+                    "not looked at: it has a preflight and a migration of its own",
+                    "run preflight with this chroot too",
+                    "KIP-866",
+                    Severity.INFO,
+                )
+            continue
+        tool = TOOLS.get(name.lower().removesuffix("-topic-operator"))
+        of_brokers = Severity.INFO if tool == CONFLUENT else None
+        count = 1 + sum(1 for _ in survey.below(path))
+        yield finding(
+            "W16",
+            path,
+            f"{several(count, 'znode')} of {tool or 'another tool'}",
+            "not migrated: whatever keeps them here loses them when ZooKeeper is switched off, and "
+            "stops if it reads brokers or topics from ZooKeeper",
+            "find its owner, and move it away from ZooKeeper before the migration is finalised",
+            "KIP-866",
+            of_brokers,
+        )
+
+
+@rule(
+    "W17",
+    "no consumer commits to ZooKeeper",
+    "Consumers of before 0.9 committed their offsets to ZooKeeper. After it was switched off "
+    "they started again from the end of every topic.",
+)
+def old_consumers(survey: Survey) -> Iterator[Outcome]:
+    """Groups below /consumers: members that are alive, and offsets committed lately."""
+    for group in survey.children("/consumers"):
+        root = f"/consumers/{group}"
+        alive = [path for path, node in survey.below(f"{root}/ids") if node.ephemeral]
+        offsets = [
+            (path, node)
+            for path, node in survey.below(f"{root}/offsets")
+            if node.data is not None and path.count("/") == OFFSET_DEPTH
+        ]
+        if not alive and not offsets:
+            continue
+        times = [node.mtime_ms for _, node in offsets if node.mtime_ms is not None]
+        quiet = (
+            bool(times)
+            and survey.read_at_ms is not None
+            and survey.read_at_ms - max(times) > RECENT_MS
+            and not alive
+        )
+        connected = f"{several(len(alive), 'member')} connected; " if alive else ""
+        last = ", the last more than 30 days ago" if quiet else ""
+        yield finding(
+            "W17",
+            root,
+            f"{connected}offsets of {several(len(offsets), 'partition')} in ZooKeeper{last}",
+            "not migrated: without ZooKeeper this group has no offsets, and its consumers stop",
+            "none, if nobody uses the group; else use a consumer that commits to Kafka, and carry "
+            "its offsets over with kafka-consumer-groups --reset-offsets",
+            "KIP-500",
+            Severity.INFO if quiet else None,
+        )

@@ -171,9 +171,8 @@ def _unreadable(path: str, fact: str, remedy: str = _REPAIR) -> Outcome:
 @rule(
     "B08",
     "encoded passwords can be decoded",
-    "The controllers had no password.encoder.secret. The encoded text of the keystores' "
-    "passwords was copied as if it were the password, and the brokers could not open their "
-    "keystores as KRaft brokers.",
+    "The controllers had no password.encoder.secret: the encoded text of passwords was copied "
+    "as if it were the password, and the brokers could not open their keystores.",
 )
 def passwords(survey: Survey) -> Iterator[Outcome]:
     """Encoded values of dynamic broker configs need the brokers' secret on the controllers."""
@@ -321,8 +320,8 @@ def _login_elsewhere(survey: Survey) -> bool:
 @rule(
     "W12",
     "no znode is too large, and there are not too many",
-    "The znode of a topic with very many partitions was near ZooKeeper's limit for one "
-    "request. With the next partition ZooKeeper closed the connection, without an answer.",
+    "The znode of a topic with very many partitions was near ZooKeeper's limit. With the next "
+    "partition ZooKeeper closed the connection, without an answer.",
 )
 def sizes(survey: Survey) -> Iterator[Outcome]:
     """Half of ``jute.maxbuffer`` for one znode; near a million znodes in all."""

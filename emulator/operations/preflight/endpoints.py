@@ -20,7 +20,9 @@ from emulator.operations.preflight.node_file import (
     BETWEEN,
     BETWEEN_PROTOCOL,
     BROKER_MECHANISM,
+    CONTROL_PLANE,
     DEFAULT_MECHANISM,
+    ENABLE,
     MECHANISMS,
     NAMES,
     PROTOCOL_MAP,
@@ -114,16 +116,19 @@ def controller_names(one: Properties) -> list[str]:
 def advertised(one: Properties) -> list[ListenerAddress]:
     """The addresses that a broker gives its clients: ``advertised.listeners``, else its listeners.
 
-    Without the controllers' listeners, which are given to no client.
+    Without the controllers' listeners, which are given to no client. Since 3.9 a migrating broker
+    goes on advertising its control plane, though controllers have that name too (KAFKA-17788).
     """
     ends = parsed(one.get(ADVERTISED))[0] if ADVERTISED in one.values else listening(one)
-    names = controller_names(one)
+    names = set(controller_names(one))
+    if one.is_zookeeper_broker and one.flag(ENABLE):
+        names.discard(one.get(CONTROL_PLANE).upper())
     return [end for end in ends if end.name not in names]
 
 
 def hidden(one: Properties) -> list[str]:
-    """Keys that a config provider fills in: with one of them nothing is judged here."""
-    return [key for key in JUDGED if one.provides(key)]
+    """Keys that are filled in later, by a config provider or Strimzi: nothing is judged then."""
+    return [key for key in JUDGED if one.provides(key) or one.is_template(key)]
 
 
 def problems(one: Properties) -> Iterator[Problem]:

@@ -27,9 +27,8 @@ _OF_A_HOST: Final = re.compile("[/@].*", re.DOTALL)
 @rule(
     "B18",
     "meta.properties and ids have the form that Kafka reads",
-    "A node that had been replaced was formatted with kafka-storage: its meta.properties had "
-    "version 1, and when the migration was rolled back the broker did not start in ZooKeeper mode. "
-    "Elsewhere a cluster id began with a dash, and kafka-storage took it for an option.",
+    "A replaced node was formatted with kafka-storage: its meta.properties had version 1, and "
+    "after the rollback the broker did not start.",
 )
 def forms(survey: Survey) -> Iterator[Outcome]:
     """Version and ids in each ``meta.properties``, and the form of the cluster id."""
@@ -43,7 +42,7 @@ def forms(survey: Survey) -> Iterator[Outcome]:
             folders.setdefault(folder, []).append(one)
     for folder, files in folders.items():
         meta = files[0].metas.get(folder, files[0].meta)
-        owner = _owner(files, meta)
+        owner = owner_of(files, meta)
         if owner is None:
             yield NotRun(
                 "B18",
@@ -56,7 +55,7 @@ def forms(survey: Survey) -> Iterator[Outcome]:
             yield from _directory(owner, folder, meta["directory.id"], directories)
 
 
-def _owner(files: list[Properties], meta: Mapping[str, str]) -> Properties | None:
+def owner_of(files: list[Properties], meta: Mapping[str, str]) -> Properties | None:
     """Whose folder it is. Files from several machines may name one path; one is there to be read.
 
     None if it is of none of them.
@@ -131,6 +130,16 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
             "the node does not start",
             "restore the file",
         )
+    short = [x for x in ("broker.id", "cluster.id") if version == 0 and not meta.get(x)]
+    if short and not one.is_controller:
+        yield _B18(
+            one.at("meta.properties"),
+            f"meta.properties in {where} has no {' and no '.join(short)}",
+            "a broker in ZooKeeper mode takes it, and writes it whole when it starts; as a KRaft "
+            "broker it does not start",
+            "write the missing lines while the broker is down, or start it in ZooKeeper mode once",
+            Severity.WARNING,
+        )
     key = "broker.id" if version == 0 else "node.id"
     written, mine = number(meta.get(key, "")), one.node_id
     if mine is not None and written is not None and written != mine:
@@ -184,9 +193,8 @@ def is_uuid(text: str) -> bool:
 @rule(
     "B19",
     "the controllers let the brokers register",
-    "The controllers had an authorizer, and the brokers' principal was not among their super "
-    "users: each registration failed with ClusterAuthorizationException. ACLs in ZooKeeper did not "
-    "help: they are copied after every broker has registered.",
+    "The brokers were not among the super users of the controllers: each registration was "
+    "refused. ACLs in ZooKeeper did not help: they are copied after all have registered.",
 )
 def principals(survey: Survey) -> Iterator[Outcome]:
     """ClusterAction or super.users for each broker's principal, on the controllers."""

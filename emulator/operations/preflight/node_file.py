@@ -36,8 +36,10 @@ AUTHORIZER: Final = "authorizer.class.name"
 CONNECT: Final = "zookeeper.connect"
 ROLES: Final = "process.roles"
 PROVIDERS: Final = "config.providers"
+CONTROL_PLANE: Final = "control.plane.listener.name"
 _VARIABLE: Final = re.compile(r"\$\{([^}]*?):(?:[^}]*?:)?[^}]*?\}")
 """What a config provider fills in, as ``${file:PATH:KEY}`` (ConfigTransformer)."""
+_OPERATORS: Final = ("${STRIMZI_", "${CERTS_STORE_PASSWORD}")
 BETWEEN: Final = "inter.broker.listener.name"
 BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
 MECHANISMS: Final = "sasl.enabled.mechanisms"
@@ -50,12 +52,27 @@ DEFAULT_BUILDER: Final = (
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"})
 
 
+@dataclass(frozen=True, slots=True)
+class FolderContents:
+    """What a node's folder holds besides ``meta.properties``, by the names of folders in it.
+
+    ``topic_ids``: of each partition; empty: no ``partition.metadata``. ``unread``: why one could
+    not be read. ``others``: what Kafka names otherwise: ``-delete``, ``-future``, ``-stray``.
+    ``quorum_state``: that of its metadata log, empty without one; None: no such log.
+    """
+
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+    quorum_state: bytes | None = None
+
+
 @dataclass(frozen=True)  # no slots: what is derived is kept
 class Properties:
     """One ``server.properties``: its name, its content, and that of its folders.
 
     ``meta``: the first ``meta.properties`` found; ``metas``: all of them, by folder; ``unread``:
-    why one could not be read, by folder.
+    why one could not be read, by folder; ``held``: what else is in the folders that are here.
     """
 
     name: str
@@ -63,6 +80,7 @@ class Properties:
     meta: Mapping[str, str] = field(default_factory=dict)
     metas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, FolderContents] = field(default_factory=dict)
 
     def get(self, key: str, default: str = "") -> str:
         """Value of a key, without blanks around it."""
@@ -83,6 +101,10 @@ class Properties:
             return False
         named = {found[1] for found in _VARIABLE.finditer(value)}
         return bool(named & set(self.names(PROVIDERS)))
+
+    def is_template(self, key: str) -> bool:
+        """Whether a value has what Strimzi's scripts replace when the container starts."""
+        return any(one in self.values.get(key, "") for one in _OPERATORS)
 
     def at(self, key: str) -> str:
         """The place of a key, as a finding names it."""

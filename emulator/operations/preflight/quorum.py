@@ -36,8 +36,8 @@ _B16: Final = FindingOf("B16", "KIP-866, Configurations")
 @rule(
     "B16",
     "every node looks for the controllers where they are",
-    "The brokers' controller.quorum.voters named another port than the controllers listened on. "
-    "The brokers ran on, never registered, and nothing but their logs said why.",
+    "The brokers' controller.quorum.voters named another port than the controllers'. The "
+    "brokers never registered, and nothing but their logs said why.",
 )
 def addresses(survey: Survey) -> Iterator[Outcome]:
     """Voters and bootstrap servers of every file against the controllers' own files."""
@@ -252,9 +252,8 @@ def level_name(level: int) -> str:
     "B15",
     "controllers' folders can migrate this cluster",
     "Controllers were formatted without --release-version: they began at the newest "
-    "metadata.version, the brokers ran an older inter.broker.protocol.version, and every "
-    "registration was refused for hours. Others were started once without the migration flag: "
-    "their log began as a pure KRaft cluster, and they refuse to migrate for ever.",
+    "metadata.version, and the brokers were refused. Others were started once without the "
+    "migration flag, and refuse to migrate for ever.",
 )
 def folders(survey: Survey) -> Iterator[Outcome]:
     """metadata.version, migration state, ids and voters in the folders of the controllers."""

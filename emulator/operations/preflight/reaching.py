@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
 
@@ -11,7 +12,7 @@ from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
 from emulator.config.zookeeper import connect_string
 from emulator.metadata.client_quotas import USER, EntityPart
 from emulator.metadata.scram import Mechanism
-from emulator.operations.preflight.endpoints import Problem, between
+from emulator.operations.preflight.endpoints import Problem, advertised, between, parsed
 from emulator.operations.preflight.engine import (
     FindingOf,
     NotRun,
@@ -36,7 +37,7 @@ from emulator.operations.preflight.node_file import (
     same_host,
 )
 from emulator.operations.preflight.stage import standing
-from emulator.operations.preflight.survey import REDACTED, Survey
+from emulator.operations.preflight.survey import REDACTED, Address, ListenerTrouble, Probe, Survey
 from emulator.znodes.client_entities import USERS, znode_name
 
 # Whether a node's login is one that the other's listener takes: users of PLAIN, certificates.
@@ -121,6 +122,7 @@ def _of_listener(one: Properties, listener: str, key: str) -> str:
 
 SCRAM: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
 """Numbers of mechanisms in records."""
+_JAAS: Final = "sasl.jaas.config"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 _B20, _B21, _B22, _W10 = (
     FindingOf(code, "KIP-866, Configurations") for code in ("B20", "B21", "B22", "W10")
@@ -357,10 +359,9 @@ def _unknown_user(survey: Survey, one: Properties, other: Properties, mechanism:
 @rule(
     "B22",
     "nodes can log in to the controllers",
-    "The controllers accepted one SASL mechanism, and sasl.mechanism.controller.protocol was left "
-    "at its default, GSSAPI. The voters elected nobody, and no broker registered. Elsewhere the "
-    "brokers logged in to them by SCRAM, whose users were not copied yet. Three voters that logged "
-    "in to each other by SCRAM elected nobody after all were down at once.",
+    "sasl.mechanism.controller.protocol was left at GSSAPI, which the controllers did not "
+    "accept: the voters elected nobody. Elsewhere users of SCRAM were to log in, who were not "
+    "copied yet.",
 )
 def to_controllers(survey: Survey) -> Iterator[Outcome]:
     """Protocol, SASL mechanism and users of each node against the controllers' listeners."""
@@ -378,6 +379,68 @@ def to_controllers(survey: Survey) -> Iterator[Outcome]:
             yield _voters_by_scram(one)
         elif not one.is_kraft_broker:  # it registers after the copy
             yield from _scram(survey, one)
+    yield from _logins(survey)
+
+
+def _logins(survey: Survey) -> Iterator[Outcome]:
+    """Nodes whose files lack a login that they need, where other files have theirs.
+
+    A broker that runs has the logins of its listeners, wherever they are. Kafka takes those with
+    the mechanism's name alone (JaasContext.loadServerContext), else the file of
+    ``java.security.auth.login.config``.
+    """
+    having: dict[str, str] = {}
+    for one in survey.all_files:
+        for key in one.values:
+            if key.startswith("listener.name.") and key.endswith(f".{_JAAS}"):
+                mechanism = key.removesuffix(f".{_JAAS}").rpartition(".")[2]
+                having.setdefault(mechanism.upper(), one.name)
+    nowhere: set[str] = set()
+    for one in survey.all_files:
+        needed = [] if one.is_untouched else dict.fromkeys(_needed_logins(survey, one))
+        for listener, mechanism in needed:
+            key = f"listener.name.{listener.lower()}.{mechanism.lower()}.{_JAAS}"
+            if one.get(key):
+                continue
+            if mechanism not in having:
+                nowhere.add(mechanism)
+                continue
+            yield _B22(
+                one.at(key),
+                f"not set: no login in this file; {having[mechanism]} has its own",
+                "the node starts only with -Djava.security.auth.login.config, which preflight does "
+                "not see; else Kafka ends with: Could not find a 'KafkaServer' or "
+                f"'{listener.lower()}.KafkaServer' entry in the JAAS configuration",
+                "write the login module with the node's user into this file",
+                Severity.WARNING,
+            )
+    if nowhere:
+        yield NotRun(
+            "B22",
+            f"logins by {listed(sorted(nowhere))} are in no file given: that of "
+            "-Djava.security.auth.login.config is not read",
+        )
+
+
+def _needed_logins(survey: Survey, one: Properties) -> Iterator[tuple[str, str]]:
+    """Listener and mechanism of each login without which a node does not start or connect."""
+    names = one.names(NAMES)
+    if one.is_controller:
+        for name in names:
+            if one.protocols.get(name, "").startswith("SASL_"):
+                yield from ((name, mechanism) for mechanism in one.mechanisms(name))
+        between = one.inter_broker_listener
+        if one.flag(ENABLE) and one.inter_broker_protocol.startswith("SASL_"):
+            yield between, one.get(BROKER_MECHANISM) or DEFAULT_MECHANISM
+    if names and one.protocols.get(names[0], "").startswith("SASL_"):
+        yield names[0], one.get(CONTROLLER_MECHANISM) or DEFAULT_MECHANISM
+    before = next((x for x in survey.brokers if x.node_id == one.node_id is not None), None)
+    if one in survey.targets and before is not None:
+        for end in one.listeners():
+            for mechanism in one.mechanisms(end.name) if "SASL" in end.security_protocol else ():
+                key = f"listener.name.{end.name.lower()}.{mechanism.lower()}.{_JAAS}"
+                if before.get(key):
+                    yield end.name, mechanism
 
 
 def _first(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
@@ -483,3 +546,147 @@ def _not_accepted(one: Properties, key: str, other: Properties, listeners: Seque
     accepted = listed(other.mechanisms(*listeners))
     because = "" if set_there else f", as {MECHANISMS} is not set there"
     return f"{mine}; {other.name} accepts {accepted}{because}"
+
+
+# Rule on connections from this machine to every listener, and what they are to be.
+
+ENDS_SOON: Final = timedelta(days=30)
+"""A certificate that ends in this time may end in the middle of a migration."""
+_B26: Final = FindingOf("B26", "KIP-35")
+
+
+def addresses(survey: Survey) -> list[Address]:
+    """Every voter's and every broker's listener, as files and ``/brokers/ids`` name them."""
+    return [*_of_voters(survey), *_of_brokers(survey)]
+
+
+def _of_voters(survey: Survey) -> Iterator[Address]:
+    known: dict[int, HostPort] = {}
+    for one in survey.all_files:
+        for node_id, there in (one.voter_addresses or {}).items():
+            known.setdefault(node_id, there)
+    callers = [one for one in survey.all_files if one.names(NAMES)]
+    own = {one.node_id: one for one in callers if one.is_controller}
+    for node_id, there in sorted(known.items()):
+        # As a node that connects to it; a controller's own file has the same settings.
+        file = own.get(node_id) or next(iter(callers), None)
+        name = file.names(NAMES)[0] if file is not None else "CONTROLLER"
+        protocol = file.protocols.get(name, name) if file is not None else ""
+        yield Address(f"controller {node_id}", name, there.host, there.port, protocol, file)
+
+
+def _of_brokers(survey: Survey) -> Iterator[Address]:
+    files = {one.node_id: one for one in survey.properties if not one.is_controller}
+    for broker_id in sorted(survey.live_brokers | {x for x in files if x is not None}):
+        file, node = files.get(broker_id), f"broker {broker_id}"
+        told = survey.json(f"/brokers/ids/{broker_id}").get("listener_security_protocol_map")
+        protocols = told if isinstance(told, dict) else {}
+        ends = [end for text in survey.endpoints(broker_id) for end in parsed(text)[0]]
+        for end in ends or (advertised(file) if file is not None else ()):
+            # Without its own file as a controller connects to it.
+            callers = (file,) if file is not None else survey.controllers
+            caller = next((x for x in callers if x.inter_broker_listener == end.name), None)
+            known = caller or file
+            protocol = protocols.get(end.name, "")
+            if known is not None:
+                protocol = known.protocols.get(end.name, protocol)
+            between_nodes = caller is not None
+            yield Address(node, end.name, end.host, end.port, protocol, known, between_nodes)
+
+
+@rule(
+    "B26",
+    "every listener answers",
+    "A firewall was closed between two networks, and a certificate had another name: what the "
+    "files said was right, and the brokers never registered.",
+)
+def answering(survey: Survey) -> Iterator[Outcome]:
+    """With `--connect`: name, TCP, TLS and ApiVersions of each listener, seen from this machine."""
+    if survey.probes is None:
+        yield NotRun("B26", "no listener was connected to: use --connect")
+        return
+    unseen: dict[str, list[str]] = {}
+    for one in survey.probes.tried:
+        for why in one.unseen:
+            unseen.setdefault(why, []).append(str(one.at))
+    for why, places in unseen.items():
+        yield NotRun("B26", f"{listed(places)}: {why}")
+    for one in survey.probes.tried:
+        if one.trouble is not None:
+            yield _unanswered(survey, one)
+        elif one.ends is not None and one.ends - survey.probes.at < ENDS_SOON:
+            yield _B26(
+                str(one.at),
+                f"its certificate ends at {one.ends:%Y-%m-%d %H:%M} UTC",
+                "from then on nobody who verifies it connects, if it is not renewed before",
+                "renew it before the migration",
+                Severity.WARNING,
+            )
+    answered = [one.ms for one in survey.probes.tried if one.trouble is None]
+    if answered:
+        yield _B26(
+            "/",
+            f"{len(answered)} of {len(survey.probes.tried)} listeners answered ApiVersions, the "
+            f"slowest after {max(answered):.0f} ms",
+            "seen from this machine, which is another than those of the nodes",
+            "none",
+            Severity.INFO,
+        )
+    if survey.probes.zookeeper:
+        yield _B26(
+            "zookeeper.connect",
+            survey.probes.zookeeper,
+            "neither brokers nor controllers get anything done, if they see the same",
+            "look at its servers, the network between, and zookeeper.ssl.*",
+            Severity.WARNING,
+        )
+
+
+_REMEDIES: Final[Mapping[ListenerTrouble, tuple[str, str]]] = MappingProxyType(
+    {
+        ListenerTrouble.NAME: (
+            "who does not know the name either does not connect",
+            "write a name that every node and client resolves, or add it to DNS",
+        ),
+        ListenerTrouble.REFUSED: (
+            "the node does not run, or listens on another port or address",
+            "start it, or write the port at which it listens",
+        ),
+        ListenerTrouble.SILENT: (
+            "a firewall drops what is sent there, or the node hangs",
+            "open the port between all nodes, and for whoever runs this",
+        ),
+        ListenerTrouble.PROTOCOL: (
+            "nodes whose files say otherwise than the listener is do not connect",
+            "write its protocol into listener.security.protocol.map of all files",
+        ),
+        ListenerTrouble.CERTIFICATE: (
+            "nodes and clients that verify it do not connect",
+            "renew it with the name by which the node is reached, or trust its issuer",
+        ),
+        ListenerTrouble.NO_KAFKA: (
+            "something else listens there",
+            "write the address of the node",
+        ),
+        ListenerTrouble.LOGIN: (
+            "the node with this file never gets in",
+            "write the user and password that the listener knows",
+        ),
+    }
+)
+_FROM_HERE: Final = frozenset(
+    {ListenerTrouble.NAME, ListenerTrouble.REFUSED, ListenerTrouble.SILENT}
+)
+"""What may be otherwise from another machine."""
+
+
+def _unanswered(survey: Survey, one: Probe) -> Outcome:
+    assert one.trouble is not None
+    consequence, remedy = _REMEDIES[one.trouble]
+    severity = None if one.at.between else Severity.WARNING
+    if one.trouble in _FROM_HERE:
+        severity = Severity.WARNING
+    to_come = one.at.node.startswith("controller") and not standing(survey).in_kraft
+    if one.trouble is ListenerTrouble.REFUSED and to_come:
+        severity, remedy = Severity.INFO, "none, if the controllers are not started yet"
+    return _B26(str(one.at), one.text or one.trouble.value, consequence, remedy, severity)

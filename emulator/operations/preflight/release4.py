@@ -76,14 +76,14 @@ _W18: Final = FindingOf("W18", "Kafka 4.0 upgrade notes")
 @rule(
     "W18",
     "nothing is left that Kafka 4 refuses",
-    "A controller was upgraded to 4.0 before the migration was finalised. It ignores the record of "
-    "the migration's state: dual write stopped without a message. Others had clients that 4.0 does "
-    "not serve any more, or topics with segment.bytes below 1 MiB.",
+    "A controller was upgraded to 4.0 before the migration was finalised: dual write stopped "
+    "without a message. Others had clients that 4.0 does not serve, or segments below 1 MiB.",
 )
 def kafka4(survey: Survey) -> Iterator[Outcome]:
     """With --target-release: stage, metadata.version, properties and topic configs."""
     release = parsed(survey.target_release)
     if release is None:
+        yield NotRun("W18", "what a release of 4.x refuses: give --target-release 4.x")
         return
     text = survey.target_release
     yield from _stage(survey, text)

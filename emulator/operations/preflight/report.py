@@ -7,25 +7,25 @@ from enum import Enum
 from typing import Final
 
 from emulator.operations.preflight import (
+    broker_folders,
     callers,
     cluster,
     contents,
     counts,
-    decided,
     identities,
-    leftovers,
     quorum,
     reaching,
     release4,
+    rolling,
     settings,
     stage,
     starting,
     targets,
     together,
     topics,
-    values,
 )
 from emulator.operations.preflight.engine import RULES, Finding, NotRun, Rule, Severity
+from emulator.operations.preflight.rolling import Roll, roll
 from emulator.operations.preflight.stage import MigrationStage, StageFound, standing
 from emulator.operations.preflight.survey import Survey
 
@@ -42,9 +42,8 @@ MODULES = (
     identities,
     targets,
     together,
-    decided,
-    values,
-    leftovers,
+    rolling,
+    broker_folders,
     release4,
     counts,
 )
@@ -82,6 +81,11 @@ class PreflightReport:
     def final(self) -> bool:
         """Whether a log shows that the migration is finalised, so that nothing is left to check."""
         return self.standing.stage is MigrationStage.FINALISED and self.standing.shown
+
+    @property
+    def roll(self) -> Roll | None:
+        """How far the roll to KRaft mode is; None before one."""
+        return roll(self.survey)
 
     @property
     def incomplete(self) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-from emulator.config.authorizer import STANDARD
-from emulator.config.java_text import whole
+from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
+from emulator.config.java_text import same, whole
 from emulator.config.load import ConfigError, load
 from emulator.config.sasl import REAUTHENTICATION, SCRAM, prefix_of
 from emulator.metadata.metadata_version import LATEST
@@ -21,11 +22,16 @@ from emulator.operations.preflight.engine import (
     listed,
     named,
     rule,
+    several,
 )
+from emulator.operations.preflight.identities import principal_of, super_users
+from emulator.operations.preflight.kafka_values import BOOLEANS, why_refused
 from emulator.operations.preflight.node_file import (
     AUTHORIZER,
     BOOTSTRAP,
+    BUILDER,
     CONNECT,
+    CONTROL_PLANE,
     ENABLE,
     IBP,
     NAMES,
@@ -45,8 +51,8 @@ _W23: Final = FindingOf("W23", "KIP-368")
 @rule(
     "W23",
     "a changed password ends old sessions",
-    "A password of SCRAM had leaked and was changed at once. Connections that had logged in with "
-    "the old one were open, and nothing ended them: they were served for days.",
+    "A password of SCRAM had leaked and was changed. Connections that had logged in with the "
+    "old one were served for days.",
 )
 def lasting_sessions(survey: Survey) -> Iterator[Outcome]:
     """Listeners with SCRAM where `connections.max.reauth.ms` is not set."""
@@ -105,6 +111,8 @@ _OLD: Final = re.compile(r"(0\.(8|9|10|11)(\.[0-9]+)?|1\.[01]|2\.[0-8])(\.[0-9]+
 """Versions of before metadata.version that Kafka 3.9 still reads."""
 RESERVED: Final = 1_000
 """Default of reserved.broker.max.id."""
+CONFLUENTS: Final = "io.confluent."
+"""Classes of Confluent Server, whose own controllers migrate what they store."""
 KAFKA_AUTHORIZERS: Final = frozenset({*ACL_AUTHORIZERS, STANDARD})
 _B11, _B12, _W11, _W13, _W14 = (
     FindingOf(code, "KIP-866, Configurations") for code in ("B11", "B12", "W11", "W13", "W14")
@@ -179,6 +187,7 @@ def _versions(one: Properties) -> Iterator[Outcome]:
             Severity.WARNING,
         )
     in_both = {end.name for end in parsed(one.get(ADVERTISED))[0]} & set(controller_names(one))
+    in_both.discard(one.get(CONTROL_PLANE).upper())  # older releases take it (KAFKA-17788)
     if in_both and level is not None and level < BOOTSTRAP_LEVEL:
         yield _B11(
             one.at(ADVERTISED),
@@ -289,7 +298,7 @@ def _begun(one: Properties) -> Iterator[Outcome]:
     "B12",
     "controllers are set up to migrate",
     "Controllers were started once without the migration flag and began a new, empty cluster, "
-    "or were combined with brokers in one process. Neither can take part in a migration.",
+    "or were combined with brokers in one process.",
 )
 def controller_settings(survey: Survey) -> Iterator[Outcome]:
     """Settings that a controller needs, and roles that cannot be a migration target."""
@@ -302,6 +311,7 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
                 "a combined node cannot take part in a migration",
                 "use separate nodes with process.roles=controller",
             )
+    yield from _even(survey)
     for one in survey.all_files:
         if not one.is_controller:
             continue
@@ -310,6 +320,25 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
             yield NotRun("B12", f"{one.name} has no {ENABLE}=true: a file for after the migration")
         else:
             yield from _migrating(one)
+
+
+def _even(survey: Survey) -> Iterator[Outcome]:
+    """An even number of voters: one more of them to fail, and no more that may."""
+    first: dict[int, Properties] = {}
+    for one in survey.all_files if survey.properties else ():
+        if one.is_controller:
+            first.setdefault(len(one.voters), one)
+    for count, one in first.items():
+        if count and count % 2 == 0:
+            yield _B12(
+                one.at(VOTERS),
+                f"{count} voters, an even number",
+                f"as many may fail as of {count - 1}: {several(count // 2 - 1, 'controller')}"
+                if count > 2
+                else "none of the two may fail: a majority of two is both",
+                f"use {count + 1} controllers, or {count - 1}",
+                Severity.WARNING,
+            )
 
 
 def _controller(one: Properties) -> Iterator[Outcome]:
@@ -380,6 +409,7 @@ def own_classes(survey: Survey) -> Iterator[Outcome]:
                 authorizer,
                 "only ACLs as AclAuthorizer stores them are copied",
                 "ask its vendor how to migrate",
+                Severity.INFO if authorizer.startswith(CONFLUENTS) else None,
             )
         for key in ("alter.config.policy.class.name", "create.topic.policy.class.name"):
             if one.get(key):
@@ -395,8 +425,8 @@ def own_classes(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W13",
     "brokers run a recommended version",
-    "Brokers had different values of inter.broker.protocol.version. The controllers' "
-    "metadata.version fitted some of them, and the others were refused.",
+    "Brokers had different values of inter.broker.protocol.version. Those that the controllers' "
+    "metadata.version did not fit were refused.",
 )
 def good_version(survey: Survey) -> Iterator[Outcome]:
     """An inter.broker.protocol.version that migrates without a transaction, or an unset one."""
@@ -439,8 +469,8 @@ def good_version(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W14",
     "listeners and authorizers fit the phase",
-    "The brokers enforced ACLs, and the controllers had no authorizer. During the migration the "
-    "controllers let everybody do what they decide, and refused changes of ACLs.",
+    "The brokers enforced ACLs, and the controllers had no authorizer: they let everybody do "
+    "what they decide, and refused changes of ACLs.",
 )
 def listeners(survey: Survey) -> Iterator[Outcome]:
     """ACLs on the controllers as on the brokers, and listeners that KRaft has not."""
@@ -449,10 +479,10 @@ def listeners(survey: Survey) -> Iterator[Outcome]:
     for one in survey.properties:
         if one.is_kraft_broker:
             continue  # B17 looks at it
-        if one.get("control.plane.listener.name"):
+        if one.get(CONTROL_PLANE):
             yield _W14(
-                one.at("control.plane.listener.name"),
-                one.get("control.plane.listener.name"),
+                one.at(CONTROL_PLANE),
+                one.get(CONTROL_PLANE),
                 "KRaft has no such listener",
                 "remove it before the brokers become KRaft brokers",
                 Severity.INFO if one.node_id in given else None,
@@ -467,3 +497,182 @@ def listeners(survey: Survey) -> Iterator[Outcome]:
                 "what the controller decides",
                 f"set {STANDARD} and super.users",
             )
+
+
+# W21: what a controller decides by its own file, and a broker decided before.
+#
+# Values are compared by what they mean to Kafka: ` 3` and `3`, `TRUE` and `true`, a default
+# that is written and one that is not are the same.
+
+_W21: Final = FindingOf("W21", "KIP-500")
+Meaning: TypeAlias = int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A property of the node that is the controller. ``what``: what it decides, before its value.
+
+    ``grave``: records can be lost by a change to less, or to true.
+    """
+
+    key: str
+    default: str
+    what: str
+    grave: bool = False
+
+
+_DECISIONS: Final = (
+    _Decision(
+        "default.replication.factor",
+        "1",
+        "topics made without a number of replicas get",
+        grave=True,
+    ),
+    _Decision("num.partitions", "1", "topics made without a number of partitions get"),
+    _Decision("delete.topic.enable", "true", "the deletion of topics is allowed:"),
+    _Decision(
+        "unclean.leader.election.enable", "false", "unclean elections are allowed:", grave=True
+    ),
+    _Decision("auto.leader.rebalance.enable", "true", "preferred leaders are restored:"),
+    _Decision(
+        "leader.imbalance.check.interval.seconds",
+        "300",
+        "preferred leaders are restored after, in seconds,",
+    ),
+    _Decision(
+        "delegation.token.max.lifetime.ms", "604800000", "delegation tokens live, in ms, at most"
+    ),
+    _Decision(
+        "delegation.token.expiry.time.ms", "86400000", "delegation tokens are renewed for, in ms,"
+    ),
+)
+
+
+@rule(
+    "W21",
+    "the controllers decide as the brokers did",
+    "default.replication.factor stood in the brokers' files only. Topics that the controllers "
+    "created had one replica, and a lost disk lost them.",
+)
+def decided(survey: Survey) -> Iterator[Outcome]:
+    """Properties that a controller reads in KRaft mode, and a broker read before."""
+    for decision in _DECISIONS if survey.brokers else ():
+        for one in survey.controllers:
+            yield from _compared(survey, one, decision)
+    for one in survey.controllers:
+        yield from _principals(survey, one)
+    for one in (*survey.controllers, *survey.kraft_brokers):
+        yield from _super_users(survey, one)
+        yield from _everybody(survey, one)
+
+
+def _compared(survey: Survey, one: Properties, decision: _Decision) -> Iterator[Outcome]:
+    key = decision.key
+    for file in (one, *survey.brokers):
+        if file.provides(key):
+            why = f"{file.name} takes {key} from a config provider, which is not asked here"
+            yield NotRun("W21", why)
+    after = _meaning(one, decision)
+    before = [
+        (x, meaning) for x in survey.brokers if (meaning := _meaning(x, decision)) is not None
+    ]
+    others = [(x, meaning) for x, meaning in before if meaning != after]
+    if after is None or not others:
+        return
+    worse = [(x, meaning) for x, meaning in others if _is_worse(after, meaning)]
+    file, value = (worse or others)[0]
+    theirs = f"the brokers have {_shown(value)}"
+    if len({meaning for _, meaning in before}) > 1:
+        theirs = f"{file.name} has {_shown(value)}, and not every broker the same"
+    mine = one.get(key) if key in one.values else f"not set, so {decision.default}"
+    yield _W21(
+        one.at(key),
+        f"{mine}; {theirs}",
+        f"in KRaft mode the controller decides: {decision.what} {_shown(after)}",
+        "set it on the controllers as on the brokers, unless the change is meant",
+        None if decision.grave and worse else Severity.INFO,
+    )
+
+
+def _meaning(one: Properties, decision: _Decision) -> Meaning | None:
+    """What Kafka reads; None if that is not known, or nothing that Kafka takes (B25)."""
+    key = decision.key
+    text = one.get(key) if key in one.values else decision.default
+    if one.provides(key) or why_refused(key, text):
+        return None
+    return same(text, "true") if key in BOOLEANS else whole(text)
+
+
+def _is_worse(after: Meaning, before: Meaning) -> bool:
+    """Whether records are less safe: fewer replicas, or unclean elections."""
+    return after is True if isinstance(after, bool) else after < before
+
+
+def _shown(value: Meaning) -> str:
+    return str(value).lower()
+
+
+def _principals(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """The broker writes the caller's principal, and the controller reads it, with one class."""
+    other = next((x for x in survey.brokers if x.principal_builder != one.principal_builder), None)
+    if other is not None and not other.provides(BUILDER) and not one.provides(BUILDER):
+        yield _W21(
+            one.at(BUILDER),
+            f"{one.get(BUILDER) or 'not set'}; {other.name} has {other.get(BUILDER) or 'none'}",
+            "the controller cannot tell who asks: requests that brokers pass on to it are refused",
+            "set it on the controllers as on the brokers; the class must be a KafkaPrincipalSerde",
+        )
+
+
+def _before(survey: Survey, one: Properties) -> list[Properties]:
+    """Brokers' files with an authorizer: of the node itself, or of all if it is a controller."""
+    files = [x for x in survey.brokers if x.get(AUTHORIZER)]
+    return files if one.is_controller else [x for x in files if x.node_id == one.node_id]
+
+
+def _super_users(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Principals that may do everything now, and will not."""
+    if one.get(AUTHORIZER) != STANDARD or one.provides(SUPER_USERS):
+        return
+    for other in _before(survey, one):
+        if other.provides(SUPER_USERS):
+            continue
+        # Between brokers: as whom the controllers see them, B19 looks at.
+        broker = principal_of(other, other.inter_broker_listener, between_brokers=True)
+        lacking = super_users(other) - super_users(one) - {broker}
+        if lacking:
+            yield _W21(
+                one.at(SUPER_USERS),
+                f"lacks {listed(sorted(lacking))}, which {other.name} has",
+                "what they ask the controllers for is refused unless an ACL allows it: topics, "
+                "configs, ACLs"
+                if one.is_controller
+                else "what they ask this broker for is refused unless an ACL allows it",
+                "add them, unless they are to lose their rights",
+            )
+            return
+
+
+def _everybody(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """What callers may do where no ACL is."""
+    if one.get(AUTHORIZER) != STANDARD or one.provides(ALLOW_EVERYONE):
+        return
+    mine = one.flag(ALLOW_EVERYONE)
+    other = next(
+        (
+            x
+            for x in _before(survey, one)
+            if x.flag(ALLOW_EVERYONE) != mine and not x.provides(ALLOW_EVERYONE)
+        ),
+        None,
+    )
+    if other is not None:
+        yield _W21(
+            one.at(ALLOW_EVERYONE),
+            f"{one.get(ALLOW_EVERYONE) or 'not set'}; {other.name} has "
+            f"{other.get(ALLOW_EVERYONE) or 'none'}",
+            "where no ACL is, everybody is let in, and nobody was before"
+            if mine
+            else "where no ACL is, nobody is let in, and everybody was before",
+            "set it as on the brokers, unless the change is meant",
+        )

@@ -18,7 +18,8 @@ from typing import Final
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.phases import OperatorPhase
 from emulator.operations.preflight.controller_folder import ControllerFolder
-from emulator.operations.preflight.engine import Outcome, Severity, finding, rule
+from emulator.operations.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.operations.preflight.node_file import ENABLE
 from emulator.operations.preflight.survey import Survey
 from emulator.znodes import controller, migration, own
 from emulator.znodes.controller import ControllerZnode
@@ -117,7 +118,7 @@ def _stage(
     mark_text = f"{where}; /migration is at offset {mark.kraft_metadata_offset}{_silence(survey)}"
     if not survey.live_brokers:
         text = f"{mark_text}; no broker is in ZooKeeper mode any more"
-        if follows is None and _quiet_ms(survey) < SILENT_MS:
+        if follows is None and (_quiet_ms(survey) < SILENT_MS or _rolled(survey)):
             return MigrationStage.DUAL_WRITE, text, False
         if follows is None:
             return MigrationStage.FINALISED, f"{text}: finalised, or about to be", False
@@ -133,6 +134,12 @@ def _stage(
             True,
         )
     return MigrationStage.DUAL_WRITE, f"{mark_text}; no folder given shows that log", False
+
+
+def _rolled(survey: Survey) -> bool:
+    """Whether files show the end of the roll: brokers in KRaft mode, controllers with the flag."""
+    flagged = any(one.is_controller and one.flag(ENABLE) for one in survey.properties)
+    return flagged and any(one.is_kraft_broker for one in survey.properties)
 
 
 def _in_zookeeper(
@@ -207,10 +214,8 @@ def _silence(survey: Survey) -> str:
 @rule(
     "B02",
     "/migration holds no earlier migration",
-    "After a rollback /migration was left. The controllers were formatted again and started: they "
-    "took the migration for complete, skipped the copy, and wrote their empty metadata over "
-    "ZooKeeper. All topics were gone. It looks the same while new controllers hold /controller "
-    "and wait for the brokers.",
+    "After a rollback /migration was left. New controllers took the migration for complete, "
+    "skipped the copy, and wrote their empty metadata over ZooKeeper: all topics were gone.",
 )
 def migration_stale(survey: Survey) -> Iterator[Outcome]:
     """A complete ``/migration`` that no given controller's log continues; a rollback's mark."""
@@ -226,6 +231,14 @@ def migration_stale(survey: Survey) -> Iterator[Outcome]:
             "KIP-866, Rollback to ZK",
         )
     if not now.complete or now.shown or now.stage is MigrationStage.FINALISED:
+        return
+    done = [one.name for one in survey.properties if one.is_kraft_broker]
+    if done and _ours(now, survey):
+        yield NotRun(
+            "B02",
+            f"{done[0]} is in KRaft mode already and a controller given holds /controller, so the "
+            "migration is taken for yours; give --controller-dir of its controllers to see it",
+        )
         return
     mark = now.mark
     holds = "holds /controller" if now.in_kraft else "does not hold /controller any more"
@@ -247,6 +260,15 @@ def migration_stale(survey: Survey) -> Iterator[Outcome]:
     )
 
 
+def _ours(now: StageFound, survey: Survey) -> bool:
+    """Whether a controller that was given leads a migration, as far as the tree shows it."""
+    silent = SILENT_MS <= _quiet_ms(survey) < math.inf
+    holder = now.holder
+    given = holder is not None and holder.broker_id in survey.controller_ids
+    contradicted = any(not one.problem and one.end_offset for one in survey.folders)
+    return now.stage is MigrationStage.DUAL_WRITE and given and not silent and not contradicted
+
+
 def _conflict(survey: Survey, mark: MigrationZnode) -> str:
     for one in survey.folders:
         if one.problem and not one.end_offset:
@@ -262,8 +284,8 @@ def _conflict(survey: Survey, mark: MigrationZnode) -> str:
 @rule(
     "B03",
     "no foreign KRaft controller leads",
-    "A second set of controllers was pointed at a cluster that another quorum was migrating. Each "
-    "claim deposed the other, and each wrote its own metadata.",
+    "A second set of controllers was pointed at a cluster that another quorum was migrating. "
+    "Each deposed the other, and wrote its own metadata.",
 )
 def controller_held(survey: Survey) -> Iterator[Outcome]:
     """``/controller`` names a KRaft controller that is not in the given quorum."""
@@ -283,9 +305,8 @@ def controller_held(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "B13",
     "no migration is half done or finalised",
-    "A migration was started a second time while the first one was copying, or after it had been "
-    "finalised. After the end the metadata in ZooKeeper is old: nothing can be migrated from it, "
-    "and going back to it loses every change since.",
+    "A migration was started a second time while the first was copying, or after it was final: "
+    "ZooKeeper is old then, and going back to it loses every change since.",
 )
 def half_done(survey: Survey) -> Iterator[Outcome]:
     """A claim without a completed copy, or a tree that no ZooKeeper-mode broker uses any more."""
@@ -326,9 +347,8 @@ def half_done(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "B14",
     "ZooKeeper was not emptied",
-    "Controllers with an empty log had taken a left-over /migration for their own and deleted "
-    "every topic, config and ACL from ZooKeeper. The brokers had the data until they were told "
-    "that its topics did not exist.",
+    "Controllers with an empty log took a left-over /migration for their own and deleted every "
+    "topic, config and ACL from ZooKeeper.",
 )
 def not_emptied(survey: Survey) -> Iterator[Outcome]:
     """Topics were there, and none is left."""

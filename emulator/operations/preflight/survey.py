@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
+from emulator.config.listeners import HostPort
 from emulator.config.passwords import PasswordSettings
 from emulator.config.reading import PropertyReader
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
@@ -52,6 +55,63 @@ class RoundTrips:
     sync_ms: float
 
 
+class ListenerTrouble(Enum):
+    """Why a listener did not answer as it should."""
+
+    NAME = "the name does not resolve"
+    REFUSED = "nothing listens there"
+    SILENT = "no answer in time"
+    PROTOCOL = "another protocol"
+    CERTIFICATE = "the certificate is refused"
+    NO_KAFKA = "no Kafka node"
+    LOGIN = "the login is refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A listener of a node, to be connected to. ``file``: whose settings of TLS and login count.
+
+    ``node``: such as ``controller 101``. ``between``: nodes reach each other there, not clients.
+    """
+
+    node: str
+    listener: str
+    host: str
+    port: int
+    protocol: str
+    file: Properties | None = None
+    between: bool = True
+
+    def __str__(self) -> str:
+        """As a finding names it."""
+        return f"{self.node}: {self.listener}://{HostPort(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a connection to a listener went, from this machine.
+
+    ``ends``: of the certificate. ``unseen``: what was not looked at, and why. ``ms``: until the
+    answer to ApiVersions.
+    """
+
+    at: Address
+    trouble: ListenerTrouble | None = None
+    text: str = ""
+    ends: datetime | None = None
+    unseen: tuple[str, ...] = ()
+    ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """All connections that were tried, when, and why ZooKeeper could not be asked (empty: was)."""
+
+    tried: Sequence[Probe]
+    at: datetime
+    zookeeper: str = ""
+
+
 @dataclass(frozen=True)
 class Survey:
     """The known data of a cluster; every path is absolute, below the chroot."""
@@ -75,6 +135,8 @@ class Survey:
     """Paths that could not be read for want of rights; what is below them is unknown too."""
     closed_to: str = ""
     """The login that could not read them, if it is the controllers' too; empty: another login."""
+    probes: Probes | None = None
+    """Connections to the listeners; None: none was tried."""
     decodes: bool = True
     """Whether encoded passwords can be decoded here: the extra ``passwords`` is installed."""
 

@@ -11,6 +11,7 @@ from emulator.config.listeners import Listener
 from emulator.operations.preflight.endpoints import (
     ADVERTISED,
     LISTENERS,
+    advertised,
     between,
     controller_names,
     hidden,
@@ -23,6 +24,7 @@ from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Sev
 from emulator.operations.preflight.node_file import (
     AUTHORIZER,
     BOOTSTRAP,
+    CONTROL_PLANE,
     ENABLE,
     IBP,
     NAMES,
@@ -43,9 +45,8 @@ _W15: Final = FindingOf("W15", "KIP-866, Migrating Brokers to KRaft")
 @rule(
     "B17",
     "target files start a KRaft broker",
-    "After the roll to KRaft the brokers did not start: AclAuthorizer, which needs ZooKeeper, was "
-    "still in their files. On others the id, the roles or the listeners did not fit the "
-    "cluster they came from.",
+    "After the roll the brokers did not start: AclAuthorizer, which needs ZooKeeper, was still "
+    "in their files; on others the id, the roles or the listeners did not fit.",
 )
 def target_files(survey: Survey) -> Iterator[Outcome]:
     """What Kafka refuses in the file of a KRaft broker, and ids that do not fit the cluster."""
@@ -66,6 +67,7 @@ def target_files(survey: Survey) -> Iterator[Outcome]:
         yield from _listeners(one)
         yield from _authorizer(survey, one)
         yield from _metadata_folder(survey, one)
+        yield from _new_folders(survey, one)
         yield from _left(one)
     yield from _ids(survey)
 
@@ -132,10 +134,10 @@ def _listeners(one: Properties) -> Iterator[Outcome]:
             f"remove {name} from {ADVERTISED}",
             Severity.WARNING,
         )
-    if "control.plane.listener.name" in one.values:
+    if CONTROL_PLANE in one.values:
         yield _B17(
-            one.at("control.plane.listener.name"),
-            one.get("control.plane.listener.name"),
+            one.at(CONTROL_PLANE),
+            one.get(CONTROL_PLANE),
             "the node does not start: KRaft has no such listener",
             "remove it",
         )
@@ -175,6 +177,24 @@ def _metadata_folder(survey: Survey, one: Properties) -> Iterator[Outcome]:
         )
 
 
+def _new_folders(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Folders that the node does not have yet (KafkaRaftServer.initializeLogDirs)."""
+    before = next((x for x in survey.brokers if x.node_id == one.node_id is not None), None)
+    if before is None or not before.folders:
+        return
+    fresh = [x for x in one.folders if x not in before.folders and x not in one.metas]
+    if fresh:
+        yield _B17(
+            one.at("log.dirs"),
+            f"{', '.join(fresh)}: not among the folders of {before.name}",
+            "a KRaft broker does not start on a folder without meta.properties; one in ZooKeeper "
+            "mode writes it",
+            "add the folder before the roll, or copy meta.properties from another folder into it, "
+            "without the line directory.id",
+            Severity.WARNING,
+        )
+
+
 def _metadata_log(one: Properties) -> str:
     """The folder of a node's metadata log; empty if its file does not name one."""
     return normpath(one.log_dir) if one.log_dir else ""
@@ -201,17 +221,35 @@ def _left(one: Properties) -> Iterator[Outcome]:
             )
 
 
+def is_rolled(present: Properties, target: Properties) -> bool:
+    """Whether two files of KRaft brokers are of one node that is in KRaft mode already.
+
+    In the middle of a roll a node's present file is its target file, or nearly.
+    """
+    if present.node_id != target.node_id or not present.is_kraft_broker:
+        return False
+    ends = ({(end.host, end.port) for end in advertised(x)} for x in (present, target))
+    return set(present.folders) == set(target.folders) or bool(set.intersection(*ends))
+
+
 def _ids(survey: Survey) -> Iterator[Outcome]:
     targets = [one for one in survey.kraft_brokers if one.node_id is not None]
-    seen: dict[int, str] = {}
+    seen: dict[int, Properties] = {}
+    later: dict[int, Properties] = {}
     present = {one.node_id for one in survey.brokers} - {None}
     known = survey.live_brokers | present | survey.assigned
     for one in targets:
         assert one.node_id is not None
-        if (other := seen.setdefault(one.node_id, one.name)) != one.name:
+        if one in survey.targets:
+            other = later.setdefault(one.node_id, one)
+            if other is one and not is_rolled(now := seen.get(one.node_id, one), one):
+                other = now
+        else:
+            other = seen.setdefault(one.node_id, one)
+        if other is not one:
             yield _B17(
                 one.at("node.id"),
-                f"{one.node_id}, as {other} has",
+                f"{one.node_id}, as {other.name} has",
                 "the second of the two is refused with DUPLICATE_BROKER_REGISTRATION",
                 "give each node the id that it has now",
             )
@@ -233,8 +271,8 @@ def _ids(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W15",
     "a node keeps its clients' addresses",
-    "A broker came back as a KRaft broker without one of its listeners, or with another advertised "
-    "name: clients and other brokers that knew the old ones could not reach it.",
+    "A broker came back as a KRaft broker without one of its listeners, or with another "
+    "advertised name, and was not reached.",
 )
 def kept_addresses(survey: Survey) -> Iterator[Outcome]:
     """Advertised listeners, rack and folders of a target against the file the node has now."""
@@ -292,6 +330,6 @@ def _addresses(before: Properties, one: Properties) -> Iterator[Outcome]:
 
 
 def _advertised(one: Properties) -> list[Listener]:
-    names = {*one.names(NAMES), one.get("control.plane.listener.name").upper()}
+    names = {*one.names(NAMES), one.get(CONTROL_PLANE).upper()}
     listeners = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
     return [x for x in listeners.values() if x.name.upper() not in names]

@@ -27,9 +27,8 @@ _W22: Final = FindingOf("W22", "KIP-515")
 @rule(
     "B24",
     "each node has an address and folders of its own",
-    "The file of one broker was copied for the next, and its advertised address was forgotten: "
-    "Kafka refused to start the second one. On a machine with several nodes two of them had one "
-    "folder, or one port.",
+    "A broker's file was copied for the next, with its advertised address: Kafka refused to "
+    "start the second. On one machine two nodes had one folder, or one port.",
 )
 def own_places(survey: Survey) -> Iterator[Outcome]:
     """Advertised addresses, and the folders and ports of nodes that run on one machine."""
@@ -45,10 +44,11 @@ def own_places(survey: Survey) -> Iterator[Outcome]:
             mine = first.file.node_id
             if mine is not None and mine == second.file.node_id:
                 continue  # B05 and B17 say so
-            for found in (*_addresses(first, second), *_machine(first, second)):
+            for found in (*_addresses(first, second), *_machines(first, second)):
                 if (key := (found.znode, found.fact, found.consequence)) not in reported:
                     reported.add(key)
                     yield found
+    yield from _controllers_at(survey)
     yield from _registered(survey)
 
 
@@ -83,16 +83,45 @@ def _addresses(first: _Place, second: _Place) -> Iterator[Finding]:
         )
 
 
-def _machine(first: _Place, second: _Place) -> Iterator[Finding]:
-    """Nodes of one machine, as far as their files show it."""
-    if not first.hosts & second.hosts:
-        return
+def _controllers_at(survey: Survey) -> Iterator[Finding]:
+    """Brokers that advertise the address of a controller."""
+    at: dict[tuple[str, int], str] = {}
+    for one in survey.all_files:
+        for node_id, there in (one.voter_addresses or {}).items():
+            at.setdefault((there.host.lower(), there.port), f"controller {node_id}")
+        for there in one.bootstrap_servers or ():
+            at.setdefault((there.host.lower(), there.port), "a controller")
+    for one in survey.all_files:
+        for end in () if one.is_controller else advertised(one):
+            controller = at.get((end.host.lower(), end.port))
+            if controller is not None and not end.wildcard:
+                yield _B24(
+                    one.at("advertised.listeners"),
+                    f"{end.name} at {end.host}:{end.port}, where {controller} is, as the "
+                    "addresses of the quorum say",
+                    "one of the two does not start, or is taken for the other",
+                    "give each node an address of its own",
+                )
+
+
+def _machines(first: _Place, second: _Place) -> Iterator[Finding]:
+    """Nodes of one machine: certainly, or a broker and a controller at one name."""
+    if first.hosts & second.hosts:
+        yield from _machine(first, second, None)
+    elif first.file.is_controller != second.file.is_controller and any(
+        same_host(x, y) for x in _reached(first.file) for y in _reached(second.file)
+    ):
+        yield from _machine(first, second, Severity.WARNING)
+
+
+def _machine(first: _Place, second: _Place, severity: Severity | None) -> Iterator[Finding]:
     for port in sorted({x.port for x in first.bound for y in second.bound if _clash(x, y)}):
         yield _B24(
             second.file.at("listeners"),
             f"port {port}, as {first.file.name} has, on the same machine",
             "the second node does not start",
             "give each node a port of its own",
+            severity,
         )
     for folder in sorted(first.folders & second.folders):
         yield _B24(
@@ -100,6 +129,7 @@ def _machine(first: _Place, second: _Place) -> Iterator[Finding]:
             f"{folder}, as {first.file.name} has, on the same machine",
             "the second node does not start: the folder is locked, or is another node's",
             "give each node folders of its own",
+            severity,
         )
 
 
@@ -159,8 +189,8 @@ def _registered(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W22",
     "all nodes log in to ZooKeeper in one way",
-    "The controllers' files lacked the brokers' settings for ZooKeeper: they did not get a "
-    "connection to its TLS port, or created znodes that everybody could change.",
+    "The controllers' files lacked the brokers' settings for ZooKeeper: they did not connect to "
+    "its TLS port, or created znodes that everybody could change.",
 )
 def one_login(survey: Survey) -> Iterator[Outcome]:
     """TLS towards ZooKeeper, and whether the znodes that a node creates are closed to others."""

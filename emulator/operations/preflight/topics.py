@@ -17,10 +17,18 @@ from emulator.operations.preflight.engine import (
     rule,
     several,
 )
+from emulator.operations.preflight.rolling import is_for_start, needed_at_start
 from emulator.operations.preflight.survey import Survey
 
 ROOT: Final = "/brokers/topics"
 ADVERTISED: Final = "advertised.listeners"
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+THROTTLED: Final = (
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
+"""Rates of brokers, in bytes a second, and lists of the replicas in topics to which they apply."""
+CONFLUENT_KEYS: Final = "confluent."
 LONG: Final = 200
 """Characters of a value that is not shown any more."""
 METADATA_LOG: Final = "__cluster_metadata"
@@ -137,12 +145,12 @@ def _sick(survey: Survey, state: dict[str, Any], replicas: list[Any]) -> tuple[s
 @rule(
     "W03",
     "no reassignment is in progress",
-    "A reassignment that runs into the migration goes on under the KRaft controller. The "
-    "tool's throttles stay set if the tool was stopped in between, and replication is slow "
-    "for ever.",
+    "A killed tool left throttles: after each restart a broker took hours to catch up. A "
+    "reassignment that runs into the migration goes on under the KRaft controller.",
 )
 def reassigning(survey: Survey) -> Iterator[Outcome]:
-    """Adding or removing replicas in a topic's znode."""
+    """Adding or removing replicas in a topic's znode; throttles that no reassignment needs."""
+    moved = "/admin/reassign_partitions" in survey.nodes
     for name in _copied(survey):
         topic = survey.json(f"{ROOT}/{name}")
         moving = {
@@ -158,13 +166,48 @@ def reassigning(survey: Survey) -> Iterator[Outcome]:
                 "wait for it: kafka-reassign-partitions --list",
                 "KIP-455",
             )
+            moved = True
+    yield from _throttles(survey, used=moved)
+
+
+def _throttles(survey: Survey, *, used: bool) -> Iterator[Outcome]:
+    """Throttles of replication that a tool left; a rate acts on the replicas of topics' lists."""
+    rates = [
+        name
+        for name in survey.children("/config/brokers")
+        if any(key in survey.config(f"/config/brokers/{name}") for key in RATES)
+    ]
+    topics = [
+        name
+        for name in survey.children("/config/topics")
+        if any(survey.config(f"/config/topics/{name}").get(key) for key in THROTTLED)
+    ]
+    if used or not (rates or topics):
+        return
+    brokers = f"rates on {named('broker', rates)}" if rates else ""
+    lists = f"replicas of {named('topic', topics)}" if topics else ""
+    acts = bool(rates and topics)
+    yield finding(
+        "W03",
+        f"/config/brokers/{rates[0]}" if rates else f"/config/topics/{topics[0]}",
+        f"throttled: {' and '.join(x for x in (brokers, lists) if x)}, and nothing is reassigned",
+        "after each restart of a roll these replicas catch up at that rate, and are out of the ISR "
+        "meanwhile"
+        if acts
+        else "without effect until there are both rates on brokers and lists of replicas on topics",
+        "remove them, as kafka-reassign-partitions --verify does: kafka-configs --alter "
+        f"--delete-config {','.join((*RATES, *THROTTLED))}, of brokers and topics",
+        "KIP-73",
+        None if acts else Severity.INFO,
+    )
 
 
 @rule(
     "W07",
     "the target release knows all configs",
-    "A broker's advertised.listeners had been set dynamically. In KRaft mode the broker took "
-    "the value in server.properties again, and clients could not reach it.",
+    "A broker's keystore was set dynamically, and the one in server.properties was old: as a "
+    "KRaft broker it did not come back. Another's advertised.listeners went back to the old "
+    "value.",
 )
 def topic_configs(survey: Survey) -> Iterator[Outcome]:
     """Topic configs unknown to 3.9, refused or deprecated; dynamic configs of brokers."""
@@ -194,7 +237,7 @@ def topic_configs(survey: Survey) -> Iterator[Outcome]:
                     f"kafka-configs --alter --topic {name} --delete-config {key}",
                     DEPRECATED[key],
                 )
-            elif key not in known:
+            elif key not in known and not key.startswith(CONFLUENT_KEYS):
                 yield finding(
                     "W07",
                     path,
@@ -203,8 +246,39 @@ def topic_configs(survey: Survey) -> Iterator[Outcome]:
                     f"kafka-configs --alter --topic {name} --delete-config {key}",
                     "LogConfig",
                 )
+    yield from _confluent(survey)
     for name in survey.children("/config/brokers"):
         yield from _dynamic(survey, name)
+
+
+def _confluent(survey: Survey) -> Iterator[Outcome]:
+    """Topic configs of Confluent Server, which mean something to its brokers."""
+    found = {
+        name: keys
+        for name in survey.children("/config/topics")
+        if name not in survey.pending
+        and (
+            keys := [
+                key
+                for key in sorted(survey.config(f"/config/topics/{name}"))
+                if key.startswith(CONFLUENT_KEYS)
+            ]
+        )
+    }
+    if found:
+        every = dict.fromkeys(key for keys in found.values() for key in keys)
+        yield finding(
+            "W07",
+            f"/config/topics/{next(iter(found))}",
+            f"topic configs of Confluent Server: {listed(every, 10)}; on "
+            f"{several(len(found), 'topic')}: {listed(found, 10)}",
+            "copied as they are; Kafka's controllers and kraft-bridge do not know them, and refuse "
+            "the next change of such a topic's configs. Confluent Server's controllers know them",
+            "keep them for Confluent Server, and rehearse with topics that have none: its brokers "
+            "cannot register with kraft-bridge",
+            "Confluent Platform, topic configurations",
+            Severity.INFO,
+        )
 
 
 def _refused(known: TopicConfig | None, value: object) -> str:
@@ -233,7 +307,9 @@ def _dynamic(survey: Survey, name: str) -> Iterator[Outcome]:
                 "write the value into the broker's target file",
                 "KIP-226",
             )
-    if keys := sorted(config.keys() - {ADVERTISED}):
+    yield from needed_at_start(survey, name, config)
+    told = {ADVERTISED, *RATES, *filter(is_for_start, config)}
+    if keys := sorted(config.keys() - told):
         yield finding(
             "W07",
             path,
@@ -283,8 +359,8 @@ def orphans(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W09",
     "topic names do not collide",
-    "Two topics whose names differ only by a dot and an underscore are copied, but a KRaft "
-    "controller creates no second one beside the first: once deleted it cannot be made again.",
+    "Of two topics whose names differ only by a dot and an underscore a KRaft controller does "
+    "not create the second: once deleted it cannot be made again.",
 )
 def collisions(survey: Survey) -> Iterator[Outcome]:
     """Names that differ by ``.`` and ``_`` alone share their metrics; the metadata log's name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any, get_args
 
 import pytest
 import typer.main
+from rich.console import Console
 from typer.testing import CliRunner
 
 from emulator import cli
@@ -218,6 +220,37 @@ def test_findings_of_one_kind_are_one_block() -> None:
     others = [found("/x", "no leader", "W03"), found("/x", "another fact")]
     blocks = sarif.kinds([*of_partitions, *of_brokers, *others])
     assert blocks == [of_partitions, of_brokers, others[:1], others[1:]]
+
+
+def test_what_files_have_alike_is_said_once_with_their_names() -> None:
+    def found(node: str, fact: str) -> Finding:
+        return Finding("W20", Severity.WARNING, f"{node}: log.dir", fact, "means", "do", "see")
+
+    alike = [found(f"b{n}", "3 folders") for n in range(12)]
+    console = Console(record=True, width=300)
+    sarif.show_findings(alike, console)
+    first, fact, *_ = console.export_text().splitlines()
+    assert first.endswith("12 nodes: b0, b1, b2, b3, b4, b5, b6, b7, b8, b9 and 2 more")
+    assert fact.strip() == "log.dir: 3 folders"
+    console = Console(record=True, width=300)
+    sarif.show_findings([*alike[:2], found("c", "4 folders")], console)
+    text = console.export_text()
+    assert "log.dir: 3 folders; in b0, b1" in text
+    assert "log.dir: 4 folders; in c" in text
+
+
+def test_files_that_a_shell_writes_behind_an_option_are_that_options(tmp_path: Path) -> None:
+    """In the middle of a roll some present files are those of KRaft brokers, as all targets are."""
+    paths = {}
+    for name in ("a", "b", "c", "d"):
+        paths[name] = tmp_path / name
+        paths[name].write_text("process.roles=broker\nnode.id=1\n")
+    dump = tmp_path / "tree.json"
+    dump.write_text(json.dumps({"nodes": {}}))
+    given = ("-c", paths["a"], paths["b"], "--target", paths["c"], paths["d"], "--dump", dump)
+    told = json.loads(run("preflight", *given, "--json")[1])["next"][-1]["command"]
+    wanted = f"-c {paths['a']} -c {paths['b']} --target {paths['c']} --target {paths['d']}"
+    assert wanted in told
 
 
 IMPORTED = ("emulator.cli", "typer", "emulator.commands.every", "emulator.commands.status")

@@ -53,8 +53,8 @@ def test_preflight_reads_properties_and_the_folder_they_name(
 @pytest.mark.parametrize(
     ("made", "code", "told"),
     [
-        (lambda place: place.write_text(""), "", ""),
-        (lambda place: place.write_text("version=0 \nbroker.id=1\n"), "", ""),
+        (lambda place: place.write_text(""), "PF-B18", "has no broker.id and no cluster.id"),
+        (lambda place: place.write_text("version=0 \nbroker.id=1\n"), "PF-B18", "no cluster.id"),
         (lambda place: place.write_text("version=0\nbroker.id=1 \n"), "PF-B18", "'1 ' in"),
         (lambda place: place.write_text("version=2\n"), "PF-B18", "has version 2"),
         (lambda place: place.write_bytes(b"version=0\n\0"), "", "it holds NUL bytes"),

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from emulator.metadata.migration_state import MigrationState
 from emulator.operations.preflight.engine import Severity
-from emulator.operations.preflight.node_file import Properties
-from emulator.operations.preflight.survey import DumpedZnode, Survey
+from emulator.operations.preflight.node_file import FolderContents, Properties
+from emulator.operations.preflight.survey import (
+    Address,
+    DumpedZnode,
+    ListenerTrouble,
+    Probe,
+    Probes,
+    Survey,
+)
 from emulator.znodes import own
 from tests.unit.operations.preflight.clean import OLD_ACL, config, js, with_parents
 
@@ -71,6 +79,47 @@ def a_topic(one: Survey) -> str:
 
 def a_state(one: Survey) -> str:
     return f"{a_topic(one)}/partitions/0/state"
+
+
+def leader_of(one: Survey) -> int:
+    return int(one.json(a_state(one))["leader"])
+
+
+def with_one_replica(one: Survey) -> Survey:
+    leader = leader_of(one)
+    listed = merge(a_topic, partitions={"0": [leader]})(one)
+    return merge(a_state, isr=[leader])(listed)
+
+
+def needing_all_replicas(one: Survey) -> Survey:
+    count = len(one.json(a_state(one))["isr"])
+    return at_config(config({"min.insync.replicas": str(count)}))(one)
+
+
+def holding(topic_id: str | None, name: str = "", **more: Any) -> Apply:
+    """A partition's folder of the first broker; of the first topic unless ``name`` says another."""
+
+    def apply(one: Survey) -> Survey:
+        topic, some = a_topic(one).rpartition("/")[2], list(one.properties)
+        index = next(i for i, x in enumerate(some) if x.node_id == leader_of(one))
+        held = FolderContents({} if topic_id is None else {name or f"{topic}-0": topic_id}, **more)
+        metas = {"/held": dict(some[index].meta)}
+        some[index] = replace(some[index], held={"/held": held}, metas=metas)
+        return replace(one, properties=some)
+
+    return apply
+
+
+def probed(trouble: ListenerTrouble | None) -> Apply:
+    """A connection to a broker's listener; without trouble its certificate ends in a week."""
+
+    def apply(one: Survey) -> Survey:
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        at = Address("broker 1", "INTERNAL", "b1", 9092, "SSL", one.properties[0])
+        probe = Probe(at, trouble, ends=now + timedelta(days=7))
+        return replace(one, probes=Probes((probe,), now))
+
+    return apply
 
 
 def twice_on_its_leader(one: Survey) -> Survey:
@@ -452,6 +501,26 @@ CHANGES: tuple[Change, ...] = (
     Change("W02", "a replica twice", twice_on_its_leader, W),
     Change("W02", "a member of the ISR twice", merge(a_state, isr=[1, 1]), W),
     Change("W03", "reassignment", merge(a_topic, adding_replicas={"0": [1]}), W),
+    Change(
+        "W03",
+        "throttles that nobody needs",
+        then(
+            put("/config/brokers/1", config({"leader.replication.throttled.rate": "1"})),
+            at_config(config({"leader.replication.throttled.replicas": "*"})),
+        ),
+        W,
+    ),
+    Change("B26", "a certificate with another name", probed(ListenerTrouble.CERTIFICATE)),
+    Change("B26", "nothing listens at a broker's listener", probed(ListenerTrouble.REFUSED), W),
+    Change("B26", "a certificate that ends soon", probed(None), W),
+    Change("W24", "a shrunk ISR", lambda one: merge(a_state, isr=[leader_of(one)])(one), W),
+    Change("W24", "one replica", with_one_replica, W),
+    Change("W24", "no broker to spare", needing_all_replicas, W),
+    Change("W25", "no partition.metadata", holding(""), W),
+    Change("W25", "the id of another topic", holding("XlPz6HQHU9GfpmrI4Ebriw")),
+    Change("W25", "a folder of no topic", holding("", "ancient-0"), W),
+    Change("W25", "put aside", holding(None, others=("orders-0.12ab-stray",)), W),
+    Change("W25", "a metadata log of before", holding(None, quorum_state=b'{"leaderEpoch": 5}'), W),
     Change("W04", "no /controller_epoch", put("/controller_epoch", b""), W),
     Change("W04", "state ahead", merge(a_state, controller_epoch=99), W),
     Change("W04", "quorum ahead", folder(election_epoch=99), W),

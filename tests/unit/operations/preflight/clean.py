@@ -316,6 +316,12 @@ def captured(name: str) -> Survey:
             found = json.loads(nodes[path]["text"])
             found |= {"adding_replicas": {}, "removing_replicas": {}}
             nodes[path]["text"] = json.dumps(found)
+    for path in [x for x in nodes if x.startswith("/config/brokers/")]:
+        found = json.loads(nodes[path].get("text") or "{}")
+        if "config" in found:  # of that reassignment
+            kept = {k: v for k, v in found["config"].items() if ".throttled." not in k}
+            nodes[path]["text"] = json.dumps(found | {"config": kept})
+    with_three_replicas(nodes)
     release = name[:3]
     cluster = json.loads(nodes["/cluster/id"]["text"])["id"]
     broker = {
@@ -339,6 +345,19 @@ def captured(name: str) -> Survey:
     made = folder(3000, level)
     survey = of_dump(dump, present)
     return replace(survey, targets=targets, folders=(replace(made, meta={**made.meta, **mine}),))
+
+
+def with_three_replicas(nodes: dict[str, Any]) -> None:
+    """No roll of a cluster is clean while a topic has one replica."""
+    for path in [x for x in nodes if x.startswith("/brokers/topics/") and x.count("/") == 3]:
+        found = json.loads(nodes[path]["text"])
+        for index, replicas in found["partitions"].items():
+            if len(replicas) == 1:
+                found["partitions"][index] = replicas + [x for x in (0, 1, 2) if x != replicas[0]]
+            state = f"{path}/partitions/{index}/state"
+            told = json.loads(nodes[state]["text"]) | {"isr": found["partitions"][index]}
+            nodes[state]["text"] = json.dumps(told)
+        nodes[path]["text"] = json.dumps(found)
 
 
 def operated() -> Survey:
