@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,6 +49,17 @@ Identities = Annotated[
 ]
 
 
+Connects = Annotated[
+    bool,
+    typer.Option(
+        "--connect", help="Connect to each voter's and broker's listener from this machine."
+    ),
+]
+LogsIn = Annotated[
+    bool, typer.Option("--login", help="With --connect: log in too, over verified TLS only.")
+]
+
+
 Files = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -66,6 +78,8 @@ def preflight(
     controller_dirs: ControllerDirs = None,
     target_release: TargetRelease = "",
     identities: Identities = None,
+    connect: Connects = False,
+    login: LogsIn = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 4 if there are warnings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     as_sarif: Annotated[
@@ -84,6 +98,8 @@ def preflight(
 
     if dump is not None and zookeeper is not None:
         raise _cannot("--zookeeper and --dump exclude each other")
+    if login and not connect:
+        raise _cannot("--login needs --connect")
     if as_json and as_sarif:
         raise _cannot("--json and --sarif exclude each other")
     if strange := [one for one in identities or () if ":" not in one]:
@@ -106,8 +122,11 @@ def preflight(
         )
     except inputs.PreflightError as error:
         raise _cannot(str(error)) from error
+    if connect:
+        survey = replace(survey, **_connected(survey, present, login=login))
     report = judging.run(survey)
     asked = _line(zookeeper, dump, present, future, controller_dirs, target_release, identities)
+    asked += f"{' --connect' if connect else ''}{' --login' if login else ''}"
     if as_json:
         typer.echo(printable_json(sarif.to_json(report, asked).decode()))
     elif as_sarif:
@@ -116,6 +135,20 @@ def preflight(
     else:
         sarif.show(report, Console(), asked)
     raise typer.Exit(report.exit_code(strict=strict))
+
+
+def _connected(survey: Survey, files: list[Path], *, login: bool) -> dict[str, Any]:
+    """Members of the survey that connections show: the listeners, and the way to ZooKeeper."""
+    from emulator.commands.preflight import connecting, inputs
+    from emulator.operations.preflight.reaching import addresses
+    from emulator.operations.preflight.survey import Probes
+
+    began = datetime.now(UTC)
+    tried = connecting.connect_to(addresses(survey), login=login)
+    if survey.round_trips is not None:
+        return {"probes": Probes(tried, began)}
+    trips, why = inputs.round_trips(files)
+    return {"probes": Probes(tried, began, why), "round_trips": trips}
 
 
 def _line(  # noqa: PLR0917 - as the command line

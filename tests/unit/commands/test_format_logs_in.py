@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -100,6 +101,7 @@ def file(port: int, authority: Authority, tmp_path: Path) -> Iterator[Path]:
     ):
         machine.model.tree.write(Create(path, data), 1, 0)
     path = tmp_path / "server.properties"
+    path.with_name("port").write_text(str(port))
     with on_a_socket(machine) as hosts:
         path.write_text(
             f"{PROPERTIES.replace(MAP, f'{MAP},{NAME}:SASL_SSL')}log.dirs={tmp_path}/data\n"
@@ -129,3 +131,36 @@ def test_a_wrong_password_and_a_strange_authority_are_said_and_not_shown(
         code, out, err = run("format", "-c", file, "-X", given)
         assert (code, out, said in err) == (3, "", True), err
         assert "planted" not in err
+
+
+def connected(file: Path, *options: str) -> tuple[list[str], list[str]]:
+    """What ``preflight --connect`` says of the broker, and what it did not look at."""
+    port = file.with_name("port").read_text()
+    znode = brokers.encode([Endpoint(NAME, HOST, int(port), SASL_SSL)], None, 1)
+    dump = file.with_name("tree.json")
+    dump.write_text(json.dumps({"nodes": {f"{brokers.ROOT}/1": {"text": znode.decode()}}}))
+    given = ("-c", file, "--dump", dump, "--connect", "--json")
+    found = json.loads(run("preflight", *given, *options)[1])
+    said = [f"{x['severity']} {x['znode']}: {x['fact']}" for x in found["findings"]]
+    return (
+        [one for one in said if "broker 1" in one or "listeners answered" in one],
+        [x["why"] for x in found["not_run"] if x["why"].startswith("broker 1")],
+    )
+
+
+def test_preflight_connects_to_the_broker_and_logs_in_only_if_told(file: Path, port: int) -> None:
+    where = f"broker 1: {NAME}://{HOST}:{port}: "
+    said, unseen = connected(file)
+    assert any(one.startswith(f"warning {where}its certificate ends at ") for one in said), said
+    assert "1 of 2 listeners answered ApiVersions" in " ".join(said)
+    assert unseen == [f"{where}the login: give --login to try it"]
+    assert connected(file, "--login")[1] == []
+
+
+def test_preflight_names_a_login_that_is_refused(file: Path) -> None:
+    wrong = module().replace(f'password="{USERS["node"]}"', 'password="planted"')
+    file.write_text(file.read_text().replace(module(), wrong))
+    said, _ = connected(file, "--login")
+    assert any("Invalid username or password" in one for one in said), said
+    assert "planted" not in str(said)
+    assert not any("Invalid" in one for one in connected(file)[0]), "nobody logged in"
