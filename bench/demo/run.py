@@ -24,6 +24,7 @@ from bench.load.cluster_api import RefusedError
 from emulator.servers.jars import JarsMissingError
 from emulator.servers.java import JavaNotFoundError
 from emulator.servers.process import ProcessError, end_undisturbed, interrupt_on_terminate, running
+from emulator.trace.metric import several
 
 INTERRUPTED: Final = 130
 _NEXT: Final = "docs/runbook.md is for a cluster of your own"
@@ -110,7 +111,7 @@ def _verdict(narrator: Narrator, options: Options) -> int:
     counts = {"held": True, "not judged": None, "FAILED": False}
     also = ", ".join(f"{others[how]} {what}" for what, how in counts.items() if others[how])
     text = (
-        f"{held} of {len(safety)} checks of safety held"
+        f"{held} of {several(len(safety), 'check')} of safety held"
         + (f"; of {others.total()} others: {also}" if also else "")
         + f"; {narrator.elapsed_s:.0f} s in all"
     )

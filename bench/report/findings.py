@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from bench.analysis.limits import PARTS, Figure, Limited, Run, blocked_share, figures_of, limited
 from bench.analysis.quorum import MOVED_S, QUORUM
+from emulator.trace.metric import duration, several
 
 Record: TypeAlias = Mapping[str, Any]
 Tables: TypeAlias = Mapping[str, Sequence[Record]]
@@ -133,18 +134,19 @@ def _limited(tables: Tables) -> Iterable[Finding]:
         parts = {
             row["part"]: row for row in tables.get("change_time", ()) if row["run_id"] == run_id
         }
-        whole_ms = sum(row["mean_ms"] for row in parts.values())
+        mean_ms = {part: row["mean_ms"] for part, row in parts.items()}
+        whole_ms = sum(mean_ms.values())
         if whole_ms > 0:
             shown = ", ".join(
-                f"{part} {in_ms(parts[part]['mean_ms'])} ({parts[part]['mean_ms'] / whole_ms:.0%})"
-                if part in parts
+                f"{part} {duration(mean_ms[part])} ({mean_ms[part] / whole_ms:.0%})"
+                if part in mean_ms
                 else f"{part} not known"
                 for part in PARTS
             )
             samples = max(row["samples"] for row in parts.values())
             yield Finding(
                 f"where a change's time went{of_run}",
-                f"{in_ms(whole_ms)} at the mean of {samples:,} changes: {shown}",
+                f"{duration(whole_ms)} at the mean of {samples:,} changes: {shown}",
             )
 
 
@@ -171,7 +173,7 @@ def _load(tables: Tables) -> Iterable[Finding]:
 def _felt(row: Record, quantile: str) -> str:
     """A quantile of all that was due; of what was given up, how long it waited at least."""
     value = row[quantile]
-    return f"> {in_ms(row['not_done_ms'])}" if value == math.inf else in_ms(value)
+    return f"> {duration(row['not_done_ms'])}" if value == math.inf else quantile_text(value)
 
 
 def _not_done(row: Record) -> str:
@@ -223,12 +225,15 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
         yield Finding("ZooKeeper blocking KRaft", _NO_CONTROLLER, warning=True)
     elif not tables["blocking"]:
         yield Finding("ZooKeeper blocking KRaft", _never(tables))
+    limits = {run_id: limit for run_id, limit, _ in limits_of(tables)}
     for row in tables["blocking"]:
+        run_id = row["run_id"]
         yield Finding(
             f"ZooKeeper blocking KRaft ({row['process']})",
-            f"{in_ms(row['union_ms'])} in which something waited; "
-            f"{row['blocked_operations']:,} operations, {in_ms(row['total_ms'])} summed; "
-            f"{row['timed_out_operations']:,} gave up{_barred(tables, row['run_id'])}",
+            f"{duration(row['union_ms'])} in which something waited; "
+            f"{several(row['blocked_operations'], 'operation')}, {duration(row['total_ms'])} "
+            f"summed; {row['timed_out_operations']:,} gave up"
+            f"{_but(doubts(tables, run_id, limits.get(run_id)))}",
         )
         if row["unexplained_share"] > UNEXPLAINED_LIMIT:
             yield Finding(
@@ -238,26 +243,54 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
             )
 
 
-def _barred(tables: Tables, of_run: str | None = None) -> str:
-    """What to add to figures of ZooKeeper from a full machine or a late client, if any run's."""
-    barred = any(
-        limit.zookeeper is False
-        for run_id, limit, _ in limits_of(tables)
-        if of_run is None or run_id == of_run
-    )
-    return "; no verdict, see what limited this run" if barred else ""
+NEVER: Final = "never"
+AS_SEEN: Final = "0 ms, as far as seen"
+"""How long ZooKeeper blocked KRaft where no wait is in the trace: nothing is in doubt, or it is."""
+
+
+def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
+    """Why ZooKeeper may have blocked KRaft for longer than was counted, or would by this load."""
+    found = []
+    lacks = [
+        row["why"]
+        for row in tables["missing"]
+        # Negative: rows that are there twice.
+        if row["run_id"] == run_id
+        and is_controller(row["process"])
+        and (row["missing_rows"] or 0) >= 0
+    ]
+    if lacks and set(lacks) == {_KILLED}:
+        found.append("up to the last second of a killed controller is not in the trace")
+    elif lacks:
+        found.append("the trace of a controller has gaps")
+    if limit is None or limit.zookeeper is None:
+        found.append("whether the machine was full or the client late is not known")
+    elif not limit.zookeeper:
+        text = "another load may differ, as a full machine or a late client limited this one"
+        found.append(text)
+    return found
+
+
+_KILLED: Final = "no end"
+"""Why rows are missing of a process that was killed."""
+
+
+def _but(found: Sequence[str]) -> str:
+    return f"; but {'; '.join(found)}" if found else ""
 
 
 def _never(tables: Tables) -> str:
     """The text for a run in which no operation waited, with the load, which it depends on."""
-    barred = _barred(tables)
-    text = f"{'' if barred else 'never: '}no operation waited for ZooKeeper"
+    limits = {run_id: limit for run_id, limit, _ in limits_of(tables)}
+    runs = sorted({row["run_id"] for name in OF_CONTROLLERS for row in tables[name]})
+    found = [one for each in runs for one in doubts(tables, each, limits.get(each))]
+    text = f"{AS_SEEN if found else NEVER}: no operation waited for ZooKeeper"
     due, lags = per_s(tables, "due_per_s"), tables["lag_summary"]
     done = f", at {per_s(tables, 'achieved_per_s'):.1f} changes/s ({due:.1f} due)"
     text += done if due else ", and the trace holds no load"
-    if not lags:
-        return text + barred
-    return f"{text}; the lag reached {_of_bound(tables, max(lags, key=_greatest))}{barred}"
+    if lags:
+        text += f"; the lag reached {_of_bound(tables, max(lags, key=_greatest))}"
+    return text + _but([*dict.fromkeys(found)])
 
 
 def _greatest(row: Record) -> int:
@@ -285,7 +318,7 @@ def _lag(tables: Tables) -> Iterable[Finding]:
         yield Finding(
             f"write-behind lag ({row['process']})",
             f"at most {row['max_lag_records']:,} records ({_of_bound(tables, row)})"
-            f"{_when(tables, row)}; at most {in_ms(row['max_lag_ms'])}; "
+            f"{_when(tables, row)}; at most {duration(row['max_lag_ms'])}; "
             f"behind {_share(row['behind_share'])} of the time; "
             f"{row['last_lag_records']:,} records at the end",
             warning=row["last_lag_records"] > 0,
@@ -313,7 +346,7 @@ _WHY: Final = {
     "not written": "it could not be written, as the log of the process says",
     "deleted": "all files of a process may take kraftbridge.trace.max.bytes",
     "file missing": "a file of it is not there, or has not all its rows",
-    "no end": "it was killed, or still writes",
+    _KILLED: "it was killed, or still writes",
     "others went on": "others of its host went on for so long; it ended, or could not write",
 }
 
@@ -331,7 +364,7 @@ def _missing(tables: Tables) -> Iterable[Finding]:
                 if rows > 0
                 else f"{-rows:,} rows of {row['table']} are there twice"
             )
-        elif row["why"] == "no end":
+        elif row["why"] == _KILLED:
             lacks = f"rows of up to its last second may be missing, and all of the {seconds} after"
         elif row["why"] == "deleted":
             lacks = f"the oldest {row['missing_rows']:,} rows, of {seconds}, were deleted"
@@ -410,7 +443,7 @@ def _noise(tables: Tables) -> Iterable[Finding]:
     for row in tables["stalls"]:
         yield Finding(
             f"event loop stalls ({row['process']})",
-            f"{row['stalls']:,}, longest {in_ms(row['longest_ms'])}; "
+            f"{row['stalls']:,}, longest {duration(row['longest_ms'])}; "
             f"{row['noisy_stalls']:,} of 50 ms or more",
             warning=row["noisy_stalls"] > 0,
         )
@@ -427,13 +460,9 @@ def _noise(tables: Tables) -> Iterable[Finding]:
                 )
 
 
-def in_ms(value: float | None) -> str:
-    """Milliseconds as a person reads them."""
-    if value is None:
-        return "too few samples"
-    if value >= 1000:
-        return f"{value / 1000:,.3g} s" if value < 1e6 else f"{value / 1000:,.0f} s"
-    return f"{value:.3g} ms"
+def quantile_text(value: float | None) -> str:
+    """A quantile in ms; None: with too few samples beyond it."""
+    return "too few samples" if value is None else duration(value)
 
 
 def _share(value: float | None) -> str:

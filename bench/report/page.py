@@ -20,15 +20,16 @@ from bench.report.findings import (
     begins,
     due_and_done,
     findings,
-    in_ms,
     instant,
     is_controller,
     limits_of,
     per_s,
+    quantile_text,
 )
 from bench.report.picture import EVENTS, as_json, events_of, picture
 from bench.report.verdict import Judged, Verdict, in_share, of_run
 from emulator.trace.distribution import BEYOND
+from emulator.trace.metric import duration
 
 _PART_NAMES: Final = {
     "client": "client: until it was sent",
@@ -222,11 +223,11 @@ def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
             "not known" if get["lag_records"] is None else f"{get['lag_records']:,.0f} records",
             ""
             if bound is None
-            else f"{in_share(bound)} of the bound; {in_ms(get['lag_ms'])} at most",
+            else f"{in_share(bound)} of the bound; {duration(get['lag_ms'] or 0.0)} at most",
         ),
         KeyFigure(
             "KRaft blocked by ZooKeeper",
-            "not known" if get["blocked_ms"] is None else in_ms(get["blocked_ms"]),
+            "not known" if get["blocked_ms"] is None else duration(get["blocked_ms"]),
             ""
             if get["blocked_share"] is None
             else f"{in_share(get['blocked_share'])} of the time under load",
@@ -237,7 +238,7 @@ def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
 def _felt(value: float | None) -> str:
     if value is None:
         return "not known"
-    return "given up" if value == math.inf else in_ms(value)
+    return "given up" if value == math.inf else duration(value)
 
 
 def _parts(tables: Tables) -> tuple[list[TimePart], str, list[tuple[float, str]]]:
@@ -258,8 +259,8 @@ def _parts(tables: Tables) -> tuple[list[TimePart], str, list[tuple[float, str]]
     parts = [
         TimePart(
             _PART_NAMES[part],
-            in_ms(rows[part]["p50_ms"]) if part in rows else "not known",
-            in_ms(_far(rows[part])) if part in rows else "",
+            quantile_text(rows[part]["p50_ms"]) if part in rows else "not known",
+            duration(_far(rows[part])) if part in rows else "",
             f"{rows[part]['mean_ms'] / whole:.0%}" if part in rows and whole else "",
             place(rows[part]["p50_ms"]) if part in rows else None,
             place(_far(rows[part])) if part in rows else None,
@@ -270,7 +271,7 @@ def _parts(tables: Tables) -> tuple[list[TimePart], str, list[tuple[float, str]]
     far = _far_name(tables)
     note = (
         f"Of {samples:,} changes that were carried out and that the trace has of both sides; "
-        f"{in_ms(whole)} at their mean. ● median, ◇ {far}"
+        f"{duration(whole)} at their mean. ● median, ◇ {far}"
         + ("" if far == "p99" else ", as too few lie beyond a p99")
     )
     step = math.ceil((high - low) / 5)

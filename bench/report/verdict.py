@@ -14,17 +14,19 @@ from bench.analysis.limits import BLOCKED_SHARE, Figure, Limited
 from bench.report.beside import Beside
 from bench.report.blocks import shown
 from bench.report.findings import (
+    AS_SEEN,
+    NEVER,
     OF_CONTROLLERS,
     Record,
     Tables,
     bound_of,
     done_share,
+    doubts,
     due_and_done,
-    in_ms,
-    is_controller,
     limits_of,
 )
 from emulator.trace.distribution import enough
+from emulator.trace.metric import duration, several
 
 MEASURES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -155,11 +157,15 @@ def _waited(tables: Tables, found: Mapping[str, float | None]) -> str:
     up, median = found["given_up_share"], found["p50_ms"]
     texts = []
     if median is not None and median >= _NOTICED_MS:
-        took = "longer than any that was done" if median == math.inf else f"{in_ms(median)} or more"
+        took = (
+            "longer than any that was done" if median == math.inf else f"{duration(median)} or more"
+        )
         texts.append(f"half of the changes took {took}")
     if up:
         due, _ = due_and_done(tables)
-        texts.append(f"{round(up * due):,} of {due:,} changes were given up")
+        gave_up = round(up * due)
+        were = "was" if gave_up == 1 else "were"
+        texts.append(f"{gave_up:,} of {several(due, 'change')} {were} given up")
     text = ", and ".join(texts)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
@@ -173,14 +179,16 @@ def _safe(beside: Beside) -> Answer:
         text = "Nothing that came with this trace compared ZooKeeper with the log; zk diff does."
         return Answer(question, "Not judged", "open", text, "")
     if failed:
-        count = f"{len(failed)} of {len(safety)} checks of safety failed"
+        count = f"{len(failed)} of {several(len(safety), 'check')} of safety failed"
         text = f"{count}; the first: {failed[0].what}."
         return Answer(question, "No", "bad", text, f"Not safe: {count}.")
     if open_:
-        count = f"{len(open_)} of {len(safety)} checks of safety were not judged"
+        were = "was" if len(open_) == 1 else "were"
+        count = f"{len(open_)} of {several(len(safety), 'check')} of safety {were} not judged"
         text = f"{count}; the first: {open_[0].what}."
         return Answer(question, "Not known", "open", text, f"Not known to be safe: {count}.")
-    text = f"All {len(safety)} checks of safety held."
+    all_ = "The one check" if len(safety) == 1 else f"All {len(safety)} checks"
+    text = f"{all_} of safety held."
     return Answer(question, "Yes", "good", text, f"Safe: {text[:1].lower()}{text[1:]}")
 
 
@@ -220,37 +228,28 @@ def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited |
         text = "The trace holds no change of a controller."
         short = "Whether ZooKeeper blocked KRaft is not known."
         return Answer(question, "Not known", "open", text, short)
-    doubts = list(_doubts(tables, limit))
-    sure = f"counted; {'; '.join(doubts)}" if doubts else "counted, each wait by itself"
+    run_id = next((row["run_id"] for name in OF_CONTROLLERS for row in tables[name]), "")
+    doubted = doubts(tables, run_id, limit)
+    sure = f"counted; {'; '.join(doubted)}" if doubted else "counted, each wait by itself"
     if not waited:
         text = f"No operation in the trace waited for ZooKeeper{_headroom(found)}."
-        if doubts:
-            short = f"No operation in the trace waited for ZooKeeper, but {doubts[0]}."
-            return Answer(question, "0 ms", "open", text, short, sure)
-        return Answer(question, "0 ms", "good", text, "ZooKeeper never blocked KRaft.", sure)
+        if doubted:
+            short = f"No operation in the trace waited for ZooKeeper, but {doubted[0]}."
+            return Answer(question, AS_SEEN, "open", text, short, sure)
+        short = "ZooKeeper never blocked KRaft."
+        return Answer(question, NEVER.capitalize(), "good", text, short, sure)
     part = "" if share is None else f", {in_share(share)} of the time under load"
     gave_up = sum(row["timed_out_operations"] for row in tables["blocking"])
+    waits = several(round(found["blocked_operations"] or 0), "operation")
     text = (
-        f"{found['blocked_operations'] or 0:,.0f} operations waited for ZooKeeper{part}"
+        f"{waits} waited for ZooKeeper{part}"
         + (f"; {gave_up:,} of them gave up" if gave_up else "")
         + f"{_headroom(found)}."
     )
-    state = "open" if doubts or share is None else "good"
+    state = "open" if doubted or share is None else "good"
     state = "bad" if (share or 0.0) >= BLOCKED_SHARE else state
-    short = f"ZooKeeper blocked KRaft for {in_ms(waited)}{part}."
-    return Answer(question, in_ms(waited), state, text, short, sure)
-
-
-def _doubts(tables: Tables, limit: Limited | None) -> Iterable[str]:
-    """Why ZooKeeper may have blocked KRaft for longer than was counted, or would by this load."""
-    lacks = [row for row in tables["missing"] if is_controller(row["process"])]
-    # Negative: rows that are there twice.
-    if any((row["missing_rows"] or 0) >= 0 for row in lacks):
-        yield "the trace of a controller has gaps"
-    if limit is None or limit.zookeeper is None:
-        yield "whether the machine was full or the client late is not known"
-    elif not limit.zookeeper:
-        yield "another load may differ, as a full machine or a late client limited this one"
+    short = f"ZooKeeper blocked KRaft for {duration(waited)}{part}."
+    return Answer(question, duration(waited), state, text, short, sure)
 
 
 def in_share(share: float) -> str:

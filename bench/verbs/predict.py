@@ -16,6 +16,7 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.zk.client import SecuredBy
 from emulator.config.extras import install
+from emulator.trace.metric import duration
 
 if TYPE_CHECKING:
     from bench.predict.model import Blocked, Change, Speed
@@ -391,10 +392,10 @@ def _copied(copy: dict[str, Any]) -> Iterator[str]:
         )
     else:
         yield (
-            f"first copy: about {_s(copy['copy_ms'])} ({copy['znodes']:,} znodes, "
+            f"first copy: about {duration(copy['copy_ms'])} ({copy['znodes']:,} znodes, "
             f"{copy['records']:,} records)"
         )
-    yield f"a leader of three killed: no controller for about {_s(copy['no_controller_ms'])}"
+    yield f"a leader of three killed: no controller for about {duration(copy['no_controller_ms'])}"
 
 
 def verdict(found: dict[str, Any]) -> str:
@@ -412,12 +413,12 @@ def verdict(found: dict[str, Any]) -> str:
     if not worst["operations"]:
         return (
             f"No change waits if ZooKeeper stalls for {worst['seconds']:g} s: that takes a stall "
-            f"of about {_s(shortest)} ({at})."
+            f"of about {duration(shortest)} ({at})."
         )
-    waits = f"for up to {_s(worst['longest_ms'])}" if worst["ends"] else "without end"
+    waits = f"for up to {duration(worst['longest_ms'])}" if worst["ends"] else "without end"
     return (
         f"Changes wait {waits} in {stall} of ZooKeeper; none in one shorter than about "
-        f"{_s(shortest)} ({at})."
+        f"{duration(shortest)} ({at})."
     )
 
 
@@ -479,10 +480,10 @@ def _table(stalls: list[dict[str, Any]]) -> Iterator[str]:
         rows.append(
             (
                 f"{one['seconds']:g} s",
-                "never" if begins is None else f"after {_s(begins)}",
+                "never" if begins is None else f"after {duration(begins)}",
                 f"{one['operations']:,}",
-                _s(one["longest_ms"]) if one["ends"] else "no end",
-                f"for {_s(one['blocked_ms'])}" if one["ends"] else "without end",
+                duration(one["longest_ms"]) if one["ends"] else "no end",
+                f"for {duration(one['blocked_ms'])}" if one["ends"] else "without end",
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -502,10 +503,4 @@ def _replay(found: dict[str, Any]) -> str:
 def _together(one: dict[str, Any]) -> str:
     if not one["operations"]:
         return "nothing waited"
-    return f"{one['operations']:,} changes waited, some change for {_s(one['blocked_ms'])}"
-
-
-def _s(ms: float) -> str:
-    if not ms:
-        return "0 s"
-    return f"{ms / 1e3:.2f} s" if ms < 10_000 else f"{ms / 1e3:,.0f} s"
+    return f"{one['operations']:,} changes waited, some change for {duration(one['blocked_ms'])}"

@@ -22,13 +22,12 @@ from emulator.commands.status_next import STUCK, phase_of
 from emulator.commands.status_nodes import NodeAnswer
 from emulator.commands.status_shown import colours
 from emulator.io.printable import printable, printable_in, printable_json
+from emulator.trace.metric import duration
 
 EVERY_S: Final = 1.0
 """From the begin of one look to that of the next."""
 WINDOW_S: Final = 10.0
 """The time over which the rate is taken that the ETA goes by."""
-_MINUTE: Final = 60
-_HOUR: Final = 3600
 
 
 class WatchSource(Protocol):
@@ -68,21 +67,8 @@ class Eta:
             return "0 s"
         if left >= first:
             return "unknown"
-        return lasting((now_s - first_s) * left / (first - left))
-
-
-def lasting(seconds: float) -> str:
-    """A time as gh-ost shows it.
-
-    >>> lasting(4.2), lasting(75), lasting(7_300)
-    ('4 s', '1 min 15 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < _MINUTE:
-        return f"{whole} s"
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
-    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+        whole_s = round((now_s - first_s) * left / (first - left))
+        return duration(1_000 * whole_s) if whole_s else "0 s"
 
 
 class WatchLine:

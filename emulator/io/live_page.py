@@ -27,6 +27,7 @@ from emulator.metadata.brokers import Broker
 from emulator.node.advice import iso
 from emulator.node.introspection import FIGURES, Moment
 from emulator.trace.distribution import Distribution
+from emulator.trace.metric import duration
 
 SCHEMA: Final = "series/1"
 EVERY_MS: Final = 1_000
@@ -216,21 +217,6 @@ def _of_brokers(
         more = len(numbers) - NAMED_MAX
         some = f"brokers {named}" if len(numbers) > 1 else f"broker {named}"
         yield alarm, f"{some}{f' and {more} more' if more > 0 else ''}: {what}"
-
-
-def duration(ms: float) -> str:
-    """A time as it is read.
-
-    >>> [duration(each) for each in (0, 12.4, 4_250, 95_000, 7_380_000)]
-    ['0 ms', '12 ms', '4.2 s', '1 min 35 s', '2 h 3 min']
-    """
-    if ms < 1_000:
-        return f"{ms:.0f} ms"
-    if ms < 60_000:
-        return f"{ms / 1_000:.1f} s"
-    if ms < 3_600_000:
-        return f"{ms // 60_000:.0f} min {ms % 60_000 // 1_000:.0f} s"
-    return f"{ms // 3_600_000:.0f} h {ms % 3_600_000 // 60_000:.0f} min"
 
 
 def bounds(status: Document, series: Series) -> list[dict[str, Any]]:

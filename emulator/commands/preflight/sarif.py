@@ -26,11 +26,11 @@ from emulator.operations.preflight.engine import (
     Severity,
     listed,
     printed,
-    several,
     with_code,
 )
 from emulator.operations.preflight.report import PreflightReport, PreflightVerdict, rules
 from emulator.operations.preflight.rolling import Roll
+from emulator.trace.metric import several
 
 # A report of ``kraft-bridge preflight`` as text or JSON.
 

@@ -15,13 +15,13 @@ from emulator.operations.preflight.engine import (
     Severity,
     listed,
     rule,
-    several,
 )
 from emulator.operations.preflight.identities import owner_of
 from emulator.operations.preflight.node_file import FolderContents, Properties
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey
 from emulator.raft import layout
+from emulator.trace.metric import several
 
 NAMED_MAX: Final = 10
 _PARTITION: Final = re.compile(r"(.+)-([0-9]+)")

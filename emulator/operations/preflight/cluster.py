@@ -14,11 +14,11 @@ from emulator.operations.preflight.engine import (
     listed,
     named,
     rule,
-    several,
 )
 from emulator.operations.preflight.node_file import number
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey
+from emulator.trace.metric import several
 from emulator.znodes import controller, migration
 from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import number_of

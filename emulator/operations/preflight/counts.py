@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from emulator.operations.preflight.engine import NotRun, Outcome, finding, rule, several
+from emulator.operations.preflight.engine import NotRun, Outcome, finding, rule
 from emulator.operations.preflight.survey import RoundTrips, Survey
+from emulator.trace.metric import duration, several
 from emulator.znodes import controller
 from emulator.znodes.tree import ZnodeError
 
@@ -120,10 +121,10 @@ def durations(survey: Survey) -> Iterator[Outcome]:
         "I02",
         "/",
         f"round trips: {trips.read_ms:.2f} ms to read, {trips.sync_ms:.2f} ms through the leader; "
-        f"estimated: copy {_time(times.copy_ms)}; reading all znodes after a failover "
-        f"{_time(times.reading_ms)}, writing all of them, if all differed, "
-        f"{_time(times.writing_ms)}; Apache Kafka's copy by the model of KAFKA-16007 "
-        f"{_time(kafka_ms)}",
+        f"estimated: copy {duration(times.copy_ms)}; reading all znodes after a failover "
+        f"{duration(times.reading_ms)}, writing all of them, if all differed, "
+        f"{duration(times.writing_ms)}; Apache Kafka's copy by the model of KAFKA-16007 "
+        f"{duration(kafka_ms)}",
         "during the copy no administrative change is accepted; produce and consume go on",
         reference="KAFKA-16007",
     )
@@ -144,10 +145,6 @@ def estimated(records: int, znodes: int, trips: RoundTrips) -> Estimated:
     copy_ms = reading_ms + records * RECORD_US / 1e3 + batches * trips.sync_ms
     writing_ms = -(-znodes // OPS_PER_MULTI) * trips.sync_ms + znodes * WRITE_US / 1e3
     return Estimated(copy_ms, reading_ms, writing_ms)
-
-
-def _time(ms: float) -> str:
-    return f"{ms / 1e3:.1f} s" if ms < 120_000 else f"{ms / 60e3:.1f} min"
 
 
 @rule("I03", "writes per change")

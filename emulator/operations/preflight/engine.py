@@ -10,16 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from emulator.operations.preflight.survey import Survey
 
-# Words of findings: counts with their nouns, lists that end.
-
-
-def several(count: int, noun: str, plural: str = "") -> str:
-    """A count with its noun.
-
-    >>> several(1, "ACL"), several(1_200, "topic"), several(2, "batch", "batches")
-    ('1 ACL', '1,200 topics', '2 batches')
-    """
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+# Words of findings: nouns with what is of their kind, lists that end.
 
 
 def named(noun: str, items: Collection[object]) -> str:

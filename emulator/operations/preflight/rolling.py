@@ -15,11 +15,11 @@ from emulator.operations.preflight.engine import (
     listed,
     named,
     rule,
-    several,
 )
 from emulator.operations.preflight.node_file import Properties, number
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import REDACTED, Survey
+from emulator.trace.metric import several
 
 NAMED_MAX: Final = 10
 """So many partitions of a kind are named; the others are counted."""

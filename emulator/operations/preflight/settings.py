@@ -22,7 +22,6 @@ from emulator.operations.preflight.engine import (
     listed,
     named,
     rule,
-    several,
 )
 from emulator.operations.preflight.identities import principal_of, super_users
 from emulator.operations.preflight.kafka_values import BOOLEANS, why_refused
@@ -42,6 +41,7 @@ from emulator.operations.preflight.node_file import (
 )
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.preflight.targets import ACL_AUTHORIZER, ACL_AUTHORIZERS
+from emulator.trace.metric import several
 
 # Rule on how long a login lasts where the credential behind it can change.
 

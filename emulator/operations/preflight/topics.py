@@ -15,10 +15,10 @@ from emulator.operations.preflight.engine import (
     listed,
     named,
     rule,
-    several,
 )
 from emulator.operations.preflight.rolling import is_for_start, needed_at_start
 from emulator.operations.preflight.survey import Survey
+from emulator.trace.metric import several
 
 ROOT: Final = "/brokers/topics"
 ADVERTISED: Final = "advertised.listeners"

@@ -83,7 +83,7 @@ def test_the_eta_goes_by_the_rate_of_the_last_seconds() -> None:
     found = [eta.text("lag", left, float(at)) for at, left in looks]
     # At 14 s only what was seen since 4 s counts: one look, no rate.
     assert found == [
-        "unknown", "1 min 39 s", "1 min 38 s", "2 min 27 s", "unknown", "19 s", "0 s", "0 s",
+        "unknown", "99 s", "98 s", "2 min 27 s", "unknown", "19 s", "0 s", "0 s",
     ]  # fmt: skip
     assert eta.text("copy", 7, 17.5) == "unknown", "the rate of the lag says nothing about a copy"
     assert eta.text("copy", None, 18.0) == "unknown"

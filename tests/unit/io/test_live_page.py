@@ -508,7 +508,7 @@ def test_the_time_left_to_a_bound_is_that_at_the_rate_of_the_last_minute(
         "question": "What limits it?",
         "level": "wait",
         "answer": "Soon ZooKeeper: 40% of the bound of records",
-        "text": "Reached in 1 min 28 s at the last minute's rate; it is 0 records, 0 ms behind",
+        "text": "Reached in 88.5 s at the last minute's rate; it is 0 records, 0 ms behind",
     }
     assert live_page.bounds({**status, "migration": None}, grows) == []
 

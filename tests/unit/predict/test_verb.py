@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,15 +73,17 @@ def test_a_trace_is_predicted_from(folder: Path, dump: Path) -> None:
     code, out, _ = run("predict", "--trace", folder, "--bound", "100")
     assert code == 0
     first, _, _, *stalls, _, step = out.splitlines()[:8]
-    assert first.startswith("Changes wait for up to 60 s in a stall of 60 s of ZooKeeper; none in ")
-    assert first.endswith("one shorter than about 0.50 s (100 changes/s, bound 100).")
+    assert first.startswith(
+        "Changes wait for up to 59.6 s in a stall of 60 s of ZooKeeper; none in "
+    )
+    assert first.endswith("one shorter than about 500 ms (100 changes/s, bound 100).")
     assert [one.partition(" s ")[0].strip() for one in stalls] == ["1", "10", "60"]
-    assert "after 0.4" in stalls[-1]
+    assert re.search(r"after 4\d\d ms", stalls[-1])
     assert step.startswith(f"next: {trace.BOUND_KEY}=14000 lets no change wait in a stall of 60 s;")
     assert "260 changes of controller-3000, run 7" in out
     assert "a change is 2 records and 5 operations on znodes; without a stall waiting begins" in out
     assert "\nin the trace, bound 150: " in out
-    assert " changes waited, some change for 0.94 s; the same changes at bound 100: 1" in out
+    assert re.search(r" changes waited, some change for 9\d\d ms; the same .* bound 100: 1", out)
     assert "assumed" not in out
     none = run("predict", "--trace", folder, "--bound", "0")[1]
     assert none.startswith("No change waits for ZooKeeper, as there is no bound (100 changes/s, b")

@@ -63,9 +63,12 @@ def test_a_trace_that_ends_too_early_is_said_first() -> None:
 
 
 def test_a_controller_that_wrote_and_never_waited_is_said_to() -> None:
-    (found,) = findings(_tables(stage_latency=[{"process": "controller-3000"}]))
+    (found,) = findings(_tables(stage_latency=[{"run_id": "r", "process": "controller-3000"}]))
     assert found.about == "ZooKeeper blocking KRaft"
-    assert found.says == ("never: no operation waited for ZooKeeper, and the trace holds no load")
+    assert found.says == (
+        "0 ms, as far as seen: no operation waited for ZooKeeper, and the trace holds no load; but "
+        "whether the machine was full or the client late is not known"
+    )
 
 
 def of_a_load(**more: object) -> dict[str, list[dict[str, object]]]:
@@ -84,7 +87,8 @@ def of_a_load(**more: object) -> dict[str, list[dict[str, object]]]:
 
 def test_never_comes_with_the_load_and_the_headroom() -> None:
     """Nothing waits without a load, or below a bound that was never near."""
-    said = {one.about: one.says for one in findings(of_a_load())}
+    known = of_a_load() | {"utilisation": utilised()}
+    said = {one.about: one.says for one in findings(known)}
     assert said["ZooKeeper blocking KRaft"] == (
         "never: no operation waited for ZooKeeper, at 11.2 changes/s (25.0 due); the lag reached "
         "0.5% of the bound of 10,000"
@@ -140,18 +144,21 @@ def test_what_limited_the_run_comes_after_gaps_and_where_the_time_of_a_change_we
     assert any(one.says.startswith("never: no operation waited for ZooKeeper") for one in rest)
 
 
+DIFFERS = "; but another load may differ, as a full machine or a late client limited this one"
+
+
 @pytest.mark.parametrize("full", [{"machine": 0.9}, {"client": 11.0}])
 def test_nothing_is_concluded_of_zookeeper_from_a_full_machine(full: dict[str, float]) -> None:
     limit, *rest = findings(of_a_load() | {"utilisation": utilised(**full)})
     assert limit.says.endswith("So no verdict on ZooKeeper")
     [said] = [one.says for one in rest if one.about == "ZooKeeper blocking KRaft"]
-    assert said.startswith("no operation waited for ZooKeeper, at 11.2 changes/s (25.0 due); the")
-    assert said.endswith("of the bound of 10,000; no verdict, see what limited this run")
+    assert said.startswith("0 ms, as far as seen: no operation waited for ZooKeeper, at 11.2 chang")
+    assert said.endswith(DIFFERS)
     waited = {"run_id": "r", "process": "c", "union_ms": 500.0, "blocked_operations": 3}
     waited |= {"total_ms": 500.0, "timed_out_operations": 0, "unexplained_share": 0.0}
     tables = of_a_load() | {"utilisation": utilised(**full), "blocking": [waited]}
     [said] = [one.says for one in findings(tables) if "blocking KRaft (c)" in one.about]
-    assert said.endswith("0 gave up; no verdict, see what limited this run")
+    assert said.endswith(f"0 gave up{DIFFERS}")
 
 
 def test_a_calm_run_is_said_to_be_one() -> None:

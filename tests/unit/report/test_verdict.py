@@ -20,7 +20,14 @@ from bench.report.beside import (
     read_beside,
     write_beside,
 )
-from bench.report.findings import BOUND_DEFAULT, HARD_FACTOR, bounds_of, limits_of
+from bench.report.findings import (
+    AS_SEEN,
+    BOUND_DEFAULT,
+    HARD_FACTOR,
+    bounds_of,
+    findings,
+    limits_of,
+)
 from bench.report.verdict import MEASURES, judge, runs_of, threshold, verdict
 from emulator.commands.json_forms import FORMS
 from emulator.migration.settings import HARD_FACTOR as CONTROLLERS
@@ -62,7 +69,7 @@ OF_SPEED = RunCheck("8 changes/s", False, "3.1", False)
 @pytest.mark.parametrize(
     ("checks", "word", "state", "begins", "failed"),
     [
-        ((HELD, OF_SPEED), "Yes", "good", "Safe: all 1 checks of safety held.", 0.0),
+        ((HELD, OF_SPEED), "Yes", "good", "Safe: the one check of safety held.", 0.0),
         ((HELD, FAILED, OPEN), "No", "bad", "Not safe: 1 of 3 checks of safety failed.", 2.0),
         ((HELD, OPEN), "Not known", "open", "Not known to be safe: 1 of 2 checks of safety", 1.0),
         ((OF_SPEED,), "Not judged", "open", "Nothing limited", None),
@@ -96,9 +103,34 @@ def calm(**of_resources: float | None) -> dict[str, list[dict[str, Any]]]:
 def test_a_calm_run_is_said_to_be_one() -> None:
     found = verdict(calm(), RUN, Beside((HELD,)))
     assert found.text == (
-        "Safe: all 1 checks of safety held. Nothing limited the run. ZooKeeper never blocked KRaft."
+        "Safe: the one check of safety held. Nothing limited the run. "
+        "ZooKeeper never blocked KRaft."
     )
     assert [one.state for one in found.answers] == ["good", "good", "good"]
+
+
+@pytest.mark.parametrize(
+    ("why", "word", "doubt"),
+    [
+        (None, "Never", ""),
+        ("no end", AS_SEEN, "up to the last second of a killed controller is not in the trace"),
+        ("deleted", AS_SEEN, "the trace of a controller has gaps"),
+    ],
+)
+def test_the_page_and_the_console_say_the_same_of_a_trace_with_gaps(
+    why: str | None, word: str, doubt: str
+) -> None:
+    """One said "? 0 ms" and the other "never" of the same run."""
+    tables = calm()
+    gap = {"run_id": RUN, "process": "controller-1", "why": why, "table": None, "at_ns": None}
+    rows = 5 if why == "deleted" else None
+    tables["missing"] = [gap | {"missing_rows": rows, "missing_s": 1.0}] if why else []
+    card = verdict(tables, RUN, NOTHING).answers[2]
+    [line] = [one.says for one in findings(tables) if one.about == "ZooKeeper blocking KRaft"]
+    assert card.word == word
+    assert line.lower().startswith(f"{word.lower()}: no operation waited for ZooKeeper".lower())
+    assert doubt in card.sure
+    assert line.endswith(f"; but {doubt}" if doubt else "of the bound of 10,000")
 
 
 @pytest.mark.parametrize("unknown", [name for name in ALL if name != "blocked"])
