@@ -185,8 +185,9 @@ def preflight() -> Iterator[str]:
     """docs/preflight.md."""
     yield HEAD.format(source="the rules in emulator/operations/preflight/")
     yield "# What `kraft-bridge preflight` looks at\n\n"
-    yield "Run it before a migration. **With a blocker (B, exit code 1) do not begin**: the\n"
-    yield "finding says what to do. W is a warning (exit code 4 with `--strict`), I information.\n"
+    yield "Run it before a migration, and before each of its rolls. **With a blocker (B, exit\n"
+    yield "code 1) do not begin**: the finding says what to do. W is a warning (exit code 4 with\n"
+    yield "`--strict`), I information.\n"
     yield "Without files of nodes it is INCOMPLETE (exit code 3).\n"
     yield "It only reads. Next: the [runbook](runbook.md).\n\n```\n"
     yield "kraft-bridge preflight --zookeeper HOSTS --config FILES\n```\n\n"

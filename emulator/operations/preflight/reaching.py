@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.config import jaas
-from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
+from emulator.config.listeners import ANY_ADDRESS, SECURITY_PROTOCOLS, HostPort
 from emulator.config.zookeeper import connect_string
 from emulator.metadata.client_quotas import USER, EntityPart
 from emulator.metadata.scram import Mechanism
@@ -561,18 +561,26 @@ def addresses(survey: Survey) -> list[Address]:
 
 
 def _of_voters(survey: Survey) -> Iterator[Address]:
-    known: dict[int, HostPort] = {}
+    known: dict[tuple[str, int], int | None] = {}
     for one in survey.all_files:
         for node_id, there in (one.voter_addresses or {}).items():
-            known.setdefault(node_id, there)
+            known.setdefault((there.host, there.port), node_id)
+    for one in survey.controllers:
+        for there in one.controller_addresses if one.node_id not in known.values() else ():
+            if there.host not in ANY_ADDRESS:
+                known.setdefault((there.host, there.port), one.node_id)
+    for one in survey.all_files:
+        for there in one.bootstrap_servers or ():
+            known.setdefault((there.host, there.port), None)
     callers = [one for one in survey.all_files if one.names(NAMES)]
     own = {one.node_id: one for one in callers if one.is_controller}
-    for node_id, there in sorted(known.items()):
+    for (host, port), node_id in known.items():
         # As a node that connects to it; a controller's own file has the same settings.
         file = own.get(node_id) or next(iter(callers), None)
         name = file.names(NAMES)[0] if file is not None else "CONTROLLER"
         protocol = file.protocols.get(name, name) if file is not None else ""
-        yield Address(f"controller {node_id}", name, there.host, there.port, protocol, file)
+        node = "controller" if node_id is None else f"controller {node_id}"
+        yield Address(node, name, host, port, protocol, file)
 
 
 def _of_brokers(survey: Survey) -> Iterator[Address]:

@@ -163,6 +163,14 @@ def test_every_voter_and_every_listener_of_a_broker_is_connected_to() -> None:
     by_file = addresses(replace(clean("plain"), nodes={}))
     assert "broker 2: PLAINTEXT://kafka-2:9092" in [str(one) for one in by_file]
     assert addresses(Survey({})) == []
+    guide = [str(one) for one in addresses(replace(clean("guide"), nodes={}))]
+    assert "controller 3000: CONTROLLER://localhost:9093" in guide, "a bootstrap server"
+    present, server = clean("guide").properties, "controller.quorum.bootstrap.servers"
+    brokers = [one for one in present if not one.is_controller]
+    values = {**brokers[0].values, server: "c1:9093,c2:9093"}
+    alone = Survey({}, [replace(brokers[0], values=values)])
+    told = [str(one) for one in addresses(alone) if one.node.startswith("controller")]
+    assert told == ["controller: CONTROLLER://c1:9093", "controller: CONTROLLER://c2:9093"]
 
 
 def test_the_verb_says_who_did_not_answer_and_writes_nothing(tmp_path: Path, nobody: int) -> None:
