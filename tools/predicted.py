@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from bench.predict.cells import BLOCKS_S, LEAST_S, SHARE, kept
+from bench.predict.cells import BLOCKS_S, kept
+from bench.predict.model import LEAST_S, SHARE
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs/benchmarks.md"
 BEGIN: Final = "<!-- from kept rows: written by make docs -->\n"

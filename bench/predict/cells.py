@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.predict import model, trace
-from bench.predict.model import Speed
+from bench.predict.model import LEAST_S, SHARE, Speed
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Case
 
 HOME: Final = Path(__file__).parent
 KEPT: Final = HOME.parents[1] / "docs/rows"
-SHARE: Final = 0.2
-LEAST_S: Final = 0.25
-"""A prediction holds within 20 % or 250 ms, whichever is more."""
 WANTED: Final = 0.9
 BLOCKS_S: Final = 0.5
 """A cell counts as one that blocks from this on."""
@@ -85,7 +82,7 @@ def measured(row: BenchRow, folder: Path) -> Waited:
 
 def holds(before: Waited, after: Waited) -> bool:
     """Whether the blocked time is as predicted."""
-    return abs(before.union_s - after.union_s) <= max(SHARE * after.union_s, LEAST_S)
+    return model.holds(before.union_s, after.union_s)
 
 
 def keep(folder: Path, digest: str, row: BenchRow, before: Waited, after: Waited) -> None:

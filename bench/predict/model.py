@@ -20,6 +20,15 @@ MULTI_OPS: Final = 400
 """Data operations of one multi, at most."""
 CHAIN_OPS: Final = 3
 """Operations that each multi has beside them: two counters, and the check of the claim."""
+COMMIT_S: Final = 0.004
+APPEND_S: Final = 0.0006
+"""What no probe of ZooKeeper shows of a controller: docs/benchmarks.md, its slower machine."""
+OPERATION_S: Final = 15e-6
+"""Where all requests to ZooKeeper were alike: docs/benchmarks.md; 65,700 znodes a second by `bench
+run raw-limit`."""
+SHARE: Final = 0.2
+LEAST_S: Final = 0.25
+"""A prediction holds within 20 % or 250 ms, whichever is more."""
 _PRECISION: Final = 1e-4
 _RATE_MAX: Final = 1e6
 _SETTLED: Final = 3
@@ -306,3 +315,17 @@ def stalled(change: Change, rate: float, bound: int, speed: Speed, seconds: floa
 def channel(commit_s: float, hop_s: float) -> float:
     """Changes that one broker forwards each second: one at a time, each until it is committed."""
     return 1 / (commit_s + hop_s)
+
+
+def holds(predicted_s: float, measured_s: float) -> bool:
+    """Whether a blocked time is as predicted.
+
+    >>> holds(0.0, 0.25), holds(0.0, 0.26), holds(8.1, 10.0), holds(7.9, 10.0)
+    (True, False, True, False)
+    """
+    return abs(predicted_s - measured_s) <= max(SHARE * measured_s, LEAST_S)
+
+
+def enough(change: Change, rate: float, speed: Speed, seconds: float) -> int:
+    """The smallest bound, in records, under which no change waits in a stall of so many seconds."""
+    return stalled(change, rate, 0, speed, seconds).most_records + 1

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.predict.model import CHAIN_OPS, Arrival, Change, Speed, Stall
+from bench.predict.model import CHAIN_OPS, OPERATION_S, Arrival, Change, Speed, Stall
 from emulator.trace.rows import (
     PROCESS_COLUMN,
     RUN_ID_COLUMN,
@@ -29,9 +29,6 @@ from emulator.trace.rows import (
 BOUND_KEY: Final = "kraftbridge.zk.write.behind.max.records"
 BOUND: Final = 10_000
 """Of a controller that does not say another."""
-OPERATION_S: Final = 15e-6
-"""Where all requests to ZooKeeper were alike: docs/benchmarks.md; 65,700 znodes a second by `bench
-run raw-limit`."""
 _SPREAD: Final = 4.0
 """The slope is measured where requests differ that much in size, else it is the one above."""
 _ROUNDS: Final = 30

@@ -28,10 +28,13 @@ from bench.analysis.session import SMALL, SMALL_BYTES, end, interruptible, sessi
 from bench.analysis.sweep import job as sweep_job
 from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
 from bench.analysis.sweep.rows import ROWS
+from bench.analysis.sweep.stalls import Predictions, predictions_of
+from bench.analysis.tails import folder_of
 from bench.report.beside import NOTHING, Beside, read_beside
 from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
-from bench.report.sweep import sweep_page, sweep_summary
+from bench.report.sweep import how_made, sweep_page, sweep_summary
+from bench.report.sweep_verdict import sweep_answers, sweep_verdict
 from bench.report.verdict import Judged, Threshold, Verdict, judge, of_run, runs_of, verdict
 from emulator.io.disk import make_folder
 from emulator.io.printable import printable
@@ -40,6 +43,7 @@ from emulator.trace import rows
 SCHEMA: Final = "analyze/1"
 """A test holds it equal to that of the command line."""
 SUMMARY: Final = "summary.json"
+PREDICTIONS: Final = "predictions.json"
 STREAMS: Final = "streams"
 """Folder beside the report: rows that no Parquet file of the trace has."""
 _MISFIT: Final = (TypeError, KeyError, AttributeError, ArithmeticError)
@@ -358,12 +362,33 @@ def sweep_report(
     for run_id, times in Counter(row["run_id"] for row in tables["described"]).items():
         if times > 1:
             raise TraceUnreadableError(f"{ROWS} has {times} rows of the run {run_id}")
-    found = conclude(tables, lag_limit_ms)
+    found = conclude(tables, lag_limit_ms, _predictions(places))
     options = ["--out", str(out), "--lag-p99-ms", f"{lag_limit_ms:g}"]
     command = shlex.join(["kraft-bridge", "analyze", *places, *options])
     html = out / "report.html"
-    html.write_text(sweep_page(found, tables["described"], command, parquet), encoding="utf-8")
-    return _written(Analysis(html, parquet, sweep_summary(found)))
+    made = how_made(command, parquet)
+    html.write_text(sweep_page(found, tables["described"], made), encoding="utf-8")
+    answers = sweep_answers(found)
+    verdict_of_all = Verdict("", sweep_verdict(answers), answers, {})
+    return _written(Analysis(html, parquet, sweep_summary(found), [verdict_of_all]))
+
+
+def _predictions(places: Sequence[str]) -> Predictions | None:
+    """What ``make predict`` wrote beside the folder of its bench before it measured.
+
+    Raises:
+        TraceUnreadableError: it is there, and is none.
+    """
+    for place in places:
+        folder = folder_of(place)
+        file = folder and folder.parent / PREDICTIONS
+        if file is not None and file.is_file():
+            try:
+                return predictions_of(json.loads(file.read_text()), PREDICTIONS)
+            except (OSError, ValueError, *_MISFIT) as error:
+                text = f"{file}: no predictions of `make predict` ({type(error).__name__}: {error})"
+                raise TraceUnreadableError(text) from error
+    return None
 
 
 def print_summary(analysis: Analysis, console: Console) -> None:

@@ -77,15 +77,97 @@ class HeatMap:
     rows: Sequence[tuple[str, Sequence[float | None]]]
 
 
-Block: TypeAlias = Note | Chart | ReportTable | HeatMap
+@dataclass(frozen=True, slots=True)
+class PanelDot:
+    """One case in a panel. ``full``: changes waited; ``held``: as predicted; ``words``: of it."""
+
+    x: float
+    y: float
+    text: str
+    full: bool
+    held: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One of several small pictures with the same axes; places are units of its view box.
+
+    ``area``, ``border``: points of what is predicted, as SVG takes them; empty: none is near.
+    """
+
+    title: str
+    words: str
+    area: str
+    border: str
+    dots: Sequence[PanelDot]
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """Panels beside each other. ``x``, ``y``: what the axes are."""
+
+    kind: ClassVar[str] = "panels"
+    title: str
+    x: str
+    y: str
+    x_ticks: Sequence[tuple[float, str]]
+    y_ticks: Sequence[tuple[float, str]]
+    panels: Sequence[Panel]
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A line of figures with a picture; places in percent of the axis.
+
+    ``mark``: good, bad, full, open or empty. ``band``: what is noise.
+    """
+
+    name: str
+    cells: Sequence[str]
+    dots: Sequence[float]
+    band: tuple[float, float] | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """Lines under one axis. ``columns``: headings of name and cells; ``axis``: of the picture."""
+
+    kind: ClassVar[str] = "strips"
+    columns: Sequence[str]
+    axis: str
+    ticks: Sequence[tuple[float, str]]
+    rows: Sequence[Strip]
+
+
+Block: TypeAlias = Note | Chart | ReportTable | HeatMap | Panels | Strips
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """A heading and what is below it."""
+    """A heading and what is below it. ``folded``: shown when somebody opens it."""
 
     title: str
     blocks: list[Block] = field(default_factory=list)
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to one question.
+
+    ``state``: ``good``, ``bad``, ``full``: something limits, which is no fault; ``open``: it is not
+    known. ``short``: a sentence for the verdict; empty: it says nothing. ``sure``: how certain it
+    is.
+    """
+
+    question: str
+    word: str
+    state: str
+    text: str
+    short: str
+    sure: str = ""
 
 
 _HEADINGS: Final[Mapping[str, str]] = {
@@ -170,17 +252,33 @@ def shown(value: Any) -> str:
 
 
 def render(
-    title: str, findings: Sequence[Finding], sections: Sequence[ReportSection], verdict: str = ""
+    title: str,
+    findings: Sequence[Finding],
+    sections: Sequence[ReportSection],
+    verdict: str = "",
+    *,
+    about: str = "",
+    answers: Sequence[Answer] = (),
 ) -> str:
-    """The document of a sweep; no text in it turns the order of others around.
+    """The document of several runs; no text in it turns the order of others around.
 
     Args:
         title: of the document.
-        findings: in reading order, below the verdict.
-        sections: what is below them.
+        findings: in reading order, below what is not folded.
+        sections: first those that are not folded.
         verdict: the sentence that the page begins with; none: its title.
+        about: the line above it; none: the title.
+        answers: the cards below it.
     """
-    values = {"title": title, "findings": findings, "sections": sections, "verdict": verdict}
+    values = {
+        "title": title,
+        "about": about or title,
+        "findings": findings,
+        "open": [one for one in sections if not one.folded],
+        "folded": [one for one in sections if one.folded],
+        "verdict": verdict,
+        "answers": answers,
+    }
     return render_page("page.html.j2", values)
 
 

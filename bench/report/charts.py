@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bench.analysis.sweep.one_run import Run
 from bench.load.figures import interval
+from bench.predict.model import LEAST_S, SHARE
 from bench.report.blocks import Chart
 from bench.report.picture import as_json, short_name
 
@@ -76,6 +77,31 @@ def points(
         _line(index, name, [], [each for each in found if all(map(math.isfinite, each))])
         for index, (name, found) in enumerate(series.items())
     ]
+    return _chart(title, x, y, shown, logarithmic=False)
+
+
+def beside_a_diagonal(
+    title: str, x: str, y: str, series: Mapping[str, Sequence[tuple[float, float]]]
+) -> Chart:
+    """Marks of what was measured by what was predicted; the band is what counts as equal.
+
+    Args:
+        title: what is shown.
+        x: of what was predicted, with its unit, s.
+        y: the same of what was measured.
+        series: by a name: (predicted, measured); names without any are left out.
+    """
+    known = {name: found for name, found in series.items() if found}
+    most = max((max(each) for found in known.values() for each in found), default=1.0) or 1.0
+    steps = [most * at / 20 for at in range(21)]
+    line = _line(2, "equal", [(at, at) for at in steps], [])
+    # What was measured is within SHARE of itself, or LEAST_S, of what was predicted.
+    line["band"] = [
+        [at, max(0.0, min(at - LEAST_S, at / (1 + SHARE))), max(at + LEAST_S, at / (1 - SHARE))]
+        for at in steps
+    ]
+    del line["mark"]  # its sign is the line
+    shown = [line, *(_line(at, name, [], found) for at, (name, found) in enumerate(known.items()))]
     return _chart(title, x, y, shown, logarithmic=False)
 
 

@@ -21,16 +21,20 @@ from bench.analysis.sweep.conclusions import (
     rate_text,
 )
 from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, TREND_SHARE
-from bench.analysis.sweep.one_run import PERIODS, Run
+from bench.analysis.sweep.one_run import PERIODS, Group, Run
 from bench.load.figures import COVERAGE, REPEATS
 from bench.load.schedule import GRACE, SETTLED
 from bench.report import charts
 from bench.report.blocks import Block, Note, ReportSection, render, table
-from bench.report.findings import Finding, Record
+from bench.report.findings import Finding, Record, instant
+from bench.report.strips import of_noise
 from bench.report.sweep_blocking import blocking, fields
+from bench.report.sweep_stalls import predicted_beside_measured, stall_panels
+from bench.report.sweep_verdict import sweep_answers, sweep_verdict, unknown, whose
+from emulator.trace.metric import several
 
 _CURVES: Final[tuple[tuple[str, str, Callable[[Run], float | None], bool], ...]] = (
-    ("p99 of requests, from the intended instant", "ms", lambda run: run.p99_ms, True),
+    ("p99 of a change, from when it was due", "ms", lambda run: run.p99_ms, True),
     ("p99 of ZooKeeper's lag, at most", "ms", lambda run: run.lag_p99_high_ms, True),
     ("Changes answered without error", "changes/s", lambda run: run.achieved_per_s, False),
 )
@@ -48,17 +52,22 @@ and its lag grows without bound instead.
 """
 
 
-def sweep_page(found: Conclusions, described: Sequence[Record], command: str, where: str) -> str:
+def sweep_page(found: Conclusions, described: Sequence[Record], made: str) -> str:
     """Render the document.
 
     Args:
         found: what was concluded.
         described: the rows of the bench's runs: commands, versions, load of the machine.
-        command: the command that makes this report again.
-        where: where the Parquet behind it lies.
+        made: how the report was made, by ``how_made``.
     """
-    sections = {
-        "Rates beside each other": _curves(found),
+    first = {
+        "p99 and lag, ours beside Kafka's": _curves(found),
+        "Rate, stall and bound": stall_panels(found),
+        "Predicted, and then measured": predicted_beside_measured(found),
+        "Noise of this machine": _noise(found),
+        "What is not known": map(Note, (f"{text}." for text in unknown(found))),
+    }
+    folded = {
         "Time that ZooKeeper blocked KRaft": blocking(found),
         "Time without a controller": _copies(found),
         "Knees": _knees(found),
@@ -67,14 +76,49 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
         "With and without writing to ZooKeeper": _counterfactuals(found),
         "Runs not to be believed at once": _anomalies(found),
         "All runs": _runs(found, described),
-        "How this was made": _method(described, command, where),
+        "How this was made": _method(described, made),
     }
-    shown = [ReportSection(title, list(blocks)) for title, blocks in sections.items()]
+    sections = [
+        ReportSection(title, list(blocks), folded=part is folded)
+        for part in (first, folded)
+        for title, blocks in part.items()
+    ]
+    answers = sweep_answers(found)
     return render(
         "kraft-bridge: a sweep of rates",
-        [one for one in sweep_summary(found) if one.about != _HEADLINE],
-        [section for section in shown if section.blocks],
-        found.headline,
+        sweep_summary(found),
+        [section for section in sections if section.blocks],
+        sweep_verdict(answers),
+        about=_about(found, described),
+        answers=answers,
+    )
+
+
+def _about(found: Conclusions, described: Sequence[Record]) -> str:
+    """What was run, when, and where, in a line."""
+    names = sorted({run.group.scenario for run in found.runs if run.group.scenario})
+    began = [row["started_wall_ns"] for row in described if row.get("started_wall_ns")]
+    machines = sorted({row["machine"] for row in described if row.get("machine")})
+    busy = [row["others_cores"] for row in described if row.get("others_cores") is not None]
+    counts = sum(run.counts for run in found.runs)
+    texts = [
+        f"sweep of {', '.join(names)}" if names else "sweep",
+        f"{several(len(found.runs), 'run')}, of which {counts} count",
+        instant(min(began)) if began else "",
+        "; ".join(_plain(machine) for machine in machines),
+        f"other programs used {min(busy):.2f} to {max(busy):.2f} cores" if busy else "",
+    ]
+    return " · ".join(text for text in texts if text)
+
+
+def _noise(found: Conclusions) -> Iterable[Block]:
+    if not found.noise:
+        return
+    yield of_noise(found.noise)
+    yield Note(
+        "Code is compared with itself: the repeats of each rate are dealt into two halves, in "
+        "every way, and the medians of the halves are compared. A dot is a rate, the band what "
+        "95 % of all differences are within: a smaller one between two runs means nothing."
     )
 
 
@@ -168,7 +212,8 @@ def _blocked_runs(found: Conclusions) -> Iterable[Finding]:
     shares = {run.run_id: run.blocked_share or 0.0 for run in ours}
     worst = max(shares, key=lambda run_id: shares[run_id])
     blocked = sum(share > 0 for share in shares.values())
-    text = f"in {blocked} of {len(shares)} runs of {OURS} an operation waited"
+    runs = several(len(shares), f"run of {OURS}", f"runs of {OURS}")
+    text = f"in {blocked} of {runs} an operation waited"
     if blocked:
         text += f", at most {shares[worst]:.2%} of the time ({worst})"
     barred = sum(not run.of_zookeeper for run in ours)
@@ -197,16 +242,18 @@ def _curves(found: Conclusions) -> Iterable[Block]:
         if sweep.rates > 1:
             by_latency[sweep.group.scenario, sweep.group.latency_ms].append(sweep)
     for (scenario, latency), sweeps in sorted(by_latency.items()):
+        names = _names(sweeps)
+        far = f", {latency:g} ms added to each request to ZooKeeper" if latency else ""
         knees = {
-            sweep.group.label: (sweep.knee.low, sweep.knee.next_rate)
+            names[sweep.group]: (sweep.knee.low, sweep.knee.next_rate)
             for sweep in sweeps
             if sweep.knee is not None and sweep.knee.low is not None
         }
         for title, unit, value, logarithmic in _CURVES:
             yield charts.by_rate(
-                f"{title}: {scenario}, ZooKeeper at {latency:g} ms",
+                f"{title}: {scenario}{far}",
                 unit,
-                {sweep.group.label: charts.repeats(sweep.runs, value) for sweep in sweeps},
+                {names[sweep.group]: charts.repeats(sweep.runs, value) for sweep in sweeps},
                 logarithmic=logarithmic,
                 knees=knees,
             )
@@ -216,6 +263,13 @@ def _curves(found: Conclusions) -> Iterable[Block]:
             f"median ({REPEATS} repeats or more). The bar at the foot of a chart is the knee of "
             "its colour: somewhere in it a sweep ceases to keep up."
         )
+
+
+def _names(sweeps: Sequence[SweepOfRates]) -> dict[Group, str]:
+    """What tells sweeps of one picture from each other: their target alone, if that does."""
+    targets = [sweep.group.target for sweep in sweeps]
+    alone = len(set(targets)) == len(targets)
+    return {sweep.group: whose(sweep) if alone else sweep.group.label for sweep in sweeps}
 
 
 def _copies(found: Conclusions) -> Iterable[Block]:
@@ -358,7 +412,7 @@ def _runs(found: Conclusions, described: Sequence[Record]) -> Iterable[Block]:
     )
 
 
-def _method(described: Sequence[Record], command: str, where: str) -> Iterable[Block]:
+def _method(described: Sequence[Record], made: str) -> Iterable[Block]:
     for caveat in _CAVEATS.strip().splitlines():
         yield Note(caveat)
     for title, column in (
@@ -374,12 +428,21 @@ def _method(described: Sequence[Record], command: str, where: str) -> Iterable[B
     for name, values in (("Load average", loads), ("Cores used by others", others)):
         if values:
             yield Note(f"{name} during the runs: {min(values):.2f} to {max(values):.2f}")
+    yield Note(made)
+
+
+def how_made(command: str, where: str) -> str:
+    """By which command, when and by what a report is made.
+
+    Args:
+        command: the command that makes it again.
+        where: where the Parquet behind it lies.
+    """
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("pyspark", "numpy"))
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    load = os.getloadavg()[0]
-    yield Note(
+    return (
         f"This report: {command}; {now}; Python {platform.python_version()}, {versions}; load "
-        f"average {load:.2f}; Parquet behind it: {where}"
+        f"average {os.getloadavg()[0]:.2f}; Parquet behind it: {where}"
     )
 
 

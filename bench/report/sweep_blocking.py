@@ -17,6 +17,7 @@ from bench.analysis.sweep.conclusions import (
 from bench.analysis.sweep.one_run import Run
 from bench.report import charts
 from bench.report.blocks import Block, HeatMap, Note, table
+from emulator.trace.metric import several
 
 
 def medians(runs: Sequence[Run], value: Callable[[Run], float | None]) -> list[tuple[float, float]]:
@@ -41,7 +42,7 @@ def blocking(found: Conclusions) -> Iterable[Block]:
     grouped: dict[tuple[str, str], list[SweepOfRates]] = defaultdict(list)
     for sweep in ours:
         of = sweep.group
-        batch = f"{of.partitions_per_topic or 1} partitions a topic"
+        batch = f"{several(of.partitions_per_topic or 1, 'partition')} a topic"
         grouped[of.scenario, f"{_bound_name(of.bound_records)}, {batch}"].append(sweep)
     single: list[dict[str, object]] = []
     for (scenario, what), sweeps in sorted(grouped.items()):

@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.analysis.limits import BLOCKED_SHARE, Figure, Limited
 from bench.report.beside import Beside
-from bench.report.blocks import shown
+from bench.report.blocks import Answer, shown
 from bench.report.findings import (
     AS_SEEN,
     NEVER,
@@ -94,23 +94,6 @@ def threshold(text: str) -> Threshold:
     if not math.isfinite(limit):
         raise ValueError(f"{text!r}: {number!r} is not a number")
     return Threshold(text, name, compared, limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer to one question.
-
-    ``state``: ``good``, ``bad``, ``full``: something limits, which is no fault; ``open``: it is not
-    known. ``short``: a sentence for the verdict; empty: it says nothing. ``sure``: how certain it
-    is.
-    """
-
-    question: str
-    word: str
-    state: str
-    text: str
-    short: str
-    sure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

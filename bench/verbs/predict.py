@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 CHANGES_MAX: Final = 2_000_000
 """In one stall: a minute or so of a core."""
 STALLS_S: Final = (1.0, 10.0, 60.0)
-COMMIT_S: Final = 0.004
-APPEND_S: Final = 0.0006
-"""What no probe of ZooKeeper shows of a controller: docs/benchmarks.md, its slower machine."""
 ELECTION_S: Final = 2.4
 """Leader killed, to the next change, of three controllers: docs/benchmarks.md."""
 OWN_TRACE: Final = "yours is in a controller's trace: --trace FOLDER"
@@ -190,7 +187,10 @@ def _of_probe(
     probed = _probed(zookeeper, config)
     request_s, operation_s = probed.fitted
     speed = model.Speed(
-        request_s, operation_s if probed.known else trace.OPERATION_S, COMMIT_S, APPEND_S
+        request_s,
+        operation_s if probed.known else model.OPERATION_S,
+        model.COMMIT_S,
+        model.APPEND_S,
     )
     wanted = trace.BOUND if bound is None else bound
     found = _common(model.creation(partitions or 1), rate, wanted, speed)
@@ -198,7 +198,7 @@ def _of_probe(
     return found | {
         "source": "probe",
         "assumed": [_assumed(one, found, OWN_TRACE) for one in members],
-        "channel_per_s": model.channel(COMMIT_S, 0.0),
+        "channel_per_s": model.channel(model.COMMIT_S, 0.0),
         "_read_s": probed.read_s,
         "probe": {
             "requests": len(probed.points),
@@ -274,7 +274,7 @@ def _stalls(found: dict[str, Any], seconds: list[float]) -> dict[str, Any]:
     enough = None
     if stalls[-1]["operations"] and stalls[-1]["ends"]:
         change, rate, _, speed = given
-        enough = model.stalled(change, rate, 0, speed, stalls[-1]["seconds"]).most_records + 1
+        enough = model.enough(change, rate, speed, stalls[-1]["seconds"])
     return {
         "stalls": stalls,
         "shortest_stall_ms": found["bound_records"] / per_s * 1e3 or None,

@@ -365,7 +365,7 @@ version, unjudged
         _members("""
             html                str   path of the report
             parquet             str   path or URI of the tables
-            verdict[].run_id    str   a run of the trace; of bench runs there is no verdict
+            verdict[].run_id    str   a run of the trace; empty: bench runs together
             verdict[].text      str   it in sentences
             verdict[].answers[].question str what is asked
             verdict[].answers[].word     str the answer

@@ -21,9 +21,12 @@ from bench.analysis.sweep.knee import (
     knee,
     verdicts,
 )
+from bench.analysis.sweep.noise import Noise, noise
 from bench.analysis.sweep.one_run import Group, Record, Run, run_of
+from bench.analysis.sweep.stalls import Predictions, StallGrid, assumed, stall_grids
 from bench.load.figures import REPEATS, interval
 from emulator.servers.machine import QUIET_CORES
+from emulator.trace.metric import several
 
 LAG_P99_MS: Final = 200.0
 OURS: Final = "kraft-bridge"
@@ -81,16 +84,22 @@ class Conclusions:
     counterfactuals: list[Counterfactual]
     copies: list[CopyFit]
     anomalies: list[Anomaly]
+    predictions: Predictions | None
+    stalls: list[StallGrid]
+    noise: list[Noise]
 
 
 def conclude(
-    tables: Mapping[str, Sequence[Record]], lag_limit_ms: float = LAG_P99_MS
+    tables: Mapping[str, Sequence[Record]],
+    lag_limit_ms: float = LAG_P99_MS,
+    predictions: Predictions | None = None,
 ) -> Conclusions:
     """Conclude from the records of ``sweep.job.TABLES``.
 
     Args:
         tables: ``described``, ``runs``, ``slices``, ``stalls``.
         lag_limit_ms: the lag's p99 that the headline asks for.
+        predictions: made before the runs; None: from what the rows say of ZooKeeper.
     """
     slices = _by(tables["slices"], "run_id")
     measured = {row["run_id"]: row for row in tables["runs"]}
@@ -107,6 +116,8 @@ def conclude(
         _sweep(group, sorted(members, key=lambda run: run.rate or 0.0), slices, lag_limit_ms)
         for group, members in sorted(groups.items(), key=lambda item: str(item[0]))
     ]
+    predictions = predictions or assumed(tables["described"])
+    code = {row["run_id"]: row.get("code") or "" for row in tables["described"]}
     return Conclusions(
         headline=headline(sweeps, lag_limit_ms),
         lag_limit_ms=lag_limit_ms,
@@ -115,6 +126,9 @@ def conclude(
         counterfactuals=list(_counterfactuals(runs)),
         copies=copies(tables["described"]),
         anomalies=list(_anomalies(runs)),
+        predictions=predictions,
+        stalls=stall_grids(tables["described"], OURS, predictions),
+        noise=noise(runs, code),
     )
 
 
@@ -282,7 +296,7 @@ def rate_text(at: Knee, each: str = "") -> str:
     ('200 changes/s at least', 'a rate that cannot be said')
     """
     if at.repeats < REPEATS and at.low != at.high:
-        return f"a rate that {at.repeats} repeats cannot tell, it takes {REPEATS}"
+        return f"a rate that {several(at.repeats, 'repeat')} cannot tell, it takes {REPEATS}"
     if at.high is None:
         return f"no rate measured, from {at.next_rate:,.0f} changes/s{each} on"
     if at.low == at.high:

@@ -314,7 +314,7 @@
     }, uPlot.join(lines.map(line => [line.map(p => p[0]), line.map(p => p[1])])), place);
     swatches(u, what.series);
     u.over.addEventListener("dblclick", () => { u.zoomed = false; u.setScale("x", { min: 0, max: most * 1.04 }); });
-    keys(place, u, {}, document.querySelector(".spoken"));
+    keys(place, u, {}, document.querySelector("p.spoken"));
     charts.add(u);
   }
 
@@ -383,9 +383,13 @@
     for (const u of charts) u.destroy();
     charts.clear();
     parts.forEach(draw);
-    document.querySelectorAll("figure.xy").forEach(chart);
+    document.querySelectorAll("figure.xy").forEach(figure => { if (figure.clientWidth) chart(figure); });
   }
   again();
+  // What is folded has no width yet.
+  document.querySelectorAll("details").forEach(details => details.addEventListener("toggle", () => {
+    if (details.open) details.querySelectorAll("figure.xy").forEach(figure => { if (!figure.querySelector(".uplot")) chart(figure); });
+  }));
   let wide = innerWidth, wait = 0;
   addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; clearTimeout(wait); wait = setTimeout(again, 150); } });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.predict import model, trace
-from bench.predict.model import Speed, Stall
+from bench.predict.model import OPERATION_S, Speed, Stall
 from emulator.io.trace_file import TraceFile, run_row
 from emulator.trace.rows import MultiRow, RangeRow, Row, Stage, checksum
 from tests.unit.commands.running import run
@@ -72,7 +72,7 @@ def test_of_requests_that_were_alike_the_slope_is_not_known(tmp_path: Path) -> N
     write(tmp_path, rows, bound="0")
     seen = trace.read(tmp_path)
     assert not seen.speed_known
-    assert seen.speed.operation_s == trace.OPERATION_S
+    assert seen.speed.operation_s == OPERATION_S
     assert seen.bound == 0
     assert not seen.stalls
 

@@ -1,0 +1,235 @@
+"""What a sweep comes to: four answers in words, and a sentence of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from bench.analysis.sweep.conclusions import (
+    KAFKA,
+    OURS,
+    Conclusions,
+    SweepOfRates,
+    first_limit,
+    rate_text,
+    same_but_target,
+)
+from bench.analysis.sweep.knee import Knee
+from bench.analysis.sweep.one_run import Run
+from bench.analysis.sweep.stalls import StallCell
+from bench.load.figures import REPEATS
+from bench.report.blocks import Answer
+from bench.report.strips import in_percent
+from emulator.trace.metric import duration, several
+
+
+def sweep_answers(found: Conclusions) -> tuple[Answer, ...]:
+    """How far ZooKeeper keeps up, what limited it, when it blocks, and what is noise."""
+    sweep, beside = main_sweep(found)
+    return _rate(found, sweep, beside), _limit(sweep, beside), _blocked(found), _noise(found)
+
+
+def sweep_verdict(answers: Iterable[Answer]) -> str:
+    """A sentence of each answer that says something."""
+    return " ".join(one.short for one in answers if one.short) or "These runs say nothing together."
+
+
+def main_sweep(found: Conclusions) -> tuple[SweepOfRates | None, SweepOfRates | None]:
+    """The sweep of ours that the page begins with, nearest to ZooKeeper, and Kafka's beside it."""
+    ours = [one for one in found.sweeps if one.rates > 1 and one.group.target == OURS]
+    if not ours:
+        return None, None
+    first = min(ours, key=lambda one: (one.group.latency_ms, -one.rates, str(one.group)))
+    others = [one for one in found.sweeps if one.group.target != OURS and one.rates > 1]
+    same = (one for one in others if same_but_target(one.group, first.group))
+    return first, next(same, None)
+
+
+def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates | None) -> Answer:
+    question = "Up to which rate does ZooKeeper keep up?"
+    if sweep is None or sweep.unblocked is None:
+        text = "No rates of one case are among these runs: it takes two or more."
+        return Answer(question, "Not asked", "open", text, "")
+    at = sweep.unblocked
+    within = f"The lag's p99 is within {found.lag_limit_ms:g} ms, 99 % is done, and nothing waits"
+    text = f"{within}: {_up_to(at)}."
+    if at.repeats < REPEATS and at.low != at.high:
+        few = f"{several(at.repeats, 'repeat')}: it takes {REPEATS}"
+        short = f"Up to which rate ZooKeeper keeps up cannot be said of {few}."
+        return Answer(question, "Cannot be said", "open", text, short, f"not at all, of {few}")
+    short = f"ZooKeeper keeps up with {OURS} {_up_to(at)}"
+    if beside is not None and beside.unblocked is not None:
+        theirs = _up_to(beside.unblocked)
+        text += f" With {whose(beside)}, seen by the same instrument: {theirs}."
+        short += f", with {whose(beside)} {theirs}"
+    sure = f"by the interval of the median of {several(at.repeats, 'repeat')} or more"
+    return Answer(question, _word(at), "good" if at.low else "open", text, f"{short}.", sure)
+
+
+def whose(sweep: SweepOfRates) -> str:
+    """The target of a sweep, as a sentence names it."""
+    return "Kafka's controller" if sweep.group.target == KAFKA else sweep.group.target
+
+
+def _up_to(at: Knee) -> str:
+    """How far a sweep keeps up, as a part of a sentence.
+
+    >>> _up_to(Knee(200.0, 200.0, None, 5)), _up_to(Knee(200.0, 400.0, None, 5))
+    ('up to 200 changes/s, the highest measured', 'up to 200 changes/s at least')
+    >>> _up_to(Knee(None, None, 50.0, 5)), _up_to(Knee(None, 50.0, 100.0, 5))
+    ('not even at 50 changes/s', 'up to a rate that cannot be said, less than 100 changes/s')
+    """
+    if at.high is None:
+        return f"not even at {at.next_rate:,.0f} changes/s"
+    if at.low is None:
+        under = "" if at.next_rate is None else f", less than {at.next_rate:,.0f} changes/s"
+        return f"up to a rate that cannot be said{under}"
+    if at.next_rate is None and at.low < at.high:
+        return f"up to {at.low:,.0f} changes/s at least"
+    return rate_text(at)
+
+
+def _word(at: Knee) -> str:
+    """Few words of a knee.
+
+    >>> _word(Knee(200.0, 200.0, 400.0, 5)), _word(Knee(800.0, 800.0, None, 5))
+    ('200 changes/s', '800 changes/s or more')
+    >>> _word(Knee(200.0, 400.0, 800.0, 5)), _word(Knee(None, None, 50.0, 5))
+    ('200 to 400 changes/s', 'Less than 50 changes/s')
+    """
+    if at.high is None:
+        return f"Less than {at.next_rate:,.0f} changes/s"
+    if at.low is None:
+        return "Cannot be said"
+    if at.low < at.high:
+        return f"{at.low:,.0f} to {at.high:,.0f} changes/s"
+    return f"{at.low:,.0f} changes/s{' or more' if at.next_rate is None else ''}"
+
+
+def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None) -> Answer:
+    question = "What limited it?"
+    if sweep is None:
+        return Answer(question, "Not asked", "open", "There is no sweep of rates.", "")
+    limit = first_limit(sweep)
+    unknown = sorted({name for run in sweep.runs for name in run.limit.unknown})
+    not_known = f"how full {', '.join(unknown)} was is not known" if unknown else ""
+    if limit is None:
+        top = f"Up to {sweep.runs[-1].rate:,.0f} changes/s nothing that was measured was full."
+        if not_known:
+            return Answer(question, "Nothing known", "open", top, "", not_known)
+        return Answer(question, "Nothing", "good", top, "Nothing limited it.", "measured")
+    rate, first = limit
+    name = first.by.name if first.by is not None else "something"
+    name = f"{name[:1].upper()}{name[1:]}"
+    follows = " so nothing follows for ZooKeeper" if first.zookeeper is False else ""
+    text = f"First at {rate:,.0f} changes/s. {first.text}."
+    theirs = None if beside is None else first_limit(beside)
+    if beside is not None and theirs is not None:
+        text += f" With {whose(beside)} first at {theirs[0]:,.0f}. {theirs[1].text}."
+    short = f"{name} limited it from {rate:,.0f} changes/s on,{follows}"
+    sure = f"not certain: {not_known}" if not_known else "as measured"
+    return Answer(question, name, "full", text, f"{short.rstrip(',')}.", sure)
+
+
+def _blocked(found: Conclusions) -> Answer:
+    question = "When did ZooKeeper block KRaft?"
+    cells = [cell for grid in found.stalls for cell in grid.cells]
+    ours = [run for run in found.runs if run.group.target == OURS and run.counts]
+    told = [run for run in ours if run.blocked_share is not None]
+    if any(cell.stall_s for cell in cells):
+        return _stalled(question, cells)
+    if not told:
+        text = "No controller of ours wrote a trace in these runs."
+        return Answer(question, "Not known", "open", text, "")
+    blocked = [run for run in told if run.blocked_share]
+    barred = sum(not run.of_zookeeper for run in told)
+    sure = f"counted; {barred} of them carry no verdict on ZooKeeper" if barred else "counted"
+    if not blocked:
+        text = f"In {several(len(told), 'run')} no operation waited for ZooKeeper."
+        state = "open" if barred else "good"
+        return Answer(
+            question, "Never, in these runs", state, text, "No change waited for it.", sure
+        )
+    worst = max(blocked, key=lambda run: run.blocked_share or 0.0)
+    share = in_percent(worst.blocked_share or 0.0)
+    text = f"At most {share} of the time: {worst.run_id}."
+    word = f"In {len(blocked)} of {several(len(told), 'run')}"
+    return Answer(
+        question, word, "full", text, f"It blocked KRaft for up to {share} of the time.", sure
+    )
+
+
+def _stalled(question: str, cells: Sequence[StallCell]) -> Answer:
+    waits = [cell for cell in cells if cell.middle_s]
+    held = sum(cell.holds for cell in cells)
+    sure = f"{held} of {several(len(cells), 'case')} as predicted"
+    if not waits:
+        text = f"In {several(len(cells), 'case')} no change waited, in no stall."
+        return Answer(
+            question, "Never, in these runs", "good", text, "No change waited for it.", sure
+        )
+    worst = max(waits, key=lambda cell: cell.middle_s)
+    only = all(cell.stall_s for cell in waits)
+    word = (
+        "Only while it stood still" if only else f"In {len(waits)} of {several(len(cells), 'case')}"
+    )
+    stall = f"a stall of {duration(1e3 * worst.stall_s)}" if worst.stall_s else "no stall"
+    text = (
+        f"In {len(waits)} of {several(len(cells), 'case')} some change waited, for up to "
+        f"{duration(1e3 * worst.middle_s)} ({stall}, {worst.rate:g} changes/s, bound "
+        f"{worst.bound:,})."
+    )
+    when = "only while it stood still" if only else "also while it ran"
+    short = f"It blocked KRaft {when}, for up to {duration(1e3 * worst.middle_s)} in {stall}."
+    return Answer(question, word, "full", text, short, sure)
+
+
+def _noise(found: Conclusions) -> Answer:
+    question = "How much of a difference is noise here?"
+    by_name = {one.figure: one for one in found.noise}
+    one = by_name.get("commit p99") or next(iter(by_name.values()), None)
+    if one is None or not math.isfinite(one.most):
+        text = "Each rate was measured once: it takes repeats of the same code."
+        return Answer(question, "Not known", "open", text, "")
+    text = (
+        f"By so much does {one.figure} differ between two halves of the repeats of one rate, of "
+        f"the same code: 95 % of the time by less, half of the time by {in_percent(one.middle)}."
+    )
+    sure = f"{one.deals:,} ways to halve the repeats of {several(len(one.rates), 'rate')}"
+    return Answer(question, f"Up to {in_percent(one.most)}", "full", text, "", sure)
+
+
+def unknown(found: Conclusions) -> list[str]:
+    """What these runs do not say, in sentences."""
+    runs = [run for run in found.runs if run.counts]
+    barred = [run for run in runs if not run.of_zookeeper]
+    few = min((run_count for run_count in _repeats(runs)), default=0)
+    texts = []
+    if barred:
+        texts.append(
+            f"{len(barred)} of {several(len(runs), 'run')} carry no verdict on ZooKeeper: the "
+            "machine was full, or the client late"
+        )
+    if runs and few < REPEATS:
+        texts.append(
+            f"Some rate was measured {'once' if few == 1 else f'{few} times'}: of fewer than "
+            f"{REPEATS} repeats there is no interval"
+        )
+    if any(run.group.target != OURS for run in runs):
+        texts.append(
+            "Of Kafka's controller there is no trace: how full its event loop and its log's sync "
+            "were, and what its changes waited for"
+        )
+    doubtful = len({one.run_id for one in found.anomalies})
+    if doubtful:
+        texts.append(f"{several(doubtful, 'run')} not to be believed at once are named below")
+    return texts or ["Nothing that these pages ask is left open by the runs"]
+
+
+def _repeats(runs: Iterable[Run]) -> list[int]:
+    found: dict[object, int] = {}
+    for run in runs:
+        if run.rate is not None:
+            key = (run.group, run.rate)
+            found[key] = found.get(key, 0) + 1
+    return [*found.values()]
