@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,8 @@ FEWEST: Final = 4
 CHANCE: Final = 0.04
 """That two runs of the same code are said to differ in any figure; in 13 of 400 they were."""
 _DEALS: Final = 999
+_GREATEST: Final = 20.0
+"""Logarithm of the greatest factor that is shown."""
 _LEAST: Final = 0.02
 """Added to what a figure scatters by: one that never differs does not differ much by chance."""
 
@@ -37,7 +39,9 @@ class Change:
     """A measure of one case and target in two runs. ``worse``: 1.3 is 30 % worse, 0.9 is better.
 
     ``after`` None: no row of the newer run that is not void has it. ``regressed`` None: it cannot
-    be said, as a run has fewer than ``FEWEST`` rows.
+    be said, as a run has fewer than ``FEWEST`` rows. ``noise``: from this factor on a difference is
+    more than chance makes of the same code, 1.3: of 30 %; None: not known. ``improved``: better by
+    more than that.
     """
 
     case: str
@@ -47,6 +51,8 @@ class Change:
     after: float | None
     worse: float
     regressed: bool | None
+    noise: float | None = None
+    improved: bool = False
 
     def line(self) -> str:
         """In one line."""
@@ -122,13 +128,19 @@ def changes(
                 older, newer = (_by_round(rows, key, measure, relative) for rows in (one, other))
                 if older and newer:
                     pairs.append(_Pair(case, target, measure, (older, newer), passed))
-    beyond = _beyond_chance([pair for pair in pairs if pair.told])
+    judged = _beyond_chance([pair for pair in pairs if pair.told])
     for pair in pairs:
         worse = _worse(pair.measure, *pair.sizes)
-        regressed = None
+        change = Change(pair.case, pair.target, pair.measure, *pair.sizes, worse, None)
         if pair.told:
-            regressed = pair.passed and worse > 1 + tolerance and beyond[id(pair)]
-        found.append(Change(pair.case, pair.target, pair.measure, *pair.sizes, worse, regressed))
+            told = judged[id(pair)]
+            change = replace(
+                change,
+                regressed=pair.passed and worse > 1 + tolerance and told.worse,
+                improved=pair.passed and worse < 1 and told.better,
+                noise=told.noise,
+            )
+        found.append(change)
     if not found:
         raise NothingInCommonError("no case and target that is not void is in both runs")
     return sorted(found, key=lambda change: (change.case, change.target))
@@ -148,8 +160,17 @@ def _by_round(
     return {at: value for at, value in found if value is not None}
 
 
-def _beyond_chance(pairs: Sequence[_Pair]) -> dict[int, bool]:
-    """Of each pair, by its ``id``, whether it is worse than chance makes any of them."""
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Of a figure: whether it differs more than chance makes any differ; the factor of that."""
+
+    worse: bool
+    better: bool
+    noise: float
+
+
+def _beyond_chance(pairs: Sequence[_Pair]) -> dict[int, _Judged]:
+    """Each pair, by its ``id``, beside the greatest difference of any of them in the deals."""
     if not pairs:
         return {}
     rounds = {(side, at) for pair in pairs for side in (0, 1) for at in pair.values[side]}
@@ -158,11 +179,18 @@ def _beyond_chance(pairs: Sequence[_Pair]) -> dict[int, bool]:
     keys = np.random.default_rng(1).random((_DEALS + 1, len(order)))
     keys[0] = np.arange(len(order))
     deals: dict[tuple[tuple[int, ...], int], npt.NDArray[np.bool_]] = {}
-    each = np.array([_differences(pair, order, keys, deals) for pair in pairs])
-    greatest = each.max(axis=0)
+    dealt = [_differences(pair, order, keys, deals) for pair in pairs]
+    each = np.array([differences for differences, _ in dealt])
+    greatest, least = each.max(axis=0), each.min(axis=0)
+    # In so many of the deals, this one among them, a figure may differ as much.
+    most = float(np.sort(greatest)[-1 - int(CHANCE * len(greatest))])
     return {
-        id(pair): bool((greatest >= found[0] - 1e-9).mean() <= CHANCE)
-        for pair, found in zip(pairs, each, strict=True)
+        id(pair): _Judged(
+            worse=bool((greatest >= found[0] - 1e-9).mean() <= CHANCE),
+            better=bool((least <= found[0] + 1e-9).mean() <= CHANCE),
+            noise=math.exp(min(most * unit, _GREATEST)),
+        )
+        for pair, found, (_, unit) in zip(pairs, each, dealt, strict=True)
     }
 
 
@@ -171,8 +199,10 @@ def _differences(
     order: Mapping[tuple[int, Round], int],
     keys: npt.NDArray[np.float64],
     deals: dict[tuple[tuple[int, ...], int], npt.NDArray[np.bool_]],
-) -> npt.NDArray[np.float64]:
+) -> tuple[npt.NDArray[np.float64], float]:
     """By how much the newer run is worse in each deal, in units of what the figure scatters by.
+
+    And that unit, of the deal as it was: a logarithm.
 
     ``deals``: which rounds are dealt to the older run, made once for all figures of these rounds.
     """
@@ -186,8 +216,7 @@ def _differences(
     second = (~older * sizes).sum(axis=1) / len(now)
     off = np.where(older, sizes - first[:, None], sizes - second[:, None])
     scatter = np.sqrt((off**2).sum(axis=1) / (len(at) - 2) * (1 / len(was) + 1 / len(now)))
-    found: npt.NDArray[np.float64] = (second - first) / (scatter + _LEAST)
-    return found
+    return (second - first) / (scatter + _LEAST), float(scatter[0]) + _LEAST
 
 
 def _logarithms(measure: Measure, values: Sequence[float]) -> npt.NDArray[np.float64]:

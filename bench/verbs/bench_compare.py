@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.common import fail
+from emulator.config.extras import install
+from emulator.io.printable import sentence
 
 if TYPE_CHECKING:
+    from bench.runs.compare import Change
     from bench.runs.row import BenchRow
 
 
@@ -22,6 +25,9 @@ def compare(
     relative: Annotated[
         str | None,
         typer.Option(help="A target by whose values the others are divided, round by round."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a report to this file, its verdict first.")
     ] = None,
     *,
     any_code: Annotated[
@@ -43,10 +49,36 @@ def compare(
     worse = [change for change in found_changes if change.regressed]
     unsure = sum(change.regressed is None for change in found_changes)
     typer.echo(f"{len(worse)} of {len(found_changes)} measures became worse")
+    if html is not None:
+        _report(html, found_changes, (before, after), rows, (tolerance, relative))
     if unsure:
         few = f"of {unsure} it cannot be said: a run has fewer than {FEWEST} rows of them"
         typer.echo(few, err=True)
     raise typer.Exit(1 if worse else 2 if unsure == len(found_changes) else 0)
+
+
+def _report(
+    html: Path,
+    found: list[Change],
+    folders: tuple[Path, Path],
+    rows: list[list[BenchRow]],
+    how: tuple[float, str | None],
+) -> None:
+    try:
+        from bench.report.compared import ComparedRun, compare_page
+    except ImportError as error:
+        raise fail(f"{error}; {install('spark')}") from error
+    from bench.runs.compare import not_compared
+
+    older, newer = (
+        ComparedRun(str(folder), each) for folder, each in zip(folders, rows, strict=True)
+    )
+    page = compare_page(found, (older, newer), not_compared(*rows), *how)
+    try:
+        html.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise fail(f"--html {sentence(error)}") from error
+    typer.echo(f"report {html}")
 
 
 def _rows(folder: Path, *, any_code: bool) -> list[BenchRow]:

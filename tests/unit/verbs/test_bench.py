@@ -77,6 +77,20 @@ def test_compare_ends_with_1_on_a_regression_and_2_without_rows(tmp_path):
     assert "no rows are there" in nothing.output
 
 
+def test_compare_writes_a_report_whatever_it_finds(tmp_path):
+    for name, p50 in (("old", 10.0), ("slow", 30.0)):
+        for repeat in range(1, 5):
+            Store(tmp_path / name).keep(row(repeat=repeat, commit_p50_ms=p50 + repeat / 100))
+    html = tmp_path / "two.html"
+    said = bench("compare", tmp_path / "old", tmp_path / "slow", "--html", html)
+    assert said.exit_code == 1
+    assert f"report {html}" in said.output
+    assert "<h1>1 of 1 figure became worse beyond noise.</h1>" in html.read_text()
+    said = bench("compare", tmp_path / "old", tmp_path / "slow", "--html", tmp_path / "no" / "x")
+    assert said.exit_code == 1
+    assert "No such file or directory" in said.output
+
+
 def test_without_a_scenario_it_says_which_there_are(tmp_path):
     for more in ((), ("--dry-run",)):
         said = bench("run", *more, "--out", tmp_path / "x")
