@@ -563,8 +563,8 @@ def addresses(survey: Survey) -> list[Address]:
 def _of_voters(survey: Survey) -> Iterator[Address]:
     known: dict[tuple[str, int], int | None] = {}
     for one in survey.all_files:
-        for node_id, there in (one.voter_addresses or {}).items():
-            known.setdefault((there.host, there.port), node_id)
+        for voter, there in (one.voter_addresses or {}).items():
+            known.setdefault((there.host, there.port), voter)
     for one in survey.controllers:
         for there in one.controller_addresses if one.node_id not in known.values() else ():
             if there.host not in ANY_ADDRESS:
