@@ -21,7 +21,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life look compose requirements docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life look alerts compose requirements docs uplot jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -118,6 +118,12 @@ life: $(ENV) $(JARS) $(LIFE) ## 17 minutes and more: 3.9.2 and 3.4.1 from ZooKee
 look: $(ENV) $(JARS) ## the live page in Chromium, in four phases of a migration of real brokers; pictures to OUT (out/look) and the docs
 	command -v chromium > /dev/null && command -v pngquant > /dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium pngquant fonts-dejavu-core; }
 	$(PY) -m tools.look $(or $(OUT),out/look)
+
+# Unpacked and not installed: the package would start a service.
+alerts: $(ENV) $(JARS) ## the alert rules in a real Prometheus: each fires once for its fault (some minutes; as root, for a full disk)
+	command -v prometheus > /dev/null || test -x .cache/prometheus/usr/bin/prometheus || { mkdir -p .cache/prometheus && apt-get update && \
+	  (cd .cache/prometheus && apt-get download prometheus && dpkg-deb -x prometheus_*.deb .); }
+	$(PY) -m tools.alerts
 
 compose: $(ENV) ## an image, a migration and an analysis in containers, by Docker or podman (8 to 21 minutes)
 	$(PY) -m bench.compose.story

@@ -1,6 +1,7 @@
 """A ZooKeeper without Java: ``python -m bench.zookeeper_model PORT`` serves the simulator's model.
 
-It holds a cluster without topics, in which a migration can begin, and keeps nothing on disk.
+It holds a cluster without topics, in which a migration can begin, or with ``--empty`` nothing. It
+keeps nothing on disk.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _TICK_S: Final = 0.5
 class Server:
     """The model, its connections and the clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, empty: bool) -> None:
         self.model = WatchedZooKeeper(Random())
-        fill(self.model.tree, Random(0), brokers=1, topics=0, now_ms=_now_ms())
+        if not empty:
+            fill(self.model.tree, Random(0), brokers=1, topics=0, now_ms=_now_ms())
         self.conns = itertools.count(1)
         self.open: dict[int, asyncio.Transport] = {}
 
@@ -68,17 +70,17 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def serve(port: int) -> None:
+async def serve(port: int, *, empty: bool = False) -> None:
     """Serve until it is cancelled.
 
     Raises:
         OSError: the port is taken.
     """
-    server = Server()
+    server = Server(empty=empty)
     loop = asyncio.get_running_loop()
     await loop.create_server(lambda: _Peer(server), "127.0.0.1", port)
     await server.ticking()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1])))
+    asyncio.run(serve(int(sys.argv[1]), empty="--empty" in sys.argv))

@@ -23,7 +23,7 @@ from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
-from tools import configuration, picture, predicted
+from tools import board, configuration, picture, predicted
 from wire import messages
 from wire.releases import forwardable
 from wire.schema import spec
@@ -293,6 +293,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/pictures/predicted.svg": predicted.picture,
     "docs/pictures/demo-light.svg": lambda: picture.demo("light"),
     "docs/pictures/demo-dark.svg": lambda: picture.demo("dark"),
+    "packaging/kraft-bridge.grafana.json": board.board,
 }
 
 

@@ -5,6 +5,7 @@ Reads the machines' plain numbers and changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -550,6 +551,7 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         metric.MIGRATING_ZK_BROKER_COUNT: sum(b.is_migrating_zk_broker for b in brokers),
         metric.ACTIVE_BROKER_COUNT: sum(not b.fenced for b in brokers),
         metric.FENCED_BROKER_COUNT: sum(b.fenced for b in brokers),
+        metric.REFUSED_BROKERS: _refused(node),
         metric.GLOBAL_TOPIC_COUNT: len(image.topics),
         metric.GLOBAL_PARTITION_COUNT: _partition_count(image),
         metric.OFFLINE_PARTITION_COUNT: len(node.controller.surroundings.index.unled),
@@ -596,9 +598,7 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         },
     }
     if node.driver is not None and node.zk is not None:
-        values |= _migration_metrics(node.driver, now_ms)
-        values[metric.ZK_SESSIONS] = node.zk.generation
-        values[metric.ZK_REQUEST_LIMIT_BYTES] = node.zk.limit.bytes
+        values |= _migration_metrics(node.driver, node.zk, now_ms)
     return values
 
 
@@ -610,7 +610,13 @@ def _metadata_type(node: Node, state: MigrationState) -> int:
     return 1 if waiting else 2
 
 
-def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[Metric, Any]:
+def _refused(node: Node) -> dict[tuple[str, ...], int]:
+    """1 for each broker that is refused, and for what error."""
+    refusals = node.controller.surroundings.registrations.refusals()
+    return {(str(one.cause.broker_id), one.cause.code): 1 for one in refusals}
+
+
+def _migration_metrics(driver: MigrationDriver, zk: ZkClient, now_ms: int) -> Mapping[Metric, Any]:
     found = driver.status(now_ms)
     behind = driver.write_behind
     pipeline = behind.pipeline
@@ -640,6 +646,12 @@ def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[Metric, 
             (str(broker_id),): n for broker_id, n in sorted(driver.channels.waiting.items())
         },
         metric.BROKERS_NOT_ANSWERING: driver.channels.cut_count,
+        metric.REASONS_TO_WAIT: one_label(
+            dict.fromkeys((one.value for one in Why), 0)
+            | Counter(one.reason.why.value for one in _waiting(driver, zk, found))
+        ),
+        metric.ZK_SESSIONS: zk.generation,
+        metric.ZK_REQUEST_LIMIT_BYTES: zk.limit.bytes,
     }
 
 

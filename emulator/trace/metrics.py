@@ -109,6 +109,17 @@ GLOBAL_PARTITION_COUNT = Metric(
     active_only=True,
     bean=_bean("GlobalPartitionCount"),
 )
+REFUSED_BROKERS = Metric(
+    "kraft_bridge_refused_brokers",
+    "1 for each broker that was refused and has not registered afterwards.",
+    active_only=True,
+    labels=("broker", "error"),
+)
+REASONS_TO_WAIT = Metric(
+    "kraft_bridge_reasons_to_wait",
+    "How many reasons to wait /status shows.",
+    labels=("why",),
+)
 OFFLINE_PARTITION_COUNT = Metric(
     "kraft_bridge_offline_partition_count",
     "Partitions without a leader.",
@@ -200,7 +211,7 @@ ZK_WRITE_BLOCKING_KRAFT_MS = Metric(
 )
 ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS = Metric(
     "kraft_bridge_zk_write_blocking_kraft_operations_ms",
-    "Sum of the same over all operations: 100 that wait 1 s count 100 s. Not in Apache Kafka.",
+    "Sum of the same over all operations: 100 that wait 1 s count 100 s.",
     unit="ms",
     kind=MetricKind.COUNTER,
     source="KIP-866, older draft",
@@ -208,8 +219,7 @@ ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS = Metric(
 )
 ZK_WRITE_BLOCKING_KRAFT_UNION_MS = Metric(
     "kraft_bridge_zk_write_blocking_kraft_union_ms",
-    "Time in which at least one operation waited: 100 that wait during the same 1 s count 1 s. Not "
-    "in Apache Kafka.",
+    "Time in which at least one operation waited: 100 that wait during the same 1 s count 1 s.",
     unit="ms",
     kind=MetricKind.COUNTER,
     source="KIP-866, older draft",
