@@ -24,8 +24,9 @@ as if it had just joined.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Final
 
@@ -68,7 +69,7 @@ from emulator.net.control import (
 )
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
-from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, Slices, earliest
+from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, Slices
 from wire import messages as m
 
 RECONNECT_MS: Final = 100
@@ -113,11 +114,72 @@ class _Line(msgspec.Struct):
     asked_in_vain: int = 0
     """How often a question had no answer, or none that can be read."""
     strays: StraySearch = msgspec.field(default_factory=StraySearch)
+    turn: tuple[bool, int] = (False, 0)
+    """Whether it leaves, and its place among all that were peers, or left, before it."""
+    alarm_ms: int | None = None
+    """The earliest time at which :class:`_Alarms` has it."""
 
     @property
     def outstanding(self) -> int:
         """Requests put and not answered."""
         return self.channel.outstanding + self.later.count
+
+
+class _Alarms:
+    """Which lines are due: nobody looks at all of them, as there may be thousands.
+
+    A line is entered when its deadline comes nearer. When it moves on, as with each request, the
+    old entry stays until its time, and is then replaced.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, _Line]] = []
+        self._count = count()
+        self._new: list[_Line] = []
+        """Lines whose limits begin with the next :meth:`take`, as the time was not known."""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """The earliest deadline of all lines."""
+        while self._heap:
+            at_ms, _, line = self._heap[0]
+            if at_ms == line.alarm_ms == line.channel.deadline_ms:
+                return at_ms
+            self._drop()
+        return None
+
+    def begin(self, line: _Line) -> None:
+        """A line is dialled, and has no deadline yet."""
+        self._new.append(line)
+
+    def follow(self, line: _Line) -> None:
+        """The deadline of a line may have changed."""
+        due_ms = line.channel.deadline_ms
+        if due_ms is not None and (line.alarm_ms is None or due_ms < line.alarm_ms):
+            line.alarm_ms = due_ms
+            heapq.heappush(self._heap, (due_ms, next(self._count), line))
+
+    def take(self, now_ms: int) -> list[_Line]:
+        """Remove the lines that are new or due, in the order of their turns."""
+        due = {id(line): line for line in self._new}
+        self._new.clear()
+        while (at_ms := self.deadline_ms) is not None and at_ms <= now_ms:
+            _, _, line = heapq.heappop(self._heap)
+            line.alarm_ms = None
+            due[id(line)] = line
+        return sorted(due.values(), key=lambda line: line.turn)
+
+    def clear(self) -> None:
+        """There are no lines any more."""
+        self._heap.clear()
+        self._new.clear()
+
+    def _drop(self) -> None:
+        """Remove the first entry, whose time is not that of its line any more."""
+        at_ms, _, line = heapq.heappop(self._heap)
+        if at_ms == line.alarm_ms:
+            line.alarm_ms = None
+            self.follow(line)
 
 
 class Channels:
@@ -147,6 +209,8 @@ class Channels:
         self._leaving: dict[int, _Line] = {}
         """Brokers that are no peers now and have not answered a request; they get no other one."""
         self._by_conn: dict[int, _Line] = {}
+        self._alarms = _Alarms()
+        self._turn_numbers: Iterator[int] = count()
         self.caught_up: set[int] = set()
         """Brokers whose queue was dropped and that have answered since: they need everything."""
         self._looking: deque[Slices[list[Effect]]] = deque()
@@ -203,8 +267,7 @@ class Channels:
         """When :meth:`tick` wants to be called."""
         if self._looking:
             return 0
-        lines = [*self._lines.values(), *self._leaving.values()]
-        return earliest([line.channel.deadline_ms for line in lines])
+        return self._alarms.deadline_ms
 
     def owns(self, conn: int) -> bool:
         """Whether an event of this connection is ours."""
@@ -227,6 +290,7 @@ class Channels:
                     line.channel.withdraw()
                     line.later.clear()
                     self._leaving[broker_id] = line
+                    line.turn = (True, next(self._turn_numbers))
                     self.unreached.forget(broker_id)
                 else:
                     effects += self._close(line)
@@ -234,6 +298,7 @@ class Channels:
             left = self._leaving.pop(broker_id, None)
             if left is not None and left.peer == peer:
                 self._lines[broker_id] = left
+                left.turn = (False, next(self._turn_numbers))
             elif left is not None:
                 # Another life of the broker, which refuses requests for the former one.
                 effects += self._close(left)
@@ -243,7 +308,9 @@ class Channels:
                     address, self._config, self._new_conn, count()
                 )
                 line = self._lines[broker_id] = _Line(peer, channel, Later(broker_id))
+                line.turn = (False, next(self._turn_numbers))
                 channel.dial()
+                self._alarms.begin(line)
                 effects += self._effects(line, None)
         return effects
 
@@ -269,6 +336,7 @@ class Channels:
         lines = [*self._lines.values(), *self._leaving.values()]
         self._lines.clear()
         self._leaving.clear()
+        self._alarms.clear()
         self.caught_up.clear()
         self._looking.clear()
         self.shown.clear()
@@ -287,7 +355,7 @@ class Channels:
     def tick(self, now_ms: int) -> list[Effect]:
         """Reconnect, and give up on connections and replies that are too late."""
         effects = self._look_on()
-        for line in [*self._lines.values(), *self._leaving.values()]:
+        for line in self._alarms.take(now_ms):
             effects += self._turns(line, line.channel.tick(now_ms), now_ms)
             effects += self._left(line)
         return effects
@@ -349,6 +417,7 @@ class Channels:
         if effects and line.channel.state is ChannelState.READY:
             # What is sent before is the login.
             self.sent_count += sum(isinstance(effect, Send) for effect in effects)
+        self._alarms.follow(line)
         return effects
 
     def _turns(self, line: _Line, turns: list[Turn[Told]], now_ms: int) -> list[Effect]:

@@ -18,19 +18,20 @@ Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMeta
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from emulator.metadata.brokers import Broker
+from emulator.metadata.brokers import Broker, Brokers
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.topics import Topic
 from emulator.migration.propagation import requests as build
 from emulator.migration.propagation.channels import Channels, Peer
+from emulator.migration.propagation.merging import MERGED_MAX, mergeable
 from emulator.migration.propagation.requests import PartitionAt, Sender
 from emulator.net.control import (
     TYPE_FULL,
@@ -126,6 +127,8 @@ WORK_PER_STEP: Final = 500
 """Limit of a step in partitions visited or named, about 3 ms; the last piece may exceed it."""
 LOOKED_PER_SLICE: Final = 1_000
 """Touched partitions and topics looked at in a piece: seven take as long as one that is named."""
+BYTES_PER_WORK: Final = 10_000
+"""Bytes that are copied in the time that a partition takes."""
 WORK_PER_REQUEST: Final = 25
 """Cost of a request besides its partitions, in partitions."""
 Work = Iterator[Told | None]
@@ -136,6 +139,30 @@ class _Job(msgspec.Struct, frozen=True):
     broker_id: int | None
     """None: work for several, which has no request."""
     work: Work
+
+
+class _Brokers(NamedTuple):
+    """What requests say of the brokers of an image, and who gets them."""
+
+    of: Brokers
+    peers: Mapping[int, Peer]
+    live: Constant[m.UpdateMetadataRequest.UpdateMetadataBroker]
+
+
+class _KnownBrokers:
+    """The same of the newest image; made again when a broker has changed, not with each change."""
+
+    def __init__(self, listener: str) -> None:
+        self._listener = listener
+        self._last: _Brokers | None = None
+
+    def of(self, image: Image) -> _Brokers:
+        """Of an image."""
+        last = self._last
+        if last is None or last.of is not image.brokers:
+            peers = build.peers(image, self._listener)
+            last = self._last = _Brokers(image.brokers, peers, build.live_brokers(image))
+        return last
 
 
 class Propagator:
@@ -153,6 +180,7 @@ class Propagator:
         self._propagated: tuple[Image, int] | None = None
         """The newest image passed in, and the ZooKeeper epoch."""
         self.full_count = 0
+        self._brokers = _KnownBrokers(listener)
 
     @property
     def busy(self) -> bool:
@@ -182,7 +210,7 @@ class Propagator:
                 work += build.PARTITIONS_PER_STEP
             else:
                 assert job.broker_id is not None, "only a request of a broker is built"
-                work += WORK_PER_REQUEST + _partition_count(request)
+                work += WORK_PER_REQUEST + _weight(request)
                 effects += self._channels.put(job.broker_id, request, now_ms)
         return effects
 
@@ -192,7 +220,7 @@ class Propagator:
             return
         image, zk_epoch = self._propagated
         sender = Sender(self._node_id, zk_epoch, self._listener)
-        everything = _Shared(image)
+        everything = _Shared(image, self._brokers.of(image).live)
         for broker_id in [*caught_up]:
             self._join(sender, self._channels.peers[broker_id], everything)
 
@@ -208,7 +236,7 @@ class Propagator:
             sender = Sender(self._node_id, zk_epoch, self._listener)
             states = leftover(sender, image, answer)
             if states:
-                live = build.live_brokers(image)
+                live = self._brokers.of(image).live
                 update = build.update_metadata(sender, peer, states, live, TYPE_INCREMENTAL)
                 self._put(peer, [update])
 
@@ -229,11 +257,11 @@ class Propagator:
             The effects of opening channels; the requests follow from :meth:`step`.
         """
         sender = Sender(self._node_id, zk_epoch, self._listener)
-        peers = build.peers(image, self._listener)
+        peers = self._brokers.of(image).peers
         effects = self._channels.set_peers(peers)
         self._propagated = image, zk_epoch
         self.full_count += 1
-        everything = _Shared(image)
+        everything = _Shared(image, self._brokers.of(image).live)
         for peer in peers.values():
             self._channels.resume(peer.broker_id)
             self._put_update(sender, peer, everything, TYPE_UNKNOWN if first else TYPE_FULL)
@@ -252,7 +280,7 @@ class Propagator:
         last, self._propagated = self._propagated, (after, zk_epoch)
         if last is not None and last[0].brokers is after.brokers and not self._channels.open:
             return []  # still no broker in ZooKeeper mode
-        peers = build.peers(after, self._listener)
+        peers = self._brokers.of(after).peers
         sender = Sender(self._node_id, zk_epoch, self._listener)
         known = self._channels.peers
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
@@ -266,10 +294,10 @@ class Propagator:
         def put(changes: _Changes) -> None:
             self._remade(sender, receivers, changes)
             if touched.brokers:
-                everything = _Shared(after)
+                everything = _Shared(after, self._brokers.of(after).live)
                 for peer in joined:
                     self._join(sender, peer, everything)
-                live = build.live_brokers(after)
+                live = self._brokers.of(after).live
                 for peer in stayed:
                     request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
                     self._put(peer, [request])
@@ -320,7 +348,8 @@ class Propagator:
         if not changes.changed and not gone:
             return
         image = changes.after
-        shared = _Shared(image, changes.changed, build.deleted_topics(sender, image, gone))
+        deleted = build.deleted_topics(sender, image, gone)
+        shared = _Shared(image, self._brokers.of(image).live, changes.changed, deleted)
         for peer in peers:
             if peer.broker_id in changes.hosts:
                 self._put_leaders(sender, peer, shared, TYPE_INCREMENTAL)
@@ -333,7 +362,7 @@ class Propagator:
         if not topics:
             return
         states = Constant(build.deleted_topics(sender, changes.after, topics))
-        live = build.live_brokers(changes.after)
+        live = self._brokers.of(changes.after).live
         for peer in peers:
             update = build.update_metadata(sender, peer, states, live, TYPE_INCREMENTAL)
             self._put(peer, [update])
@@ -367,7 +396,7 @@ class Propagator:
                 leaders = shared.leaders.leaders
                 yield from _encoded(build.leader_request(sender, peer, leaders, request_type))
                 return
-            image, partitions = shared.image, shared.partitions()
+            image, partitions = shared.image, (yield from shared.partitions_of(peer))
             for request in build.leader_and_isr(sender, peer, image, partitions, request_type):
                 if request is None:
                     yield None
@@ -386,13 +415,14 @@ class _Shared:
     def __init__(
         self,
         image: Image,
+        live: Constant[m.UpdateMetadataRequest.UpdateMetadataBroker],
         partitions: Sequence[PartitionAt] | None = None,
         deleted: Sequence[build.UpdateTopic] = (),
     ) -> None:
         self.image = image
         self.everything = partitions is None
         """Whether the requests name every partition."""
-        self.live = build.live_brokers(image)
+        self.live = live
         self.topics: Constant[build.UpdateTopic] | None = None
         self._partitions = partitions
         self._deleted = deleted
@@ -400,6 +430,29 @@ class _Shared:
         self.leaders: build.LeadersForAll | None = None
         """The LeaderAndIsr content for brokers that host all the partitions."""
         self._leaders_work: Iterator[build.LeadersForAll | None] | None = None
+        self._hosted: dict[int, list[PartitionAt]] | None = None
+        self._hosts_work: Slices[dict[int, list[PartitionAt]]] | None = None
+        self._asked = False
+
+    def partitions_of(self, peer: Peer) -> Generator[None, None, Iterable[PartitionAt]]:
+        """At least the partitions on a broker; yields None between pieces of the search.
+
+        The first broker gets all partitions. If there are more brokers, not each of them looks at
+        all: from the second on there is an index, made once.
+        """
+        asked, self._asked = self._asked, True
+        if not asked:
+            return self.partitions()
+        if self._hosts_work is None:
+            self._hosts_work = build.by_host(self.partitions())
+        while self._hosted is None:
+            try:
+                next(self._hosts_work)
+            except StopIteration as end:
+                self._hosted = end.value
+            else:
+                yield
+        return self._hosted.get(peer.broker_id, ())
 
     def partitions(self) -> Iterable[PartitionAt]:
         """The partitions to propagate: all, unless a selection was given."""
@@ -496,12 +549,24 @@ def _encoded(request: ControlRequest) -> Work:
     yield request
 
 
-def _partition_count(request: Told) -> int:
-    """Of a long one only some: more than a step may visit."""
+def _weight(request: Told) -> int:
+    """What it costs to put a request, in partitions; of one that is encoded, to copy its bytes."""
+    if isinstance(request, Question):
+        return 0
+    states = request.topic_states
+    made = states.encoded.get(VERSIONS[type(request)]) if isinstance(states, Constant) else None
+    merged = mergeable(request) and _partition_count(request, MERGED_MAX) <= MERGED_MAX
+    if made is None or merged:
+        return _partition_count(request)
+    return len(made) // BYTES_PER_WORK
+
+
+def _partition_count(request: Told, most: int = WORK_PER_STEP) -> int:
+    """Of a long one only some: more than a step may visit, or than ``most``."""
     count = 0
     if not isinstance(request, Question):
         for topic in request.topic_states:
             count += len(topic.partition_states)
-            if count > WORK_PER_STEP:
+            if count > most:
                 break
     return count

@@ -28,6 +28,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.propagation.channels import Peer
 from emulator.net.control import TYPE_FULL
+from emulator.seam import Pace, Slices
 from wire import messages as m
 from wire.constant import Constant
 
@@ -116,6 +117,18 @@ def all_partitions(image: Image) -> Iterator[PartitionAt]:
     for topic in image.topics.values():
         for partition_id, partition in topic.partitions.items():
             yield PartitionAt(topic, partition_id, partition)
+
+
+def by_host(partitions: Iterable[PartitionAt]) -> Slices[dict[int, list[PartitionAt]]]:
+    """Broker id -> those of the partitions that have a replica there, in pieces."""
+    found: dict[int, list[PartitionAt]] = {}
+    pace = Pace(PARTITIONS_PER_STEP)
+    for at in partitions:
+        for broker_id in at.partition.replicas:
+            found.setdefault(broker_id, []).append(at)
+        if pace.over():
+            yield
+    return found
 
 
 def update_metadata_topics(
