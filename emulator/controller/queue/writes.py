@@ -444,16 +444,29 @@ class Writes:
         deadline_ms = deadline_of(call)
         if not isinstance(result, Result):
             if passing:
-                self.turns.hold(call)
+                self._hold(call)
                 return
             result = yield from result
         if result.records:
             if passing:
-                self.turns.hold(call)
+                self._hold(call)
                 return
             if self._waits(handler, call, result, deadline_ms):
                 return
         yield from self._performed(handler, call, result, deadline_ms)
+
+    def _hold(self, heartbeat: Call) -> None:
+        """A heartbeat that changes something waits: the broker lives, however long that takes.
+
+        Source: ReplicationControlManager.processExpiredBrokerHeartbeat, Kafka 3.9, for one that was
+        in the queue for too long.
+        """
+        message = heartbeat.message
+        assert isinstance(message, m.BrokerHeartbeatRequest), "all others were held before"
+        broker = self._journal.tip.brokers.get(message.broker_id)
+        if broker is not None and broker.epoch == message.broker_epoch:
+            self._heartbeats.contact(broker.id, None, self._now_ms)
+        self.turns.hold(heartbeat)
 
     def _waits(
         self, handler: Handler, call: Call, result: Result[object], deadline_ms: int | None
