@@ -46,6 +46,7 @@ _SNAPSHOT_BYTES: Final = 50
 """Of the log for each partition, between two snapshots; a partition takes about a hundred."""
 _LONG_S: Final = 1_200.0
 _POLL_S: Final = 0.02
+_DRAIN_POLL_S: Final = 0.1
 _SETTLE_S: Final = 3.0
 
 
@@ -282,14 +283,20 @@ def _settled(on: stage.Stage) -> None:
 
 
 def _drained(on: stage.Stage) -> None:
-    """Wait until ZooKeeper holds all but NoOps, whoever leads by then."""
+    """Wait until ZooKeeper holds all but NoOps, whoever leads by then.
+
+    The page lists all brokers, so each controller is asked for it once a look, and not often.
+    """
 
     def drained() -> bool:
-        leader = _controllers(on).leader
-        found = leader.status() if leader.dual_writing() else None
-        return found is not None and found["migration"]["lag"]["records_without_no_ops"] == 0
+        found = (one.status() for one in _controllers(on).all if one.alive)
+        migrations = [each["migration"] for each in found if each is not None]
+        return any(
+            one["driver_state"] == "DUAL_WRITE" and one["lag"]["records_without_no_ops"] == 0
+            for one in migrations
+        )
 
-    _until("drained ZooKeeper", drained)
+    _until("drained ZooKeeper", drained, _DRAIN_POLL_S)
 
 
 def _changes(on: stage.Stage, store: Store) -> None:
@@ -371,12 +378,12 @@ def _snapshots(controllers: Sequence[Ours]) -> list[int]:
     return [path.stat().st_size for one in controllers for path in one.data.glob("*/*.checkpoint")]
 
 
-def _until(what: str, reached: Any) -> None:
+def _until(what: str, reached: Any, poll_s: float = _POLL_S) -> None:
     end = time.monotonic() + _LONG_S
     while not reached():
         if time.monotonic() > end:
             raise ProcessError(f"no {what} in {_LONG_S:g} s")
-        time.sleep(_POLL_S)
+        time.sleep(poll_s)
 
 
 def _beats(trace: Path, begin_ns: int, end_ns: int) -> list[float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 import platform
 import resource
 import signal
@@ -27,6 +26,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from prometheus_client import ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Family
@@ -109,7 +109,7 @@ def pages(
         return http.Page(200, "text/plain; version=0.0.4", text.encode())
 
     def shown() -> http.Page:
-        body = json.dumps(status(), indent=1).encode()
+        body = msgspec.json.format(msgspec.json.encode(status()), indent=1)
         return http.Page(200, "application/json", body + b"\n")
 
     return {
