@@ -257,6 +257,11 @@ class OutboundChannel(Generic[T]):
         return [asked.ticket for asked in self._queue]
 
     @property
+    def next(self) -> T | None:
+        """The ticket of the request that is sent next; None: none was put that is not sent."""
+        return self._queue[0].ticket if self._queue else None
+
+    @property
     def waiting_for_answer(self) -> bool:
         """Whether the peer may still act on a request that was sent."""
         return bool(self._in_flight)

@@ -69,8 +69,9 @@ from emulator.net.control import (
 )
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
-from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, Slices
+from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, Slices, earlier
 from wire import messages as m
+from wire.constant import Constant
 
 RECONNECT_MS: Final = 100
 CONNECT_TIMEOUT_MS: Final = 10_000
@@ -81,6 +82,15 @@ QUESTION_TRIES: Final = 3
 what it can repair matters less than they do."""
 REPLY_TIMEOUT_MS: Final = 30_000
 """``request.timeout.ms``: as in Kafka it is sent again then, though the broker may be at it."""
+
+
+LONG_BYTES: Final = 64 * 1024
+"""Of a body that many brokers get. Each of them is sent a copy."""
+UNANSWERED_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Of all such copies that are on their way: with 1,000 brokers all of them would be 0.7 GB, here
+and again where they are read."""
+LONG_SLOT_MS: Final = 2_000
+"""A broker that does not answer keeps others waiting for no longer than that."""
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -182,6 +192,67 @@ class _Alarms:
             self.follow(line)
 
 
+def _bytes_of(request: Told | None) -> int:
+    """Of a body that is encoded for many brokers; 0: it is short, or one broker's own."""
+    states = None if request is None or isinstance(request, Question) else request.topic_states
+    if request is None or not isinstance(states, Constant):
+        return 0
+    return len(states.encoded.get(VERSIONS[type(request)], b""))
+
+
+class _Long:
+    """The long requests that are on their way, and the lines whose next one has to wait for them.
+
+    Not in Kafka, where the requests of 1,000 brokers are in memory at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._sent: dict[int, tuple[int, int]] = {}
+        """Id of a line -> until when it counts, and bytes; oldest first."""
+        self._bytes = 0
+        self._waiting: dict[int, _Line] = {}
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When a line that waits may send: when the oldest one does not count any more, or now."""
+        if not self._waiting:
+            return None
+        full = self._bytes >= UNANSWERED_BYTES_MAX
+        return next(iter(self._sent.values()))[0] if full else 0
+
+    def waits(self, line: _Line, now_ms: int) -> bool:
+        """Whether the next request of a line has to wait; else, if it is long, it counts."""
+        if line.channel.state is not ChannelState.READY or line.channel.waiting_for_answer:
+            return False
+        size = _bytes_of(line.channel.next)
+        if size < LONG_BYTES:
+            return False
+        self.end(line)
+        if self._bytes >= UNANSWERED_BYTES_MAX:
+            self._waiting[id(line)] = line
+            return True
+        self._sent[id(line)] = now_ms + LONG_SLOT_MS, size
+        self._bytes += size
+        return False
+
+    def end(self, line: _Line) -> None:
+        """The request of a line is answered, or lost."""
+        self._bytes -= self._sent.pop(id(line), (0, 0))[1]
+
+    def forget(self, line: _Line) -> None:
+        """A line is closed."""
+        self.end(line)
+        self._waiting.pop(id(line), None)
+
+    def take(self, now_ms: int) -> _Line | None:
+        """Remove the line that has waited longest, if it may send."""
+        while self._sent and next(iter(self._sent.values()))[0] <= now_ms:
+            self._bytes -= self._sent.pop(next(iter(self._sent)))[1]
+        if not self._waiting or self._bytes >= UNANSWERED_BYTES_MAX:
+            return None
+        return self._waiting.pop(next(iter(self._waiting)))
+
+
 class Channels:
     """The queues of all ZooKeeper-mode brokers.
 
@@ -210,6 +281,7 @@ class Channels:
         """Brokers that are no peers now and have not answered a request; they get no other one."""
         self._by_conn: dict[int, _Line] = {}
         self._alarms = _Alarms()
+        self._long = _Long()
         self._turn_numbers: Iterator[int] = count()
         self.caught_up: set[int] = set()
         """Brokers whose queue was dropped and that have answered since: they need everything."""
@@ -267,7 +339,7 @@ class Channels:
         """When :meth:`tick` wants to be called."""
         if self._looking:
             return 0
-        return self._alarms.deadline_ms
+        return earlier(self._alarms.deadline_ms, self._long.deadline_ms)
 
     def owns(self, conn: int) -> bool:
         """Whether an event of this connection is ours."""
@@ -350,7 +422,7 @@ class Channels:
         if line is None:
             return []
         effects = self._turns(line, line.channel.handle(event, now_ms), now_ms)
-        return effects + self._left(line)
+        return effects + self._left(line) + self._next_long(now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Reconnect, and give up on connections and replies that are too late."""
@@ -358,6 +430,13 @@ class Channels:
         for line in self._alarms.take(now_ms):
             effects += self._turns(line, line.channel.tick(now_ms), now_ms)
             effects += self._left(line)
+        return effects + self._next_long(now_ms)
+
+    def _next_long(self, now_ms: int) -> list[Effect]:
+        """Send the long requests that may be sent now."""
+        effects: list[Effect] = []
+        while (line := self._long.take(now_ms)) is not None:
+            effects += self._effects(line, now_ms)
         return effects
 
     def _look_on(self) -> list[Effect]:
@@ -401,13 +480,15 @@ class Channels:
     def _close(self, line: _Line) -> list[Effect]:
         line.channel.close()
         line.later.clear()
+        self._long.forget(line)
         self.outdated.forget(line.peer.broker_id)
         self.unreached.forget(line.peer.broker_id)
         return self._effects(line, None)
 
     def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
         self._go_on(line)
-        effects = line.channel.effects(now_ms)
+        later = now_ms is not None and self._long.waits(line, now_ms)
+        effects = line.channel.effects(None if later else now_ms)
         if line.conn != line.channel.conn:
             if line.conn is not None:
                 del self._by_conn[line.conn]
@@ -423,6 +504,8 @@ class Channels:
     def _turns(self, line: _Line, turns: list[Turn[Told]], now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         again: list[Told] = []
+        if turns:
+            self._long.end(line)
         for turn in turns:
             match turn:
                 case Answered(ticket=request, message=m.MetadataResponse() as response):

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
+import msgspec
 import pytest
 
+from emulator.migration.propagation import channels
 from emulator.migration.propagation.channels import (
     REPLY_TIMEOUT_MS,
     Channels,
@@ -20,12 +22,15 @@ from emulator.migration.propagation.channels import (
     _Line,
 )
 from emulator.migration.propagation.propagator import Propagator, _Shared
+from emulator.net.control import TYPE_FULL
 from emulator.seam import Close, Connect, Connected, Effect, Event, Received, Send
 from tests.kit.dual_writing import BROKER, Stage
 from tests.unit.controller.world import broker, image_of, partition, topic
 from tests.unit.node.test_copy_grows_in_line import Work, counted
+from wire import codec
 from wire import messages as m
 from wire import records as r
+from wire.constant import Constant
 from wire.frame import FrameReader, decode_request, encode_response, framed
 
 ENDPOINT = r.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="broker", port=9092)
@@ -123,6 +128,72 @@ def test_one_that_visits_all_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_Alarms, "take", all_of_them)
     assert _unanswered(MANY) > 10 * _unanswered(FEW)
+
+
+class LongCrowd(Crowd):
+    """Each broker is to get two requests with the same long content, in this order."""
+
+    def __init__(self, brokers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(brokers)
+        kind = m.UpdateMetadataRequest
+        state = kind.UpdateMetadataPartitionState(replicas=[1] * 1_000)
+        topic = kind.UpdateMetadataTopicState(topic_name="t", partition_states=[state] * 50)
+        self.topics = Constant([topic])
+        for _ in codec.encoding(kind(topic_states=self.topics), 8):
+            """Once for all brokers."""
+        self.size = len(self.topics.encoded[8])
+        monkeypatch.setattr(channels, "UNANSWERED_BYTES_MAX", 3 * self.size)
+        self.sent: list[tuple[int, int]] = []
+        self.brokers = {conn: each for each, conn in self.conns.items()}
+        for epoch in (1, 2):
+            for each in self.conns:
+                request = kind(topic_states=self.topics, broker_epoch=epoch, type=TYPE_FULL)
+                self.take(self.channels.put(each, request, 0))
+
+    def take(self, effects: list[Effect]) -> None:
+        for sent in effects:
+            if isinstance(sent, Send):
+                _, message = decode_request(sent.data[4:])
+                self.sent.append((self.brokers[sent.conn], message.broker_epoch))
+
+    def answered(self, broker_id: int, correlation_id: int, now_ms: int) -> None:
+        answer = framed(encode_response(6, 8, correlation_id, m.UpdateMetadataResponse()))
+        self.take(self.channels.handle(Received(self.conns[broker_id], answer), now_ms))
+
+
+def test_long_requests_to_many_brokers_are_not_all_on_their_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crowd = LongCrowd(6, monkeypatch)
+    assert crowd.size > channels.LONG_BYTES
+    assert crowd.sent == [(0, 1), (1, 1), (2, 1)]
+    crowd.answered(1, 0, 1)
+    assert crowd.sent[3:] == [(1, 2)], "a broker that has answered goes on"
+    crowd.answered(1, 1, 2)
+    assert crowd.sent[4:] == [(3, 1)]
+    assert crowd.channels.deadline_ms == channels.LONG_SLOT_MS
+
+
+def test_brokers_that_do_not_answer_keep_others_waiting_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crowd = LongCrowd(6, monkeypatch)
+    crowd.take(crowd.channels.tick(channels.LONG_SLOT_MS - 1))
+    assert len(crowd.sent) == 3
+    crowd.take(crowd.channels.tick(channels.LONG_SLOT_MS))
+    assert crowd.sent[3:] == [(3, 1), (4, 1), (5, 1)]
+    assert crowd.channels.deadline_ms == REPLY_TIMEOUT_MS
+
+
+def test_the_place_of_a_broker_that_leaves_is_given_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crowd = LongCrowd(4, monkeypatch)
+    restarted = msgspec.structs.replace(crowd.channels.peers[0], epoch=37)
+    crowd.take(crowd.channels.set_peers(dict(crowd.channels.peers) | {0: restarted}))
+    assert crowd.channels.deadline_ms == 0
+    crowd.take(crowd.channels.tick(1))
+    assert crowd.sent[3:] == [(3, 1)]
 
 
 def _pieces(brokers: int) -> float:
