@@ -32,7 +32,7 @@ _ENDPOINTS_FROM = 1
 def fetch_snapshot(
     replica: Replica, request: m.FetchSnapshotRequest, version: int
 ) -> m.FetchSnapshotResponse:
-    """Answer one request for up to ``fetch_bytes_max`` bytes of a snapshot."""
+    """Answer one request for up to ``observer_bytes_max`` bytes of a snapshot."""
     if replica.wrong_cluster(request.cluster_id):
         return m.FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
@@ -90,7 +90,7 @@ def _fill(
     if not 0 <= asked.position < len(data):
         answer.error_code = ErrorCode.POSITION_OUT_OF_RANGE
         return
-    size = min(bytes_max, replica.config.fetch_bytes_max)
+    size = min(bytes_max, replica.observer_bytes_max)
     answer.snapshot_id = m.FetchSnapshotResponse.SnapshotId(
         end_offset=snapshot.end_offset, epoch=snapshot.epoch
     )

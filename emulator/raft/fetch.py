@@ -340,7 +340,9 @@ class Fetches:
         self, request: m.FetchRequest, offset: int, end: int, version: int
     ) -> m.FetchResponse:
         replica = self._replica
-        bytes_max = min(request.max_bytes, replica.config.fetch_bytes_max)
+        voter = self._is_voter(request)
+        most = replica.config.fetch_bytes_max if voter else replica.observer_bytes_max
+        bytes_max = min(request.max_bytes, most)
         records = replica.log.read(offset, end, bytes_max)
         quorum = replica.quorum
         key = (

@@ -161,6 +161,9 @@ class Observers:
             del self._observers[key]
 
 
+OBSERVERS_BYTES_MAX = 256 * 1024 * 1024
+"""Of the answers to all observers, if each gets one: a first copy is news for all of them."""
+OBSERVER_BYTES_MIN = 64 * 1024
 UNKNOWN = -1
 """An unknown high watermark or offset; the receiver ignores it."""
 
@@ -278,6 +281,12 @@ class Replica:
     def other_voter(self, replica_id: int) -> bool:
         """Whether a replica is one of the other voters."""
         return replica_id != self.config.node_id and replica_id in self.config.voters
+
+    @property
+    def observer_bytes_max(self) -> int:
+        """Of one answer to an observer."""
+        share = max(OBSERVER_BYTES_MIN, OBSERVERS_BYTES_MAX // max(1, len(self.observers)))
+        return min(self.config.fetch_bytes_max, share)
 
     def withholds(self, replica_id: int) -> bool:
         """Whether a replica gets nothing. Voters get all: without them nothing is committed."""

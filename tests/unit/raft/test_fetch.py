@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.raft import replica
 from emulator.raft.config import WOKEN_PER_STEP_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from tests.unit.raft.world import NOW, World, fetch, no_op, topic
@@ -188,6 +189,23 @@ def test_an_answer_is_bounded_whatever_is_asked():
     world.fetch(1)
     records = world.partition().records
     assert 0 < len(records) <= 300
+
+
+def test_many_observers_share_what_their_answers_have_together(monkeypatch):
+    monkeypatch.setattr(replica, "OBSERVERS_BYTES_MAX", 3_000)
+    monkeypatch.setattr(replica, "OBSERVER_BYTES_MIN", 200)
+    world = World().start()
+    for name in "abcdefgh":
+        world.append(topic(name * 50))
+    longest = []
+    for observers in (1, 10, 100):
+        for each in range(observers):
+            state = m.FetchRequest.ReplicaState(replica_id=each)
+            world.fetch(1, replica_state=state, max_wait_ms=0)
+        longest.append(len(world.replies()[-1].responses[0].partitions[0].records))
+    assert longest[0] > 1_000
+    assert 200 < longest[1] <= 300
+    assert 0 < longest[2] <= 200, "at least one batch"
 
 
 def test_equal_answers_are_built_once_and_few_are_kept():
