@@ -20,6 +20,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.leader_election import PartitionChange, is_active
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.topics import Partition
 from emulator.seam import ENTRIES_PER_SLICE, Pace, Slices
 from wire import records as r
 
@@ -101,13 +102,13 @@ def lead_again(image: Image, config: ControllerConfig, index: TipIndex, broker_i
     over, at a tenth of the cost.
     """
     records: list[Record] = []
-    alive = _Alive(image, broker_id)
+    hope = _Hope(image, config, broker_id)
     pace = Pace(ENTRIES_PER_SLICE * PASSED_OVER_PER_ENTRY)
     for key in index.leaderless():
         partition = image.topics[key[0]].partitions[key[1]]
         moves = partition.adding_replicas or partition.removing_replicas
         weight = 1
-        if moves or alive.any(partition.replicas):
+        if moves or hope.of(key[0], partition):
             weight = PASSED_OVER_PER_ENTRY
             record = partition_change(image, config, key, joining=broker_id).build()
             if record is not None:
@@ -117,20 +118,36 @@ def lead_again(image: Image, config: ControllerConfig, index: TipIndex, broker_i
     return tuple(records)
 
 
-class _Alive(dict[int, bool]):
-    """Broker id -> whether it is active, or the one that returns."""
+class _Hope:
+    """Whether a partition without a leader may get one; what is asked again is remembered."""
 
-    def __init__(self, image: Image, joining: int) -> None:
-        super().__init__({joining: True})
+    def __init__(self, image: Image, config: ControllerConfig, joining: int) -> None:
         self._image = image
+        self._config = config
+        self._alive = {joining: True}
+        """Broker id -> whether it is active, or the one that returns."""
+        self._unclean: dict[bytes, bool] = {}
 
-    def __missing__(self, broker_id: int) -> bool:
-        found = self[broker_id] = is_active(self._image, broker_id)
+    def of(self, topic_id: bytes, partition: Partition) -> bool:
+        """False: no live replica is in the ISR, nor may one be elected that is not."""
+        live = [replica for replica in partition.replicas if self._lives(replica)]
+        if not live:
+            return False
+        return any(replica in partition.isr for replica in live) or self._allows(topic_id)
+
+    def _lives(self, broker_id: int) -> bool:
+        found = self._alive.get(broker_id)
+        if found is None:
+            found = self._alive[broker_id] = is_active(self._image, broker_id)
         return found
 
-    def any(self, replicas: Iterable[int]) -> bool:
-        """Whether one of these is."""
-        return any(self[replica] for replica in replicas)
+    def _allows(self, topic_id: bytes) -> bool:
+        found = self._unclean.get(topic_id)
+        if found is None:
+            name = self._image.topics[topic_id].name
+            found = unclean_election_allowed(self._image, self._config, name)
+            self._unclean[topic_id] = found
+        return found
 
 
 def fence(image: Image, config: ControllerConfig, index: TipIndex, broker: Broker) -> Moves:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.rules.broker_changes import _Alive, lead_again, partition_change
+from emulator.controller.rules.broker_changes import _Hope, lead_again, partition_change
 from emulator.controller.tables.index import TipIndex
 from emulator.metadata.image import Image
 from emulator.seam import ENTRIES_PER_SLICE, whole
@@ -46,12 +46,13 @@ def test_what_is_passed_over_would_not_have_changed(image: Image, back: int) -> 
 
 
 def _slices(partitions: int) -> int:
-    """Slices of the return of broker 0, which is a replica of one of so many; all are fenced."""
+    """Slices of the return of broker 0, in whose ISR is one of so many; one other is there."""
     replicas = [(0,), *[(1, 2, 3)] * (partitions - 1)]
-    made: list[object] = [broker(each, fenced=True) for each in BROKERS]
+    made: list[object] = [broker(each, fenced=each != 3) for each in BROKERS]
     made.append(topic("a", 1))
     made += [
-        partition(1, index, replicas=one, isr=one, leader=-1) for index, one in enumerate(replicas)
+        partition(1, index, replicas=one, isr=one[:1], leader=-1)
+        for index, one in enumerate(replicas)
     ]
     image = image_of(*made)
     return sum(1 for _ in lead_again(image, config(), TipIndex(image), 0))
@@ -62,5 +63,5 @@ def test_partitions_of_fenced_brokers_are_passed_over() -> None:
 
 
 def test_one_that_looks_at_all_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Alive, "any", lambda _self, _replicas: True)
+    monkeypatch.setattr(_Hope, "of", lambda *_: True)
     assert _slices(8 * ENTRIES_PER_SLICE) == 8
