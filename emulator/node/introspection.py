@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
 from emulator.controller.registry import tells_readiness
 from emulator.controller.rules.finalisation import Lack, Lacking, lacking
-from emulator.metadata.brokers import Broker
+from emulator.metadata.brokers import Broker, Endpoint
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
@@ -220,6 +221,13 @@ def _time(time_ms: int) -> str | None:
 STATUS_SCHEMA: Final = "status/4"
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
 
+
+@lru_cache(maxsize=10_000)
+def _shown(endpoints: tuple[Endpoint, ...]) -> tuple[str, ...]:
+    """The listeners of a broker; a page of 1,000 brokers is asked for each second."""
+    return tuple(f"{one.name}://{HostPort(one.host, one.port)}" for one in endpoints)
+
+
 _LATE_HEARTBEAT: Final = "BrokerHeartbeat", str(ErrorCode.REQUEST_TIMED_OUT.value)
 
 
@@ -266,7 +274,7 @@ def status(
                 "in_controlled_shutdown": broker.in_controlled_shutdown,
                 "requests_waiting": waiting.get(broker.id),
                 "requests_forwarded": node.counters.forwarded_by.get(str(broker.id), 0),
-                "endpoints": [f"{e.name}://{HostPort(e.host, e.port)}" for e in broker.endpoints],
+                "endpoints": [*_shown(broker.endpoints)],
             }
             for _id, broker in sorted(image.brokers.items())
         ],
