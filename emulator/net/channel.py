@@ -258,8 +258,9 @@ class OutboundChannel(Generic[T]):
 
     @property
     def next(self) -> T | None:
-        """The ticket of the request that is sent next; None: none was put that is not sent."""
-        return self._queue[0].ticket if self._queue else None
+        """The ticket of the request that is sent at once; None: none waits, or it has to wait."""
+        free = self.state is ChannelState.READY and not self._in_flight
+        return self._queue[0].ticket if free and self._queue else None
 
     @property
     def waiting_for_answer(self) -> bool:

@@ -124,6 +124,8 @@ class _Line(msgspec.Struct):
     asked_in_vain: int = 0
     """How often a question had no answer, or none that can be read."""
     strays: StraySearch = msgspec.field(default_factory=StraySearch)
+    long: bool = False
+    """Whether a long request was ever put."""
     turn: tuple[bool, int] = (False, 0)
     """Whether it leaves, and its place among all that were peers, or left, before it."""
     alarm_ms: int | None = None
@@ -210,26 +212,22 @@ class _Long:
         self._sent: dict[int, tuple[int, int]] = {}
         """Id of a line -> until when it counts, and bytes; oldest first."""
         self._bytes = 0
-        self._waiting: dict[int, _Line] = {}
+        self.waiting: dict[int, _Line] = {}
 
     @property
-    def deadline_ms(self) -> int | None:
+    def deadline_ms(self) -> int:
         """When a line that waits may send: when the oldest one does not count any more, or now."""
-        if not self._waiting:
-            return None
         full = self._bytes >= UNANSWERED_BYTES_MAX
         return next(iter(self._sent.values()))[0] if full else 0
 
     def waits(self, line: _Line, now_ms: int) -> bool:
         """Whether the next request of a line has to wait; else, if it is long, it counts."""
-        if line.channel.state is not ChannelState.READY or line.channel.waiting_for_answer:
-            return False
         size = _bytes_of(line.channel.next)
         if size < LONG_BYTES:
             return False
         self.end(line)
         if self._bytes >= UNANSWERED_BYTES_MAX:
-            self._waiting[id(line)] = line
+            self.waiting[id(line)] = line
             return True
         self._sent[id(line)] = now_ms + LONG_SLOT_MS, size
         self._bytes += size
@@ -242,15 +240,15 @@ class _Long:
     def forget(self, line: _Line) -> None:
         """A line is closed."""
         self.end(line)
-        self._waiting.pop(id(line), None)
+        self.waiting.pop(id(line), None)
 
     def take(self, now_ms: int) -> _Line | None:
         """Remove the line that has waited longest, if it may send."""
         while self._sent and next(iter(self._sent.values()))[0] <= now_ms:
             self._bytes -= self._sent.pop(next(iter(self._sent)))[1]
-        if not self._waiting or self._bytes >= UNANSWERED_BYTES_MAX:
+        if not self.waiting or self._bytes >= UNANSWERED_BYTES_MAX:
             return None
-        return self._waiting.pop(next(iter(self._waiting)))
+        return self.waiting.pop(next(iter(self.waiting)))
 
 
 class Channels:
@@ -339,7 +337,8 @@ class Channels:
         """When :meth:`tick` wants to be called."""
         if self._looking:
             return 0
-        return earlier(self._alarms.deadline_ms, self._long.deadline_ms)
+        due_ms = self._alarms.deadline_ms
+        return earlier(due_ms, self._long.deadline_ms) if self._long.waiting else due_ms
 
     def owns(self, conn: int) -> bool:
         """Whether an event of this connection is ours."""
@@ -422,7 +421,8 @@ class Channels:
         if line is None:
             return []
         effects = self._turns(line, line.channel.handle(event, now_ms), now_ms)
-        return effects + self._left(line) + self._next_long(now_ms)
+        effects += self._left(line)
+        return effects + self._next_long(now_ms) if self._long.waiting else effects
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Reconnect, and give up on connections and replies that are too late."""
@@ -430,7 +430,7 @@ class Channels:
         for line in self._alarms.take(now_ms):
             effects += self._turns(line, line.channel.tick(now_ms), now_ms)
             effects += self._left(line)
-        return effects + self._next_long(now_ms)
+        return effects + self._next_long(now_ms) if self._long.waiting else effects
 
     def _next_long(self, now_ms: int) -> list[Effect]:
         """Send the long requests that may be sent now."""
@@ -452,6 +452,7 @@ class Channels:
         return []
 
     def _queue(self, line: _Line, request: Told, *, first: bool = False) -> None:
+        line.long = line.long or _bytes_of(request) >= LONG_BYTES
         line.channel.put(request, request, VERSIONS[type(request)], first=first)
 
     def _go_on(self, line: _Line) -> None:
@@ -487,7 +488,7 @@ class Channels:
 
     def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
         self._go_on(line)
-        later = now_ms is not None and self._long.waits(line, now_ms)
+        later = line.long and now_ms is not None and self._long.waits(line, now_ms)
         effects = line.channel.effects(None if later else now_ms)
         if line.conn != line.channel.conn:
             if line.conn is not None:
@@ -504,7 +505,7 @@ class Channels:
     def _turns(self, line: _Line, turns: list[Turn[Told]], now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         again: list[Told] = []
-        if turns:
+        if turns and line.long:
             self._long.end(line)
         for turn in turns:
             match turn:
@@ -546,9 +547,10 @@ class Channels:
         for request in reversed(again):
             self._queue(line, request, first=True)
         broker_id = line.peer.broker_id
-        if self._lines.get(broker_id) is line:
+        if turns and self._lines.get(broker_id) is line:
             at = HostPort(line.peer.host, line.peer.port)
-            effects += self.unreached.follow(broker_id, at, turns, now_ms, line.outstanding)
+            waiting = line.outstanding if isinstance(turns[-1], Broken) else 0
+            effects += self.unreached.follow(broker_id, at, turns, now_ms, waiting)
         if line.cut and not line.outstanding and broker_id not in self.caught_up:
             self.caught_up.add(broker_id)
             text = "broker answers control requests again; it gets FULL requests"

@@ -555,8 +555,9 @@ def _weight(request: Told) -> int:
         return 0
     states = request.topic_states
     made = states.encoded.get(VERSIONS[type(request)]) if isinstance(states, Constant) else None
-    merged = mergeable(request) and _partition_count(request, MERGED_MAX) <= MERGED_MAX
-    if made is None or merged:
+    if made is None:
+        return _partition_count(request)
+    if mergeable(request) and _partition_count(request, MERGED_MAX) <= MERGED_MAX:
         return _partition_count(request)
     return len(made) // BYTES_PER_WORK
 
