@@ -202,7 +202,7 @@ def _bytes_of(request: Told | None) -> int:
     return len(states.encoded.get(VERSIONS[type(request)], b""))
 
 
-class _Long:
+class _OnTheWay:
     """The long requests that are on their way, and the lines whose next one has to wait for them.
 
     Not in Kafka, where the requests of 1,000 brokers are in memory at the same time.
@@ -279,7 +279,7 @@ class Channels:
         """Brokers that are no peers now and have not answered a request; they get no other one."""
         self._by_conn: dict[int, _Line] = {}
         self._alarms = _Alarms()
-        self._long = _Long()
+        self._on_the_way = _OnTheWay()
         self._turn_numbers: Iterator[int] = count()
         self.caught_up: set[int] = set()
         """Brokers whose queue was dropped and that have answered since: they need everything."""
@@ -338,7 +338,7 @@ class Channels:
         if self._looking:
             return 0
         due_ms = self._alarms.deadline_ms
-        return earlier(due_ms, self._long.deadline_ms) if self._long.waiting else due_ms
+        return earlier(due_ms, self._on_the_way.deadline_ms) if self._on_the_way.waiting else due_ms
 
     def owns(self, conn: int) -> bool:
         """Whether an event of this connection is ours."""
@@ -422,7 +422,7 @@ class Channels:
             return []
         effects = self._turns(line, line.channel.handle(event, now_ms), now_ms)
         effects += self._left(line)
-        return effects + self._next_long(now_ms) if self._long.waiting else effects
+        return effects + self._next_long(now_ms) if self._on_the_way.waiting else effects
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Reconnect, and give up on connections and replies that are too late."""
@@ -430,12 +430,12 @@ class Channels:
         for line in self._alarms.take(now_ms):
             effects += self._turns(line, line.channel.tick(now_ms), now_ms)
             effects += self._left(line)
-        return effects + self._next_long(now_ms) if self._long.waiting else effects
+        return effects + self._next_long(now_ms) if self._on_the_way.waiting else effects
 
     def _next_long(self, now_ms: int) -> list[Effect]:
         """Send the long requests that may be sent now."""
         effects: list[Effect] = []
-        while (line := self._long.take(now_ms)) is not None:
+        while (line := self._on_the_way.take(now_ms)) is not None:
             effects += self._effects(line, now_ms)
         return effects
 
@@ -481,14 +481,14 @@ class Channels:
     def _close(self, line: _Line) -> list[Effect]:
         line.channel.close()
         line.later.clear()
-        self._long.forget(line)
+        self._on_the_way.forget(line)
         self.outdated.forget(line.peer.broker_id)
         self.unreached.forget(line.peer.broker_id)
         return self._effects(line, None)
 
     def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
         self._go_on(line)
-        later = line.long and now_ms is not None and self._long.waits(line, now_ms)
+        later = line.long and now_ms is not None and self._on_the_way.waits(line, now_ms)
         effects = line.channel.effects(None if later else now_ms)
         if line.conn != line.channel.conn:
             if line.conn is not None:
@@ -506,7 +506,7 @@ class Channels:
         effects: list[Effect] = []
         again: list[Told] = []
         if turns and line.long:
-            self._long.end(line)
+            self._on_the_way.end(line)
         for turn in turns:
             match turn:
                 case Answered(ticket=request, message=m.MetadataResponse() as response):
