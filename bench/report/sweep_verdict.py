@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +15,7 @@ from bench.analysis.sweep.conclusions import (
     rate_text,
     same_but_target,
 )
-from bench.analysis.sweep.knee import Knee
+from bench.analysis.sweep.knee import ACHIEVED, Knee
 from bench.analysis.sweep.one_run import Run
 from bench.analysis.sweep.stalls import StallCell
 from bench.load.figures import REPEATS
@@ -56,6 +57,10 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
     if at.repeats < REPEATS and at.low != at.high:
         few = f"{several(at.repeats, 'repeat')}: it takes {REPEATS}"
         short = f"Up to which rate ZooKeeper keeps up cannot be said of {few}."
+        text = f"{within} in each repeat {_seen(sweep, found.lag_limit_ms)}"
+        if beside is not None:
+            text += f", with {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
+        text += "."
         return Answer(question, "Cannot be said", "open", text, short, f"not at all, of {few}")
     short = f"ZooKeeper keeps up with {OURS} {_up_to(at)}"
     if beside is not None and beside.unblocked is not None:
@@ -64,6 +69,17 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
         short += f", with {whose(beside)} {theirs}"
     sure = f"by the interval of the median of {several(at.repeats, 'repeat')} or more"
     return Answer(question, _word(at), "good" if at.low else "open", text, f"{short}.", sure)
+
+
+def _seen(sweep: SweepOfRates, limit_ms: float) -> str:
+    """Up to which rate all runs there and below kept up, whatever chance had to do with it."""
+    held: dict[float, bool] = {}
+    for run in sweep.runs:
+        lag_ms, rate = run.lag_p99_high_ms, run.rate or 0.0
+        kept_up = lag_ms is not None and lag_ms <= limit_ms and not run.blocked_operations
+        held[rate] = held.get(rate, True) and kept_up and (run.achieved or 0.0) >= ACHIEVED
+    rates = [*itertools.takewhile(lambda rate: held[rate], held)]
+    return f"up to {rates[-1]:,.0f} changes/s" if rates else "at no rate"
 
 
 def whose(sweep: SweepOfRates) -> str:

@@ -271,3 +271,18 @@ def test_the_picture_of_predictions_has_what_counts_as_equal() -> None:
         assert not model.holds(at, high * 1.01 + 0.01)
         assert model.holds(at, low + 1e-9)
         assert low == 0 or not model.holds(at, low * 0.99 - 0.01)
+
+
+def test_of_few_repeats_what_was_seen_is_said_and_that_it_is_little() -> None:
+    late = {"lag_p99_low_ms": 900.0, "lag_p99_high_ms": 930.0}
+    rates = (100.0, 200.0, 300.0)
+    ours = [{"rate_per_s": rate} for rate in rates]
+    kafkas = [{"target": "kafka", "rate_per_s": rate} | late for rate in rates]
+    first = sweep_answers(concluded(*ours, *kafkas))[0]
+    assert first.word == "Cannot be said"
+    assert first.text.endswith(
+        "in each repeat up to 300 changes/s, with Kafka's controller at no rate."
+    )
+    ours[1] |= {"blocked_operations": 1, "blocked_ms": 1.0}
+    first = sweep_answers(concluded(*ours, *kafkas))[0]
+    assert "in each repeat up to 100 changes/s, with" in first.text
