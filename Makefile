@@ -115,7 +115,7 @@ matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, eve
 life: $(ENV) $(JARS) $(LIFE) ## 17 minutes and more: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, with each way back; goes on if cut
 	$(PY) -m tools.recorded life $(PY) -m bench.life
 
-look: $(ENV) $(JARS) ## the live page in Chromium, in four phases of a migration of real brokers; pictures to OUT (out/look) and the docs
+look: $(ENV) $(JARS) ## the reports of docs/examples, and the live page in four phases of a migration of real brokers, in Chromium; pictures to OUT (out/look) and the docs
 	command -v chromium > /dev/null && command -v pngquant > /dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium pngquant fonts-dejavu-core; }
 	$(PY) -m tools.look $(or $(OUT),out/look)
 

@@ -5,6 +5,7 @@ With ``--check`` nothing is written, and the exit code is 1 if a page differs fr
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from emulator.broker.api.no_records import REFUSALS
@@ -23,7 +24,7 @@ from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
-from tools import board, configuration, picture, predicted
+from tools import board, configuration, examples, picture, predicted
 from wire import messages
 from wire.releases import forwardable
 from wire.schema import spec
@@ -294,6 +295,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/pictures/demo-light.svg": lambda: picture.demo("light"),
     "docs/pictures/demo-dark.svg": lambda: picture.demo("dark"),
     "packaging/kraft-bridge.grafana.json": board.board,
+    **{f"docs/examples/{name}.html": partial(examples.page, name) for name in examples.NAMES},
 }
 
 

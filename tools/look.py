@@ -1,9 +1,10 @@
-"""The live page in a real browser, in a migration of real brokers: ``make look``.
+"""The reports of docs/examples and the live page in a real browser: ``make look``.
 
-In each of four phases it is opened at two widths, light and dark. What must hold: nothing is wider
-than the window, no text has a contrast below 4.5, the page's policy and its script complain of
-nothing, an arrow key shows an earlier figure, and a hostile name stays text. The pictures of 1280
-px go to docs/pictures, all to the folder that is given.
+The live page is that of a migration of real brokers, in each of four phases. Each page is opened at
+two widths, light and dark. What must hold: nothing is wider than the window, no text has a contrast
+below 4.5, the page's policy and its script complain of nothing; of the live page also: an arrow key
+shows an earlier figure, and a hostile name stays text. Its pictures of 1280 px go to docs/pictures,
+all to the folder that is given.
 
 Chromium is driven over a pair of pipes, by its DevTools protocol: no library, no port.
 """
@@ -32,6 +33,7 @@ from emulator.servers.zookeeper import ZooKeeper
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PICTURES: Final = ROOT / "docs/pictures"
+EXAMPLES: Final = ROOT / "docs/examples"
 BYTES_MAX: Final = 100_000
 """Of a picture in the docs."""
 WIDTHS: Final = (1280, 390)
@@ -122,8 +124,8 @@ class Browser:
             raise LookError(f"{script}: {found['exceptionDetails']}")
         return found["result"].get("value")
 
-    def show(self, url: str, width: int, scheme: str) -> None:
-        """Open a page at a width, in a colour scheme, and wait until it has shown something."""
+    def show(self, url: str, width: int, scheme: str, drawn: str = ".card") -> None:
+        """Open a page at a width, in a colour scheme; wait until it has what ``drawn`` selects."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=features)
         self.call("Emulation.setFocusEmulationEnabled", enabled=True)
@@ -132,7 +134,7 @@ class Browser:
         self.call("Page.navigate", url=url)
         self.value(
             "new Promise(done => { const look = () => document.readyState === 'complete' && "
-            "document.querySelector('.card') ? done() : setTimeout(look, 50); look(); })"
+            f"document.querySelector('{drawn}') ? done() : setTimeout(look, 50); look(); }})"
         )
 
     def picture(self, *, whole: bool = False) -> bytes:
@@ -163,7 +165,10 @@ def browser(program: str) -> Iterator[Browser]:
 
 
 _CONTRAST: Final = r"""(() => {
-  const numbers = text => text.match(/[\d.]+/g).map(Number);
+  const numbers = text => {  // a mixture is color(srgb 0.9 …), in parts of 1
+    const found = text.match(/[\d.]+/g).map(Number);
+    return text.startsWith("color(") ? found.map((one, at) => at < 3 ? 255 * one : one) : found;
+  };
   const linear = one => (one /= 255) <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4;
   const light = rgb => {
     const [r, g, b] = rgb.map(linear);
@@ -243,6 +248,29 @@ def looked_at(seen: Browser, url: str, name: str, out: Path) -> list[str]:
     return wrong
 
 
+def report_looked_at(seen: Browser, page: Path, out: Path) -> list[str]:
+    """Open a report in each width and scheme; returns what is wrong.
+
+    Args:
+        seen: the browser.
+        page: the file.
+        out: folder for the pictures.
+    """
+    wrong = []
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            seen.show(page.as_uri(), width, scheme, ".drawn")
+            where = f"{page.stem} {width} {scheme}"
+            wide = seen.value("document.documentElement.scrollWidth")
+            if wide > width:
+                wrong.append(f"{where}: {wide} px wide")
+            wrong += [f"{where}: contrast of {one}" for one in seen.value(_CONTRAST)]
+            (out / f"report-{page.stem}-{width}-{scheme}.png").write_bytes(seen.picture(whole=True))
+    wrong += [f"{page.stem}: {one}" for one in seen.console]
+    seen.console.clear()
+    return wrong
+
+
 def few_colours(png: bytes) -> bytes:
     """A picture in 64 colours, which a page of text does not exceed."""
     return subprocess.run(
@@ -291,6 +319,11 @@ def main(out: Path) -> int:
         return 1
     out.mkdir(parents=True, exist_ok=True)
     wrong: list[str] = []
+    with browser(program) as seen:
+        for page in sorted(EXAMPLES.glob("*.html")):
+            found = report_looked_at(seen, page, out)
+            print(f"{page.name}: {'; '.join(found) or 'as it should be'}", flush=True)
+            wrong += found
     with (
         tempfile.TemporaryDirectory() as folder,
         ZooKeeper(Path(folder) / "zookeeper") as zookeeper,

@@ -1,0 +1,41 @@
+"""The reports in docs/examples are what the code makes of the tables kept beside them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tools.docs import ROOT
+from tools.examples import BYTES_MAX, HOME, NAMES, page
+
+README = ROOT / "docs/README.md"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_is_what_the_code_renders_today(name: str) -> None:
+    """After a change of the report: ``make docs``."""
+    html = "".join(page(name))
+    assert (HOME / f"{name}.html").read_text() == html
+    assert len(html.encode()) < BYTES_MAX
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_names_no_machine_and_asks_nobody(name: str) -> None:
+    html = (HOME / f"{name}.html").read_text()
+    own = re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
+    assert re.findall(r"/(?:work|tmp|home|root)/[\w./-]*", own) == []
+    assert "default-src 'none'" in html
+    assert not re.search(r"\b(src|href)=|@import|url\(", own)
+    assert f"examples/{name}.html" in README.read_text()
+
+
+def verdict(name: str) -> str:
+    [found] = re.findall(r"<h1>(.*?)</h1>", (HOME / f"{name}.html").read_text(), re.DOTALL)
+    return str(found)
+
+
+def test_each_shows_what_it_is_for() -> None:
+    assert verdict("demo").startswith("Safe: all ")
+    assert "limited it from" in verdict("sweep")
+    assert "It blocked KRaft only while it stood still" in verdict("sweep")
