@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import platform
 import resource
 import signal
@@ -109,8 +110,7 @@ def pages(
         return http.Page(200, "text/plain; version=0.0.4", text.encode())
 
     def shown() -> http.Page:
-        body = msgspec.json.format(msgspec.json.encode(status()), indent=1)
-        return http.Page(200, "application/json", body + b"\n")
+        return http.Page(200, "application/json", _json(status()) + b"\n")
 
     return {
         "/metrics": measured,
@@ -118,6 +118,20 @@ def pages(
         "/livez": lambda: http.Page(200, "text/plain", b"alive\n"),
         "/readyz": ready,
     }
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    r"""Indented; ten times as fast as ``json``, which is left for a path that is not UTF-8.
+
+    >>> print(_json({"log_dir": "/data/\udcff"}).decode())
+    {
+     "log_dir": "/data/\udcff"
+    }
+    """
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=1)
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=1).encode()
 
 
 async def serve_http(
