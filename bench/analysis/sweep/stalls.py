@@ -18,6 +18,10 @@ BOUND_DEFAULT: Final = 10_000
 KIND: Final = "create"
 _CHANGES_MAX: Final = 200_000
 """In one stall: a few seconds of a core."""
+_RATE_MAX: Final = 20_000
+_PARTITIONS_MAX: Final = 10_000
+_SLOWEST_S: Final = 10.0
+"""Rows and predictions come from files, which may be damaged: beyond these nothing is played."""
 _STEPS: Final = 9
 _BEYOND: Final = 1.6
 """A border is drawn so much farther than what was measured."""
@@ -94,10 +98,14 @@ def predictions_of(document: Mapping[str, Any], where: str) -> Predictions:
     """Those of ``predictions.json``, which ``make predict`` writes before it measures.
 
     Raises:
-        KeyError, TypeError, AttributeError: it is none.
+        KeyError, TypeError, AttributeError, ValueError: it is none.
     """
+    speed = Speed(**document["speed"])
+    for value in (speed.request_s, speed.operation_s, speed.commit_s, speed.append_s):
+        if not 0 <= value <= _SLOWEST_S:
+            raise ValueError(f"a speed of {value!r} s")
     return Predictions(
-        Speed(**document["speed"]),
+        speed,
         f"written before the cells were measured, from a run of its own ({where})",
         {str(case): float(one["union_s"]) for case, one in document["cells"].items()},
     )
@@ -105,7 +113,8 @@ def predictions_of(document: Mapping[str, Any], where: str) -> Predictions:
 
 def assumed(described: Iterable[Record]) -> Predictions | None:
     """From what each row measured of ZooKeeper before its load; None if no row did."""
-    writes = [row["zk_write_p50_ms"] for row in described if row.get("zk_write_p50_ms")]
+    found = (row.get("zk_write_p50_ms") or 0.0 for row in described)
+    writes = [each for each in found if 0 < each <= 1e3 * _SLOWEST_S]
     if not writes:
         return None
     request_ms = statistics.median(writes)
@@ -150,9 +159,11 @@ def stall_grids(
 
 
 def _known(row: Record) -> bool:
-    """Whether its rate and stall are such as a model can play."""
-    rate, stall_s = row.get("rate_per_s"), row.get("frozen_s") or 0.0
-    return rate is not None and rate > 0 and stall_s >= 0 and rate * stall_s <= _CHANGES_MAX
+    """Whether its rate, stall and latency are such as a model can play."""
+    rate, stall_s = row.get("rate_per_s") or 0.0, row.get("frozen_s") or 0.0
+    near = 0 <= (row.get("latency_ms") or 0.0) <= 1e3 * _SLOWEST_S
+    near = near and (row.get("partitions_per_topic") or 1) <= _PARTITIONS_MAX
+    return near and 0 < rate <= _RATE_MAX and stall_s >= 0 and rate * stall_s <= _CHANGES_MAX
 
 
 def _grid(

@@ -91,6 +91,9 @@ def test_measured_and_predicted_are_beside_each_other() -> None:
         {"rate_per_s": None},
         {"rate_per_s": -1.0},
         {"rate_per_s": 1e6, "frozen_s": 1e5},
+        {"rate_per_s": 1e6, "frozen_s": 1e-3},
+        {"latency_ms": 1e12},
+        {"partitions_per_topic": 10**12},
     ],
 )
 def test_what_says_nothing_of_a_stall_is_in_no_picture(left_out: dict[str, Any]) -> None:
@@ -116,6 +119,7 @@ def test_without_predictions_the_rows_own_probe_of_zookeeper_counts() -> None:
     assert found.speed.request_s == 0.003
     assert "assumed" in found.says
     assert assumed([{"zk_write_p50_ms": None}, {}]) is None
+    assert assumed([{"zk_write_p50_ms": -1.0}, {"zk_write_p50_ms": 1e12}]) is None
     far = grid(stalled(20.0, 5.0, 200, 4.0, latency_ms=100.0))
     assert far.latency_ms == 100.0
 
@@ -247,8 +251,14 @@ def test_without_a_sweep_nothing_is_claimed() -> None:
 
 
 def test_predictions_that_are_none_are_refused() -> None:
-    for wrong in ({}, {"speed": {"x": 1}, "cells": {}}, {"speed": {"request_s": 1}, "cells": []}):
-        with pytest.raises((KeyError, TypeError, AttributeError)):
+    slow = {"speed": {"request_s": 1e9}, "cells": {}}
+    for wrong in (
+        {},
+        {"speed": {"x": 1}, "cells": {}},
+        {"speed": {"request_s": 1}, "cells": []},
+        slow,
+    ):
+        with pytest.raises((KeyError, TypeError, AttributeError, ValueError)):
             predictions_of(wrong, "f")
 
 
