@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from typing_extensions import override
@@ -110,6 +110,7 @@ class QuorumRegistration(BrokerPart):
         self._config = config
         self._new_conn = new_conn
         self._parts: tuple[BrokerPart, ...] = ()
+        self._ready = False
 
     @property
     def epoch(self) -> int:
@@ -151,11 +152,20 @@ class QuorumRegistration(BrokerPart):
                 config.request_timeout_ms,
             ),
             reached=lambda: log.image.offset,
-            ready=lambda: log.current,
+            ready=partial(self._read_once, log),
         )
         self._parts = (self.observer, self.life)
         for part in self._parts:
             part.start(now_ms)
+
+    def _read_once(self, log: FollowedMetadata) -> bool:
+        """Whether it has read all that was committed, now or before.
+
+        Who is behind for a moment, as after a first copy, must not ask to be fenced.
+        Source: BrokerLifecycleManager.setReadyToUnfence, Kafka 3.9, called once.
+        """
+        self._ready = self._ready or log.current
+        return self._ready
 
     def node(self, reply_ms: int) -> ControllerNode | None:
         """The leader of the quorum; None while it is unknown."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from emulator.broker.kraft.followed import FollowedMetadata
 from emulator.broker.machine import BrokerNode
 from emulator.node.machine import Node
 from emulator.seam import Close, Closed, Received
@@ -67,6 +70,19 @@ def test_a_lost_connection_costs_a_heartbeat_and_no_registration() -> None:
     joined.wait(5 * INTERVAL_MS)
     assert heartbeats(node) > before
     assert node.connections.requests_total[REGISTRATION] == 1
+    assert not node.controller.stable.brokers[1].fenced
+    assert broker.side.running
+
+
+def test_who_is_behind_for_a_moment_does_not_ask_to_be_fenced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a first copy each of 1,000 brokers was behind, and was fenced at its own request."""
+    stage, broker, node = migrated()
+    monkeypatch.setattr(FollowedMetadata, "current", property(lambda _: False))
+    before = heartbeats(node)
+    stage.joined.wait(5 * INTERVAL_MS)
+    assert heartbeats(node) - before == 5
     assert not node.controller.stable.brokers[1].fenced
     assert broker.side.running
 
