@@ -84,12 +84,17 @@ REPLY_TIMEOUT_MS: Final = 30_000
 """``request.timeout.ms``: as in Kafka it is sent again then, though the broker may be at it."""
 
 
-LONG_BYTES: Final = 64 * 1024
+LONG_BYTES: Final = 16 * 1024
 """Of a body that many brokers get. Each of them is sent a copy."""
+BROKER_BYTES: Final = 40
+"""Of a live broker in an UpdateMetadata, about: of 1,000 brokers each change names all."""
+UNANSWERED_MAX: Final = 128
+"""Of long requests: what 1,000 brokers of one process, or of one network, get at the same time
+keeps their heartbeats waiting."""
 UNANSWERED_BYTES_MAX: Final = 128 * 1024 * 1024
 """Of all such copies that are on their way: with 1,000 brokers all of them would be 0.7 GB, here
 and again where they are read."""
-LONG_SLOT_MS: Final = 2_000
+LONG_SLOT_MS: Final = 1_000
 """A broker that does not answer keeps others waiting for no longer than that."""
 
 
@@ -196,10 +201,14 @@ class _Alarms:
 
 def _bytes_of(request: Told | None) -> int:
     """Of a body that is encoded for many brokers; 0: it is short, or one broker's own."""
-    states = None if request is None or isinstance(request, Question) else request.topic_states
-    if request is None or not isinstance(states, Constant):
+    if request is None or isinstance(request, Question):
         return 0
-    return len(states.encoded.get(VERSIONS[type(request)], b""))
+    states, size = request.topic_states, 0
+    if isinstance(request, m.UpdateMetadataRequest):
+        size = BROKER_BYTES * len(request.live_brokers)
+    if isinstance(states, Constant):
+        size += len(states.encoded.get(VERSIONS[type(request)], b""))
+    return size
 
 
 class _OnTheWay:
@@ -217,8 +226,11 @@ class _OnTheWay:
     @property
     def deadline_ms(self) -> int:
         """When a line that waits may send: when the oldest one does not count any more, or now."""
-        full = self._bytes >= UNANSWERED_BYTES_MAX
-        return next(iter(self._sent.values()))[0] if full else 0
+        return next(iter(self._sent.values()))[0] if self._full else 0
+
+    @property
+    def _full(self) -> bool:
+        return self._bytes >= UNANSWERED_BYTES_MAX or len(self._sent) >= UNANSWERED_MAX
 
     def waits(self, line: _Line, now_ms: int) -> bool:
         """Whether the next request of a line has to wait; else, if it is long, it counts."""
@@ -226,7 +238,7 @@ class _OnTheWay:
         if size < LONG_BYTES:
             return False
         self.end(line)
-        if self._bytes >= UNANSWERED_BYTES_MAX:
+        if self._full:
             self.waiting[id(line)] = line
             return True
         self._sent[id(line)] = now_ms + LONG_SLOT_MS, size
@@ -246,7 +258,7 @@ class _OnTheWay:
         """Remove the line that has waited longest, if it may send."""
         while self._sent and next(iter(self._sent.values()))[0] <= now_ms:
             self._bytes -= self._sent.pop(next(iter(self._sent)))[1]
-        if not self.waiting or self._bytes >= UNANSWERED_BYTES_MAX:
+        if not self.waiting or self._full:
             return None
         return self.waiting.pop(next(iter(self.waiting)))
 

@@ -185,6 +185,20 @@ def test_brokers_that_do_not_answer_keep_others_waiting_for_a_while_only(
     assert crowd.channels.deadline_ms == REPLY_TIMEOUT_MS
 
 
+def test_not_all_of_many_brokers_are_told_at_once_that_one_has_changed() -> None:
+    crowd = Crowd(2 * channels.UNANSWERED_MAX)
+    live = [m.UpdateMetadataRequest.UpdateMetadataBroker(id=each) for each in range(MANY)]
+    sent: list[Effect] = []
+    for each in crowd.conns:
+        request = m.UpdateMetadataRequest(controller_id=3000, live_brokers=live)
+        sent += crowd.channels.put(each, request, 0)
+    assert len(sent) == channels.UNANSWERED_MAX
+    answer = framed(encode_response(6, 8, 0, m.UpdateMetadataResponse()))
+    (more,) = crowd.channels.handle(Received(crowd.conns[0], answer), 1)
+    assert isinstance(more, Send)
+    assert more.conn == crowd.conns[channels.UNANSWERED_MAX]
+
+
 def test_the_place_of_a_broker_that_leaves_is_given_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
