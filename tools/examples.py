@@ -1,4 +1,4 @@
-"""Reports of real runs in docs/examples: ``make docs`` renders them anew.
+"""Three reports of real runs in docs/examples: ``make docs`` renders them anew.
 
 What a page is made of is kept beside it: the tables that Spark made of a trace, or of rows of the
 bench. To take another run instead:
@@ -25,7 +25,7 @@ from unittest import mock
 _Tables: TypeAlias = dict[str, dict[str, list[Any]]]
 """Each table by its columns."""
 HOME: Final = Path(__file__).resolve().parents[1] / "docs/examples"
-NAMES: Final = ("demo", "sweep")
+NAMES: Final = ("demo", "failed", "sweep")
 BYTES_MAX: Final = 600_000
 """Of a page."""
 _RATE: Final = 10.0
@@ -221,7 +221,7 @@ def _spoil(stage: Any, narrator: Any, over: threading.Event) -> None:
 def main() -> int:
     """As the module says; returns the exit code."""
     match sys.argv[1:]:
-        case ["keep", name, place, *scenarios] if name in {*NAMES, "failed"}:
+        case ["keep", name, place, *scenarios] if name in NAMES:
             keep(name, Path(place), scenarios)
         case ["fail", out]:
             fail(Path(out))

@@ -37,5 +37,7 @@ def verdict(name: str) -> str:
 
 def test_each_shows_what_it_is_for() -> None:
     assert verdict("demo").startswith("Safe: all ")
+    assert re.match(r"Not safe: \d of \d+ checks of safety failed\.", verdict("failed"))
+    assert "ZooKeeper blocked KRaft for " in verdict("failed")
     assert "limited it from" in verdict("sweep")
     assert "It blocked KRaft only while it stood still" in verdict("sweep")
