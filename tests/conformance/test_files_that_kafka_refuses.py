@@ -11,11 +11,13 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations, product
 from pathlib import Path
 
 import javaproperties
 import pytest
 
+from emulator.operations.preflight.endpoints import controller_names, listening
 from emulator.operations.preflight.engine import RULES, Finding, Severity
 from emulator.operations.preflight.kafka_values import BOOLEANS, NAMES, NUMBERS
 from emulator.operations.preflight.node_file import ENABLE, IBP, Properties
@@ -51,6 +53,8 @@ TAKEN_BEFORE = {
     "broker.id=-1": "an id that ZooKeeper makes: they start, and register as -1",
     "no broker.id": "the same",
     "controller.listener.names=PLAINTEXT": "its only listener: they advertise it all the same",
+    "controller.listener.names=inter.broker.listener.name=": "the same",
+    "controller.listener.names=early.start.listeners=PLAINTEXT": "the same",
 }
 """What brokers of 3.4.1 (and of 3.5.2) take, and preflight blocks as 3.9.2 does."""
 KEYS = (
@@ -61,6 +65,13 @@ KEYS = (
     "inter.broker.protocol.version log.dirs log.dir sasl.enabled.mechanisms "
     "sasl.mechanism.inter.broker.protocol broker.id.generation.enable reserved.broker.max.id"
 ).split()
+LISTENER_KEYS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+NAME_KEYS = (
+    "controller.listener.names",
+    "control.plane.listener.name",
+    "inter.broker.listener.name",
+    "early.start.listeners",
+)
 VALUES = (
     "",
     "controller",
@@ -162,12 +173,31 @@ def spoilt(one: Properties) -> Iterator[tuple[str, Properties]]:
             yield f"{key}={value}", changed(one, {key: value})
         if key in one.values:
             yield f"no {key}", changed(one, {key: None})
+    yield from named_alike(one)
     for seed in SEEDS:
         chance = random.Random(f"{one.name} {seed}")
         changes: dict[str, str | None] = {
             key: chance.choice([None, *VALUES]) for key in chance.sample(KEYS, 2)
         }
         yield f"{seed}: {changes}", changed(one, changes)
+
+
+def named_alike(one: Properties) -> Iterator[tuple[str, Properties]]:
+    """One listener that exists under two keys, advertised and not: names no fixed list has."""
+    listens, told, mapped = (one.get(key) for key in LISTENER_KEYS)
+    plane = "PLANE://localhost:9990"
+    more = {
+        "listeners": f"{listens or 'PLAINTEXT://:9092'},{plane}",
+        "listener.security.protocol.map": f"{mapped or 'PLAINTEXT:PLAINTEXT'},PLANE:PLAINTEXT",
+    }
+    advertised = {**more, "advertised.listeners": f"{told},{plane}"} if told else more
+    bases = {"as it is": {}, "with PLANE": more, "with PLANE advertised": advertised}
+    names = ["PLANE", *(end.name for end in listening(one)), *controller_names(one)]
+    for (base, changes), name in product(bases.items(), dict.fromkeys(names)):
+        for keys in (*combinations(NAME_KEYS, 1), *combinations(NAME_KEYS, 2)):
+            how = f"{base}: {'='.join(keys)}={name}"
+            yield how, changed(one, {**changes, **dict.fromkeys(keys, name)})
+            yield f"{how} in small", changed(one, {**changes, **dict.fromkeys(keys, name.lower())})
 
 
 def changed(one: Properties, changes: Mapping[str, str | None]) -> Properties:

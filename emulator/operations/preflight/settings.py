@@ -12,7 +12,13 @@ from emulator.config.java_text import same, whole
 from emulator.config.load import ConfigError, load
 from emulator.config.sasl import REAUTHENTICATION, SCRAM, prefix_of
 from emulator.metadata.metadata_version import LATEST
-from emulator.operations.preflight.endpoints import ADVERTISED, controller_names, parsed, unmapped
+from emulator.operations.preflight.endpoints import (
+    ADVERTISED,
+    controller_names,
+    listening,
+    parsed,
+    unmapped,
+)
 from emulator.operations.preflight.engine import (
     FindingOf,
     NotRun,
@@ -187,7 +193,7 @@ def _versions(one: Properties) -> Iterator[Outcome]:
             Severity.WARNING,
         )
     in_both = {end.name for end in parsed(one.get(ADVERTISED))[0]} & set(controller_names(one))
-    in_both.discard(one.get(CONTROL_PLANE).upper())  # older releases take it (KAFKA-17788)
+    in_both -= {end.name for end in listening(one)}  # older releases take it, and advertise it
     if in_both and level is not None and level < BOOTSTRAP_LEVEL:
         yield _B11(
             one.at(ADVERTISED),
