@@ -79,7 +79,8 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
     left = json.loads((out / SUMMARY).read_text())
     found = [Finding(**each) for each in left["findings"]]
     analysis = Analysis(Path(left["html"]), left["parquet"], found)
-    print_summary(analysis, narrator.out)
+    with narrator.above():
+        print_summary(analysis, narrator.out)
     page = analysis.html.read_text()
     foreign = [mark for mark in _FROM_OUTSIDE if mark in page]
     tables = sorted(Path(analysis.parquet).glob("*/*.parquet"))

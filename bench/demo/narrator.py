@@ -1,16 +1,22 @@
-"""The output of the demonstration: progress to stderr, one line per check to stdout."""
+"""The output of the demonstration: progress to stderr, one line per check to stdout.
+
+On a terminal the foot of the screen shows where the run is, what the controllers say, and about how
+long it will still take; all lines stay above it.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from bench.eta import Course, Step
+from bench.foot import Foot, drawable
 from bench.report.beside import RunEvent
 
 _SHOWN: Final = {
@@ -39,14 +45,18 @@ class Narrator:
 
     Colour and redrawing only on a terminal: not in a pipe, not with ``CI`` set; ``NO_COLOR`` takes
     the colour.
+
+    Args:
+        steps: how long each step is thought to take; empty: nothing is said of what is left.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Sequence[Step] = ()) -> None:
         self.err = Console(stderr=True, highlight=False)
         self.out = Console(highlight=False)
-        self.live = (
-            self.err.is_terminal and not self.err.is_dumb_terminal and "CI" not in os.environ
-        )
+        self._foot = Foot(self.err, self._shown) if drawable(self.err) else None
+        self._course = Course(steps) if steps else None
+        self._more: list[Callable[[], RenderableType]] = []
+        """What else the foot shows."""
         self.checks: list[Check] = []
         self.events: list[RunEvent] = []
         self._begin = time.monotonic()
@@ -60,7 +70,43 @@ class Narrator:
     def step(self, number: int, title: str) -> None:
         """Open one of the five steps."""
         self._step = number
+        if self._course is not None:
+            self._course.begin(number - 1, self.elapsed_s)
         self._print(Text(f"\n{number}. {title}", style="bold"))
+
+    @property
+    def live(self) -> bool:
+        """Whether something is drawn at the foot of a terminal."""
+        return self._foot is not None
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Draw the foot until the end of the block, if there is a terminal."""
+        with self._foot or contextlib.nullcontext():
+            yield
+
+    @contextlib.contextmanager
+    def showing(self, more: Callable[[], RenderableType]) -> Iterator[None]:
+        """Let the foot show this too, until the end of the block."""
+        self._more.append(more)
+        try:
+            yield
+        finally:
+            self._more.remove(more)
+
+    @contextlib.contextmanager
+    def above(self) -> Iterator[None]:
+        """Whatever prints in the block prints above the foot."""
+        with self._foot.above() if self._foot is not None else contextlib.nullcontext():
+            yield
+
+    def _shown(self) -> RenderableType:
+        """What the foot shows now."""
+        now = self.elapsed_s
+        left = "" if self._course is None else f", {self._course.text(now)}"
+        text = f"step {self._step or 1} of 5{left}, {now:.0f} s gone"
+        line = Text(text, style="bold", no_wrap=True, overflow="ellipsis")
+        return Group(*(more() for more in self._more), line)
 
     def event(self, text: str) -> None:
         """Keep that something happens now, for the time axis of the report."""
@@ -73,7 +119,7 @@ class Narrator:
 
     def _print(self, line: Text) -> None:
         # A full standard error changes nothing about what is judged, nor about the exit code.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self.above():
             self.err.print(line, soft_wrap=True)
 
     def check(self, what: str, held: bool, figures: str = "") -> bool:
@@ -104,7 +150,8 @@ class Narrator:
         if check.figures:
             line.append(f": {check.figures}", style="default")
         try:
-            self.out.print(line, soft_wrap=True)
+            with self.above():
+                self.out.print(line, soft_wrap=True)
         except OSError as error:
             raise OSError(error.errno, error.strerror, "standard output") from error
 

@@ -1,12 +1,12 @@
-"""The leading controller's ``/status`` as it changes: redrawn on a terminal, else line by line."""
+"""The leading controller's ``/status``: what changes in it by lines, all of it at the foot."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, Final, Self
 
-from rich.live import Live
 from rich.table import Table
 
 from bench.demo.controllers import FOLLOWS, Controllers
@@ -28,11 +28,10 @@ class Watch:
         self._controllers = controllers
         self._narrator = narrator
         self._brokers = brokers
-        self._doing = ""
         self._printed: dict[str, str] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="watch", daemon=True)
-        self._live: Live | None = None
+        self._shown = ExitStack()
         self.status: dict[str, Any] = {}
         self.states: list[str] = []
         """Driver states seen, in order."""
@@ -42,29 +41,19 @@ class Watch:
         """Longest write-behind lag, in records: what each leader counted, not what a look met."""
 
     def doing(self, text: str) -> None:
-        """Set the current step of the demonstration, shown under the status."""
-        self._doing = text
+        """Say what the demonstration does now."""
         self._narrator.event(text)
-        if self._live is None:
-            self._narrator.print_line(text)
+        self._narrator.print_line(text)
 
     def __enter__(self) -> Self:
-        if self._narrator.live:
-            self._live = Live(
-                get_renderable=self.table,
-                console=self._narrator.err,
-                refresh_per_second=5,
-                transient=False,
-            )
-            self._live.start()
+        self._shown.enter_context(self._narrator.showing(self.table))
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(5)
-        if self._live is not None:
-            self._live.stop()
+        self._shown.close()
 
     def _poll(self) -> None:
         while not self._over.is_set():
@@ -82,19 +71,16 @@ class Watch:
             self._narrator.event(f"migration driver: {state}")
         self.copied = max(self.copied, migration["records_copied"])
         self.lag_max = max(self.lag_max, migration["lag"]["longest_records"] or 0)
-        if self._live is None:
-            whose = " (no leader answers)" if state in FOLLOWS else ""
-            self._print_change("driver", f"migration driver: {state}{whose}")
-            for one in migration["waiting"]:
-                self._print_change(
-                    f"{one['why']} {one['subject']}", f"/status says: {one['text']}", once=True
-                )
-            if migration["records_copied"]:
-                self._print_change("copied", f"copied: {migration['records_copied']} records")
-            for broker in self._brokers:
-                self._print_change(
-                    f"broker {broker}", f"broker {broker}: {standing(status, broker)}"
-                )
+        whose = " (no leader answers)" if state in FOLLOWS else ""
+        self._print_change("driver", f"migration driver: {state}{whose}")
+        for one in migration["waiting"]:
+            self._print_change(
+                f"{one['why']} {one['subject']}", f"/status says: {one['text']}", once=True
+            )
+        if migration["records_copied"]:
+            self._print_change("copied", f"copied: {migration['records_copied']} records")
+        for broker in self._brokers:
+            self._print_change(f"broker {broker}", f"broker {broker}: {standing(status, broker)}")
 
     def _print_change(self, what: str, text: str, *, once: bool = False) -> None:
         if self._printed.get(what) != text and not (once and what in self._printed):
@@ -102,10 +88,10 @@ class Watch:
             self._narrator.print_line(text)
 
     def table(self) -> Table:
-        """What is shown on a terminal."""
-        table = Table(show_header=False, title_justify="left", min_width=72)
+        """What the foot of a terminal shows."""
+        table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
+        table.add_column(no_wrap=True, overflow="ellipsis")
         status = self.status
         if not status:
             table.add_row("controller", "starting")
@@ -124,7 +110,6 @@ class Watch:
             f"committed {migration['committed_offset']}, "
             f"in ZooKeeper {migration['confirmed_offset']}",
         )
-        table.add_row("now", self._doing)
         return table
 
 

@@ -91,8 +91,9 @@ def run(
     patience_s: float,
     command: str,
     print_line: PrintLine,
+    begins: Callable[[Planned], None] = lambda _one: None,
 ) -> list[BenchRow]:
-    """Take every row that is not there, round by round.
+    """Take every row that is not there, round by round; ``begins`` is told of each before it.
 
     Returns:
         The rows of the plan that are there in the end; one that failed twice is not.
@@ -107,6 +108,7 @@ def run(
                 print_line(f"{one.run_id}: is there")
                 continue
             began = time.monotonic()
+            begins(one)
             try:
                 row = _taken(one, store, patience_s, print_line)
             except ProcessError as error:

@@ -157,6 +157,7 @@ def _reach(zookeeper: str) -> None:
 
 def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience: float) -> int:
     from bench.runs import run as runner
+    from bench.runs.progress import Progress
     from bench.runs.table import text
     from emulator.servers.jars import JarsMissingError
     from emulator.servers.java import JavaNotFoundError
@@ -165,19 +166,27 @@ def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience
     interrupt_on_terminate()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections
     command = shlex.join(["kraft-bridge", *sys.argv[1:]])
-    bad = False
-    minutes = sum(runner.left_s(plan, store) for _, _, plan, store in plans) / 60
-    print_line(f"about {minutes:.0f} min, if the machine is quiet")
+    missing = void = 0
+    left = [one for _, _, plan, store in plans for one in plan if store.taken(one) is None]
     try:
-        for scenario, names, plan, store in plans:
-            typer.echo(f"\n== {scenario.name}: {scenario.about}")
-            rows = runner.run(
-                plan, store, patience_s=patience, command=command, print_line=print_line
-            )
-            bad |= len(rows) < len(plan) or any(row.void for row in rows)
-            table = text(rows, names)
-            (store.folder / "table.md").write_text(table + "\n")
-            typer.echo(f"\n{table}\n\nrows: {store.folder / 'rows.parquet'}")
+        with Progress(left) as progress:
+            say = progress.print_line
+            say(f"about {sum(one.seconds for one in left) / 60:.0f} min, if the machine is quiet")
+            for scenario, names, plan, store in plans:
+                say(f"\n== {scenario.name}: {scenario.about}")
+                rows = runner.run(
+                    plan,
+                    store,
+                    patience_s=patience,
+                    command=command,
+                    print_line=say,
+                    begins=progress.begin,
+                )
+                missing += len(plan) - len(rows)
+                void += sum(bool(row.void) for row in rows)
+                table = text(rows, names)
+                (store.folder / "table.md").write_text(table + "\n")
+                say(f"\n{table}\n\nrows: {store.folder / 'rows.parquet'}")
     except (JarsMissingError, JavaNotFoundError) as error:
         raise fail(str(error)) from error
     except KeyboardInterrupt as interrupt:
@@ -186,4 +195,20 @@ def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience
         )
     finally:
         kill_all()
-    return int(bad)
+    rows_in_all = sum(len(plan) for _, _, plan, _ in plans)
+    print_line(verdict(rows_in_all, missing, void))
+    return int(bool(missing or void))
+
+
+def verdict(rows: int, missing: int, void: int) -> str:
+    """The last line.
+
+    >>> verdict(27, 0, 0)
+    'bench OK: 27 of 27 rows are there, none is void'
+    >>> verdict(27, 2, 1)
+    'bench FAILED: 25 of 27 rows are there, 1 of them void; the same command takes the others'
+    """
+    if not missing and not void:
+        return f"bench OK: {rows} of {rows} rows are there, none is void"
+    there = f"{rows - missing} of {rows} rows are there, {void or 'none'} of them void"
+    return f"bench FAILED: {there}" + ("; the same command takes the others" if missing else "")

@@ -29,6 +29,12 @@ EVERY_S: Final = 1.0
 WINDOW_S: Final = 10.0
 """The time over which the rate is taken that the ETA goes by."""
 
+_ENDS: Final = {
+    ExitCode.DONE: "the phase is there",
+    ExitCode.NOT_YET: "the phase is not there",
+    ExitCode.UNREACHABLE: "nobody answers",
+}
+
 
 class WatchSource(Protocol):
     """What is asked, again and again."""
@@ -76,6 +82,8 @@ class WatchLine:
 
     def __init__(self, *, styled: bool) -> None:
         self._styled = styled
+        self.phase = ""
+        """As the newest line has it."""
         self._eta = Eta()
 
     def of(self, found: dict[str, Any], clock: str, now_s: float) -> str:
@@ -88,7 +96,7 @@ class WatchLine:
         """
         if found.get("role") == "broker":
             return f"{clock} broker {found['node_id']} {found['state']}"
-        phase = found["phase"]["name"]
+        self.phase = phase = str(found["phase"]["name"])
         stuck = phase_of(found) in STUCK
         parts = [f"{clock} {self._mark(phase, 'red') if stuck else phase}"]
         migration = found.get("migration")
@@ -160,26 +168,40 @@ class StatusWatch:
     def run(self) -> ExitCode:
         """Print the lines; NOT_YET if the phase is not there at the end, or nobody answers then.
 
-        If nobody reads any more, the end is a quiet one.
+        If nobody reads any more, the end is a quiet one. A terminal is told how it ended.
         """
-        line = WatchLine(styled=colours(plain=self.plain))
-        code = ExitCode.DONE if self.reached is None else ExitCode.NOT_YET
+        line, began = WatchLine(styled=colours(plain=self.plain)), time.monotonic()
         try:
-            while True:
-                began = time.monotonic()
-                last = self._printed(line)
-                if last is ExitCode.DONE:
-                    return last
-                left = float("inf") if self.until_s is None else self.until_s - time.monotonic()
-                if left <= 0:
-                    return last
-                time.sleep(max(0.0, min(began + EVERY_S - time.monotonic(), left)))
+            code = self._lines(line)
+        except KeyboardInterrupt:
+            self._end(line, "\nwatch: interrupted", began)
+            raise
         except BrokenPipeError:
             # What is left in the buffer must not fail at the end of the program.
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, sys.stdout.fileno())
             os.close(null)
-            return code
+            return ExitCode.DONE if self.reached is None else ExitCode.NOT_YET
+        self._end(line, f"watch: {_ENDS[code]}", began)
+        return code
+
+    def _lines(self, line: WatchLine) -> ExitCode:
+        while True:
+            began = time.monotonic()
+            last = self._printed(line)
+            if last is ExitCode.DONE:
+                return last
+            left = float("inf") if self.until_s is None else self.until_s - time.monotonic()
+            if left <= 0:
+                return last
+            time.sleep(max(0.0, min(began + EVERY_S - time.monotonic(), left)))
+
+    def _end(self, line: WatchLine, how: str, began: float) -> None:
+        """The verdict, in one line."""
+        if sys.stderr.isatty():
+            seen = f": {line.phase}" if line.phase else ""
+            took = duration(1_000 * (time.monotonic() - began))
+            typer.echo(f"{how} after {took}{seen}", err=True)
 
     def _printed(self, line: WatchLine) -> ExitCode:
         """Look and print; what would be the exit code if this was the last look."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from emulator.commands import status as status_client
 from emulator.commands import status_watch
 from emulator.commands.status_nodes import DEFAULT_URL
-from emulator.commands.status_watch import Eta, WatchLine
+from emulator.commands.status_watch import Eta, StatusWatch, WatchLine
 from tests.kit import status_document
+from tests.kit.screen import terminal
 from tests.kit.status_document import LAG, voter
 from tests.unit.commands.running import run
 
@@ -198,3 +201,32 @@ def test_what_does_not_fit_together_is_refused() -> None:
         code, out, err = run("status", *line)
         assert (code, out) == (2, "")
         assert why in err
+
+
+@pytest.mark.parametrize(
+    ("until_s", "how"),
+    [(None, "the phase is there after 2 s: dual write"), (1.0, "the phase is not there after 1 s")],
+)
+def test_a_terminal_is_told_how_it_ended(
+    until_s: float | None, how: str, looked: list[float]
+) -> None:
+    told = [document("copying"), document("copying"), document("hybrid")]
+    source = SimpleNamespace(leading=lambda: SimpleNamespace(found=told.pop(0)))
+    with terminal(40) as shown, redirect_stdout(shown.stream), redirect_stderr(shown.stream):
+        watch = StatusWatch(source, str, reached=lambda _phase: not told)
+        replace(watch, until_s=until_s).run()
+        *lines, last = shown.settle()
+    assert last.startswith(f"watch: {how}")
+    assert all(line.startswith("12:00:00 ") for line in lines)
+
+
+def test_an_interrupted_watch_ends_with_a_line_of_its_own(looked: list[float]) -> None:
+    def leading() -> Any:
+        raise KeyboardInterrupt
+
+    source = SimpleNamespace(leading=leading)
+    with terminal(40) as shown, redirect_stdout(shown.stream), redirect_stderr(shown.stream):
+        shown.stream.write("^C")
+        with pytest.raises(KeyboardInterrupt):
+            StatusWatch(source, str).run()
+        assert shown.settle() == ["^C", "watch: interrupted after 0 ms"]
