@@ -31,7 +31,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+from kazoo.exceptions import KazooException
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from bench.load import cluster_api as api
 from emulator.io.kafka_client import Connection
@@ -62,6 +63,8 @@ SLOW: Final = (
     f"sync(fd))[1]; {COMMAND}"
 )
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
+READ_ONLY: Final = [make_acl("world", "anyone", read=True, admin=True)]
+"""Whoever set it may take it away again."""
 STRANGE: Final = 9
 """Id of a broker that no fleet has."""
 
@@ -255,8 +258,8 @@ def _a_znode_is_refused(faults: Faults, stage: Stage) -> None:
         stage.create(topic)
         stage.settle()
         path = f"/brokers/topics/{topic}"
-        stage.client.set_acls(f"{path}/partitions", READ_ACL_UNSAFE)
-        stage.client.set_acls(path, READ_ACL_UNSAFE)
+        stage.client.set_acls(f"{path}/partitions", READ_ONLY)
+        stage.client.set_acls(path, READ_ONLY)
         stage.ask(_more_partitions(topic))
         for each in (path, f"{path}/partitions"):
             faults.healing.callback(stage.client.set_acls, each, OPEN_ACL_UNSAFE)
@@ -478,8 +481,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         try:
             wrong = fire(prometheus, Path(folder))
-        except (ProcessError, TimeoutError, OSError) as error:
-            wrong = [str(error)]
+        except (ProcessError, TimeoutError, OSError, KazooException) as error:
+            wrong = [f"{type(error).__name__}: {error}"]
     for one in wrong:
         print(f"WRONG {one}")
     print(f"alerts {'FAILED' if wrong else 'OK: each rule fired once for its fault, and ended'}")
