@@ -40,6 +40,7 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "bench run": "bench.verbs.bench_run:run",
         "bench compare": "bench.verbs.bench_compare:compare",
         "trace compact": "bench.verbs.trace_compact:compact",
+        "conformance": "bench.verbs.conformance:conformance",
         "zk start": "emulator.commands.zk.start:start",
         "zk dump": "emulator.commands.zk.dump:dump",
         "zk diff": "emulator.commands.zk.diff:diff",

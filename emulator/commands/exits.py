@@ -108,6 +108,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "demo": ("demo --out out",),
         "cluster": ("cluster --brokers 3 --controllers 3",),
         "fleet": ("fleet --brokers 100 --controller 127.0.0.1:9093 --topics 10 --seconds 30",),
+        "conformance": (
+            "conformance --bootstrap-server b1:9092 --junit conformance.xml",
+            "conformance --bootstrap-controller c1:9093 --only KIP-590,ElectLeaders",
+        ),
         "simulate": ("simulate --kind swarm --count 100 --jobs 2",),
         "bench run": ("bench run knee --quick --out out/bench",),
         "bench compare": ("bench compare out/before/knee out/after/knee --tolerance 0.2",),

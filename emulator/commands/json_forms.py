@@ -307,6 +307,30 @@ version, unjudged
         """),
     ),
     JsonForm(
+        "conformance",
+        1,
+        "conformance --json FILE",
+        _members("""
+            verdict             str   one line
+            server              str   addresses that were asked
+            release             str?  of Kafka; null: unknown
+            seed                int   of what was drawn
+            prefix              str   of all that was made
+            seconds             float the run took
+            cases[].id          str   as `--list` prints it, with `@` and the listener
+            cases[].title       str   what is demanded
+            cases[].level       str   `must`, `should` or `habit`
+            cases[].outcome     str   passed, failed, not offered, not judged
+            cases[].why         str   what failed, or why it was not judged; may be empty
+            cases[].expected    str   of a failure; else empty
+            cases[].got         str   of a failure; else empty
+            cases[].seconds     float it took
+            cases[].sources     str   KIPs, classes of Kafka
+            cases[].rows[]      str   of requirements.md
+            left[]              str   what could not be removed
+        """),
+    ),
+    JsonForm(
         "cluster",
         1,
         "cluster",

@@ -1,0 +1,43 @@
+"""The cases, by group: a file is a group, a function a case. Importing this enters them all."""
+
+from bench.conformance.cases import (
+    acls,
+    apis,
+    brokers,
+    configs,
+    elections,
+    envelope,
+    features,
+    framing,
+    metadata,
+    producer_ids,
+    quorum,
+    quotas,
+    reassignments,
+    records,
+    replicas,
+    scram,
+    tokens,
+    topics,
+)
+
+__all__ = [
+    "acls",
+    "apis",
+    "brokers",
+    "configs",
+    "elections",
+    "envelope",
+    "features",
+    "framing",
+    "metadata",
+    "producer_ids",
+    "quorum",
+    "quotas",
+    "reassignments",
+    "records",
+    "replicas",
+    "scram",
+    "tokens",
+    "topics",
+]

@@ -1,0 +1,400 @@
+"""The quorum, as an observer and as a stranger: DescribeQuorum, Fetch, FetchSnapshot, Vote."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bench.conformance.asking import creation, new
+from bench.conformance.case import (
+    Ask,
+    NotOffered,
+    Pause,
+    Program,
+    Stage,
+    Violation,
+    Where,
+    case,
+    code,
+    holds,
+    only,
+    same,
+)
+from wire import messages as m
+from wire.batch import decode_batches
+from wire.errors import DecodeError
+
+LOG: Final = "__cluster_metadata"
+LOG_ID: Final = bytes(15) + b"\x01"
+_OTHER: Final = "AAAAAAAAAAAAAAAAAAAAAg"
+_CLIENT: Final = "KIP-595; KafkaRaftClient"
+_PATIENCE: Final = 100
+
+
+def description(topic: str = LOG, partition: int = 0) -> Any:
+    """A DescribeQuorum request."""
+    kind = m.DescribeQuorumRequest
+    part = kind.PartitionData(partition_index=partition)
+    return kind(topics=[kind.TopicData(topic_name=topic, partitions=[part])])
+
+
+def described() -> Program:
+    """The partition of a DescribeQuorum answer."""
+    answer = (yield Ask(description())).message
+    code("DescribeQuorum", answer.error_code, 0)
+    partition = only("partitions", only("topics", answer.topics).partitions)
+    code("of the partition", partition.error_code, 0)
+    return partition
+
+
+@case(
+    "DescribeQuorum names the leader among the voters, and each version agrees",
+    sources="KIP-595, KIP-836, KIP-853",
+    asks=(m.DescribeQuorumRequest,),
+)
+def describe(stage: Stage) -> Program:
+    first = yield from described()
+    voters = {one.replica_id for one in first.current_voters}
+    holds("the leader", first.leader_id in voters, f"one of {sorted(voters)}", first.leader_id)
+    same("voters: each once", len(voters), len(first.current_voters))
+    holds("the leader epoch", first.leader_epoch >= 0, "0 or more", first.leader_epoch)
+    ends = {one.replica_id: one.log_end_offset for one in first.current_voters}
+    end = ends[first.leader_id]
+    holds(
+        "the high watermark", 0 <= first.high_watermark <= end, f"0 to {end}", first.high_watermark
+    )
+    for version in stage.versions(m.DescribeQuorumRequest):
+        answer = (yield Ask(description(), version)).message
+        other = only("partitions", only("topics", answer.topics).partitions)
+        same(f"voters of v{version}", {one.replica_id for one in other.current_voters}, voters)
+        if other.leader_epoch == first.leader_epoch:
+            same(f"the leader of v{version}", other.leader_id, first.leader_id)
+        holds(
+            f"the high watermark of v{version}",
+            other.high_watermark >= first.high_watermark,
+            f"{first.high_watermark} or more",
+            other.high_watermark,
+        )
+        if version >= 1:
+            for one in other.current_voters:
+                if one.replica_id == other.leader_id:
+                    holds(
+                        f"the leader's times of v{version}",
+                        one.last_caught_up_timestamp > 0,
+                        "a time",
+                        one,
+                    )
+        if version >= 2:
+            nodes = {one.node_id for one in answer.nodes}
+            holds("the voters' nodes", voters <= nodes, f"{sorted(voters)}", sorted(nodes))
+
+
+@case(
+    "DescribeQuorum of another topic or partition gets UNKNOWN_TOPIC_OR_PARTITION",
+    sources="DescribeQuorumRequest.getPartitionLevelErrorResponse",
+    asks=(m.DescribeQuorumRequest,),
+)
+def describe_another(stage: Stage) -> Program:
+    for topic, partition in ((stage.name(), 0), (LOG, 1)):
+        answer = (yield Ask(description(topic, partition))).message
+        result = only("partitions", only("topics", answer.topics).partitions)
+        code(f"DescribeQuorum of {topic}-{partition}", result.error_code, 3)
+
+
+@case(
+    "the high watermark grows with a change",
+    sources=_CLIENT,
+    asks=(m.DescribeQuorumRequest, m.CreateTopicsRequest),
+)
+def grows(stage: Stage) -> Program:
+    before = (yield from described()).high_watermark
+    answer = yield Ask(creation(new(stage.name())))
+    code("CreateTopics", only("results", answer.message.topics).error_code, 0)
+    after = (yield from described()).high_watermark
+    holds("the high watermark", after >= before + 2, f"{before + 2} or more", after)
+
+
+# ------------------------------------------------------------------ Fetch, as an observer
+def fetch(stage: Stage, version: int, **changes: Any) -> Any:
+    """A Fetch request as an observer without id sends it."""
+    kind = m.FetchRequest
+    part: dict[str, Any] = {
+        "partition": 0,
+        "current_leader_epoch": 0,
+        "fetch_offset": 0,
+        "last_fetched_epoch": 0,
+        "partition_max_bytes": 0,
+    }
+    part |= {key: changes.pop(key) for key in [*changes] if key in part}
+    values = {
+        "cluster_id": stage.facts.cluster_id or None,
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": 8 << 20,
+        "topics": [
+            kind.FetchTopic(topic=LOG, topic_id=LOG_ID, partitions=[kind.FetchPartition(**part)])
+        ],
+        **changes,
+    }
+    del version
+    return kind(**values)
+
+
+def newest(stage: Stage) -> int:
+    """The version in which the log is fetched.
+
+    Raises:
+        NotOffered: none with an observer's fields.
+    """
+    version = stage.versions(m.FetchRequest)[-1]
+    if version < 12:
+        raise NotOffered("Fetch v12 is not offered")
+    return version
+
+
+def fetched(stage: Stage, version: int, **changes: Any) -> Program:
+    """Fetch; returns the result of the partition."""
+    answer = (yield Ask(fetch(stage, version, **changes), version)).message
+    code("Fetch", answer.error_code, 0)
+    return only("partitions", only("topics", answer.responses).partitions)
+
+
+def epoch(stage: Stage, version: int) -> Program:
+    """The leader's epoch, which each answer tells."""
+    result = yield from fetched(stage, version)
+    found = result.current_leader
+    holds("the leader in the answer", found.leader_epoch >= 0, "an epoch", result)
+    return found.leader_epoch
+
+
+@case(
+    "Fetch of the metadata log gives whole batches from the offset on, up to its end",
+    sources=f"{_CLIENT}.handleFetchRequest",
+    where=Where.CONTROLLER,
+    asks=(m.FetchRequest,),
+)
+def observe(stage: Stage) -> Program:
+    version = newest(stage)
+    now = yield from epoch(stage, version)
+    result = yield from fetched(stage, version, current_leader_epoch=now)
+    if result.snapshot_id.end_offset >= 0:
+        raise NotOffered("the log's start is in a snapshot")
+    offset, last = 0, 0
+    for _ in range(_PATIENCE):
+        result = yield from fetched(
+            stage, version, current_leader_epoch=now, fetch_offset=offset, last_fetched_epoch=last
+        )
+        code("Fetch", result.error_code, 0)
+        if not result.records:
+            break
+        try:
+            batches = [*decode_batches(result.records)]
+        except DecodeError as error:
+            raise Violation(
+                "the records of the log", "whole batches that can be read", error
+            ) from error
+        for one in batches:
+            same("the offset of a batch", one.base_offset, offset)
+            holds(
+                "the epoch of a batch",
+                last <= one.leader_epoch <= now,
+                f"{last} to {now}",
+                one.leader_epoch,
+            )
+            offset, last = one.last_offset + 1, one.leader_epoch
+    holds("the end of the log", offset > 0, "above 0", offset)
+    holds(
+        "the high watermark",
+        result.high_watermark <= offset + 50,
+        "about the end",
+        result.high_watermark,
+    )
+
+
+@case(
+    "Fetch: the epoch of the request is compared with the leader's",
+    sources=f"{_CLIENT}.validateLeaderOnlyRequest",
+    where=Where.CONTROLLER,
+    asks=(m.FetchRequest,),
+)
+def epochs(stage: Stage) -> Program:
+    version = newest(stage)
+    now = yield from epoch(stage, version)
+    for asked, expected in ((now, 0), (now + 1, 75), (now + 1_000, 75), (now - 1, 74)):
+        if asked < 0:
+            continue
+        result = yield from fetched(stage, version, current_leader_epoch=asked)
+        code(f"Fetch in epoch {asked} of {now}", result.error_code, expected)
+        same("the leader epoch in the answer", result.current_leader.leader_epoch, now)
+        if expected:
+            same("records with an error", result.records, b"")
+
+
+@case(
+    "Fetch for another cluster, or of another topic, is refused as a whole",
+    sources=f"{_CLIENT}.handleFetchRequest",
+    where=Where.CONTROLLER,
+    asks=(m.FetchRequest,),
+)
+def other_cluster(stage: Stage) -> Program:
+    version = newest(stage)
+    answer = (yield Ask(fetch(stage, version, cluster_id=_OTHER), version)).message
+    code("Fetch for another cluster", answer.error_code, 104)
+    same("topics", answer.responses, [])
+    kind = m.FetchRequest
+    part = kind.FetchPartition(partition=0)
+    topic = kind.FetchTopic(topic="other", topic_id=stage.rng.randbytes(16), partitions=[part])
+    answer = (yield Ask(fetch(stage, version, topics=[topic]), version)).message
+    code("Fetch of another topic", answer.error_code, 42)
+
+
+@case(
+    "Fetch: numbers that cannot be get INVALID_REQUEST",
+    sources=f"{_CLIENT}.handleFetchRequest",
+    where=Where.CONTROLLER,
+    asks=(m.FetchRequest,),
+)
+def invalid(stage: Stage) -> Program:
+    version = newest(stage)
+    now = yield from epoch(stage, version)
+    for more in (
+        {"fetch_offset": -1},
+        {"last_fetched_epoch": -1},
+        {"last_fetched_epoch": now + 1},
+        {"max_wait_ms": -1},
+    ):
+        result = yield from fetched(stage, version, current_leader_epoch=now, **more)
+        code(f"Fetch with {more}", result.error_code, 42)
+
+
+@case(
+    "Fetch beyond the end of the log tells where the logs part",
+    sources="KIP-595; ReplicatedLog.validateOffsetAndEpoch",
+    where=Where.CONTROLLER,
+    asks=(m.FetchRequest,),
+)
+def diverging(stage: Stage) -> Program:
+    version = newest(stage)
+    now = yield from epoch(stage, version)
+    result = yield from fetched(
+        stage, version, current_leader_epoch=now, fetch_offset=1 << 50, last_fetched_epoch=now
+    )
+    code("Fetch beyond the end", result.error_code, 0)
+    same("records", result.records, b"")
+    parts = result.diverging_epoch
+    holds(
+        "the diverging epoch",
+        0 <= parts.epoch <= now and 0 <= parts.end_offset < 1 << 50,
+        "an epoch and its end",
+        parts,
+    )
+
+
+@case(
+    "FetchSnapshot: refusals of a cluster, a topic and a snapshot",
+    sources=f"KIP-630; {_CLIENT[9:]}.handleFetchSnapshotRequest",
+    where=Where.CONTROLLER,
+    asks=(m.FetchSnapshotRequest, m.FetchRequest),
+)
+def snapshots(stage: Stage) -> Program:
+    now = yield from epoch(stage, newest(stage))
+    kind = m.FetchSnapshotRequest
+
+    def asked(name: str = LOG, cluster: str = "", **part: Any) -> Any:
+        values = {
+            "partition": 0,
+            "current_leader_epoch": now,
+            "snapshot_id": kind.SnapshotId(end_offset=1 << 50, epoch=now),
+            **part,
+        }
+        topic = kind.TopicSnapshot(name=name, partitions=[kind.PartitionSnapshot(**values)])
+        return kind(cluster_id=cluster or stage.facts.cluster_id or None, topics=[topic])
+
+    answer = (yield Ask(asked(cluster=_OTHER))).message
+    code("FetchSnapshot for another cluster", answer.error_code, 104)
+    for what, request, expected in (
+        ("an unknown snapshot", asked(), 98),
+        ("the bootstrap snapshot", asked(snapshot_id=kind.SnapshotId(end_offset=0, epoch=0)), 98),
+        ("another topic", asked("other"), 3),
+        ("a higher epoch", asked(current_leader_epoch=now + 1), 75),
+    ):
+        answer = (yield Ask(request)).message
+        code(f"FetchSnapshot of {what}: as a whole", answer.error_code, 0)
+        result = only("partitions", only("topics", answer.topics).partitions)
+        code(f"FetchSnapshot of {what}", result.error_code, expected)
+
+
+# ------------------------------------------------------------------ what a stranger says
+def raft(kind: Any, part: Any, cluster: str) -> Any:
+    """A request of voters."""
+    return kind(cluster_id=cluster, topics=[kind.TopicData(topic_name=LOG, partitions=[part])])
+
+
+@case(
+    "Vote, BeginQuorumEpoch, EndQuorumEpoch for another cluster get INCONSISTENT_CLUSTER_ID",
+    sources=_CLIENT,
+    where=Where.CONTROLLER,
+    asks=(m.VoteRequest, m.BeginQuorumEpochRequest, m.EndQuorumEpochRequest),
+    disruptive=True,
+)
+def strangers(stage: Stage) -> Program:
+    before = yield from described()
+    for kind, part in (
+        (m.VoteRequest, m.VoteRequest.PartitionData(candidate_epoch=1 << 20, candidate_id=99)),
+        (
+            m.BeginQuorumEpochRequest,
+            m.BeginQuorumEpochRequest.PartitionData(leader_epoch=1 << 20, leader_id=99),
+        ),
+        (
+            m.EndQuorumEpochRequest,
+            m.EndQuorumEpochRequest.PartitionData(leader_epoch=1 << 20, leader_id=99),
+        ),
+    ):
+        answer = (yield Ask(raft(kind, part, _OTHER))).message
+        code(f"{kind.__name__} for another cluster", answer.error_code, 104)
+    yield from unmoved(before)
+
+
+def unmoved(before: Any) -> Program:
+    """Demand that the quorum is as it was."""
+    after = yield from described()
+    same(
+        "leader and epoch",
+        (after.leader_id, after.leader_epoch),
+        (before.leader_id, before.leader_epoch),
+    )
+    yield Pause(0)
+
+
+@case(
+    "Vote, BeginQuorumEpoch, EndQuorumEpoch of an old epoch get FENCED_LEADER_EPOCH",
+    sources=f"{_CLIENT}.validateVoterOnlyRequest",
+    where=Where.CONTROLLER,
+    asks=(m.VoteRequest, m.BeginQuorumEpochRequest, m.EndQuorumEpochRequest),
+    disruptive=True,
+)
+def old_epochs(stage: Stage) -> Program:
+    before = yield from described()
+    if before.leader_epoch < 1 or not stage.facts.cluster_id:
+        raise NotOffered("no epoch is below the present one")
+    voter = before.leader_id
+    old = before.leader_epoch - 1
+    vote = m.VoteRequest.PartitionData(
+        candidate_epoch=old, candidate_id=voter, last_offset_epoch=max(0, old - 1), last_offset=0
+    )
+    begin = m.BeginQuorumEpochRequest.PartitionData(leader_epoch=old, leader_id=voter)
+    end = m.EndQuorumEpochRequest.PartitionData(leader_epoch=old, leader_id=voter)
+    for kind, part in (
+        (m.VoteRequest, vote),
+        (m.BeginQuorumEpochRequest, begin),
+        (m.EndQuorumEpochRequest, end),
+    ):
+        if kind is m.VoteRequest and old < 1:
+            continue  # a candidate's last record is of an epoch before its own, and none is below 0
+        answer = (yield Ask(raft(kind, part, stage.facts.cluster_id), 0)).message
+        code(f"{kind.__name__}: as a whole", answer.error_code, 0)
+        result = only("partitions", only("topics", answer.topics).partitions)
+        code(f"{kind.__name__} in epoch {old} of {before.leader_epoch}", result.error_code, 74)
+        same("the leader epoch in the answer", result.leader_epoch, before.leader_epoch)
+        if kind is m.VoteRequest:
+            same("whether the vote is granted", result.vote_granted, False)
+    yield from unmoved(before)

@@ -1,0 +1,101 @@
+"""One run from its start to its end: learn, run, remove, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.conformance.case import Ask, Case, Facts, Level, NotOffered, Program, Violation, Where
+from bench.conformance.facts import learn, newer, release_of
+from bench.conformance.made import Made
+from bench.conformance.output import Report
+from bench.conformance.runner import Address, Finding, Performer, Run, UnreachableError
+from wire import messages as m
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked for. ``release`` None: it is asked of the server."""
+
+    cases: Sequence[Case]
+    release: str | None
+    seed: int
+    prefix: str
+    disruptive: bool
+    slow: bool
+    fail_on: frozenset[Level]
+    again: str
+
+
+def known(addresses: Mapping[Where, Address]) -> Facts:
+    """What the server is.
+
+    Raises:
+        UnreachableError: a listener cannot be reached, or does not speak Kafka's protocol.
+    """
+    facts = Facts()
+    performer = Performer(addresses, facts, Made(""))
+    try:
+        for where, address in addresses.items():
+            try:
+                performer.run(learn(facts, where), where)
+            except (Violation, NotOffered) as error:
+                raise UnreachableError(f"{address}: {error}") from error
+    finally:
+        performer.close()
+    facts.release = release_of(facts)
+    return facts
+
+
+def topics_of_others(addresses: Mapping[Where, Address], facts: Facts, prefix: str) -> list[str]:
+    """Topics on the server that no run made, internal ones left out; empty without a broker."""
+    if Where.BROKER not in addresses:
+        return []
+    performer = Performer(addresses, facts, Made(prefix))
+
+    def program() -> Program:
+        asked = m.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return (yield Ask(asked, lowest=1, at=Where.BROKER)).message
+
+    try:
+        message = performer.run(program(), Where.BROKER)
+    finally:
+        performer.close()
+    return [one.name for one in message.topics if not one.is_internal]
+
+
+def judged(
+    addresses: Mapping[Where, Address],
+    facts: Facts,
+    wish: Wish,
+    told: Callable[[Finding], None],
+) -> Report:
+    """Run the cases; what was made is removed however it ends.
+
+    Raises:
+        KeyboardInterrupt: after the removal.
+    """
+    if wish.release is not None:
+        facts.release = wish.release
+    began = time.monotonic()
+    made = Made(wish.prefix)
+    run = Run(addresses, facts, made, wish.seed, wish.disruptive, wish.slow)
+    left: list[str] = []
+    try:
+        findings = run.findings(wish.cases, told)
+    finally:
+        left = run.remove()
+    late = [str(key) for where in facts.ranges for key in newer(facts, where)]
+    return Report(
+        findings,
+        facts,
+        ", ".join(map(str, addresses.values())),
+        wish.again,
+        wish.seed,
+        wish.prefix,
+        time.monotonic() - began,
+        wish.fail_on,
+        sorted(set(late), key=int),
+        left,
+    )

@@ -1,0 +1,307 @@
+"""Runs cases on real connections, and keeps what each of them found.
+
+The connections of a case are closed at its end: nothing of one case is met by the next. At the end,
+however it comes, what was made is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bench.conformance.case import (
+    Answer,
+    Ask,
+    Case,
+    Effect,
+    Facts,
+    HalfClose,
+    NotOffered,
+    Pause,
+    Program,
+    Receive,
+    Send,
+    Stage,
+    Violation,
+    Where,
+)
+from bench.conformance.connection import Line
+from bench.conformance.made import Made
+from emulator.config.tls import TlsSettings
+from emulator.net.login import Login
+from wire.schema import api_name, spec
+
+EXCHANGES_KEPT: Final = 12
+"""Of a case, the last ones."""
+BYTES_KEPT: Final = 2_048
+CONNECTIONS_MAX: Final = 20
+_SECRET: Final = frozenset({32, 33, 36, 38, 39, 40, 41, 44, 51, 58})
+"""Keys of APIs whose bytes may hold a secret: they are not kept."""
+
+
+class UnreachableError(Exception):
+    """The server cannot be reached, or ends each connection; the text says what happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a listener is, and how to talk to it."""
+
+    host: str
+    port: int
+    tls: TlsSettings | None = None
+    login: Login | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What was sent and what came; bytes are cut at ``BYTES_KEPT``, those with secrets left out."""
+
+    line: str
+    what: str
+    sent: bytes = b""
+    got: bytes = b""
+    answer: str = ""
+
+
+@dataclass(slots=True)
+class Finding:
+    """What one run of a case found. ``outcome``: passed, failed, not offered or not judged."""
+
+    case: Case
+    where: Where
+    outcome: str
+    why: str = ""
+    expected: str = ""
+    got: str = ""
+    seconds: float = 0.0
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """The case's, with the listener where it runs on each."""
+        each = self.case.where is Where.EACH
+        return f"{self.case.id}@{self.where.value}" if each else self.case.id
+
+
+class Performer:
+    """Performs what programs yield: opens lines, sends, receives."""
+
+    def __init__(self, addresses: Mapping[Where, Address], facts: Facts, made: Made) -> None:
+        self.addresses = addresses
+        self.facts = facts
+        self.made = made
+        self.exchanges: list[Exchange] = []
+        self._lines: dict[tuple[Where, str], Line] = {}
+
+    def run(self, program: Program, here: Where) -> Any:
+        """Run a program to its end; returns what it returns.
+
+        Raises:
+            Violation, NotOffered: of the program.
+            UnreachableError: no connection could be made.
+        """
+        try:
+            effect = next(program)
+            while True:
+                try:
+                    outcome = self._perform(effect, here)
+                except (Violation, NotOffered) as error:
+                    effect = program.throw(error)
+                else:
+                    effect = program.send(outcome)
+        except StopIteration as end:
+            return end.value
+
+    def close(self) -> None:
+        """End all lines."""
+        for line in self._lines.values():
+            line.close()
+        self._lines.clear()
+
+    def _perform(self, effect: Effect, here: Where) -> Any:
+        match effect:
+            case Ask():
+                return self._ask(effect, effect.at or here)
+            case Send(data, line):
+                self._note(Exchange(line, f"{len(data)} bytes", data[:BYTES_KEPT]))
+                self._line(here, line).send(data)
+            case Receive(line, within_s):
+                got = self._line(here, line).frame(within_s)
+                shown = got if isinstance(got, bytes) else b""
+                text = "" if isinstance(got, bytes) else got.value
+                self._note(Exchange(line, "wait", b"", shown[:BYTES_KEPT], text))
+                return got
+            case HalfClose(line):
+                self._note(Exchange(line, "half close"))
+                self._line(here, line).half_close()
+            case Pause(seconds):
+                time.sleep(seconds)
+        return None
+
+    def _ask(self, asked: Ask, at: Where) -> Answer:
+        version = asked.version
+        if version is None:
+            offered = self.facts.offers(at, type(asked.request))
+            name = spec(type(asked.request)).name.removesuffix("Request")
+            if offered is None or offered[1] < asked.lowest:
+                raise NotOffered(f"{name} is not offered in version {asked.lowest} or later")
+            version = offered[1]
+        key = spec(type(asked.request)).key or 0
+        exchange = Exchange(asked.line, f"{api_name(key)} v{version} to {at.value}")
+        self._note(exchange)
+        self.made.note(asked.request)
+        line = self._line(at, asked.line)
+        sent, answer = line.ask(asked, version)
+        if key in _SECRET:
+            exchange.answer = "not shown: it may hold secrets"
+        else:
+            exchange.sent, exchange.got = sent[:BYTES_KEPT], answer.frame[:BYTES_KEPT]
+            exchange.answer = repr(answer.message)[:BYTES_KEPT]
+        return answer
+
+    def _note(self, exchange: Exchange) -> None:
+        self.exchanges.append(exchange)
+        del self.exchanges[:-EXCHANGES_KEPT]
+
+    def _line(self, at: Where, name: str) -> Line:
+        found = self._lines.get((at, name))
+        if found is None:
+            assert len(self._lines) < CONNECTIONS_MAX, "a case opens at most 20 connections"
+            found = opened(self.addresses[at])
+            self._lines[at, name] = found
+        return found
+
+
+def opened(address: Address) -> Line:
+    """A connection, logged in.
+
+    Raises:
+        UnreachableError: it cannot be made.
+        LoginError: the server refuses the login.
+    """
+    try:
+        line = Line(address.host, address.port, address.tls)
+    except OSError as error:
+        raise UnreachableError(f"{address}: {error}") from error
+    if address.login is not None:
+        try:
+            line.log_in(address.login)
+        except Violation as error:
+            line.close()
+            raise UnreachableError(f"{address}: the login is not answered: {error}") from error
+        except BaseException:
+            line.close()
+            raise
+    return line
+
+
+@dataclass(slots=True)
+class Run:
+    """All cases on one server.
+
+    Args:
+        addresses: of the listeners that were named.
+        facts: of the server.
+        made: what has been made on it.
+        seed: of what is drawn.
+        disruptive: whether cases run that may disturb others.
+        slow: whether cases run that take long.
+    """
+
+    addresses: Mapping[Where, Address]
+    facts: Facts
+    made: Made
+    seed: int
+    disruptive: bool = False
+    slow: bool = False
+    shared: dict[Where, dict[str, Any]] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=lambda: [0])
+
+    def findings(self, cases: Iterable[Case], told: Callable[[Finding], None]) -> list[Finding]:
+        """Run the cases in order, each where it belongs; ``told`` hears each finding at once."""
+        found: list[Finding] = []
+        for one in cases:
+            places = (
+                list(self.facts.ranges)
+                if one.where is Where.EACH
+                else [where for where in self.facts.ranges if where.value == one.where.value]
+            )
+            for where in places:
+                finding = self.one(one, where)
+                found.append(finding)
+                told(finding)
+        return found
+
+    def one(self, case: Case, where: Where) -> Finding:
+        """Run one case on one listener."""
+        reason = self._not_judged(case, where)
+        if reason:
+            return Finding(case, where, *reason)
+        performer = Performer(self.addresses, self.facts, self.made)
+        stage = Stage(
+            self.facts,
+            where,
+            self.made.prefix,
+            random.Random(f"{self.seed} {case.id} {where}"),
+            self.shared.setdefault(where, {}),
+            self.numbers,
+        )
+        finding = Finding(case, where, "passed")
+        began = time.monotonic()
+        try:
+            performer.run(case.program(stage), where)
+        except NotOffered as why:
+            finding.outcome, finding.why = "not offered", str(why)
+        except Violation as found:
+            finding.outcome, finding.why = "failed", found.what
+            finding.expected, finding.got = found.expected, found.got
+        except UnreachableError as error:
+            finding.outcome, finding.why = "failed", "a new connection"
+            finding.expected, finding.got = "it is accepted", str(error)
+        finally:
+            with contextlib.suppress(OSError):
+                performer.close()
+        finding.seconds = time.monotonic() - began
+        finding.exchanges = performer.exchanges
+        return finding
+
+    def _not_judged(self, case: Case, where: Where) -> tuple[str, str] | None:
+        """The outcome without running it, and why; None: it runs."""
+        if case.disruptive and not self.disruptive:
+            return "not judged", "needs --allow-disruptive"
+        if case.slow and not self.slow:
+            return "not judged", "needs --slow"
+        if case.brokers > len(self.facts.brokers):
+            return "not judged", f"needs {case.brokers} live brokers, and --bootstrap-server"
+        release = self.facts.release
+        if case.since and (not release or _number(release) < _number(case.since)):
+            return "not judged", f"holds from Kafka {case.since} on"
+        for request in case.asks:
+            if self.facts.offers(where, request) is None:
+                name = spec(request).name.removesuffix("Request")
+                return "not offered", f"{name} is not offered"
+        return None
+
+    def remove(self) -> list[str]:
+        """Remove what was made; returns what is left."""
+        performer = Performer(self.addresses, self.facts, self.made)
+        try:
+            left: list[str] = performer.run(self.made.removal(self.facts), Where.BROKER)
+        except (Violation, NotOffered, UnreachableError) as error:
+            return [f"what was made with the prefix {self.made.prefix}: {error}"]
+        else:
+            return left
+        finally:
+            performer.close()
+
+
+def _number(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))

@@ -1,0 +1,256 @@
+"""``kraft-bridge conformance``: options, what is printed, and how it ends."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from emulator.commands.common import fail
+from emulator.commands.configuration import text_of
+from emulator.commands.exits import ExitCode
+from emulator.commands.json_forms import stamped
+from emulator.config import properties
+from emulator.io.printable import printable, sentence
+from wire.releases import RELEASES
+
+if TYPE_CHECKING:
+    from bench.conformance.case import Case, Facts, Level, Where
+    from bench.conformance.judge import Wish
+    from bench.conformance.output import Report
+    from bench.conformance.runner import Address, Finding
+
+PREFIX: Final = "conformance"
+_OPTIONS: Final = {"broker": "--bootstrap-server", "controller": "--bootstrap-controller"}
+_File = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it there.")]
+
+
+def conformance(  # noqa: PLR0917  # one option each
+    bootstrap_server: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A broker's listener.")
+    ] = None,
+    bootstrap_controller: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The active controller's listener.")
+    ] = None,
+    release: Annotated[
+        str | None, typer.Option(help="Of Kafka, which it is to be; else it is asked.")
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Kafka's client properties: SASL and TLS."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Ids, groups, KIPs, APIs, rows; by commas, or repeated."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of what is drawn; else drawn.")] = None,
+    fail_on: Annotated[
+        str, typer.Option(help="Levels that make the code 1: must, should, habit.")
+    ] = "must",
+    clean: Annotated[
+        str | None, typer.Option(metavar="PREFIX", help="Remove what a killed run has left.")
+    ] = None,
+    html: _File = None,
+    json: _File = None,
+    junit: _File = None,
+    *,
+    list_: Annotated[bool, typer.Option("--list", help="Print the cases, and ask nobody.")] = False,
+    allow_disruptive: Annotated[
+        int,
+        typer.Option(
+            "--allow-disruptive",
+            count=True,
+            show_default=False,
+            help="Also elect, register brokers, send Envelopes, ask for coordinators; where there "
+            "are topics of others, say it twice.",
+        ),
+    ] = 0,
+    slow: Annotated[bool, typer.Option("--slow", help="Also cases that take long.")] = False,
+) -> None:
+    """Judge any Kafka server over the wire, without ZooKeeper or Java.
+
+    It makes topics, users, quotas and ACLs of a new prefix, and removes them.
+    """
+    from bench.conformance import output
+    from bench.conformance.runner import UnreachableError
+
+    cases = _cases(only or [])
+    if list_:
+        for line in output.catalogue(cases):
+            typer.echo(line)
+        return
+    levels = _levels(fail_on)
+    if release is not None and release not in RELEASES:
+        raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", ExitCode.WRONG)
+    addresses = _addresses(bootstrap_server, bootstrap_controller, command_config)
+    try:
+        facts = _facts(addresses)
+        if clean is not None:
+            _cleaned(addresses, facts, clean)
+            return
+        if allow_disruptive:
+            _ask_twice(addresses, facts, allow_disruptive)
+        drawn = secrets.randbelow(1 << 31) if seed is None else seed
+        wish = _wish(cases, release, drawn, levels, disruptive=allow_disruptive > 0, slow=slow)
+        report = _run(addresses, facts, wish)
+    except UnreachableError as error:
+        raise fail(str(error), ExitCode.UNREACHABLE) from error
+    for line in output.text(report):
+        typer.echo(printable(line))
+    document = stamped("conformance", output.document(report))
+    _write(json, "--json", output.as_json(document))
+    _write(junit, "--junit", output.junit(report))
+    _write(html, "--html", output.html(report))
+    if not report.held:
+        raise typer.Exit(ExitCode.FOUND)
+    if not any(one.outcome in {"passed", "failed"} for one in report.findings):
+        raise typer.Exit(ExitCode.UNREACHABLE)
+
+
+def _cases(words: Iterable[str]) -> list[Case]:
+    from bench.conformance.choosing import chosen
+
+    try:
+        return chosen([word for one in words for word in one.split(",") if word])
+    except ValueError as error:
+        raise fail(f"--only {error}", ExitCode.WRONG) from error
+
+
+def _levels(text: str) -> frozenset[Level]:
+    from bench.conformance.case import Level
+
+    try:
+        return frozenset(Level(one.strip()) for one in text.split(",") if one.strip())
+    except ValueError as error:
+        raise fail(f"--fail-on {text}: must, should, habit", ExitCode.WRONG) from error
+
+
+def _addresses(
+    broker: str | None, controller: str | None, config: Path | None
+) -> dict[Where, Address]:
+    from bench.conformance.case import Where
+    from bench.conformance.runner import Address
+    from bench.conformance.settings import security
+    from emulator.config.listeners import host_port
+
+    given = {Where.BROKER: broker, Where.CONTROLLER: controller}
+    if not any(given.values()):
+        why = "--bootstrap-server HOST:PORT, --bootstrap-controller HOST:PORT, or both"
+        raise fail(why, ExitCode.WRONG)
+    try:
+        tls, login = security({} if config is None else properties.parse(text_of(config)))
+    except (OSError, ValueError) as error:
+        raise fail(f"--command-config: {sentence(error)}", ExitCode.WRONG) from error
+    found = {}
+    for where, text in given.items():
+        if text is None:
+            continue
+        try:
+            place = host_port(text.strip())
+        except ValueError as error:
+            raise fail(f"{_OPTIONS[where.value]} {text}: {error}", ExitCode.WRONG) from error
+        found[where] = Address(place.host, place.port, tls, login)
+    return found
+
+
+def _facts(addresses: Mapping[Where, Address]) -> Facts:
+    from bench.conformance.judge import known
+    from bench.conformance.runner import UnreachableError
+    from emulator.io.kafka_client import LoginError
+
+    try:
+        return known(addresses)
+    except LoginError as error:
+        raise UnreachableError(sentence(error)) from error
+
+
+def _ask_twice(addresses: Mapping[Where, Address], facts: Facts, said: int) -> None:
+    """Where topics are that no run made: a person says so again, or it is not done."""
+    from bench.conformance.judge import topics_of_others
+
+    others = topics_of_others(addresses, facts, PREFIX)
+    others = [one for one in others if not one.startswith(PREFIX)]
+    if not others or said > 1:
+        return
+    what = f"{len(others)} topics of others are there, such as {printable(others[0])}"
+    if not sys.stdin.isatty():
+        why = f"{what}: to elect, register and fence there, say --allow-disruptive twice"
+        raise fail(why, ExitCode.WRONG)
+    if not typer.confirm(f"{what}. Elect leaders, register and fence brokers there?", err=True):
+        raise fail("nothing was done", ExitCode.WRONG)
+
+
+def _wish(
+    cases: list[Case],
+    release: str | None,
+    seed: int,
+    levels: frozenset[Level],
+    *,
+    disruptive: bool,
+    slow: bool,
+) -> Wish:
+    from bench.conformance.judge import Wish
+
+    given = iter(sys.argv[1:])
+    kept: list[str] = []
+    for one in given:
+        if one in {"--only", "--seed", "--html", "--json", "--junit"}:
+            next(given, None)
+        elif not one.startswith(("--only=", "--seed=", "--html=", "--json=", "--junit=")):
+            kept.append(one)
+    again = shlex.join(["kraft-bridge", *kept, "--seed", str(seed)])
+    return Wish(
+        cases=cases,
+        release=release,
+        seed=seed,
+        prefix=f"{PREFIX}-{secrets.token_hex(4)}",
+        disruptive=disruptive,
+        slow=slow,
+        fail_on=levels,
+        again=again,
+    )
+
+
+def _run(addresses: Mapping[Where, Address], facts: Facts, wish: Wish) -> Report:
+    from bench.conformance.judge import judged
+
+    shown: list[str] = []
+
+    def told(finding: Finding) -> None:
+        group = finding.case.group
+        if not shown or shown[-1] != group:
+            shown.append(group)
+            typer.echo(f"{group} ...", err=True)
+        if finding.outcome == "failed":
+            typer.echo(f"  failed: {finding.id}", err=True)
+
+    typer.echo(f"what is made begins with {wish.prefix}", err=True)
+    return judged(addresses, facts, wish, told)
+
+
+def _cleaned(addresses: Mapping[Where, Address], facts: Facts, prefix: str) -> None:
+    from bench.conformance.made import Made
+    from bench.conformance.runner import Run
+
+    if not prefix.startswith(f"{PREFIX}-"):
+        raise fail(f"--clean {prefix}: prefixes of runs begin with {PREFIX}-", ExitCode.WRONG)
+    left = Run(addresses, facts, Made(prefix), 0).remove()
+    for one in left:
+        typer.echo(f"left: {printable(one)}")
+    if left:
+        raise typer.Exit(ExitCode.FOUND)
+    typer.echo(f"nothing with the prefix {prefix} is left")
+
+
+def _write(path: Path | None, option: str, text: str) -> None:
+    if path is None:
+        return
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise fail(f"{option} {path}: {sentence(error)}", ExitCode.WRONG) from error
