@@ -228,9 +228,9 @@ def configuration_page() -> Iterator[str]:
 
 
 KINDS = {
-    "str": "string",
-    "int": "integer",
-    "float": "number",
+    "str": "str",
+    "int": "int",
+    "float": "num",
     "bool": "bool",
     "any": "any value",
 }

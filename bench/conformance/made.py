@@ -28,9 +28,12 @@ class Made:
     quotas: dict[Entity, set[str]] = field(default_factory=dict)
     acls: bool = False
     registered: set[int] = field(default_factory=set)
+    sent: bool = False
+    """Whether any request was sent."""
 
     def note(self, request: Any) -> None:
         """Look at a request that is about to be sent."""
+        self.sent = True
         match request:
             case m.CreateTopicsRequest(validate_only=False):
                 self.topics |= {one.name for one in request.topics if self._ours(one.name)}

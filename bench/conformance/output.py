@@ -124,7 +124,6 @@ def document(report: Report) -> dict[str, Any]:
                 "why": one.why,
                 "expected": one.expected,
                 "got": one.got,
-                "seconds": round(one.seconds, 3),
                 "sources": one.case.sources,
                 "rows": list(one.case.rows),
             }

@@ -229,16 +229,15 @@ class Run:
         """Run the cases in order, each where it belongs; ``told`` hears each finding at once."""
         found: list[Finding] = []
         for one in cases:
-            places = (
-                list(self.facts.ranges)
-                if one.where is Where.EACH
-                else [where for where in self.facts.ranges if where.value == one.where.value]
-            )
-            for where in places:
+            for where in self.places(one):
                 finding = self.one(one, where)
                 found.append(finding)
                 told(finding)
         return found
+
+    def places(self, case: Case) -> list[Where]:
+        """The named listeners on which a case runs."""
+        return [one for one in self.facts.ranges if case.where in {one, Where.EACH}]
 
     def one(self, case: Case, where: Where) -> Finding:
         """Run one case on one listener."""

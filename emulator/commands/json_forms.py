@@ -311,23 +311,22 @@ version, unjudged
         1,
         "conformance --json FILE",
         _members("""
-            verdict             str   one line
-            server              str   addresses that were asked
-            release             str?  of Kafka; null: unknown
-            seed                int   of what was drawn
-            prefix              str   of all that was made
-            seconds             float the run took
-            cases[].id          str   as `--list` prints it, with `@` and the listener
-            cases[].title       str   what is demanded
-            cases[].level       str   `must`, `should` or `habit`
-            cases[].outcome     str   passed, failed, not offered, not judged
-            cases[].why         str   what failed, or why it was not judged; may be empty
-            cases[].expected    str   of a failure; else empty
-            cases[].got         str   of a failure; else empty
-            cases[].seconds     float it took
-            cases[].sources     str   KIPs, classes of Kafka
-            cases[].rows[]      str   of requirements.md
-            left[]              str   what could not be removed
+            verdict          str   one line
+            server           str   addresses that were asked
+            release          str?  of Kafka; null: unknown
+            seed             int   of what was drawn
+            prefix           str   of all that was made
+            seconds          float the run took
+            cases[].id       str   as `--list` prints it, with the listener
+            cases[].title    str   what is demanded
+            cases[].level    str   must, should, habit
+            cases[].outcome  str   passed, failed, not offered, not judged
+            cases[].why      str   what failed, or why it was not judged
+            cases[].expected str   of a failure
+            cases[].got      str   of a failure
+            cases[].sources  str   KIPs, classes of Kafka
+            cases[].rows[]   str   of requirements.md
+            left[]           str   what could not be removed
         """),
     ),
     JsonForm(

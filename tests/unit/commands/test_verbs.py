@@ -37,7 +37,7 @@ def test_no_verb_starts_or_ends_a_migration() -> None:
     verbs = {line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)}
     known = {"format", "controller", "broker", "status", "preflight", "plan", "demo", "analyze"}
     known |= {"bench", "load", "elect-leaders", "fleet", "simulate", "zk", "log", "wire"}
-    known |= {"cluster", "finalise", "rollback", "trace", "predict"}
+    known |= {"cluster", "finalise", "rollback", "trace", "predict", "conformance"}
     assert verbs == known
 
 

@@ -1,0 +1,342 @@
+"""Faults, each with the case that is to find it: (name, case, fault, in front of what)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.conformance.faulty import Plant
+from wire import frame
+from wire import messages as m
+from wire.schema import spec
+
+
+def key(request: type) -> int:
+    found = spec(request).key
+    assert found is not None
+    return found
+
+
+def results(message: Any, *path: str) -> list[Any]:
+    found = [message]
+    for name in path:
+        found = [each for one in found for each in getattr(one, name)]
+    return found
+
+
+def errors(old: int, new: int, *path: str) -> Any:
+    """Another code in the entries of a path."""
+
+    def change(message: Any, version: int) -> None:
+        for one in results(message, *path):
+            if one.error_code == old:
+                one.error_code = new
+
+    return change
+
+
+def setting(**values: Any) -> Any:
+    """Other values of the message."""
+
+    def change(message: Any, version: int) -> None:
+        for name, value in values.items():
+            setattr(message, name, value)
+
+    return change
+
+
+def each(*path: str, **values: Any) -> Any:
+    """Other values in the entries of a path."""
+
+    def change(message: Any, version: int) -> None:
+        for one in results(message, *path):
+            for name, value in values.items():
+                setattr(one, name, value)
+
+    return change
+
+
+def answering(request: type, change: Any) -> Plant:
+    return Plant(key(request), response=change)
+
+
+def asking(request: type, change: Any) -> Plant:
+    return Plant(key(request), request=change)
+
+
+# ------------------------------------------------------------------ of bytes
+def positive(whole: bytes, *_: int) -> bytes:
+    number = int.from_bytes(whole[:4], "big", signed=True)
+    return abs(number).to_bytes(4, "big", signed=False)[-4:] + whole[4:]
+
+
+def flexible_header(whole: bytes, *_: int) -> bytes:
+    return whole[:4] + b"\0" + whole[4:]
+
+
+def cut(whole: bytes, *_: int) -> bytes:
+    return whole[:-1]
+
+
+def longer(whole: bytes, *_: int) -> bytes:
+    return whole + b"\0"
+
+
+def no_header_tags(whole: bytes, api: int, version: int) -> bytes | None:
+    header, _ = frame.split_request(whole)
+    return None if header.unknown_tags else whole
+
+
+def no_body_tags(whole: bytes, api: int, version: int) -> bytes | None:
+    _, message = frame.decode_request(whole)
+    return None if message.unknown_tags else whole
+
+
+def older_body(whole: bytes, api: int, version: int) -> bytes:
+    if version != 7:
+        return whole
+    number, message = frame.decode_response(api, version, whole)
+    return frame.encode_response(api, 6, number, message)
+
+
+def newest_for_unknown(whole: bytes, api: int, version: int) -> bytes:
+    if version < 5:
+        return whole
+    number, message = frame.decode_response(api, 0, whole)
+    return frame.encode_response(api, 3, number, message)
+
+
+# ------------------------------------------------------------------ of messages
+def forget_validate_only(message: Any, version: int) -> None:
+    message.validate_only = False
+
+
+def one_less(message: Any, version: int) -> None:
+    for one in message.topics:
+        if one.num_partitions > 1:
+            one.num_partitions -= 1
+
+
+def append_sets(message: Any, version: int) -> None:
+    for one in results(message, "resources", "configs"):
+        one.config_operation = 0 if one.config_operation == 2 else one.config_operation
+
+
+def not_strict(message: Any, version: int) -> None:
+    message.strict = False
+
+
+def more_iterations(message: Any, version: int) -> None:
+    for one in results(message, "results", "credential_infos"):
+        one.iterations += 1
+
+
+def nothing_asked(message: Any, version: int) -> None:
+    message.topics = []
+
+
+def sensitive(message: Any, version: int) -> None:
+    for one in results(message, "results", "configs"):
+        if "password" in one.name:
+            one.is_sensitive = False
+
+
+def first_only(message: Any, version: int) -> None:
+    message.topic_partitions = (message.topic_partitions or [])[:1]
+
+
+def prefixed_as_literal(message: Any, version: int) -> None:
+    for one in message.resources:
+        one.pattern_type = 3
+
+
+def inner_number(message: Any, version: int) -> None:
+    if message.response_data is not None:
+        message.response_data = b"\0\0\0\7" + message.response_data[4:]
+
+
+def half_the_records(message: Any, version: int) -> None:
+    for one in results(message, "responses", "partitions"):
+        one.records = (one.records or b"")[: len(one.records or b"") // 2]
+
+
+B, C = "broker", "controller"
+RESULTS, TOPICS = "results", "topics"
+PLANTS: list[tuple[str, str, Plant, str]] = [
+    ("ids are unsigned", "framing.correlation_ids", Plant(18, response_bytes=positive), C),
+    ("answers out of order", "framing.pipelining", Plant(swaps=True), B),
+    ("cut frames", "framing.byte_by_byte", Plant(whole_only=True), B),
+    ("lengths are believed", "framing.too_large", Plant(stays=True), C),
+    ("the client's end", "framing.half_closed", Plant(stays=True), B),
+    ("tags of headers", "framing.header_tags", Plant(request_bytes=no_header_tags), B),
+    (
+        "a header with tags",
+        "framing.api_versions_agree",
+        Plant(18, response_bytes=flexible_header),
+        C,
+    ),
+    (
+        "unknown version",
+        "framing.api_versions_too_new",
+        Plant(18, response_bytes=newest_for_unknown),
+        C,
+    ),
+    ("software", "framing.software_names", answering(m.ApiVersionsRequest, errors(42, 0)), B),
+    ("one byte less", "apis.ListPartitionReassignments.0", Plant(46, response_bytes=cut), B),
+    ("one byte more", "apis.DescribeCluster.0", Plant(60, response_bytes=longer), B),
+    ("an older body", "apis.CreateTopics.7", Plant(19, response_bytes=older_body), C),
+    (
+        "throttled",
+        "apis.DescribeCluster.1",
+        answering(m.DescribeClusterRequest, setting(throttle_time_ms=-1)),
+        B,
+    ),
+    ("tags of bodies", "apis.CreateTopics.tags", Plant(19, request_bytes=no_body_tags), C),
+    (
+        "nobody's controller",
+        "metadata.brokers",
+        answering(m.MetadataRequest, setting(controller_id=77)),
+        B,
+    ),
+    (
+        "another cluster",
+        "metadata.agree",
+        answering(m.DescribeClusterRequest, setting(cluster_id="x")),
+        B,
+    ),
+    ("unknown topics", "metadata.unknown", answering(m.MetadataRequest, errors(17, 3, TOPICS)), B),
+    (
+        "all operations",
+        "metadata.operations",
+        answering(m.MetadataRequest, each(TOPICS, topic_authorized_operations=5)),
+        B,
+    ),
+    ("exists", "topics.exists", answering(m.CreateTopicsRequest, errors(36, 0, TOPICS)), B),
+    (
+        "validate_only",
+        "topics.validate_only",
+        asking(m.CreateTopicsRequest, forget_validate_only),
+        C,
+    ),
+    ("fewer partitions", "topics.create", asking(m.CreateTopicsRequest, one_less), B),
+    ("names", "topics.names", answering(m.CreateTopicsRequest, errors(17, 42, TOPICS)), C),
+    ("deletes nothing", "topics.delete_unknown", asking(m.DeleteTopicsRequest, nothing_asked), B),
+    (
+        "growth",
+        "topics.grow_validate_only",
+        asking(m.CreatePartitionsRequest, forget_validate_only),
+        C,
+    ),
+    ("appends", "configs.lists", asking(m.IncrementalAlterConfigsRequest, append_sets), B),
+    ("a secret", "configs.sensitive", answering(m.DescribeConfigsRequest, sensitive), B),
+    (
+        "sources",
+        "configs.set_and_delete",
+        answering(m.DescribeConfigsRequest, each(RESULTS, "configs", config_source=5)),
+        C,
+    ),
+    (
+        "cancelled",
+        "reassignments.cancel_nothing",
+        answering(m.AlterPartitionReassignmentsRequest, errors(85, 0, "responses", "partitions")),
+        B,
+    ),
+    (
+        "not needed",
+        "elections.not_needed",
+        answering(
+            m.ElectLeadersRequest, errors(84, 0, "replica_election_results", "partition_result")
+        ),
+        B,
+    ),
+    ("one topic alone", "elections.grouped", asking(m.ElectLeadersRequest, first_only), C),
+    ("strictly", "quotas.matches", asking(m.DescribeClientQuotasRequest, not_strict), B),
+    ("keys", "quotas.invalid", answering(m.AlterClientQuotasRequest, errors(42, 0, "entries")), C),
+    (
+        "iterations",
+        "scram.change",
+        answering(m.DescribeUserScramCredentialsRequest, more_iterations),
+        B,
+    ),
+    (
+        "duplicates",
+        "scram.twice",
+        answering(m.AlterUserScramCredentialsRequest, errors(92, 0, RESULTS)),
+        C,
+    ),
+    ("security", "acls.disabled", answering(m.CreateAclsRequest, errors(54, 0, RESULTS)), C),
+    (
+        "tokens",
+        "tokens.refused",
+        answering(m.RenewDelegationTokenRequest, setting(error_code=0)),
+        B,
+    ),
+    (
+        "levels",
+        "features.unsupported",
+        answering(m.UpdateFeaturesRequest, each(RESULTS, error_code=0)),
+        C,
+    ),
+    (
+        "the same id",
+        "producer_ids.different",
+        answering(m.InitProducerIdRequest, setting(producer_id=7)),
+        B,
+    ),
+    (
+        "one epoch",
+        "brokers.register",
+        answering(m.BrokerRegistrationRequest, setting(broker_epoch=5)),
+        C,
+    ),
+    (
+        "never fenced",
+        "brokers.unfence",
+        answering(m.BrokerHeartbeatRequest, setting(is_fenced=False)),
+        C,
+    ),
+    (
+        "other clusters",
+        "brokers.other_cluster",
+        answering(m.BrokerRegistrationRequest, errors(104, 42)),
+        C,
+    ),
+    (
+        "ineligible",
+        "replicas.refusals",
+        answering(m.AlterPartitionRequest, errors(107, 0, TOPICS, "partitions")),
+        C,
+    ),
+    (
+        "partition epochs",
+        "replicas.change",
+        answering(m.AlterPartitionRequest, each(TOPICS, "partitions", partition_epoch=3)),
+        C,
+    ),
+    (
+        "a stranger leads",
+        "quorum.describe",
+        answering(m.DescribeQuorumRequest, each(TOPICS, "partitions", leader_id=9)),
+        C,
+    ),
+    ("torn batches", "quorum.observe", answering(m.FetchRequest, half_the_records), C),
+    (
+        "epochs ahead",
+        "quorum.epochs",
+        answering(m.FetchRequest, errors(75, 0, "responses", "partitions")),
+        C,
+    ),
+    ("numbers inside", "envelope.carried", answering(m.EnvelopeRequest, inner_number), C),
+    ("principals", "envelope.principals", answering(m.EnvelopeRequest, errors(97, 42)), C),
+]
+"""In front of the broker or the controller; the rest is as it is."""
+WITH_ACLS: list[tuple[str, str, Plant, str]] = [
+    ("patterns", "acls.filters", answering(m.DescribeAclsRequest, prefixed_as_literal), B),
+    ("bad entries", "acls.invalid", answering(m.CreateAclsRequest, errors(42, 0, RESULTS)), C),
+    (
+        "deleted",
+        "acls.delete",
+        answering(m.DeleteAclsRequest, each("filter_results", matching_acls=[])),
+        B,
+    ),
+]
+"""The same where an authorizer is."""

@@ -1,0 +1,287 @@
+"""``kraft-bridge conformance``: options, outputs, exit codes, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from bench.conformance.case import CASES, Violation, Where
+from bench.conformance.choosing import GROUPS, chosen
+from bench.conformance.connection import decoded
+from bench.conformance.judge import known
+from bench.conformance.settings import security
+from emulator.commands.json_forms import FORMS
+from emulator.testing import Cluster
+from tests.kit.json_form import problems
+from tests.unit.commands.running import run
+from tests.unit.conformance.faulty import Proxy
+from tests.unit.conformance.plants import answering, setting
+from tests.unit.conformance.test_conformance import ROOT, address
+from tools import requirements
+from wire import messages as m
+from wire.frame import encode_response
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=1, fsync=False) as made:
+        yield made
+
+
+def broker(cluster: Cluster) -> str:
+    return cluster.bootstrap.partition(",")[0]
+
+
+def topics(cluster: Cluster) -> list[str]:
+    message = cluster.request(m.MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    return [one.name for one in message.topics]
+
+
+def test_it_ends_with_0_and_writes_three_files(cluster: Cluster, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.json", "a.xml", "a.html")]
+    options = [
+        str(one)
+        for pair in zip(("--json", "--junit", "--html"), files, strict=True)
+        for one in pair
+    ]
+    where = ("--bootstrap-server", broker(cluster), "--bootstrap-controller", cluster.controllers)
+    code, out, err = run("conformance", *where, "--only", "scram,quotas", "--seed", "3", *options)
+    assert code == 0, out
+    lines = out.splitlines()
+    assert lines[0].startswith("conformance OK: ")
+    assert [line.split()[0] for line in lines if line.startswith(("scram", "quotas"))] == [
+        "quotas",
+        "scram",
+    ]
+    assert "what is made begins with conformance-" in err
+    document = json.loads(files[0].read_text())
+    assert problems(FORMS["conformance"], document) == []
+    assert {one["outcome"] for one in document["cases"]} <= {"passed", "not judged"}
+    suites = ET.fromstring(files[1].read_text())
+    assert [one.get("name") for one in suites] == ["quotas", "scram"]
+    assert {one.get("failures") for one in suites} == {"0"}
+    assert "<h1>conformance OK" in files[2].read_text()
+    assert topics(cluster) == []
+
+
+def test_a_fault_ends_with_1_and_is_told_in_each_output(cluster: Cluster, tmp_path: Path) -> None:
+    plant = answering(m.MetadataRequest, setting(controller_id=77))
+    proxy = Proxy(broker(cluster), plant)
+    try:
+        code, out, _ = run(
+            "conformance",
+            *("--bootstrap-server", proxy.address, "--only", "metadata.brokers"),
+            *("--html", tmp_path / "a.html", "--junit", tmp_path / "a.xml"),
+        )
+        relaxed = run(
+            "conformance",
+            *("--bootstrap-server", proxy.address, "--only", "metadata.brokers"),
+            *("--fail-on", "habit"),
+        )
+    finally:
+        proxy.close()
+    assert code == 1
+    assert out.startswith("conformance FAILED: 1 of 1 cases failed (1 must)")
+    assert "the controller: expected a broker, or -1, got 77" in out
+    assert "--only metadata.brokers" in out
+    assert relaxed[0] == 0, "only habits make it fail"
+    page = (tmp_path / "a.html").read_text()
+    assert "0000  " in page, "bytes by offset"
+    failure = ET.fromstring((tmp_path / "a.xml").read_text()).find(".//failure")
+    assert failure is not None
+    assert failure.get("type") == "must"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--only", "nothing-of-that-name", "--list"), "no case has it"),
+        ((), "--bootstrap-server HOST:PORT"),
+        (("--bootstrap-server", "h"), "--bootstrap-server h"),
+        (("--bootstrap-server", "h:1", "--release", "2.8"), "--release is one of"),
+        (("--bootstrap-server", "h:1", "--fail-on", "never"), "must, should, habit"),
+        (("--bootstrap-server", "h:1", "--command-config", "/no/such/file"), "--command-config"),
+    ],
+)
+def test_a_wrong_line_ends_with_2(options: tuple[str, ...], told: str) -> None:
+    code, _, err = run("conformance", *options)
+    assert code == 2
+    assert told in err
+
+
+def test_a_server_that_is_not_there_ends_with_3() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    code, _, err = run("conformance", "--bootstrap-server", f"127.0.0.1:{port}")
+    assert code == 3
+    assert f"127.0.0.1:{port}" in err
+
+
+def test_a_server_of_another_protocol_ends_with_3() -> None:
+    def serve(listener: socket.socket) -> None:
+        client, _ = listener.accept()
+        with client:
+            client.recv(100)
+            client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        code, _, err = run(
+            "conformance", "--bootstrap-server", f"127.0.0.1:{listener.getsockname()[1]}"
+        )
+        thread.join()
+    assert code == 3
+    assert "ApiVersions" in err
+
+
+def test_ctrl_c_removes_what_was_made(cluster: Cluster) -> None:
+    command = "from emulator.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, "conformance", "--bootstrap-server", broker(cluster)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("topics"):
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert topics(cluster) == []
+
+
+def test_what_a_killed_run_has_left_is_removed_by_its_prefix(cluster: Cluster) -> None:
+    kind = m.CreateTopicsRequest
+    names = ["conformance-dead-1", "conformance-alive-1"]
+    made = [kind.CreatableTopic(name=one, num_partitions=1, replication_factor=1) for one in names]
+    cluster.request(kind(topics=made, timeout_ms=10_000))
+    where = ("--bootstrap-server", broker(cluster))
+    code, out, _ = run("conformance", *where, "--clean", "conformance-dead")
+    assert (code, out.strip()) == (0, "nothing with the prefix conformance-dead is left")
+    assert topics(cluster) == ["conformance-alive-1"]
+    assert run("conformance", *where, "--clean", "conf")[0] == 2
+    assert run("conformance", *where, "--clean", "conformance-alive")[0] == 0
+
+
+def test_other_topics_make_it_ask_twice(cluster: Cluster) -> None:
+    kind = m.CreateTopicsRequest
+    topic = kind.CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
+    cluster.request(kind(topics=[topic], timeout_ms=10_000))
+    where = ("--bootstrap-server", broker(cluster), "--only", "tokens", "--allow-disruptive")
+    try:
+        code, _, err = run("conformance", *where)
+        assert code == 2
+        assert "orders" in err
+        assert run("conformance", *where, "--allow-disruptive")[0] == 0
+    finally:
+        state = m.DeleteTopicsRequest.DeleteTopicState(name="orders")
+        cluster.request(m.DeleteTopicsRequest(topics=[state], timeout_ms=10_000))
+
+
+def test_without_leave_nothing_disruptive_runs(cluster: Cluster) -> None:
+    code, out, _ = run(
+        "conformance", "--bootstrap-controller", cluster.controllers, "--only", "brokers"
+    )
+    assert code == 3, "no case could be run"
+    assert "needs --allow-disruptive" in out
+
+
+# ------------------------------------------------------------------ the catalogue
+def test_the_list_names_every_case_once() -> None:
+    code, out, _ = run("conformance", "--list")
+    assert code == 0
+    ids = [line.split()[0] for line in out.splitlines()]
+    assert ids == [one.id for one in chosen([])]
+    assert sorted(ids) == sorted(CASES)
+    assert len(ids) > 400
+
+
+def test_every_case_says_where_it_comes_from() -> None:
+    rows = {one.id for one in requirements.rows()}
+    for one in CASES.values():
+        assert one.sources, one.id
+        assert one.title[0] != " ", one.id
+        assert {*one.rows} <= rows, one.id
+
+
+def test_every_api_that_is_declared_is_asked() -> None:
+    asked = {request for one in CASES.values() for request in one.asks}
+    declared = {each for name, each in vars(m).items() if name.endswith("Request")}
+    left_out = {one.__name__.removesuffix("Request") for one in declared - asked}
+    assert left_out == {
+        *("ControlledShutdown", "LeaderAndIsr", "StopReplica", "UpdateMetadata"),  # ZooKeeper mode
+        *("ControllerRegistration", "AssignReplicasToDirs"),  # would change the quorum, directories
+        *("AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter"),
+        *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"),
+        *("GetTelemetrySubscriptions", "PushTelemetry"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [
+        (["KIP-590"], {"envelope"}),
+        (["K18"], {"elections"}),
+        (["scram", "topics.create@broker"], {"scram", "topics"}),
+        (["StandardAuthorizerData"], {"acls"}),
+    ],
+)
+def test_cases_are_chosen_by_word(words: list[str], groups: set[str]) -> None:
+    assert {one.group for one in chosen(words)} == groups
+    assert [*GROUPS].index(chosen(words)[0].group) >= 0
+
+
+# ------------------------------------------------------------------ parts
+def test_an_answer_is_read_to_its_last_byte() -> None:
+    good = encode_response(60, 1, 7, m.DescribeClusterResponse(cluster_id="c"))
+    assert decoded(60, 1, 7, good).cluster_id == "c"
+    wrong: list[Any] = [
+        good + b"\0",
+        good[:-1],
+        good[:3],
+        encode_response(60, 1, 8, decoded(60, 1, 7, good)),
+    ]
+    for one in wrong:
+        with pytest.raises(Violation):
+            decoded(60, 1, 7, one)
+
+
+def test_client_properties() -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    login = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} username="u" password="p";',
+        "ssl.truststore.location": "/x/ca.pem",
+    }
+    tls, user = security(login)
+    assert tls is not None
+    assert tls.truststore is not None
+    assert user is not None
+    assert (user.username, tls.truststore.location) == ("u", "/x/ca.pem")
+    assert security({}) == (None, None)
+    with pytest.raises(ValueError, match="GSSAPI"):
+        security({"security.protocol": "SASL_PLAINTEXT"})
+    with pytest.raises(ValueError, match="KERBEROS: one of"):
+        security({"security.protocol": "kerberos"})
+
+
+def test_the_release_is_recognised() -> None:
+    with Cluster(brokers=1, release="3.6", fsync=False) as old:
+        places = {Where.BROKER: address(broker(old)), Where.CONTROLLER: address(old.controllers)}
+        assert known(places).release == "3.6"
