@@ -66,6 +66,17 @@ def created(stage: Stage, **how: Any) -> Program:
     result = only("results of CreateTopics", answer.message.topics)
     code(f"CreateTopics of {name}", result.error_code, 0)
     yield from shown(stage, name)
+    if stage.here is Where.CONTROLLER and stage.facts.offers(stage.here, m.DescribeConfigsRequest):
+        # What a controller shows follows what it has decided.
+        kind = m.DescribeConfigsRequest
+        one = kind.DescribeConfigsResource(
+            resource_type=2, resource_name=name, configuration_keys=None
+        )
+        yield from eventually(
+            f"DescribeConfigs of {name}",
+            kind(resources=[one]),
+            lambda message: only("results", message.results).error_code == 0,
+        )
     return name, result.topic_id
 
 

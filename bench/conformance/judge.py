@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.conformance.case import Ask, Case, Facts, Level, NotOffered, Program, Violation, Where
+from bench.conformance.cases import quorum
 from bench.conformance.facts import learn, newer, release_of
 from bench.conformance.made import Made
 from bench.conformance.output import Report
@@ -26,6 +27,47 @@ class Wish:
     slow: bool
     fail_on: frozenset[Level]
     again: str
+
+
+def reachable(places: Mapping[Where, Sequence[Address]]) -> dict[Where, Address]:
+    """Of several addresses the first one that answers; of controllers the active one.
+
+    Raises:
+        UnreachableError: none does; the text names each.
+    """
+    found: dict[Where, Address] = {}
+    for where, addresses in places.items():
+        reasons = []
+        for one in addresses:
+            if len(addresses) == 1:
+                found[where] = one
+                break
+            why = _unfit(where, one)
+            if not why:
+                found[where] = one
+                break
+            reasons.append(why)
+        else:
+            raise UnreachableError("; ".join(reasons))
+    return found
+
+
+def _unfit(where: Where, address: Address) -> str:
+    """Why a listener is not the one to ask; empty: it is."""
+    try:
+        facts = known({where: address})
+    except UnreachableError as error:
+        return str(error)
+    if where is Where.BROKER or facts.offers(where, m.DescribeQuorumRequest) is None:
+        return ""
+    performer = Performer({where: address}, facts, Made(""))
+    try:
+        performer.run(quorum.described(), where)
+    except (Violation, UnreachableError):
+        return f"{address}: it is not the active controller"
+    finally:
+        performer.close()
+    return ""
 
 
 def known(addresses: Mapping[Where, Address]) -> Facts:

@@ -99,11 +99,16 @@ def _missing(report: Report) -> Iterator[str]:
     if reasons or report.newer:
         yield ""
     for (outcome, why), ids in sorted(reasons.items()):
-        whole = list(dict.fromkeys(one.partition("@")[0].rstrip("0123456789.") for one in ids))
+        whole = list(dict.fromkeys(_whole(one) for one in ids))
         names = ", ".join(whole[:_SHOWN]) + (", ..." if len(whole) > _SHOWN else "")
         yield f"{outcome}: {why} ({len(ids)}: {names})"
     if report.newer:
         yield f"not judged, newer than 3.9: API keys {', '.join(report.newer)}"
+
+
+def _whole(id_: str) -> str:
+    """An id without listener, version and kind: the API alone."""
+    return id_.partition("@")[0].rstrip("0123456789.").removesuffix(".tags")
 
 
 def document(report: Report) -> dict[str, Any]:

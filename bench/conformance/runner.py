@@ -33,6 +33,7 @@ from bench.conformance.connection import Line
 from bench.conformance.made import Made
 from emulator.config.tls import TlsSettings
 from emulator.net.login import Login
+from wire.errors import EncodeError
 from wire.schema import api_name, spec
 
 EXCHANGES_KEPT: Final = 12
@@ -265,6 +266,12 @@ class Run:
         except UnreachableError as error:
             finding.outcome, finding.why = "failed", "a new connection"
             finding.expected, finding.got = "it is accepted", str(error)
+        except EncodeError as error:
+            finding.outcome, finding.why = "not judged", f"a mistake of the case: {error}"
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # What a program takes for granted, such as a result for each topic that it named.
+            finding.outcome, finding.why = "failed", "what the answers hold"
+            finding.expected, finding.got = "what was asked for", f"{type(error).__name__}: {error}"
         finally:
             with contextlib.suppress(OSError):
                 performer.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -32,10 +32,13 @@ _File = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it 
 
 def conformance(  # noqa: PLR0917  # one option each
     bootstrap_server: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A broker's listener.")
+        str | None, typer.Option(metavar="HOST:PORT", help="A broker's listener; of several one.")
     ] = None,
     bootstrap_controller: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The active controller's listener.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="A controller's listener; of several the active one."
+        ),
     ] = None,
     release: Annotated[
         str | None, typer.Option(help="Of Kafka, which it is to be; else it is asked.")
@@ -87,9 +90,9 @@ def conformance(  # noqa: PLR0917  # one option each
     levels = _levels(fail_on)
     if release is not None and release not in RELEASES:
         raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", ExitCode.WRONG)
-    addresses = _addresses(bootstrap_server, bootstrap_controller, command_config)
+    places = _addresses(bootstrap_server, bootstrap_controller, command_config)
     try:
-        facts = _facts(addresses)
+        addresses, facts = _facts(places)
         if clean is not None:
             _cleaned(addresses, facts, clean)
             return
@@ -132,13 +135,14 @@ def _levels(text: str) -> frozenset[Level]:
 
 def _addresses(
     broker: str | None, controller: str | None, config: Path | None
-) -> dict[Where, Address]:
+) -> dict[Where, list[Address]]:
     from bench.conformance.case import Where
     from bench.conformance.runner import Address
     from bench.conformance.settings import security
     from emulator.config.listeners import host_port
 
     given = {Where.BROKER: broker, Where.CONTROLLER: controller}
+    found: dict[Where, list[Address]] = {}
     if not any(given.values()):
         why = "--bootstrap-server HOST:PORT, --bootstrap-controller HOST:PORT, or both"
         raise fail(why, ExitCode.WRONG)
@@ -146,25 +150,24 @@ def _addresses(
         tls, login = security({} if config is None else properties.parse(text_of(config)))
     except (OSError, ValueError) as error:
         raise fail(f"--command-config: {sentence(error)}", ExitCode.WRONG) from error
-    found = {}
     for where, text in given.items():
-        if text is None:
-            continue
         try:
-            place = host_port(text.strip())
+            places = [host_port(one.strip()) for one in text.split(",")] if text else []
         except ValueError as error:
             raise fail(f"{_OPTIONS[where.value]} {text}: {error}", ExitCode.WRONG) from error
-        found[where] = Address(place.host, place.port, tls, login)
+        if places:
+            found[where] = [Address(one.host, one.port, tls, login) for one in places]
     return found
 
 
-def _facts(addresses: Mapping[Where, Address]) -> Facts:
-    from bench.conformance.judge import known
+def _facts(places: Mapping[Where, Sequence[Address]]) -> tuple[dict[Where, Address], Facts]:
+    from bench.conformance.judge import known, reachable
     from bench.conformance.runner import UnreachableError
     from emulator.io.kafka_client import LoginError
 
     try:
-        return known(addresses)
+        addresses = reachable(places)
+        return addresses, known(addresses)
     except LoginError as error:
         raise UnreachableError(sentence(error)) from error
 

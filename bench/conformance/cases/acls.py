@@ -100,6 +100,27 @@ def put(wanted: list[Entry]) -> Program:
     )
 
 
+def removed(*wanted: Entry) -> Program:
+    """Delete just these entries."""
+    kind = m.DeleteAclsRequest
+    filters = [
+        kind.DeleteAclsFilter(
+            resource_type_filter=of,
+            resource_name_filter=name,
+            pattern_type_filter=pattern,
+            principal_filter=principal,
+            host_filter=host,
+            operation=operation,
+            permission_type=permission,
+        )
+        for of, name, pattern, principal, host, operation, permission in wanted
+    ]
+    if filters:
+        answer = (yield Ask(kind(filters=filters), lowest=1)).message
+        counts = [len(one.matching_acls) for one in answer.filter_results]
+        same("entries that DeleteAcls found", counts, [1] * len(wanted))
+
+
 @case(
     "without an authorizer each of the three requests gets SECURITY_DISABLED",
     sources="AclApis, ControllerApis",

@@ -632,13 +632,23 @@ def _alter_log_dirs(stage: Stage, version: int) -> Program:
 # ------------------------------------------------------------------ groups and transactions
 _COORDINATION: Final = (14, 15, 16)
 """What a broker answers that is not the coordinator: it stores no topic of offsets, perhaps."""
-plain(
-    m.FindCoordinatorRequest,
-    lambda s: {"key": s.name(), "coordinator_keys": (s.name(),)},
-    fits_nothing,
-    where=BROKER,
-    disruptive=True,
-)
+
+
+@api(m.FindCoordinatorRequest, where=BROKER, disruptive=True)
+def _find_coordinator(stage: Stage, version: int) -> Program:
+    yield from ()
+    name = stage.name()
+    if version < 4:
+        return m.FindCoordinatorRequest(key=name), top(0, *_COORDINATION)
+
+    def check(message: Any, version: int) -> None:
+        one = only("coordinators", message.coordinators)
+        same("the key", one.key, name)
+        code("its error", one.error_code, 0, *_COORDINATION)
+
+    return m.FindCoordinatorRequest(coordinator_keys=(name,)), check
+
+
 plain(
     m.HeartbeatRequest,
     lambda s: {"group_id": s.name(), "generation_id": 1, "member_id": "m"},
@@ -833,6 +843,141 @@ def _describe_transactions(stage: Stage, version: int) -> Program:
     return m.DescribeTransactionsRequest(transactional_ids=(name,)), check
 
 
+def _add(request: type, part: str, title: str, program: Callable[[Stage], Program]) -> None:
+    how, name = _APIS[request], spec(request).name
+    add(
+        Case(
+            id=f"apis.{name.removesuffix('Request')}.{part}",
+            group="apis",
+            title=title,
+            level=Level.MUST,
+            sources=f"{name}.json",
+            rows=(),
+            where=Where.EACH if len(how.where) > 1 else how.where[0],
+            asks=(request,),
+            brokers=1 if how.where == BROKER else 0,
+            since="",
+            disruptive=how.disruptive,
+            slow=False,
+            program=program,
+        )
+    )
+
+
+# ------------------------------------------------------------------ refusals, in each version
+def _refusal(of: type, results: tuple[str, ...], *codes: int) -> Any:
+    """Enter a case that asks a request for what it refuses, in each version that is offered.
+
+    ``results``: the path to the entries with the error. Their text, where there is one, is no
+    demand: it may be null.
+    """
+
+    def enter(maker: Maker) -> Maker:
+        def program(stage: Stage) -> Program:
+            for version in stage.versions(of):
+                asked = yield from maker(stage, version)
+                found = [(yield Ask(asked, version)).message]
+                for name in results:
+                    found = [each for one in found for each in getattr(one, name)]
+                holds(f"results of v{version}", found, "at least one", found)
+                for one in found:
+                    code(f"the error in v{version}", one.error_code, *codes)
+
+        name = spec(of).name.removesuffix("Request")
+        _add(of, "refused", f"{name}: each version refuses with the same code", program)
+        return maker
+
+    return enter
+
+
+@_refusal(m.CreateTopicsRequest, ("topics",), 36)
+def _existing(stage: Stage, version: int) -> Program:
+    name, _ = yield from asking.shared(stage)
+    return asking.creation(asking.new(name), validate_only=version >= 1)
+
+
+@_refusal(m.DeleteTopicsRequest, ("responses",), 3)
+def _absent(stage: Stage, version: int) -> Program:
+    yield from ()
+    kind = m.DeleteTopicsRequest
+    if version >= 6:
+        return kind(topics=[kind.DeleteTopicState(name=stage.name())], timeout_ms=10_000)
+    return kind(topic_names=[stage.name()], timeout_ms=10_000)
+
+
+@_refusal(m.CreatePartitionsRequest, ("results",), 37)
+def _as_many(stage: Stage, version: int) -> Program:
+    name, _ = yield from asking.shared(stage)
+    kind = m.CreatePartitionsRequest
+    topic = kind.CreatePartitionsTopic(name=name, count=1, assignments=None)
+    return kind(topics=[topic], timeout_ms=10_000)
+
+
+@_refusal(m.DescribeConfigsRequest, ("results",), 3)
+def _no_configs(stage: Stage, version: int) -> Program:
+    yield from ()
+    kind = m.DescribeConfigsRequest
+    one = kind.DescribeConfigsResource(
+        resource_type=2, resource_name=stage.name(), configuration_keys=None
+    )
+    return kind(resources=[one])
+
+
+@_refusal(m.AlterConfigsRequest, ("responses",), 3)
+def _no_topic_to_alter(stage: Stage, version: int) -> Program:
+    yield from ()
+    kind = m.AlterConfigsRequest
+    return kind(resources=[kind.AlterConfigsResource(resource_type=2, resource_name=stage.name())])
+
+
+@_refusal(m.IncrementalAlterConfigsRequest, ("responses",), 40)
+def _no_such_value(stage: Stage, version: int) -> Program:
+    name, _ = yield from asking.shared(stage)
+    kind = m.IncrementalAlterConfigsRequest
+    wrong = kind.AlterableConfig(name="retention.ms", config_operation=0, value="x")
+    one = kind.AlterConfigsResource(resource_type=2, resource_name=name, configs=[wrong])
+    return kind(resources=[one])
+
+
+@_refusal(m.ElectLeadersRequest, ("replica_election_results", "partition_result"), 3)
+def _no_partition(stage: Stage, version: int) -> Program:
+    yield from ()
+    kind = m.ElectLeadersRequest
+    one = kind.TopicPartitions(topic=stage.name(), partitions=(0,))
+    return kind(topic_partitions=[one], timeout_ms=10_000)
+
+
+@_refusal(m.AlterClientQuotasRequest, ("entries",), 42)
+def _no_quota(stage: Stage, version: int) -> Program:
+    yield from ()
+    kind = m.AlterClientQuotasRequest
+    entity = [kind.EntityData(entity_type="user", entity_name=stage.name())]
+    ops = [kind.OpData(key="beans", value=1.0)]
+    return kind(entries=[kind.EntryData(entity=entity, ops=ops)])
+
+
+@_refusal(m.DescribeTopicPartitionsRequest, ("topics",), 3)
+def _no_pages(stage: Stage, version: int) -> Program:
+    yield from ()
+    kind = m.DescribeTopicPartitionsRequest
+    return kind(topics=[kind.TopicRequest(name=stage.name())])
+
+
+def _unknown_topic(stage: Stage) -> Program:
+    for version in [one for one in stage.versions(m.MetadataRequest) if one >= 4]:
+        name = stage.name()
+        topic = only("topics", (yield Ask(asking.metadata(name), version)).message.topics)
+        same(f"the topic of v{version}", (topic.name, topic.error_code), (name, 3))
+
+
+_add(
+    m.MetadataRequest,
+    "refused",
+    "Metadata: each version refuses with the same code",
+    _unknown_topic,
+)
+
+
 # ------------------------------------------------------------------ the cases
 def _program(request: type, version: int, *, tags: bool) -> Callable[[Stage], Program]:
     how = _APIS[request]
@@ -927,27 +1072,6 @@ def _newest_tagged(request: type) -> Callable[[Stage], Program]:
         yield from _program(request, newest, tags=True)(stage)
 
     return program
-
-
-def _add(request: type, part: str, title: str, program: Callable[[Stage], Program]) -> None:
-    how, name = _APIS[request], spec(request).name
-    add(
-        Case(
-            id=f"apis.{name.removesuffix('Request')}.{part}",
-            group="apis",
-            title=title,
-            level=Level.MUST,
-            sources=f"{name}.json",
-            rows=(),
-            where=Where.EACH if len(how.where) > 1 else how.where[0],
-            asks=(request,),
-            brokers=1 if how.where == BROKER else 0,
-            since="",
-            disruptive=how.disruptive,
-            slow=False,
-            program=program,
-        )
-    )
 
 
 for _request, _how in sorted(_APIS.items(), key=lambda item: spec(item[0]).key or 0):

@@ -7,6 +7,7 @@ from typing import Any, Final
 from bench.conformance.asking import creation, new
 from bench.conformance.case import (
     Ask,
+    Pause,
     Program,
     Stage,
     Violation,
@@ -16,6 +17,21 @@ from bench.conformance.case import (
     only,
     same,
 )
+from bench.conformance.cases import acls
+from bench.conformance.cases.acls import (
+    ALL,
+    ALLOW,
+    CLUSTER,
+    CREATE,
+    DENY,
+    GROUP,
+    LITERAL,
+    PREFIXED,
+    TOPIC,
+    WRITE,
+    Entry,
+    guarded,
+)
 from bench.conformance.connection import decoded
 from wire import codec
 from wire import messages as m
@@ -24,6 +40,7 @@ from wire.schema import spec
 
 _ASKS: Final = (m.EnvelopeRequest,)
 _SOURCES: Final = "KIP-590; EnvelopeUtils.handleEnvelopeRequest"
+_LOOKS: Final = 200
 ADDRESS: Final = b"\x7f\x00\x00\x01"
 
 
@@ -153,3 +170,104 @@ def principals(stage: Stage) -> Program:
         answer = (yield Ask(wrapped(data, who))).message
         code(f"an Envelope with a principal of {len(who)} bytes", answer.error_code, 97)
         same("the answer inside", answer.response_data, None)
+
+
+@case(
+    "of an Envelope the principal inside is judged, and its refusal is inside",
+    sources=_SOURCES,
+    rows="I10 I11 I13",
+    where=Where.CONTROLLER,
+    asks=(*_ASKS, m.CreateTopicsRequest),
+    disruptive=True,
+)
+def judged(stage: Stage) -> Program:
+    guarded(stage)
+    name = stage.name()
+    code("the error inside", (yield from asked_by(stage, f"nobody-{name}", name)), 29)
+    answer = yield Ask(creation(new(name)))
+    code("CreateTopics as ourselves", only("results", answer.message.topics).error_code, 0)
+    yield from _deleted(name)
+
+
+def asked_by(stage: Stage, user: str, topic: str, address: bytes = ADDRESS) -> Program:
+    """The error that a user gets for CreateTopics, validate_only, in an Envelope."""
+    number = stage.rng.randrange(1 << 31)
+    data = inner(creation(new(topic), validate_only=True), 7, number)
+    answer = (yield Ask(wrapped(data, principal(name=user), address))).message
+    code("the Envelope", answer.error_code, 0)
+    message = decoded(19, 7, number, answer.response_data or b"")
+    return only("results", message.topics).error_code
+
+
+def _deleted(name: str) -> Program:
+    kind = m.DeleteTopicsRequest
+    asked = kind(topics=[kind.DeleteTopicState(name=name)], timeout_ms=20_000)
+    answer = (yield Ask(asked, lowest=6)).message
+    code("DeleteTopics", only("results", answer.responses).error_code, 0)
+
+
+@case(
+    "the authorizer: entries of users, hosts and patterns; a denial wins",
+    sources="KIP-11, KIP-290; StandardAuthorizerData.authorize",
+    where=Where.CONTROLLER,
+    asks=(*_ASKS, m.CreateTopicsRequest, m.CreateAclsRequest),
+    disruptive=True,
+)
+def decisions(stage: Stage) -> Program:
+    guarded(stage)
+    user, topic = stage.name("u"), stage.name("t")
+    who = f"User:{user}"
+    here, there = "127.0.0.1", "198.51.100.9"
+    table: list[tuple[str, list[Entry], bool]] = [
+        ("no entry", [], False),
+        ("the topic's name", [(TOPIC, topic, LITERAL, who, "*", CREATE, ALLOW)], True),
+        ("another name", [(TOPIC, f"{topic}x", LITERAL, who, "*", CREATE, ALLOW)], False),
+        ("a prefix", [(TOPIC, topic[:-2], PREFIXED, who, "*", CREATE, ALLOW)], True),
+        ("the name as a prefix", [(TOPIC, topic, PREFIXED, who, "*", CREATE, ALLOW)], True),
+        ("a longer prefix", [(TOPIC, f"{topic}x", PREFIXED, who, "*", CREATE, ALLOW)], False),
+        ("each topic", [(TOPIC, "*", LITERAL, who, "*", CREATE, ALLOW)], True),
+        ("the cluster", [(CLUSTER, "kafka-cluster", LITERAL, who, "*", CREATE, ALLOW)], True),
+        ("a group", [(GROUP, topic, LITERAL, who, "*", CREATE, ALLOW)], False),
+        ("all operations", [(TOPIC, topic, LITERAL, who, "*", ALL, ALLOW)], True),
+        ("another operation", [(TOPIC, topic, LITERAL, who, "*", WRITE, ALLOW)], False),
+        ("this host", [(TOPIC, topic, LITERAL, who, here, CREATE, ALLOW)], True),
+        ("another host", [(TOPIC, topic, LITERAL, who, there, CREATE, ALLOW)], False),
+        ("another user", [(TOPIC, topic, LITERAL, f"{who}x", "*", CREATE, ALLOW)], False),
+        ("another type", [(TOPIC, topic, LITERAL, f"Group:{user}", "*", CREATE, ALLOW)], False),
+        (
+            "a denial of the name beside each topic",
+            [
+                (TOPIC, "*", LITERAL, who, "*", CREATE, ALLOW),
+                (TOPIC, topic, LITERAL, who, "*", CREATE, DENY),
+            ],
+            False,
+        ),
+        (
+            "a denial of a prefix beside the name",
+            [
+                (TOPIC, topic, LITERAL, who, "*", CREATE, ALLOW),
+                (TOPIC, topic[:-1], PREFIXED, who, "*", ALL, DENY),
+            ],
+            False,
+        ),
+        (
+            "a denial of another host beside the name",
+            [
+                (TOPIC, topic, LITERAL, who, "*", CREATE, ALLOW),
+                (TOPIC, topic, LITERAL, who, there, CREATE, DENY),
+            ],
+            True,
+        ),
+    ]
+    for what, entries, allowed in table:
+        if entries:
+            answer = (yield Ask(acls.creation(*entries), lowest=1)).message
+            same("errors of CreateAcls", {one.error_code for one in answer.results}, {0})
+        expected = 0 if allowed else 29
+        for _ in range(_LOOKS):  # an authorizer follows what is decided
+            found = yield from asked_by(stage, user, topic)
+            if found == expected:
+                break
+            yield Pause(0.05)
+        code(f"CreateTopics by an entry for {what}", found, expected)
+        yield from acls.removed(*entries)

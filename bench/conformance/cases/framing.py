@@ -265,6 +265,44 @@ def large(stage: Stage) -> Program:
     yield from answered(1, 3)
 
 
+@case("frames of each size around powers of two are read", sources=_READ)
+def sizes(stage: Stage) -> Program:
+    for power in (7, 8, 10, 12, 13, 14, 15, 16, 17, 20):
+        for size in (2**power - 1, 2**power, 2**power + 1):
+            bare = len(request(0, 3, tags=[(99, bytes(200))])) - 4 - 200
+            yield Send(request(size, 3, tags=[(99, bytes(max(1, size - bare)))]))
+            yield from answered(size, 3)
+
+
+@case(
+    "arrays and texts of each length around the sizes of their prefixes are read", sources="KIP-482"
+)
+def lengths(stage: Stage) -> Program:
+    kind = m.DeleteTopicsRequest
+    for version in stage.versions(kind):
+        for count in (0, 1, 126, 127, 128, 129, 300):
+            names = [f"{stage.prefix}-none-{number}" for number in range(count)]
+            if count:
+                names[0] = f"{stage.prefix}-none-".ljust(count, "x")[:249]
+            asked = kind(topic_names=names, timeout_ms=10_000)
+            if version >= 6:
+                topics = [kind.DeleteTopicState(name=one) for one in names]
+                asked = kind(topics=topics, timeout_ms=10_000)
+            answer = (yield Ask(asked, version)).message
+            same(
+                f"names in the answer to {count}", {one.name for one in answer.responses}, {*names}
+            )
+            same(f"errors of {count}", {one.error_code for one in answer.responses} - {3}, set())
+
+
+@case("nothing is throttled without a quota", level=Level.SHOULD, sources="KIP-219, KIP-599")
+def not_throttled(stage: Stage) -> Program:
+    asked, _ = other(stage)
+    for request_ in (asked, greeting(), m.DeleteTopicsRequest(timeout_ms=1_000)):
+        message = (yield Ask(request_)).message
+        same(f"throttle time of {type(message).__name__}", message.throttle_time_ms, 0)
+
+
 @case("a negative length closes the connection", sources=_READ)
 def negative(stage: Stage) -> Program:
     yield Send(struct.pack(">i", -1) + request(1)[4:])

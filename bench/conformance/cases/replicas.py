@@ -10,6 +10,8 @@ from typing import Any, Final
 from bench.conformance.asking import creation, new
 from bench.conformance.case import Ask, Pause, Program, Stage, Where, case, code, holds, only, same
 from bench.conformance.cases.brokers import Drawn, gone, heartbeat, unfenced
+from bench.conformance.cases.elections import PREFERRED, UNCLEAN, elected, election
+from bench.conformance.cases.reassignments import moved, results
 from wire import messages as m
 
 _ASKS: Final = (
@@ -194,3 +196,91 @@ def controlled_shutdown(stage: Stage) -> Program:
     result = yield from asked(request)
     holds("the new leader", result.error_code == 0 and result.leader_id == b.id, b.id, result)
     yield from ended(name, a, b)
+
+
+@case(
+    "a reassignment is listed while it goes on, and cancelling it brings back what was",
+    sources="KIP-455; ReplicationControlManager.cancelPartitionReassignment",
+    where=Where.CONTROLLER,
+    asks=(*_ASKS, m.AlterPartitionReassignmentsRequest),
+    disruptive=True,
+)
+def reassignment(stage: Stage) -> Program:
+    a, b, name, _ = yield from led(stage)
+    c = yield from unfenced(stage)
+    same("results", results((yield Ask(moved({name: {0: (c.id, b.id)}}))).message), {(name, 0): 0})
+    kind = m.ListPartitionReassignmentsRequest
+    named = [kind.ListPartitionReassignmentsTopics(name=name, partition_indexes=(0,))]
+    for topics in (None, named):
+        answer = (yield Ask(kind(topics=topics, timeout_ms=20_000))).message
+        mine = [one for one in answer.topics if one.name == name]
+        part = only("partitions", only("topics that move", mine).partitions)
+        same("adding replicas", tuple(part.adding_replicas), (c.id,))
+        same("removing replicas", tuple(part.removing_replicas), (a.id,))
+        same("replicas", set(part.replicas), {a.id, b.id, c.id})
+    same(
+        "results of the end", results((yield Ask(moved({name: {0: None}}))).message), {(name, 0): 0}
+    )
+    answer = (yield Ask(kind(topics=named, timeout_ms=20_000))).message
+    same("reassignments when it is cancelled", answer.topics, [])
+    same("results again", results((yield Ask(moved({name: {0: None}}))).message), {(name, 0): 85})
+    yield from ended(name, a, b, c)
+
+
+@case(
+    "ElectLeaders: who is out of the ISR is elected only where that is asked for",
+    sources="KIP-183, KIP-460; ReplicationControlManager.electLeader",
+    rows="K18",
+    where=Where.CONTROLLER,
+    asks=(*_ASKS, m.ElectLeadersRequest),
+    disruptive=True,
+)
+def unclean(stage: Stage) -> Program:
+    a, b, name, topic_id = yield from led(stage)
+    result = yield from asked(alteration(a, topic_id, 0, [(a.id, a.epoch)]))
+    code("AlterPartition that shrinks", result.error_code, 0)
+    same("is_fenced", (yield Ask(heartbeat(a, want_fence=True))).message.is_fenced, True)
+    answer = yield Ask(election({name: [0]}), lowest=1)
+    same("preferred, fenced", elected(answer.message, answer.version), [(name, 0, 80)])
+    answer = yield Ask(election({name: [0]}, UNCLEAN), lowest=1)
+    same("unclean", elected(answer.message, answer.version), [(name, 0, 0)])
+    answer = yield Ask(election({name: [0]}, UNCLEAN), lowest=1)
+    same("unclean again", elected(answer.message, answer.version), [(name, 0, 84)])
+    answer = yield Ask(election({name: [0]}), lowest=1)
+    same("preferred, out of the ISR", elected(answer.message, answer.version), [(name, 0, 80)])
+    yield from ended(name, a, b)
+
+
+@case(
+    "ElectLeaders: without a live replica nobody is elected",
+    sources="KIP-460; ReplicationControlManager.electLeader",
+    rows="K18",
+    where=Where.CONTROLLER,
+    asks=(*_ASKS, m.ElectLeadersRequest),
+    disruptive=True,
+)
+def nobody_eligible(stage: Stage) -> Program:
+    a, b, name, _ = yield from led(stage)
+    for one in (a, b):
+        same("is_fenced", (yield Ask(heartbeat(one, want_fence=True))).message.is_fenced, True)
+    for kind, expected in ((PREFERRED, 80), (UNCLEAN, 83)):
+        answer = yield Ask(election({name: [0]}, kind), lowest=1)
+        same(
+            f"election type {kind}", elected(answer.message, answer.version), [(name, 0, expected)]
+        )
+    yield from ended(name, a, b)
+
+
+@case(
+    "CreateTopics puts nothing on fenced brokers by hand",
+    sources="ReplicationControlManager.createTopic",
+    where=Where.CONTROLLER,
+    asks=_ASKS,
+    disruptive=True,
+)
+def on_fenced_brokers(stage: Stage) -> Program:
+    a = yield from unfenced(stage)
+    same("is_fenced", (yield Ask(heartbeat(a, want_fence=True))).message.is_fenced, True)
+    answer = yield Ask(creation(new(stage.name(), assignments=[(a.id,)])))
+    code("CreateTopics", only("results", answer.message.topics).error_code, 39)
+    yield from gone(a)
