@@ -27,53 +27,57 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "conformance"
 _OPTIONS: Final = {"broker": "--bootstrap-server", "controller": "--bootstrap-controller"}
-_File = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it there.")]
+Broker = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="A broker's listener; of several one."),
+]
+Controller = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="A controller's listener; of several the active one."),
+]
+Release = Annotated[str | None, typer.Option(help="Of Kafka, that it is to be; else it is asked.")]
+CommandConfig = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Kafka's client properties: SASL and TLS.")
+]
+Only = Annotated[
+    list[str] | None, typer.Option(help="Ids, groups, KIPs, APIs, rows; by commas, or repeated.")
+]
+Seed = Annotated[int | None, typer.Option(help="Of what is drawn; else drawn.")]
+FailOn = Annotated[str, typer.Option(help="Levels that make the code 1: must, should, habit.")]
+Clean = Annotated[
+    str | None, typer.Option(metavar="PREFIX", help="Remove what a killed run has left.")
+]
+File = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it there.")]
+List = Annotated[bool, typer.Option("--list", help="Print the cases, and ask nobody.")]
+Disruptive = Annotated[
+    int,
+    typer.Option(
+        "--allow-disruptive",
+        count=True,
+        show_default=False,
+        help="Also elect, register brokers, send Envelopes, ask for coordinators; where there "
+        "are topics of others, say it twice.",
+    ),
+]
+Slow = Annotated[bool, typer.Option("--slow", help="Also cases that take long.")]
 
 
 def conformance(  # noqa: PLR0917  # one option each
-    bootstrap_server: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A broker's listener; of several one.")
-    ] = None,
-    bootstrap_controller: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="A controller's listener; of several the active one."
-        ),
-    ] = None,
-    release: Annotated[
-        str | None, typer.Option(help="Of Kafka, which it is to be; else it is asked.")
-    ] = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Kafka's client properties: SASL and TLS."),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Ids, groups, KIPs, APIs, rows; by commas, or repeated."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of what is drawn; else drawn.")] = None,
-    fail_on: Annotated[
-        str, typer.Option(help="Levels that make the code 1: must, should, habit.")
-    ] = "must",
-    clean: Annotated[
-        str | None, typer.Option(metavar="PREFIX", help="Remove what a killed run has left.")
-    ] = None,
-    html: _File = None,
-    json: _File = None,
-    junit: _File = None,
+    bootstrap_server: Broker = None,
+    bootstrap_controller: Controller = None,
+    release: Release = None,
+    command_config: CommandConfig = None,
+    only: Only = None,
+    seed: Seed = None,
+    fail_on: FailOn = "must",
+    clean: Clean = None,
+    html: File = None,
+    json: File = None,
+    junit: File = None,
     *,
-    list_: Annotated[bool, typer.Option("--list", help="Print the cases, and ask nobody.")] = False,
-    allow_disruptive: Annotated[
-        int,
-        typer.Option(
-            "--allow-disruptive",
-            count=True,
-            show_default=False,
-            help="Also elect, register brokers, send Envelopes, ask for coordinators; where there "
-            "are topics of others, say it twice.",
-        ),
-    ] = 0,
-    slow: Annotated[bool, typer.Option("--slow", help="Also cases that take long.")] = False,
+    list_: List = False,
+    allow_disruptive: Disruptive = 0,
+    slow: Slow = False,
 ) -> None:
     """Judge any Kafka server over the wire, without ZooKeeper or Java.
 
