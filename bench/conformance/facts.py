@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bench.conformance.case import Ask, Facts, Program, Where
+from bench.conformance.case import Ask, Facts, Program, Violation, Where
 from wire import messages as m
 from wire.messages import ApiVersionsRequest
 from wire.releases import RELEASES, broker_ranges, controller_ranges
 from wire.schema import spec
 
+_SECURITY_DISABLED: Final = 54
 _BY_LEVEL: Final = {8: "3.4", 11: "3.5", 14: "3.6", 19: "3.7", 20: "3.8", 21: "3.9"}
 """The newest metadata.version that a release supports."""
 
@@ -22,37 +23,56 @@ def greeting() -> Any:
 
 
 def learn(facts: Facts, where: Where) -> Program:
-    """Ask one listener what it offers; fills ``facts``."""
+    """Ask one listener what it offers; fills ``facts``.
+
+    Raises:
+        Violation: it does not answer ApiVersions. What it answers wrongly else is left unknown.
+    """
     answer = (yield Ask(greeting(), 0, at=where)).message
     facts.ranges[where] = {
         one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
     }
-    newest = facts.offers(where, ApiVersionsRequest)
-    if newest is not None and newest[1] >= 3:
-        answer = (yield Ask(greeting(), newest[1], at=where)).message
-        for one in answer.supported_features:
+    told = yield from _readable(facts, where, greeting(), 3)
+    if told is not None:
+        for one in told.supported_features:
             facts.features[one.name] = (one.min_version, one.max_version)
-        for one in answer.finalized_features:
+        for one in told.finalized_features:
             facts.finalized[one.name] = one.max_version_level
     if facts.offers(where, m.MetadataRequest):
         request = m.MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        told = (yield Ask(request, lowest=1, at=where)).message
-        facts.brokers = tuple(sorted(one.node_id for one in told.brokers))
-        facts.cluster_id = told.cluster_id or facts.cluster_id
-    elif where is Where.CONTROLLER and (facts.offers(where, m.DescribeClusterRequest) or (0, 0))[1]:
-        told = (yield Ask(m.DescribeClusterRequest(endpoint_type=2), lowest=1, at=where)).message
-        facts.cluster_id = told.cluster_id or facts.cluster_id
-    if facts.offers(where, m.DescribeAclsRequest):
-        acls = m.DescribeAclsRequest(
-            resource_type_filter=1,
-            resource_name_filter=None,
-            pattern_type_filter=1,
-            principal_filter=None,
-            host_filter=None,
-            operation=1,
-            permission_type=1,
-        )
-        facts.authorizer = (yield Ask(acls, lowest=1, at=where)).message.error_code != 54
+        told = yield from _readable(facts, where, request, 4)
+        if told is not None:
+            facts.brokers = tuple(sorted(one.node_id for one in told.brokers))
+            facts.cluster_id = told.cluster_id or facts.cluster_id
+    elif where is Where.CONTROLLER:
+        told = yield from _readable(facts, where, m.DescribeClusterRequest(endpoint_type=2), 1)
+        if told is not None:
+            facts.cluster_id = told.cluster_id or facts.cluster_id
+    acls = m.DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    told = yield from _readable(facts, where, acls, 1)
+    if told is not None:
+        facts.authorizer = told.error_code != _SECURITY_DISABLED
+
+
+def _readable(facts: Facts, where: Where, request: Any, lowest: int) -> Program:
+    """The answer in the newest version that can be read; None: none can, or none is offered."""
+    low, high = facts.offers(where, type(request)) or (0, -1)
+    for version in range(high, max(low, lowest) - 1, -1):
+        try:
+            return (
+                yield Ask(request, version, at=where, line=f"{type(request)} {version}")
+            ).message
+        except Violation:
+            continue
+    return None
 
 
 def release_of(facts: Facts) -> str:

@@ -40,6 +40,7 @@ EXCHANGES_KEPT: Final = 12
 """Of a case, the last ones."""
 BYTES_KEPT: Final = 2_048
 CONNECTIONS_MAX: Final = 20
+CONNECTIONS_DISRUPTIVE: Final = 1_000
 _SECRET: Final = frozenset({32, 33, 36, 38, 39, 40, 41, 44, 51, 58})
 """Keys of APIs whose bytes may hold a secret: they are not kept."""
 
@@ -95,7 +96,14 @@ class Finding:
 class Performer:
     """Performs what programs yield: opens lines, sends, receives."""
 
-    def __init__(self, addresses: Mapping[Where, Address], facts: Facts, made: Made) -> None:
+    def __init__(
+        self,
+        addresses: Mapping[Where, Address],
+        facts: Facts,
+        made: Made,
+        most: int = CONNECTIONS_MAX,
+    ) -> None:
+        self._most = most
         self.addresses = addresses
         self.facts = facts
         self.made = made
@@ -175,7 +183,7 @@ class Performer:
     def _line(self, at: Where, name: str) -> Line:
         found = self._lines.get((at, name))
         if found is None:
-            assert len(self._lines) < CONNECTIONS_MAX, "a case opens at most 20 connections"
+            assert len(self._lines) < self._most, f"a case opens at most {self._most} connections"
             found = opened(self.addresses[at])
             self._lines[at, name] = found
         return found
@@ -245,7 +253,8 @@ class Run:
         reason = self._not_judged(case, where)
         if reason:
             return Finding(case, where, *reason)
-        performer = Performer(self.addresses, self.facts, self.made)
+        most = CONNECTIONS_DISRUPTIVE if case.disruptive else CONNECTIONS_MAX
+        performer = Performer(self.addresses, self.facts, self.made, most)
         stage = Stage(
             self.facts,
             where,

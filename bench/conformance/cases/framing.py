@@ -237,6 +237,30 @@ def connections(stage: Stage) -> Program:
         yield from answered(number, line=line)
 
 
+@case(
+    "900 connections at once are answered",
+    level=Level.SHOULD,
+    sources="SocketServer; max.connections",
+    disruptive=True,
+    slow=True,
+)
+def many_connections(stage: Stage) -> Program:
+    lines = [f"line-{number}" for number in range(900)]
+    for number, line in enumerate(lines):
+        yield Send(request(number), line)
+    for number, line in enumerate(lines):
+        yield from answered(number, line=line)
+
+
+@case("a connection may be idle for a minute", sources="connections.max.idle.ms", slow=True)
+def idle_for_a_minute(stage: Stage) -> Program:
+    yield Send(request(0))
+    yield from answered(0)
+    yield Pause(61)
+    yield Send(request(1))
+    yield from answered(1)
+
+
 # ------------------------------------------------------------------ sizes
 @case(
     "a frame announced larger than 2 GB less one byte is not waited for",
