@@ -141,7 +141,7 @@ class Made:
     def _acls(self, facts: Facts, at: Where) -> Program:
         if not facts.offers(at, m.DescribeAclsRequest) or not facts.offers(at, m.DeleteAclsRequest):
             return []
-        filters = {
+        filters: dict[str, Any] = {
             "resource_type_filter": _ANY,
             "resource_name_filter": None,
             "pattern_type_filter": _ANY,

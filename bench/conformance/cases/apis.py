@@ -865,7 +865,7 @@ def _add(request: type, part: str, title: str, program: Callable[[Stage], Progra
 
 
 # ------------------------------------------------------------------ refusals, in each version
-def _refusal(of: type, results: tuple[str, ...], *codes: int) -> Any:
+def _refusal(of: type, results: tuple[str, ...], *codes: int) -> Callable[[Maker], Maker]:
     """Enter a case that asks a request for what it refuses, in each version that is offered.
 
     ``results``: the path to the entries with the error. Their text, where there is one, is no

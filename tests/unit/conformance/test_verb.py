@@ -236,9 +236,9 @@ def test_every_api_that_is_declared_is_asked() -> None:
     ("words", "groups"),
     [
         (["KIP-590"], {"envelope"}),
-        (["K18"], {"elections"}),
+        (["K14"], {"elections"}),
         (["scram", "topics.create@broker"], {"scram", "topics"}),
-        (["StandardAuthorizerData"], {"acls"}),
+        (["KIP-290"], {"acls", "envelope"}),
     ],
 )
 def test_cases_are_chosen_by_word(words: list[str], groups: set[str]) -> None:
