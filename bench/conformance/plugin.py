@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--conformance-disruptive",
         action="store_true",
-        help="also elect, register brokers, send Envelopes: as --allow-disruptive twice",
+        help="also elect, register brokers, send Envelopes: as --allow-disruptive --yes",
     )
 
 
@@ -47,11 +47,11 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 
 def _connected(config: pytest.Config) -> Run:
-    from bench.conformance.case import Where  # noqa: PLC0415 - see the module's docstring
-    from bench.conformance.judge import known  # noqa: PLC0415
-    from bench.conformance.made import Made  # noqa: PLC0415
-    from bench.conformance.runner import Address, Run, UnreachableError  # noqa: PLC0415
-    from emulator.config.listeners import host_port  # noqa: PLC0415
+    from bench.conformance.case import Where  # noqa: PLC0415 - when it is asked for
+    from bench.conformance.judge import known  # noqa: PLC0415 - when it is asked for
+    from bench.conformance.made import Made  # noqa: PLC0415 - when it is asked for
+    from bench.conformance.runner import Address, Run, UnreachableError  # noqa: PLC0415 - when it is asked for
+    from emulator.config.listeners import host_port  # noqa: PLC0415 - when it is asked for
 
     addresses = {}
     for where, option in ((Where.BROKER, _BROKER), (Where.CONTROLLER, _CONTROLLER)):
@@ -82,7 +82,7 @@ class _Cases(pytest.Collector):
     """All cases, where they belong."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        from bench.conformance.choosing import chosen  # noqa: PLC0415
+        from bench.conformance.choosing import chosen  # noqa: PLC0415 - when it is asked for
 
         run = self.config.stash[_RUN]
         for one in chosen([]):

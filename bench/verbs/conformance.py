@@ -50,14 +50,14 @@ Clean = Annotated[
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it there.")]
 List = Annotated[bool, typer.Option("--list", help="Print the cases, and ask nobody.")]
 Disruptive = Annotated[
-    int,
+    bool,
     typer.Option(
         "--allow-disruptive",
-        count=True,
-        show_default=False,
-        help="Also elect, register brokers, send Envelopes, ask for coordinators; where there "
-        "are topics of others, say it twice.",
+        help="Also elect, register brokers, send Envelopes, ask for coordinators.",
     ),
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Do that although there are topics of others, and do not ask.")
 ]
 Slow = Annotated[bool, typer.Option("--slow", help="Also cases that take long.")]
 
@@ -76,7 +76,8 @@ def conformance(  # noqa: PLR0917  # one option each
     junit: File = None,
     *,
     list_: List = False,
-    allow_disruptive: Disruptive = 0,
+    allow_disruptive: Disruptive = False,
+    yes: Yes = False,
     slow: Slow = False,
 ) -> None:
     """Judge any Kafka server over the wire, without ZooKeeper or Java.
@@ -100,10 +101,10 @@ def conformance(  # noqa: PLR0917  # one option each
         if clean is not None:
             _cleaned(addresses, facts, clean)
             return
-        if allow_disruptive:
-            _ask_twice(addresses, facts, allow_disruptive)
+        if allow_disruptive and not yes:
+            _ask_twice(addresses, facts)
         drawn = secrets.randbelow(1 << 31) if seed is None else seed
-        wish = _wish(cases, release, drawn, levels, disruptive=allow_disruptive > 0, slow=slow)
+        wish = _wish(cases, release, drawn, levels, disruptive=allow_disruptive, slow=slow)
         report = _run(addresses, facts, wish)
     except UnreachableError as error:
         raise fail(str(error), ExitCode.UNREACHABLE) from error
@@ -176,17 +177,17 @@ def _facts(places: Mapping[Where, Sequence[Address]]) -> tuple[dict[Where, Addre
         raise UnreachableError(sentence(error)) from error
 
 
-def _ask_twice(addresses: Mapping[Where, Address], facts: Facts, said: int) -> None:
+def _ask_twice(addresses: Mapping[Where, Address], facts: Facts) -> None:
     """Where topics are that no run made: a person says so again, or it is not done."""
     from bench.conformance.judge import topics_of_others
 
     others = topics_of_others(addresses, facts, PREFIX)
     others = [one for one in others if not one.startswith(PREFIX)]
-    if not others or said > 1:
+    if not others:
         return
     what = f"{len(others)} topics of others are there, such as {printable(others[0])}"
     if not sys.stdin.isatty():
-        why = f"{what}: to elect, register and fence there, say --allow-disruptive twice"
+        why = f"{what}: to elect, register and fence there, add --yes"
         raise fail(why, ExitCode.WRONG)
     if not typer.confirm(f"{what}. Elect leaders, register and fence brokers there?", err=True):
         raise fail("nothing was done", ExitCode.WRONG)

@@ -29,7 +29,7 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Inspect": ("plan", "zk", "log"),
         "Measure": ("load", "analyze", "trace", "bench", "predict"),
-        "Test": ("broker", "cluster", "fleet", "simulate"),
+        "Test": ("broker", "cluster", "fleet", "simulate", "conformance"),
         "Low level": ("elect-leaders", "wire"),
     }
 )

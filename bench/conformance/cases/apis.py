@@ -380,7 +380,7 @@ plain(
         "owner_principal_type": "",
         "owner_principal_name": "",
         "renewers": [],
-        "max_lifetime_ms": -1,
+        "max_lifetime_ms": 1,
     },
     top(*_NO_TOKENS, 0),
     where=BROKER,
@@ -732,7 +732,7 @@ def _offset_commit(stage: Stage, version: int) -> Program:
     part = kind.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topic = kind.OffsetCommitRequestTopic(name=name, partitions=[part])
     check = _partitions_of(
-        lambda one: one.topics, "partitions", "error_code", 0, *_COORDINATION, 22, 25, 69
+        lambda one: one.topics, "partitions", "error_code", 0, *_COORDINATION, 22, 25, 35, 69
     )
     asked = kind(group_id=stage.name(), topics=[topic], member_id="m")
     if version >= 1:

@@ -475,7 +475,7 @@ def replace_badly(stage: Stage) -> Program:
 )
 def of_brokers(stage: Stage) -> Program:
     for key, value, expected in (
-        ("background.threads", "11", (0,)),
+        ("log.retention.ms", "86400000", (0,)),
         ("background.threads", "eleven", (42, 40)),
         ("node.id", "5", (42, 40)),
         ("log.cleaner.threads", "x", (42, 40)),

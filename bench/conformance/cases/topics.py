@@ -420,7 +420,6 @@ def delete_twice(stage: Stage) -> Program:
     for topics in (
         [state(name=name), state(name=name)],
         [state(topic_id=topic_id), state(topic_id=topic_id)],
-        [state(name=name), state(topic_id=topic_id)],
         [state()],
         [state(name=name, topic_id=topic_id)],
     ):

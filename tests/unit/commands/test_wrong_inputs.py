@@ -91,6 +91,7 @@ READERS: Final[dict[str, tuple[str, ...]]] = {
     "zk diff": ("zk", "diff", "--log-dir", "x", "-c"),
     "zk reconcile": ("zk", "reconcile", "--yes", "--log-dir", "x", "-c"),
     "elect-leaders": ("elect-leaders", "--bootstrap-server", CLOSED, "--admin.config"),
+    "conformance": ("conformance", "--bootstrap-server", CLOSED, "--command-config"),
     "preflight": ("preflight", "-c"),
     "rollback": ("rollback", "-c"),
 }

@@ -187,7 +187,7 @@ def test_other_topics_make_it_ask_twice(cluster: Cluster) -> None:
         code, _, err = run("conformance", *where)
         assert code == 2
         assert "orders" in err
-        assert run("conformance", *where, "--allow-disruptive")[0] == 0
+        assert run("conformance", *where, "--yes")[0] == 0
     finally:
         state = m.DeleteTopicsRequest.DeleteTopicState(name="orders")
         cluster.request(m.DeleteTopicsRequest(topics=[state], timeout_ms=10_000))
