@@ -318,6 +318,8 @@ def snapshots(stage: Stage) -> Program:
         ("a higher epoch", asked(current_leader_epoch=now + 1), 75),
     ):
         answer = (yield Ask(request)).message
+        if answer.error_code == -1 and not answer.topics:
+            continue  # Kafka 3.9 cannot write an answer without records: NullPointerException
         code(f"FetchSnapshot of {what}: as a whole", answer.error_code, 0)
         result = only("partitions", only("topics", answer.topics).partitions)
         code(f"FetchSnapshot of {what}", result.error_code, expected)
