@@ -87,7 +87,7 @@ class Line:
             self._ended = not data
             self._held += data
 
-    def ask(self, asked: Ask, version: int) -> tuple[bytes, Answer]:
+    def ask(self, asked: Ask, version: int, within_s: float = ANSWER_S) -> tuple[bytes, Answer]:
         """Send a request and read its answer; returns the request's bytes too.
 
         Raises:
@@ -96,7 +96,7 @@ class Line:
         number = next(self._numbers)
         data = request_bytes(asked, version, number)
         self.send(frame.framed(data))
-        got = self.frame(ANSWER_S)
+        got = self.frame(within_s)
         key = spec(type(asked.request)).key or 0
         return data, Answer(decoded(key, version, number, got), version, _bytes(got))
 

@@ -18,6 +18,7 @@ from bench.conformance.case import (
     Ask,
     Case,
     Effect,
+    End,
     Facts,
     HalfClose,
     NotOffered,
@@ -29,7 +30,7 @@ from bench.conformance.case import (
     Violation,
     Where,
 )
-from bench.conformance.connection import Line
+from bench.conformance.connection import ANSWER_S, Line
 from bench.conformance.made import Made
 from emulator.config.tls import TlsSettings
 from emulator.net.login import Login
@@ -39,6 +40,9 @@ from wire.schema import api_name, spec
 EXCHANGES_KEPT: Final = 12
 """Of a case, the last ones."""
 BYTES_KEPT: Final = 2_048
+SILENCES: Final = 3
+"""After so many answers that never came, one is waited for ``SHORT_S``."""
+SHORT_S: Final = 3.0
 CONNECTIONS_MAX: Final = 20
 CONNECTIONS_DISRUPTIVE: Final = 1_000
 _SECRET: Final = frozenset({32, 33, 36, 38, 39, 40, 41, 44, 51, 58})
@@ -93,6 +97,18 @@ class Finding:
         return f"{self.case.id}@{self.where.value}" if each else self.case.id
 
 
+@dataclass(slots=True)
+class Patience:
+    """How long answers are waited for: a server that was silent often is not waited for as long."""
+
+    silences: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """For the next answer."""
+        return ANSWER_S if self.silences < SILENCES else SHORT_S
+
+
 class Performer:
     """Performs what programs yield: opens lines, sends, receives."""
 
@@ -102,8 +118,10 @@ class Performer:
         facts: Facts,
         made: Made,
         most: int = CONNECTIONS_MAX,
+        patience: Patience | None = None,
     ) -> None:
         self._most = most
+        self._patience = patience or Patience()
         self.addresses = addresses
         self.facts = facts
         self.made = made
@@ -143,7 +161,8 @@ class Performer:
                 self._note(Exchange(line, f"{len(data)} bytes", data[:BYTES_KEPT]))
                 self._line(here, line).send(data)
             case Receive(line, within_s):
-                got = self._line(here, line).frame(within_s)
+                got = self._line(here, line).frame(min(within_s, self._patience.seconds))
+                self._patience.silences += got is End.SILENT
                 shown = got if isinstance(got, bytes) else b""
                 text = "" if isinstance(got, bytes) else got.value
                 self._note(Exchange(line, "wait", b"", shown[:BYTES_KEPT], text))
@@ -168,7 +187,11 @@ class Performer:
         self._note(exchange)
         self.made.note(asked.request)
         line = self._line(at, asked.line)
-        sent, answer = line.ask(asked, version)
+        try:
+            sent, answer = line.ask(asked, version, self._patience.seconds)
+        except Violation as found:
+            self._patience.silences += found.got == End.SILENT.value
+            raise
         if key in _SECRET:
             exchange.answer = "not shown: it may hold secrets"
         else:
@@ -233,6 +256,7 @@ class Run:
     slow: bool = False
     shared: dict[Where, dict[str, Any]] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=lambda: [0])
+    patience: Patience = field(default_factory=Patience)
 
     def findings(self, cases: Iterable[Case], told: Callable[[Finding], None]) -> list[Finding]:
         """Run the cases in order, each where it belongs; ``told`` hears each finding at once."""
@@ -254,7 +278,7 @@ class Run:
         if reason:
             return Finding(case, where, *reason)
         most = CONNECTIONS_DISRUPTIVE if case.disruptive else CONNECTIONS_MAX
-        performer = Performer(self.addresses, self.facts, self.made, most)
+        performer = Performer(self.addresses, self.facts, self.made, most, self.patience)
         stage = Stage(
             self.facts,
             where,

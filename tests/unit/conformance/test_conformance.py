@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.conformance import asking
-from bench.conformance.case import Where
+from bench.conformance import asking, runner
+from bench.conformance.case import Facts, Where
 from bench.conformance.cases import framing
 from bench.conformance.choosing import chosen
 from bench.conformance.judge import Wish, judged, known, topics_of_others
+from bench.conformance.made import Made
 from bench.conformance.output import Report
 from bench.conformance.runner import Address
 from emulator.testing import Cluster
@@ -128,6 +129,20 @@ def test_a_fault_is_found(cluster: Cluster, case: str, plant: Plant, where: str)
 @pytest.mark.usefixtures("impatient")
 def test_a_fault_of_acls_is_found(guarded: Cluster, case: str, plant: Plant, where: str) -> None:
     assert case in found(guarded, case, plant, where)
+
+
+def test_a_server_that_is_silent_is_not_waited_for_for_ever(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience = runner.Patience()
+    assert patience.seconds == runner.ANSWER_S
+    monkeypatch.setattr(runner, "ANSWER_S", 0.2)
+    monkeypatch.setattr(runner, "SHORT_S", 0.1)
+    plant = Plant(60, request_bytes=lambda *_: (9_999).to_bytes(2, "big"), stays=True)
+    assert "metadata.agree" in found(cluster, "metadata.agree", plant, "broker")
+    run_ = runner.Run({}, Facts(), Made(""), 1)
+    run_.patience.silences = runner.SILENCES
+    assert run_.patience.seconds == 0.1
 
 
 def test_every_group_has_a_planted_fault() -> None:
