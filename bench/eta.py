@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from emulator.trace.metric import duration
+from emulator.config.words import duration
 
 
 class Step(NamedTuple):

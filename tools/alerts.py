@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import re
 import shutil
@@ -35,7 +36,7 @@ from kazoo.exceptions import KazooException
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from bench.load import cluster_api as api
-from emulator.io.kafka_client import Connection
+from bench.load.connection import Connection
 from emulator.servers.bridge import COMMAND, Bridge
 from emulator.servers.ports import HOST, free_port
 from emulator.servers.process import ProcessError, ServerProcess
@@ -422,12 +423,17 @@ def _begin(node: Bridge) -> None:
 
 def _quotas(node: Bridge, over: threading.Event | None = None, count: int = 100_000) -> None:
     """Set quotas, one after the other, until it is over or the controller has ended."""
-    connection = Connection(HOST, node.port, 30)
-    with contextlib.suppress(OSError), contextlib.closing(connection):
-        for number in range(count):
-            if over is not None and over.is_set():
-                return
-            connection.call(quota(1e6, f"user-{number:06}".ljust(200, "x")))
+
+    async def set_all() -> None:
+        connection = await Connection.open((HOST, node.port), "alerts", itertools.count())
+        with contextlib.closing(connection):
+            for number in range(count):
+                if over is not None and over.is_set():
+                    return
+                await connection.call(quota(1e6, f"user-{number:06}".ljust(200, "x")))
+
+    with contextlib.suppress(OSError):
+        asyncio.run(set_all())
 
 
 # ---------------------------------------------------------------- all

@@ -22,10 +22,10 @@ from bench.demo.strain import strain
 from bench.demo.verdict import judge_and_stop
 from bench.eta import Step
 from bench.load.cluster_api import RefusedError
+from emulator.config.words import several
 from emulator.servers.jars import JarsMissingError
 from emulator.servers.java import JavaNotFoundError
 from emulator.servers.process import ProcessError, end_undisturbed, interrupt_on_terminate, running
-from emulator.trace.metric import several
 
 INTERRUPTED: Final = 130
 _NEXT: Final = "docs/runbook.md is for a cluster of your own"

@@ -13,7 +13,7 @@ from bench.report.findings import instant
 from bench.report.strips import FactorAxis
 from bench.runs.compare import CHANCE, FEWEST, Change
 from bench.runs.row import BenchRow
-from emulator.trace.metric import several
+from emulator.config.words import several
 
 _NAMED: Final = 3
 """Figures that a card names."""

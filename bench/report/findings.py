@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from bench.analysis.limits import PARTS, Figure, Limited, Run, blocked_share, figures_of, limited
 from bench.analysis.quorum import MOVED_S, QUORUM
-from emulator.trace.metric import duration, several
+from emulator.config.words import duration, several
 
 Record: TypeAlias = Mapping[str, Any]
 Tables: TypeAlias = Mapping[str, Sequence[Record]]

@@ -28,8 +28,8 @@ from bench.report.findings import (
 )
 from bench.report.picture import EVENTS, as_json, events_of, picture
 from bench.report.verdict import Judged, Verdict, in_share, of_run
+from emulator.config.words import duration
 from emulator.trace.distribution import BEYOND
-from emulator.trace.metric import duration
 
 _PART_NAMES: Final = {
     "client": "client: until it was sent",

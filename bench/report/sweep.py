@@ -31,7 +31,7 @@ from bench.report.strips import of_noise
 from bench.report.sweep_blocking import blocking, fields
 from bench.report.sweep_stalls import predicted_beside_measured, stall_panels
 from bench.report.sweep_verdict import sweep_answers, sweep_verdict, unknown, whose
-from emulator.trace.metric import several
+from emulator.config.words import several
 
 _CURVES: Final[tuple[tuple[str, str, Callable[[Run], float | None], bool], ...]] = (
     ("p99 of a change, from when it was due", "ms", lambda run: run.p99_ms, True),

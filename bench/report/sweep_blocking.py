@@ -17,7 +17,7 @@ from bench.analysis.sweep.conclusions import (
 from bench.analysis.sweep.one_run import Run
 from bench.report import charts
 from bench.report.blocks import Block, HeatMap, Note, table
-from emulator.trace.metric import several
+from emulator.config.words import several
 
 
 def medians(runs: Sequence[Run], value: Callable[[Run], float | None]) -> list[tuple[float, float]]:

@@ -11,7 +11,7 @@ from bench.analysis.sweep.stalls import StallCell, StallGrid, StallPanel
 from bench.predict.model import LEAST_S, SHARE
 from bench.report import charts
 from bench.report.blocks import Block, Note, Panel, PanelDot, Panels, table
-from emulator.trace.metric import duration, several
+from emulator.config.words import duration, several
 
 _WIDE: Final = 260.0
 _HIGH: Final = 190.0

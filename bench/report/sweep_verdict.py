@@ -21,7 +21,7 @@ from bench.analysis.sweep.stalls import StallCell
 from bench.load.figures import REPEATS
 from bench.report.blocks import Answer
 from bench.report.strips import in_percent
-from emulator.trace.metric import duration, several
+from emulator.config.words import duration, several
 
 
 def sweep_answers(found: Conclusions) -> tuple[Answer, ...]:

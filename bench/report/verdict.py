@@ -25,8 +25,8 @@ from bench.report.findings import (
     due_and_done,
     limits_of,
 )
+from emulator.config.words import duration, several
 from emulator.trace.distribution import enough
-from emulator.trace.metric import duration, several
 
 MEASURES: Final[Mapping[str, str]] = MappingProxyType(
     {

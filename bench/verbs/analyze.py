@@ -11,7 +11,7 @@ import typer
 
 from emulator.commands.common import Json, check_master, check_name, fail
 from emulator.commands.exits import ExitCode
-from emulator.config.extras import install
+from emulator.config.words import install
 from emulator.io.printable import sentence
 
 if TYPE_CHECKING:

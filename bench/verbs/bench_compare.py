@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.common import fail
-from emulator.config.extras import install
+from emulator.config.words import install
 from emulator.io.printable import sentence
 
 if TYPE_CHECKING:

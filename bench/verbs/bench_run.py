@@ -13,7 +13,7 @@ import typer
 from bench.lines import print_line
 from emulator.commands.common import check_name, fail
 from emulator.commands.exits import ExitCode
-from emulator.config.extras import install
+from emulator.config.words import install
 from emulator.io.printable import sentence
 
 if TYPE_CHECKING:

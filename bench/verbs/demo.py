@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import check_name, fail
-from emulator.config.extras import install
+from emulator.config.words import install
 
 
 def demo(

@@ -18,7 +18,7 @@ import typer
 from bench.verbs import before_a_fleet as before
 from emulator.commands.common import Override, SparkMaster, SparkTasks, checked_tasks, fail
 from emulator.commands.json_forms import stamped
-from emulator.config.extras import install
+from emulator.config.words import install
 from emulator.io import log_output
 from emulator.io.printable import sentence
 from emulator.io.together import Alone

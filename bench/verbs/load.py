@@ -14,7 +14,7 @@ import typer
 from emulator.commands.common import Json, SparkMaster, SparkTasks, checked_tasks, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
-from emulator.config.extras import install
+from emulator.config.words import install
 from emulator.io import log_output
 from emulator.io.printable import sentence
 

@@ -15,8 +15,7 @@ from emulator.commands.common import Json, columns, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.zk.client import SecuredBy
-from emulator.config.extras import install
-from emulator.trace.metric import duration
+from emulator.config.words import duration, install
 
 if TYPE_CHECKING:
     from bench.predict.model import Blocked, Change, Speed

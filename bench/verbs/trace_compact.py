@@ -16,7 +16,7 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
-from emulator.config.extras import install
+from emulator.config.words import install
 from emulator.io.printable import sentence
 from emulator.trace.rows import RUN_ID_COLUMN, STREAM, TABLES, stream_of, whole_blocks
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from emulator.commands.exits import ExitCode
-from emulator.config.extras import install
+from emulator.config.words import install
 from emulator.io.printable import sentence
 
 _EXTRAS: Final = {

@@ -21,8 +21,8 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import STUCK, phase_of
 from emulator.commands.status_nodes import NodeAnswer
 from emulator.commands.status_shown import colours
+from emulator.config.words import duration
 from emulator.io.printable import printable, printable_in, printable_json
-from emulator.trace.metric import duration
 
 EVERY_S: Final = 1.0
 """From the begin of one look to that of the next."""

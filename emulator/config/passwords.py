@@ -10,8 +10,8 @@ import importlib.util
 from dataclasses import dataclass, field
 from typing import Final
 
-from emulator.config.extras import install
 from emulator.config.reading import PropertyReader, integer, one_of
+from emulator.config.words import install
 
 PREFIX: Final = "password.encoder."
 CIPHERS: Final = ("AES/CBC/PKCS5Padding", "AES/GCM/NoPadding")

@@ -21,13 +21,13 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
+from emulator.config.words import duration
 from emulator.io.http import ByQuery, Page, Routes
 from emulator.io.printable import printable_in
 from emulator.metadata.brokers import Broker
 from emulator.node.advice import iso
 from emulator.node.introspection import FIGURES, Moment
 from emulator.trace.distribution import Distribution
-from emulator.trace.metric import duration
 
 SCHEMA: Final = "series/1"
 EVERY_MS: Final = 1_000

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from emulator.config.extras import install
 from emulator.config.tls import Store, TlsSettings
+from emulator.config.words import install
 from emulator.config.zookeeper import TLS
 from emulator.net.distinguished_name import der_values
 

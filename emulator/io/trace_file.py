@@ -46,7 +46,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from emulator.config.extras import install
+from emulator.config.words import install
 from emulator.io.printable import sentence
 from emulator.trace import rows
 from emulator.trace.metric import Metric

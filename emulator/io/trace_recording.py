@@ -17,8 +17,8 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from emulator.config.confidential import redacted
-from emulator.config.extras import install
 from emulator.config.load import Config
+from emulator.config.words import install
 from emulator.io.clock import Clock
 from emulator.io.trace_file import (
     TraceFailedError,

@@ -26,7 +26,6 @@ from bench.analysis.sweep.one_run import Group, Record, Run, run_of
 from bench.analysis.sweep.stalls import Predictions, StallGrid, assumed, stall_grids
 from bench.load.figures import REPEATS, interval
 from emulator.servers.machine import QUIET_CORES
-from emulator.trace.metric import several
 
 LAG_P99_MS: Final = 200.0
 OURS: Final = "kraft-bridge"
@@ -296,7 +295,8 @@ def rate_text(at: Knee, each: str = "") -> str:
     ('200 changes/s at least', 'a rate that cannot be said')
     """
     if at.repeats < REPEATS and at.low != at.high:
-        return f"a rate that {several(at.repeats, 'repeat')} cannot tell, it takes {REPEATS}"
+        repeats = "1 repeat" if at.repeats == 1 else f"{at.repeats} repeats"
+        return f"a rate that {repeats} cannot tell, it takes {REPEATS}"
     if at.high is None:
         return f"no rate measured, from {at.next_rate:,.0f} changes/s{each} on"
     if at.low == at.high:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from emulator.commands.common import columns
 from emulator.commands.json_forms import stamped
+from emulator.config.words import several
 from emulator.io.printable import printable
 from emulator.operations.next_steps import as_json as steps_as_json
 from emulator.operations.next_steps import lines, of_preflight
@@ -30,7 +31,6 @@ from emulator.operations.preflight.engine import (
 )
 from emulator.operations.preflight.report import PreflightReport, PreflightVerdict, rules
 from emulator.operations.preflight.rolling import Roll
-from emulator.trace.metric import several
 
 # A report of ``kraft-bridge preflight`` as text or JSON.
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from emulator.config.words import several
 from emulator.operations.preflight.engine import (
     FindingOf,
     NotRun,
@@ -21,7 +22,6 @@ from emulator.operations.preflight.node_file import FolderContents, Properties
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey
 from emulator.raft import layout
-from emulator.trace.metric import several
 
 NAMED_MAX: Final = 10
 _PARTITION: Final = re.compile(r"(.+)-([0-9]+)")

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from emulator.config.java_text import trim
+from emulator.config.words import several
 from emulator.operations.preflight.engine import NotRun, Outcome, Severity, finding, rule
 from emulator.operations.preflight.node_file import AUTHORIZER, CONNECT, Properties
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.preflight.targets import ACL_AUTHORIZERS
-from emulator.trace.metric import several
 from emulator.znodes.acls import LITERAL, PREFIXED, parse, resource_of
 from emulator.znodes.tree import ZnodeError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from emulator.config.words import several
 from emulator.operations.preflight.engine import (
     FindingOf,
     NotRun,
@@ -18,7 +19,6 @@ from emulator.operations.preflight.engine import (
 from emulator.operations.preflight.node_file import number
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey
-from emulator.trace.metric import several
 from emulator.znodes import controller, migration
 from emulator.znodes.tree import ZnodeError
 from emulator.znodes.znode_json import number_of

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from emulator.config.extras import install
 from emulator.config.passwords import is_password
+from emulator.config.words import install
 from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.preflight.engine import Finding, NotRun, Outcome, finding, rule
 from emulator.operations.preflight.node_file import number

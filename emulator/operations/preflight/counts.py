@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from emulator.config.words import duration, several
 from emulator.operations.preflight.engine import NotRun, Outcome, finding, rule
 from emulator.operations.preflight.survey import RoundTrips, Survey
-from emulator.trace.metric import duration, several
 from emulator.znodes import controller
 from emulator.znodes.tree import ZnodeError
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from emulator.config.confidential import value_of
+from emulator.config.words import several
 from emulator.operations.preflight.engine import (
     FindingOf,
     NotRun,
@@ -19,7 +20,6 @@ from emulator.operations.preflight.engine import (
 from emulator.operations.preflight.node_file import Properties, number
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import REDACTED, Survey
-from emulator.trace.metric import several
 
 NAMED_MAX: Final = 10
 """So many partitions of a kind are named; the others are counted."""

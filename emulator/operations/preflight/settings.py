@@ -11,6 +11,7 @@ from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
 from emulator.config.java_text import same, whole
 from emulator.config.load import ConfigError, load
 from emulator.config.sasl import REAUTHENTICATION, SCRAM, prefix_of
+from emulator.config.words import several
 from emulator.metadata.metadata_version import LATEST
 from emulator.operations.preflight.endpoints import (
     ADVERTISED,
@@ -47,7 +48,6 @@ from emulator.operations.preflight.node_file import (
 )
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.preflight.targets import ACL_AUTHORIZER, ACL_AUTHORIZERS
-from emulator.trace.metric import several
 
 # Rule on how long a login lasts where the credential behind it can change.
 

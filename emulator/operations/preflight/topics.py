@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from emulator.config.words import several
 from emulator.controller.tables.config_defs import ConfigRefusedError, TopicConfig, parse
 from emulator.controller.tables.config_defs import topic_configs as known_topic_configs
 from emulator.operations.preflight.engine import (
@@ -18,7 +19,6 @@ from emulator.operations.preflight.engine import (
 )
 from emulator.operations.preflight.rolling import is_for_start, needed_at_start
 from emulator.operations.preflight.survey import Survey
-from emulator.trace.metric import several
 
 ROOT: Final = "/brokers/topics"
 ADVERTISED: Final = "advertised.listeners"
