@@ -82,6 +82,20 @@ def stage(zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[Stage]:
         made.bridge.kill()
 
 
+def test_a_folder_without_a_topic_id_is_found_before_and_named_by_status_afterwards(
+    stage: Stage,
+) -> None:
+    """Kafka's own controller does not go on after the broker's error; ours does, and says so."""
+    stage.with_a_topic()
+    (stage.broker.data / "ancient-0").mkdir()
+    assert ("warning", "no partition.metadata in 1 folder: ancient-0") in stage.preflight("W25")
+    stage.migrate()
+    status = stage.bridge.wait_status("repairs", lambda one: bool(one["migration"]["repairs"]))
+    (one,) = (x for x in status["migration"]["repairs"] if x["kind"] == "full_as_incremental")
+    assert (one["broker"], one["error"]) == (0, "UNKNOWN_SERVER_ERROR")
+    assert one["kafka"].startswith("would not go on")
+
+
 def test_a_folder_with_the_id_of_another_topic_is_put_aside(stage: Stage) -> None:
     folder = stage.with_a_topic()
     (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
