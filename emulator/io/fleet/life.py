@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+from collections.abc import Sequence
 from typing import Protocol
 
 from typing_extensions import override
@@ -55,7 +56,7 @@ class BrokerLife(LifeScript):
         clock: time.
         observer: called with what it did.
         due_ns: when it was due to begin.
-        bound: the socket of its listener.
+        bound: the sockets of its listeners, in their order.
         manual_isrs: whether it proposes no change of an ISR by itself.
     """
 
@@ -69,7 +70,7 @@ class BrokerLife(LifeScript):
         clock: Clock,
         observer: FleetObserver,
         due_ns: int,
-        bound: socket.socket,
+        bound: Sequence[socket.socket],
         manual_isrs: bool = False,
     ) -> None:
         self.due_ns = due_ns
@@ -111,7 +112,7 @@ class BrokerLife(LifeScript):
         )
         tls = {} if mode is None else profiles(mode.security.tls)
         self._shell = Shell(self.tapped, None, clock, log=self._logged, row=_drop_row, tls=tls)
-        self._task = asyncio.ensure_future(self._live(config.listeners[0], bound))
+        self._task = asyncio.ensure_future(self._live(config.listeners, bound))
 
     @property
     def goes_on(self) -> bool:
@@ -227,9 +228,10 @@ class BrokerLife(LifeScript):
         self._observer.answered(self._broker_id, seen)
 
     # ---------------------------------------------------------------- inside
-    async def _live(self, listener: Listener, bound: socket.socket) -> None:
+    async def _live(self, listeners: Sequence[Listener], bound: Sequence[socket.socket]) -> None:
         try:
-            await self._shell.listen(listener.name, listener.host, 0, bound)
+            for listener, one in zip(listeners, bound, strict=True):
+                await self._shell.listen(listener.name, listener.host, 0, one)
             halt = await self._shell.run(self._has_begun)
             self.problem = halt.why if halt.exit_code else None
         except asyncio.CancelledError:

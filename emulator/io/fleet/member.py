@@ -33,6 +33,7 @@ class FleetMember:
         clock: time.
         observer: called with what it did.
         control: the control requests of the fleet's brokers.
+        listeners: how many it has; each has a port of its own.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class FleetMember:
         observer: FleetObserver,
         *,
         control: SharedControl,
+        listeners: int = 1,
     ) -> None:
         self.broker_id = broker_id
         self.kraft = settings.zookeeper is None
@@ -59,9 +61,14 @@ class FleetMember:
         self._rate = 0.0
         self._directory = _directory_id()
         self._cluster_id = settings.cluster_id
-        self._socket: socket.socket | None = bound(settings.host, 0)
-        self.port = int(self._socket.getsockname()[1])
+        self._sockets = [bound(settings.host, 0) for _ in range(listeners)]
+        self.ports = [int(one.getsockname()[1]) for one in self._sockets]
         self._config: dict[bool, BrokerConfig] = {}
+
+    @property
+    def port(self) -> int:
+        """Of its first listener."""
+        return self.ports[0]
 
     @property
     def life(self) -> BrokerLife:
@@ -110,9 +117,10 @@ class FleetMember:
         if self.lives:
             self._cluster_id = self._cluster_id or self.life.cluster_id
         if self.kraft not in self._config:
-            raw = self._settings.properties(self.broker_id, self.port, kraft=self.kraft)
+            raw = self._properties()
             self._config[self.kraft], _warnings = load_broker(raw, self._settings.host)
-        taken, self._socket = self._socket or bound(self._settings.host, self.port), None
+        taken, self._sockets = self._sockets, []
+        taken = taken or [bound(self._settings.host, port) for port in self.ports]
         life = BrokerLife(
             self._config[self.kraft],
             self._folders(),
@@ -140,9 +148,13 @@ class FleetMember:
 
     def close(self) -> None:
         """Give the port back, if no life has taken it."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        for one in self._sockets:
+            one.close()
+        self._sockets = []
+
+    def _properties(self) -> dict[str, str]:
+        """Of the next life."""
+        return self._settings.properties(self.broker_id, self.port, kraft=self.kraft)
 
     def _folders(self) -> FolderIdentity | ZooKeeperFolders:
         has_ids = RELEASES.index(self._settings.release) >= RELEASES.index(DIRECTORIES_SINCE)
