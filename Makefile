@@ -21,7 +21,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life look alerts compose requirements docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life rehearse look alerts compose requirements docs uplot jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -114,6 +114,9 @@ matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, eve
 
 life: $(ENV) $(JARS) $(LIFE) ## 17 minutes and more: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, with each way back; goes on if cut
 	$(PY) -m tools.recorded life $(PY) -m bench.life
+
+rehearse: $(ENV) ## a whole migration on three dumps: recorded, spoilt in five ways, and 2,000 topics x 10 with 30 brokers
+	$(PY) -m tools.rehearse
 
 look: $(ENV) $(JARS) ## the reports of docs/examples, and the live page in four phases of a migration of real brokers, in Chromium; pictures to OUT (out/look) and the docs
 	command -v chromium > /dev/null && command -v pngquant > /dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium pngquant fonts-dejavu-core; }

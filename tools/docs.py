@@ -17,10 +17,10 @@ from emulator.metadata import migration_state
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.migration import states
 from emulator.migration.dual_write import modes
-from emulator.node.introspection import STATUS_SCHEMA
 from emulator.operations.preflight import report
 from emulator.operations.preflight.engine import printed
 from emulator.trace.broker_metrics import BROKER_METRICS
+from emulator.trace.exposition import STATUS_SCHEMA
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
@@ -228,9 +228,9 @@ def configuration_page() -> Iterator[str]:
 
 
 KINDS = {
-    "str": "str",
-    "int": "int",
-    "float": "num",
+    "str": "string",
+    "int": "integer",
+    "float": "number",
     "bool": "bool",
     "any": "any value",
 }

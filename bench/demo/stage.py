@@ -131,8 +131,8 @@ class Stage:
             kill_all()
 
 
-def new_folder(root: Path) -> Path:
-    """Make ``<root>/demo-<time>``, with a number after it where there is one of this second.
+def new_folder(root: Path, what: str = "demo") -> Path:
+    """Make ``<root>/<what>-<time>``, with a number after it where there is one of this second.
 
     Raises:
         NotADirectoryError: something else than a folder has the name of ``root``.
@@ -140,7 +140,7 @@ def new_folder(root: Path) -> Path:
     """
     root = root.absolute()
     make_folder(root)
-    name = time.strftime("demo-%Y%m%d-%H%M%S")
+    name = time.strftime(f"{what}-%Y%m%d-%H%M%S")
     for more in itertools.chain([""], (f"-{number}" for number in itertools.count(2))):
         with contextlib.suppress(FileExistsError):
             (folder := root / f"{name}{more}").mkdir()

@@ -18,8 +18,9 @@ _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "trace": "The files of a trace.",
         "bench": "Scenarios on several controllers, side by side.",
-        "zk": "ZooKeeper: start one, dump a tree, compare it with a controller, repair it.",
+        "zk": "ZooKeeper: start one, dump or load a tree, compare it with a controller, repair it.",
         "log": "The metadata log.",
+        "evidence": "What a rehearsal has left.",
         "wire": "Kafka's messages: show one, record and check frames.",
     }
 )

@@ -106,6 +106,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
             "predict --zookeeper zk1:2181/kafka --rate 20 --dump tree.json --yes",
         ),
         "demo": ("demo --out out",),
+        "rehearse": (
+            "rehearse --dump tree.json",
+            "rehearse --zookeeper zk1:2181/kafka -c brokers/*.properties --json",
+        ),
         "cluster": ("cluster --brokers 3 --controllers 3",),
         "fleet": ("fleet --brokers 100 --controller 127.0.0.1:9093 --topics 10 --seconds 30",),
         "conformance": (
@@ -117,11 +121,13 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "bench compare": ("bench compare out/before/knee out/after/knee --tolerance 0.2",),
         "zk start": ("zk start --port 2181 --data zk-data",),
         "zk dump": ("zk dump --zookeeper zk1:2181/kafka > tree.json",),
+        "zk load": ("zk load tree.json --zookeeper 127.0.0.1:2181/rehearsal",),
         "zk diff": ("zk diff --zookeeper zk1:2181/kafka --log-dir /var/lib/kraft-bridge --json",),
         "zk reconcile": (
             "zk reconcile -c server.properties --dry-run",
             "zk reconcile -c server.properties --log-dir /var/lib/kraft-bridge --yes",
         ),
+        "evidence verify": ("evidence verify out/rehearsal-20261130-101500",),
         "log dump": ("log dump --log-dir /var/lib/kraft-bridge",),
         "wire show": ("wire show FetchRequest --version 12", "wire show --follow recording"),
         "wire check": ("wire check recording/wire.jsonl",),

@@ -330,6 +330,27 @@ version, unjudged
         """),
     ),
     JsonForm(
+        "rehearsal",
+        1,
+        "rehearse --json",
+        _members("""
+            verdict               str    `go` or `no-go`
+            reasons[].kind        str    preflight, copy, broker, change, stores, phase
+            reasons[].text        str    why it is no-go
+            dump                  str    file, or ZooKeeper
+            topics                int    copied
+            partitions            int    of them
+            load_per_s            float  changes asked for
+            brokers[]{}           any    `id`, `release`, its `source`, `rack`, `listeners`
+            assumed[]             str    what no file said
+            warnings[]            str    of preflight
+            phases[]{}            any    `phase`, `state`, `why`, figures with their units
+            not_shown[]           str    what emulated brokers do not show
+            folder                str    of the run
+            hash                  str    last of its evidence
+        """),
+    ),
+    JsonForm(
         "cluster",
         1,
         "cluster",

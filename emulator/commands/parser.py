@@ -20,6 +20,7 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "Rehearse": (
             "demo",
+            "rehearse",
             "preflight",
             "format",
             "controller",
@@ -27,7 +28,7 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "rollback",
             "finalise",
         ),
-        "Inspect": ("plan", "zk", "log"),
+        "Inspect": ("plan", "zk", "log", "evidence"),
         "Measure": ("load", "analyze", "trace", "bench", "predict"),
         "Test": ("broker", "cluster", "fleet", "simulate", "conformance"),
         "Low level": ("elect-leaders", "wire"),
@@ -54,7 +55,7 @@ _SYNONYMS: Final = {
     "fleet": "brokers",
     "wire show": "show decode messages apis",
     "wire record": "record proxy capture",
-    "demo": "example quickstart tutorial rehearse",
+    "demo": "example quickstart tutorial",
 }
 EXPECTED: Final = MappingProxyType(
     {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}

@@ -38,7 +38,7 @@ from emulator.node.machine import Node
 from emulator.raft.quorum_state import NONE
 from emulator.trace import metrics as metric
 from emulator.trace import raft_metrics
-from emulator.trace.exposition import Value, one_label
+from emulator.trace.exposition import STATUS_SCHEMA, Value, one_label
 from emulator.trace.metric import Metric
 from emulator.znodes import acls
 from emulator.zookeeper.client import ZkClient
@@ -216,10 +216,6 @@ def _known(offset: int) -> int | None:
 
 def _time(time_ms: int) -> str | None:
     return None if time_ms < 0 else iso(time_ms)
-
-
-STATUS_SCHEMA: Final = "status/4"
-"""Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
 
 
 @lru_cache(maxsize=10_000)

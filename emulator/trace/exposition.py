@@ -15,6 +15,9 @@ from prometheus_client.metrics_core import Metric as Family
 from emulator.trace.distribution import Distribution
 from emulator.trace.metric import Metric, MetricKind
 
+STATUS_SCHEMA: Final = "status/4"
+"""Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
+
 Value: TypeAlias = float | Distribution
 Values: TypeAlias = Mapping[Metric, Value | Mapping[tuple[str, ...], Value]]
 """Metric -> its value, or for one with labels: label values, in the declared order -> value."""

@@ -6,7 +6,7 @@ import os
 import random
 import socket
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from emulator.broker.kraft.folders import FolderIdentity
 from emulator.broker.kraft.shared_log import LogImages
@@ -20,7 +20,14 @@ from emulator.raft.format import usable_directory_id
 from wire.releases import RELEASES
 
 K = TypeVar("K")
+Shared: TypeAlias = tuple[LogImages, SharedControl]
+"""What brokers of one process read alike: the log of one quorum, control requests."""
 UNANSWERED: Final = "no controller answers its heartbeats"
+
+
+def shared() -> Shared:
+    """For the brokers of a new quorum."""
+    return LogImages(), SharedControl()
 
 
 class FleetMember:

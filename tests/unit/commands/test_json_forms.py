@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from bench.rehearsal.verdict import PhaseFigures, Rehearsal, as_json
 from bench.report import analyze
 from bench.report.beside import Beside, RunCheck
 from bench.report.findings import Finding
 from bench.report.verdict import judge, threshold, verdict
 from emulator.cli import VERBS
-from emulator.commands.json_forms import FORMS, JsonForm, JsonMember
+from emulator.commands.json_forms import FORMS, JsonForm, JsonMember, stamped
 from emulator.commands.zk import compare
 from emulator.migration.tree_diff import Difference
 from emulator.raft import layout
@@ -48,6 +49,7 @@ PINNED = {
     "wire-table/1": "b2f9b95cc86b723c",
     "wire-pair/1": "0dc8d2267d2a0856",
     "wire-check/1": "2c917c5af33cb031",
+    "rehearsal/1": "5efedb6d42ac6584",
 }
 """Of the members of each version, whoever reads it: a change needs another version, an addition a
 new digest."""
@@ -228,3 +230,10 @@ def test_a_document_of_another_form_is_seen(change: dict[str, Any], told: list[s
     assert problems(FORM, {**document, **change}) == told
     assert problems(FORM, {"a": 1, **document}) == ["schema does not come first"]
     assert never_shown(FORM, [{**document, "d": {"any": 1}}]) == {"b[].c"}
+
+
+def test_rehearsal() -> None:
+    found = Rehearsal("tree.json", 1, 2, 1.0, assumed=["a"], warnings=["w"], blockers=["b"])
+    found.brokers = [{"id": 1, "release": "3.9", "source": "s", "rack": None, "listeners": ["A"]}]
+    found.phases = [PhaseFigures("wait", "x"), PhaseFigures("copy", "x", begin_s=0.0, end_s=1.0)]
+    check("rehearsal", json.dumps(stamped("rehearsal", as_json(found))))

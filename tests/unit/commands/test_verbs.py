@@ -38,6 +38,7 @@ def test_no_verb_starts_or_ends_a_migration() -> None:
     known = {"format", "controller", "broker", "status", "preflight", "plan", "demo", "analyze"}
     known |= {"bench", "load", "elect-leaders", "fleet", "simulate", "zk", "log", "wire"}
     known |= {"cluster", "finalise", "rollback", "trace", "predict", "conformance"}
+    known |= {"rehearse", "evidence"}
     assert verbs == known
 
 

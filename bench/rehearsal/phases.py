@@ -1,0 +1,369 @@
+"""The phases of a rehearsal, in order: each is one thing that an operator does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bench.demo.controllers import IDS
+from bench.rehearsal.changes import RehearsalLoad
+from bench.rehearsal.plan import BrokerMode
+from bench.rehearsal.stage import RehearsalStage, StuckError
+from emulator.servers.waiting import PATIENCE_S
+
+LOAD_S: Final = 20.0
+"""How long dual write is held under load and churn."""
+AFTER_S: Final = 5.0
+"""How long changes go on behind a kill or the end, so that some are answered there."""
+SHUTDOWN_S: Final = 300.0
+_POLL_S: Final = 0.2
+_FATAL_S: Final = 5.0
+"""A reason that waiting does not remove is believed after so long."""
+_REFUSED_TIMES: Final = 2
+_COMPARED_TIMES: Final = 5
+_STAYS: Final = frozenset(
+    {
+        "encoded_value",
+        "malformed_znode",
+        "metadata_version",
+        "migration_state",
+        "migration_znode",
+        "no_brokers",
+        "no_controller_epoch",
+        "no_listener",
+        "other_cluster",
+        "other_log",
+    }
+)
+"""Kinds of reasons that nobody removes in a rehearsal (docs/status.md, Reasons to wait)."""
+_STAYS_ELSEWHERE: Final = frozenset({"broker_not_registered", "offline_replicas"})
+"""The same, if they are about a broker that is not started."""
+
+
+@dataclass(slots=True)
+class Play:
+    """What a phase acts on.
+
+    ``churn_per_s``: changes of ISRs. ``note``: takes a line of progress. ``differs``: takes what a
+    comparison of both stores found, ``lost`` changes that were not carried out.
+    """
+
+    stage: RehearsalStage
+    load: RehearsalLoad
+    churn_per_s: float
+    note: Callable[[str], None]
+    differs: list[str]
+    lost: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedPhase:
+    """One row of the table; ``did``: what an operator does in it."""
+
+    name: str
+    did: str
+    act: Callable[[Play], None]
+
+
+def zookeeper_mode(play: Play) -> None:
+    """Every broker starts as it is in production."""
+    stage = play.stage
+    for number in stage.brokers.ids:
+        stage.brokers.begin(number, BrokerMode.ZOOKEEPER, stage.around)
+    _all_run(play)
+
+
+def wait(play: Play) -> None:
+    """Controllers are formatted and started; brokers restart with the migration on, one by one."""
+    play.stage.plan_quorum()
+    play.stage.format_quorum()
+    play.stage.start_quorum()
+    _roll(play, BrokerMode.MIGRATION)
+
+
+def copy(play: Play) -> None:
+    """The metadata is copied, until each change is written to both stores."""
+    _until(play, "dual write", lambda status: _driver(status) == "DUAL_WRITE")
+    _whole(play)
+
+
+def dual_write(play: Play) -> None:
+    """Administrative load and changes of ISRs, for 20 s; then every follower catches up."""
+    stage = play.stage
+    play.load.begin()
+    stage.brokers.churn(play.churn_per_s)
+    _hold(play, LOAD_S)
+    stage.brokers.churn(0)
+    _whole(play)
+
+
+def leader_killed(play: Play) -> None:
+    """The leading controller is killed, and started again."""
+    old, new, took_s = play.stage.quorum.replace()
+    play.note(f"controller {old} was killed; {took_s:.1f} s later controller {new} wrote to both")
+    _hold(play, AFTER_S)
+
+
+def to_kraft(play: Play) -> None:
+    """Every broker restarts in KRaft mode, one by one."""
+    _roll(play, BrokerMode.KRAFT)
+
+
+def from_kraft(play: Play) -> None:
+    """And back in ZooKeeper mode with the migration on, one by one."""
+    _roll(play, BrokerMode.MIGRATION)
+
+
+def rollback(play: Play) -> None:
+    """The command gives ``/controller`` back; brokers restart as they were before."""
+    stage = play.stage
+    play.lost += play.load.end()
+    _compare(play)
+    stage.verb("rollback", "--yes", "-c", *stage.files)
+    for number in stage.brokers.ids:
+        # There is nobody whom a broker could ask for a controlled shutdown.
+        stage.brokers.kill(number)
+    for number in stage.brokers.ids:
+        _session_ends(play, number)
+        stage.brokers.begin(number, BrokerMode.ZOOKEEPER, stage.around)
+    _all_run(play)
+
+
+def again(play: Play) -> None:
+    """A new quorum; what the first attempt left is cleared, and dual write begins again."""
+    stage = play.stage
+    stage.plan_quorum()
+    stage.format_quorum()
+    stage.verb("rollback", "--yes", "--clear", "-c", *stage.files)
+    stage.start_quorum()
+    _roll(play, BrokerMode.MIGRATION)
+    copy(play)
+
+
+def roll(play: Play) -> None:
+    """Every broker restarts in KRaft mode under load, one by one."""
+    play.load.begin()
+    _roll(play, BrokerMode.KRAFT)
+    play.lost += play.load.end()
+    _compare(play)
+
+
+def hold(play: Play) -> None:
+    """Controllers restart without the flag, the leading one last; the end is held."""
+    stage = play.stage
+    play.load.begin()
+    left = [*IDS]
+    while left:
+        leader = _until(play, "a controller that leads", lambda _status: True)["node_id"]
+        number = next((one for one in left if one != leader), left[0])
+        node = stage.quorum.nodes[number]
+        node.stop(PATIENCE_S)
+        node.zk = None
+        node.extra["kraftbridge.finalise.hold"] = "true"
+        node.start().wait_started()
+        _has_the_log(play, number)
+        left.remove(number)
+    _until(play, "the hold", lambda status: (status["finalisation"] or {}).get("state") == "held")
+    _hold(play, AFTER_S)
+
+
+def finalise(play: Play) -> None:
+    """The hold is ended, and ZooKeeper too; changes go on."""
+    stage = play.stage
+    leader = _until(play, "a controller that leads", lambda _status: True)["node_id"]
+    stage.verb("finalise", "-c", str(stage.quorum.nodes[leader].config), "--yes")
+    _until(
+        play,
+        "the end of the migration",
+        lambda status: (status["finalisation"] or {}).get("state") == "finalised",
+    )
+    stage.end_zookeeper()
+    _hold(play, AFTER_S)
+    play.lost += play.load.end()
+
+
+PHASES: Final = (
+    RehearsedPhase("ZooKeeper mode", "brokers as they are", zookeeper_mode),
+    RehearsedPhase("wait", "controllers start; brokers restart with the migration on", wait),
+    RehearsedPhase("copy", "the metadata is copied", copy),
+    RehearsedPhase("dual write", "load and changes of ISRs", dual_write),
+    RehearsedPhase("leader killed", "SIGKILL to the leading controller", leader_killed),
+    RehearsedPhase("to KRaft mode", "brokers restart in KRaft mode", to_kraft),
+    RehearsedPhase("and back", "brokers restart in ZooKeeper mode", from_kraft),
+    RehearsedPhase("rollback", "kraft-bridge rollback --yes; brokers as they were", rollback),
+    RehearsedPhase("second attempt", "a new quorum, to dual write", again),
+    RehearsedPhase("roll", "brokers restart in KRaft mode", roll),
+    RehearsedPhase("hold", "controllers restart without the flag", hold),
+    RehearsedPhase("finalise", "kraft-bridge finalise --yes", finalise),
+)
+
+
+# ---------------------------------------------------------------- steps
+def _roll(play: Play, mode: BrokerMode) -> None:
+    """Restart each broker in a mode; each is waited for until its replicas are in sync."""
+    stage = play.stage
+    for number in stage.brokers.ids:
+        stage.brokers.end(number, SHUTDOWN_S)
+        stage.brokers.begin(number, mode, stage.around)
+        _runs(play, number)
+        _serves(play, number, mode)
+        _whole(play)
+        play.note(f"broker {number} is in {mode.value}")
+
+
+def _serves(play: Play, number: int, mode: BrokerMode) -> None:
+    """Wait until the quorum has it in this mode; until the copy is done it is not unfenced."""
+    kind = "kraft" if mode is BrokerMode.KRAFT else "zookeeper"
+
+    def serves() -> bool:
+        status = play.stage.leading()
+        if status is None:
+            return False
+        copied = _driver(status) in {"DUAL_WRITE", ""}
+        return any(
+            one["id"] == number and one["kind"] == kind and not (copied and one["fenced"])
+            for one in status["brokers"]
+        )
+
+    _wait(play, f"broker {number} in service", serves)
+
+
+def _all_run(play: Play) -> None:
+    for number in play.stage.brokers.ids:
+        _runs(play, number)
+
+
+def _runs(play: Play, number: int) -> None:
+    """Wait until a broker runs and is registered where it is to be.
+
+    Raises:
+        StuckError: it ended, or the quorum refuses it.
+    """
+    brokers = play.stage.brokers
+
+    def runs() -> bool:
+        if why := brokers.ended(number):
+            raise StuckError(f"broker {number} ended: {why}")
+        if not brokers.absent(number):
+            return True
+        _refused(play, number)
+        return False
+
+    _wait(play, f"broker {number}", runs)
+
+
+def _refused(play: Play, number: int) -> None:
+    status = play.stage.leading()
+    for one in [] if status is None else status["refusals"]:
+        if one["broker"] == number and one["times"] >= _REFUSED_TIMES:
+            raise StuckError(
+                f"broker {number} is refused: {one['error']}: {one['text']} {one['remedy']}".strip()
+            )
+
+
+def _session_ends(play: Play, number: int) -> None:
+    path = f"/brokers/ids/{number}"
+    _wait(play, f"end of {path}", lambda: play.stage.client.exists(path) is None)
+
+
+def _whole(play: Play) -> None:
+    """Wait until every replica of a broker that is here is in sync."""
+    _wait(play, "replicas in sync", lambda: play.stage.brokers.short() == 0)
+
+
+def _has_the_log(play: Play, number: int) -> None:
+    """Wait until a controller has what is committed now: the next one may end then."""
+    status = _until(play, "a controller that leads", lambda _status: True)
+    end = status["offsets"]["high_watermark"]
+    play.stage.quorum.nodes[number].wait_status(
+        "the log of the others", lambda seen: bool(seen["offsets"]["high_watermark"] >= end)
+    )
+
+
+def _hold(play: Play, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        play.stage.check_servers()
+        time.sleep(_POLL_S)
+
+
+def _driver(status: dict[str, Any]) -> str:
+    migration = status["migration"]
+    return "" if migration is None else str(migration["driver_state"])
+
+
+def _until(play: Play, what: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Wait until the status of the controller that leads is as wanted, and return it.
+
+    Raises:
+        StuckError: it says that waiting does not help.
+    """
+    found: list[dict[str, Any]] = []
+    since: list[float] = []
+
+    def ready() -> bool:
+        status = play.stage.leading()
+        if status is None:
+            return False
+        if reached(status):
+            found.append(status)
+            return True
+        fatal = _fatal(status, play.stage.brokers.ids)
+        if not fatal:
+            since.clear()
+        elif not since:
+            since.append(time.monotonic())
+        elif time.monotonic() - since[0] > _FATAL_S:
+            raise StuckError("; ".join(fatal))
+        return False
+
+    _wait(play, what, ready)
+    return found[-1]
+
+
+def _fatal(status: dict[str, Any], ids: Sequence[int]) -> Sequence[str]:
+    """Reasons to wait that nobody removes here: also what an operator could repair."""
+    migration = status["migration"]
+    waiting = [] if migration is None else migration["waiting"]
+    return [str(one["text"]) for one in waiting if one["fatal"] or _stays(one, ids)]
+
+
+def _stays(reason: dict[str, Any], ids: Sequence[int]) -> bool:
+    elsewhere = str(reason["subject"]) not in map(str, ids)
+    return reason["why"] in _STAYS or (reason["why"] in _STAYS_ELSEWHERE and elsewhere)
+
+
+def _wait(play: Play, what: str, ready: Callable[[], bool]) -> None:
+    """Wait for what must come, with a generous end.
+
+    Raises:
+        StuckError: it does not come.
+        ProcessError: a server ended by itself.
+    """
+    end = time.monotonic() + PATIENCE_S
+    while not ready():
+        play.stage.check_servers()
+        if time.monotonic() > end:
+            raise StuckError(f"no {what} within {PATIENCE_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _compare(play: Play) -> None:
+    """Compare both stores, once ZooKeeper has everything."""
+    stage = play.stage
+    _until(play, "lag 0", lambda status: status["migration"]["lag"]["records_without_no_ops"] == 0)
+    status = _until(play, "a controller that leads", lambda _status: True)
+    folder = str(stage.quorum.nodes[status["node_id"]].data)
+    words = "zk", "diff", "--json", "--zookeeper", stage.zk.hosts, "--log-dir", folder
+    paths: list[str] = []
+    for _ in range(_COMPARED_TIMES):
+        # Brokers may change an ISR in the moment between the two readings.
+        found = json.loads(stage.verb(*words, codes=(0, 1)))
+        paths = [one["path"] for one in found["differences"]]
+        if not paths:
+            return
+        time.sleep(1)
+    play.differs.append(f"{len(paths)} znodes differ from the log, such as {paths[0]}")

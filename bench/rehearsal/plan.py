@@ -1,0 +1,288 @@
+"""Which brokers a rehearsal starts, and their properties in each mode: pure.
+
+The registrations of the dump give ids, racks and listeners by name; a broker's own file is believed
+where there is one. Every listener is PLAINTEXT on the loopback address, whatever it is in
+production.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from emulator.servers.ports import HOST
+
+IDS: Final = "/brokers/ids/"
+NEWEST: Final = "3.9"
+IBP: Final = "inter.broker.protocol.version"
+_BETWEEN: Final = "inter.broker.listener.name"
+_BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
+_CONTROLLER: Final = "CONTROLLER"
+_FOLDER: Final = "none"
+_LEFT: Final = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "broker.rack",
+        "broker.id.generation.enable",
+        "config.providers",
+        "control.plane.listener.name",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "early.start.listeners",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "metric.reporters",
+        "node.id",
+        "process.roles",
+        "super.users",
+        "zookeeper.connect",
+        "zookeeper.metadata.migration.enable",
+        "zookeeper.set.acl",
+        _BETWEEN,
+    }
+)
+_LEFT_PREFIXES: Final = (
+    "allow.everyone",
+    "authorizer.",
+    "config.providers.",
+    "confluent.",
+    "delegation.token.",
+    "kraftbridge.",
+    "listener.name.",
+    "password.encoder.",
+    "principal.builder.",
+    "sasl.",
+    "security.",
+    "ssl.",
+    "zookeeper.ssl.",
+    "zookeeper.client",
+    "zookeeper.clientCnxnSocket",
+)
+"""Of a broker's file: addresses, folders, logins and keys, which a rehearsal has of its own."""
+
+
+class BrokerMode(Enum):
+    """How a broker is started."""
+
+    ZOOKEEPER = "ZooKeeper mode"
+    MIGRATION = "ZooKeeper mode with the migration on"
+    KRAFT = "KRaft mode"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFile:
+    """The file of a broker as it is now: its name, and its properties."""
+
+    name: str
+    broker_id: int
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPlan:
+    """One broker; ``source``: where its release is from."""
+
+    id: int
+    listeners: tuple[str, ...]
+    between: str
+    """The listener of other brokers and of the controllers."""
+    release: str
+    source: str
+    rack: str | None = None
+    extra: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further properties, of its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All brokers by id, what had to be assumed, and the name of the controllers' listener."""
+
+    brokers: tuple[BrokerPlan, ...]
+    assumed: tuple[str, ...]
+    controller_listener: str
+
+    @property
+    def release(self) -> str:
+        """The lowest release, at which the controllers are formatted."""
+        return min(self.brokers, key=lambda one: _numbers(one.release)).release
+
+    @property
+    def between(self) -> str:
+        """The listener by which controllers reach brokers: that of the first broker."""
+        return self.brokers[0].between
+
+
+class PlanError(ValueError):
+    """No rehearsal can be made of this; one sentence."""
+
+
+def plan(
+    nodes: Mapping[str, bytes | None],
+    files: Sequence[NodeFile],
+    releases: Sequence[str],
+    release: str | None = None,
+) -> Plan:
+    """Which brokers a rehearsal starts.
+
+    Args:
+        nodes: path -> data, of the dump.
+        files: of brokers as they are now.
+        releases: that can be emulated.
+        release: of brokers whose file says none; None: the newest.
+
+    Raises:
+        PlanError: there is no broker, or a registration is malformed.
+    """
+    registered = {
+        int(name): _registration(path, data)
+        for path, data in nodes.items()
+        if (name := path.removeprefix(IDS)) != path and name.isdigit()
+    }
+    by_id = {one.broker_id: one for one in files}
+    ids = sorted(registered.keys() | by_id.keys())
+    if not ids:
+        raise PlanError(
+            "no broker is registered in it, and no -c names the file of one: dump the tree while "
+            "the brokers run"
+        )
+    brokers = tuple(
+        _broker(number, registered.get(number, {}), by_id.get(number), releases, release)
+        for number in ids
+    )
+    names = {name for one in brokers for name in one.listeners}
+    taken = _CONTROLLER in names
+    own = next(f"{_CONTROLLER}{n}" for n in range(2, 99) if f"{_CONTROLLER}{n}" not in names)
+    return Plan(brokers, tuple(_assumed(brokers, by_id)), own if taken else _CONTROLLER)
+
+
+def _registration(path: str, data: bytes | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(data or b"")
+        if isinstance(found, dict):
+            return found
+    except (ValueError, RecursionError):
+        pass
+    raise PlanError(f"{path} is not the registration of a broker: dump the tree again")
+
+
+def _broker(
+    number: int,
+    registered: Mapping[str, Any],
+    file: NodeFile | None,
+    releases: Sequence[str],
+    wanted: str | None,
+) -> BrokerPlan:
+    values = {} if file is None else {key: one.strip() for key, one in file.values.items()}
+    ends = values.get("listeners", "").split(",") if values.get("listeners") else []
+    ends = ends or [str(one) for one in registered.get("endpoints") or ["PLAINTEXT://"]]
+    listeners = tuple(dict.fromkeys(one.partition("://")[0].strip().upper() for one in ends))
+    said = values.get(_BETWEEN) or values.get(_BETWEEN_PROTOCOL)
+    between = said or ("PLAINTEXT" if file is not None else listeners[0])
+    known = ".".join(values.get(IBP, "").partition("-")[0].split(".")[:2])
+    if file is not None and known in releases:
+        release, source = known, f"{IBP} in {file.name}"
+    else:
+        release, source = (wanted, "--release") if wanted else (NEWEST, "assumed")
+    extra = {
+        key: one
+        for key, one in values.items()
+        if key not in _LEFT and not key.startswith(_LEFT_PREFIXES) and "${" not in one
+    }
+    rack = values.get("broker.rack") or registered.get("rack")
+    return BrokerPlan(number, listeners, between.upper(), release, source, rack, extra)
+
+
+def _assumed(brokers: Sequence[BrokerPlan], files: Mapping[int, NodeFile]) -> list[str]:
+    found = []
+    unknown = [one for one in brokers if one.source == "assumed"]
+    if unknown:
+        found.append(
+            f"release {NEWEST} of {_named(unknown)}: no file given has {IBP}, and there is no "
+            "--release"
+        )
+    chosen = [one for one in brokers if one.id not in files and len(one.listeners) > 1]
+    if chosen:
+        names = ", ".join(sorted({one.between for one in chosen}))
+        found.append(
+            f"listener between {_named(chosen)}: {names}, the first of each, as no file was given"
+        )
+    without = [one for one in brokers if one.id not in files]
+    if without:
+        found.append(
+            f"every other property of {_named(without)}: Kafka's default, as no file was given"
+        )
+    return found
+
+
+def _named(brokers: Sequence[BrokerPlan], most: int = 10) -> str:
+    names = ", ".join(str(one.id) for one in brokers[:most])
+    more = f" and {len(brokers) - most} more" if len(brokers) > most else ""
+    return f"broker{'s' if len(brokers) > 1 else ''} {names}{more}"
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a broker is started beside: ZooKeeper, and the voters of one attempt."""
+
+    zookeeper: str
+    voters: str
+    controller_listener: str
+    attempt: int
+
+
+def properties(
+    broker: BrokerPlan, ports: Sequence[int], mode: BrokerMode, around: Around
+) -> dict[str, str]:
+    """The properties of a broker in a mode.
+
+    Args:
+        broker: see there.
+        ports: of its listeners, in their order.
+        mode: to be started in.
+        around: see there.
+    """
+    pairs = zip(broker.listeners, ports, strict=True)
+    found = {
+        **broker.extra,
+        "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in pairs),
+        _BETWEEN: broker.between,
+        "log.dirs": _FOLDER,
+        "kraftbridge.release": broker.release,
+    }
+    names = [*broker.listeners]
+    if broker.rack is not None:
+        found["broker.rack"] = broker.rack
+    if mode is not BrokerMode.ZOOKEEPER:
+        names.append(around.controller_listener)
+        found["controller.quorum.voters"] = around.voters
+        found["controller.listener.names"] = around.controller_listener
+    found["listener.security.protocol.map"] = ",".join(f"{name}:PLAINTEXT" for name in names)
+    if mode is BrokerMode.KRAFT:
+        found = {key: one for key, one in found.items() if not key.startswith("zookeeper.")}
+        found.pop(IBP, None)
+        return found | {"process.roles": "broker", "node.id": str(broker.id)}
+    found |= {"broker.id": str(broker.id), "zookeeper.connect": around.zookeeper}
+    if mode is BrokerMode.MIGRATION:
+        found["zookeeper.metadata.migration.enable"] = "true"
+    return found
+
+
+def load_per_s(partitions: int) -> float:
+    """Changes a second, if it is not said: 1 for each 1,000 partitions, between 1 and 10.
+
+    >>> load_per_s(90), load_per_s(2_500), load_per_s(200_000)
+    (1.0, 2.5, 10.0)
+    """
+    return min(10.0, max(1.0, partitions / 1_000))

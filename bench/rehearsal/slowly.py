@@ -1,0 +1,53 @@
+"""Reads a ZooKeeper that others use, at a limited rate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import KazooClient
+
+
+class SlowReads:
+    """A client that only reads, and waits before each read; what ``zk_dump.dump`` calls.
+
+    Args:
+        client: not started; nothing but reads is asked of it.
+        per_s: reads a second at most.
+        clock, sleep: seconds.
+    """
+
+    def __init__(
+        self,
+        client: KazooClient,
+        per_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._between_s = 1 / per_s
+        self._clock, self._sleep = clock, sleep
+        self._due_s = clock()
+        for name in ("start", "stop", "close", "sync"):
+            setattr(self, name, getattr(client, name))
+
+    def get(self, path: str) -> Any:
+        """Data and stat."""
+        self._wait()
+        return self._client.get(path)
+
+    def get_acls(self, path: str) -> Any:
+        """Access rules and stat."""
+        self._wait()
+        return self._client.get_acls(path)
+
+    def get_children(self, path: str) -> Any:
+        """Names."""
+        self._wait()
+        return self._client.get_children(path)
+
+    def _wait(self) -> None:
+        """Not before it is due; reads that were late are not made up for."""
+        self._sleep(max(0.0, self._due_s - self._clock()))
+        self._due_s = max(self._due_s, self._clock()) + self._between_s

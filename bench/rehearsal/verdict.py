@@ -1,0 +1,239 @@
+"""Go or no-go, and why: pure, from what the phases and the checks before them found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+REHEARSED, FAILED, NOT_REHEARSED = "rehearsed", "failed", "not rehearsed"
+"""What became of a phase."""
+SHOWN_MAX: Final = 10
+"""Reasons of one kind that are printed; JSON has all."""
+
+
+@dataclass(slots=True)
+class PhaseFigures:
+    """One phase. Seconds; None: not known, or there is no such thing in it."""
+
+    phase: str
+    did: str
+    """What an operator does in it."""
+    state: str = NOT_REHEARSED
+    why: str = ""
+    """Why it failed, or was not rehearsed."""
+    begin_s: float | None = None
+    """Since the run began."""
+    end_s: float | None = None
+    without_controller_s: float | None = None
+    longest_change_s: float | None = None
+    """The longest wait of an administrative change."""
+    changes: int = 0
+    """Changes that were carried out."""
+    lag_records: int | None = None
+    """The longest lag of ZooKeeper."""
+    lag_ms: int | None = None
+    bound_records: int | None = None
+    blocked_s: float | None = None
+    """Time in which a change waited for ZooKeeper."""
+    going_back: str = ""
+    """What it takes to go back from the end of this phase."""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+        if self.begin_s is None or self.end_s is None:
+            return None
+        return self.end_s - self.begin_s
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A reason for no-go; ``kind``: preflight, copy, broker, change, stores or phase."""
+
+    kind: str
+    text: str
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """All that a rehearsal found."""
+
+    dump: str
+    topics: int
+    partitions: int
+    load_per_s: float
+    brokers: Sequence[Mapping[str, Any]] = ()
+    """``id``, ``release``, ``source`` of it, ``rack``, ``listeners``."""
+    assumed: Sequence[str] = ()
+    blockers: Sequence[str] = ()
+    """Of preflight: code, place and fact of each."""
+    warnings: Sequence[str] = ()
+    refusals: Sequence[str] = ()
+    """Znodes that the copy refuses, with the reason."""
+    refused_brokers: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    """Administrative changes that were not carried out."""
+    differences: list[str] = field(default_factory=list)
+    """What a comparison of both stores found."""
+    phases: list[PhaseFigures] = field(default_factory=list)
+    folder: str = ""
+    hash: str = ""
+    """The last hash of its evidence."""
+
+    @property
+    def reasons(self) -> list[Reason]:
+        """Why it is no-go; none: go."""
+        found = [Reason("preflight", one) for one in self.blockers]
+        found += [Reason("copy", f"the copy refuses {one}") for one in self.refusals]
+        found += [Reason("broker", one) for one in self.refused_brokers]
+        found += [Reason("change", one) for one in self.lost]
+        found += [Reason("stores", one) for one in self.differences]
+        found += [
+            Reason("phase", f"{one.phase}: {one.state}" + (f": {one.why}" if one.why else ""))
+            for one in self.phases
+            if one.state != REHEARSED
+        ]
+        return found
+
+    @property
+    def go(self) -> bool:
+        """Whether nothing speaks against it, and everything was rehearsed."""
+        return bool(self.phases) and not self.reasons
+
+
+NOT_SHOWN: Final = (
+    "the controller in ZooKeeper mode: a stand-in is elected, and carries out no change",
+    "what a JVM or a disk decides: keystores, logins, folders (preflight looks at files)",
+    "records, consumer groups, transactions: emulated brokers store none",
+    "TLS and logins: every listener keeps its name and is PLAINTEXT on 127.0.0.1",
+    "access rules of ZooKeeper: everybody may read and write its copy",
+)
+"""What no rehearsal with emulated brokers shows."""
+_HEAD: Final = (
+    "phase",
+    "state",
+    "seconds",
+    "without a controller, s",
+    "longest change, s",
+    "changes",
+    "lag of its bound",
+    "blocked, s",
+)
+
+
+def as_json(found: Rehearsal) -> dict[str, Any]:
+    """The members of the document, without its schema."""
+    return {
+        "verdict": "go" if found.go else "no-go",
+        "reasons": [asdict(one) for one in found.reasons],
+        "dump": found.dump,
+        "topics": found.topics,
+        "partitions": found.partitions,
+        "load_per_s": found.load_per_s,
+        "brokers": [dict(one) for one in found.brokers],
+        "assumed": list(found.assumed),
+        "warnings": list(found.warnings),
+        "phases": [_phase(one) for one in found.phases],
+        "not_shown": list(NOT_SHOWN),
+        "folder": found.folder,
+        "hash": found.hash,
+    }
+
+
+def _phase(one: PhaseFigures) -> dict[str, Any]:
+    left_out = {"did", "begin_s", "end_s"}
+    return {
+        "seconds": one.seconds,
+        **{key: value for key, value in asdict(one).items() if key not in left_out},
+    }
+
+
+def table(phases: Sequence[PhaseFigures]) -> list[list[str]]:
+    """The phases as texts, a heading first."""
+    return [[*_HEAD], *([*_cells(one)] for one in phases)]
+
+
+def _cells(one: PhaseFigures) -> tuple[str, ...]:
+    lag = "-"
+    if one.lag_records is not None:
+        lag = f"{one.lag_records:,}"
+        lag += f" of {one.bound_records:,}" if one.bound_records else ""
+    return (
+        one.phase,
+        one.state,
+        _number(one.seconds),
+        _number(one.without_controller_s),
+        _number(one.longest_change_s, 2),
+        f"{one.changes:,}",
+        lag,
+        _number(one.blocked_s, 2),
+    )
+
+
+def _number(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def text(found: Rehearsal) -> str:
+    """The report for people."""
+    rows = table(found.phases)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [_first(found), ""]
+    lines += [_aligned(row, widths) for row in rows]
+    lines += [f"  {one.phase}: {one.why}" for one in found.phases if one.why]
+    lines += _listed("why not", _why_not(found))
+    lines += _listed("what going back costs", _back(found.phases))
+    lines += _listed("warnings of preflight, which do not decide", found.warnings)
+    lines += _listed("assumed", found.assumed)
+    lines += _listed("not shown by this", NOT_SHOWN)
+    lines += ["", f"logs, report.html and evidence.jsonl: {found.folder}"]
+    lines += [f"last hash of the evidence: {found.hash}"] if found.hash else []
+    return "\n".join(lines)
+
+
+def _first(found: Rehearsal) -> str:
+    reasons = found.reasons
+    size = (
+        f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} brokers, "
+        f"{found.load_per_s:g} changes/s"
+    )
+    if found.go:
+        return f"GO: every phase was rehearsed, and nothing speaks against it ({size})"
+    return f"NO-GO: {len(reasons)} reason{'s' if len(reasons) != 1 else ''} ({size})"
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        one.ljust(width) if at < 2 else one.rjust(width)
+        for at, (one, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _listed(title: str, lines: Sequence[str]) -> list[str]:
+    if not lines:
+        return []
+    more = (
+        [f"  and {len(lines) - SHOWN_MAX} more; --json has all"] if len(lines) > SHOWN_MAX else []
+    )
+    return ["", f"{title}:", *(f"  {one}" for one in lines[:SHOWN_MAX]), *more]
+
+
+def _why_not(found: Rehearsal) -> list[str]:
+    """The reasons; phases that were not begun together."""
+    missed = [one for one in found.phases if one.state == NOT_REHEARSED and not one.why]
+    single = {f"{one.phase}: {one.state}" for one in missed}
+    lines = [f"{one.kind}: {one.text}" for one in found.reasons if one.text not in single]
+    return lines + ([f"not rehearsed: {', '.join(one.phase for one in missed)}"] if missed else [])
+
+
+def _back(phases: Sequence[PhaseFigures]) -> list[str]:
+    """What going back takes after each phase, where that differs from the phase before."""
+    found: list[str] = []
+    last = ""
+    for one in phases:
+        if one.going_back and one.going_back != last:
+            last = one.going_back
+            found.append(f"after {one.phase}: {last}")
+    return found
