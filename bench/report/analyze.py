@@ -399,7 +399,8 @@ def print_summary(analysis: Analysis, console: Console) -> None:
         line = Text(f"{word}  {judged.text}", "bold red" if judged.crossed else "")
         console.print(line, soft_wrap=True)
     for finding, text in lines(analysis.findings, width):
-        shown = Text(printable(text), "yellow" if finding.warning else "")
+        wrapped = "\n".join(map(printable, text.split("\n")))
+        shown = Text(wrapped, "yellow" if finding.warning else "")
         shown.stylize("bold", 0, len(finding.about))
         console.print(shown, soft_wrap=True)
     console.print(f"report  {analysis.html}", soft_wrap=True, highlight=False, markup=False)

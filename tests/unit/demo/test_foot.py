@@ -19,6 +19,8 @@ from bench.demo.narrator import Narrator
 from bench.demo.watch import Watch
 from bench.eta import Step
 from bench.foot import Foot, drawable
+from bench.report.analyze import Analysis, print_summary
+from bench.report.findings import Finding
 from bench.runs.progress import Progress
 from emulator.servers.waiting import wait_for
 from tests.kit.screen import Screen, ScreenError, Terminal, terminal
@@ -225,3 +227,14 @@ def test_the_screen_wraps_as_a_terminal_does() -> None:
     assert screen.text == ["x"]
     with pytest.raises(ScreenError):
         screen.feed("\x1b[?25l")
+
+
+def test_findings_are_wrapped_on_a_terminal_and_nothing_of_the_wrap_is_shown(
+    shown: Terminal,
+) -> None:
+    found = Analysis(Path("r.html"), "p", [Finding("limit", LONG)])
+    with streamed(shown.stream):
+        print_summary(found, Console())
+    lines = shown.settle()
+    assert "\\n" not in "".join(lines)
+    assert " ".join(" ".join(lines).split()).startswith(f"limit: {LONG}".strip())
