@@ -20,6 +20,14 @@ from wire.schema import api_name, lookup, spec
 CONNECT_S: Final = 10.0
 ANSWER_S: Final = 30.0
 """How long any answer may take: above the timeouts that requests name."""
+FRAME_MAX: Final = 256 << 20
+"""No answer that is asked for is as large: what says so does not speak Kafka's protocol."""
+_OTHERS: Final = {
+    b"HTTP": "an HTTP server",
+    b"\x15\x03": "a TLS listener",
+    b"SSH-": "an SSH server",
+}
+"""How answers of other protocols begin."""
 _RECEIVE_BYTES: Final = 1 << 16
 _HEADER_VERSION_TAGS: Final = 2
 
@@ -67,8 +75,8 @@ class Line:
         end = time.monotonic() + within_s
         while True:
             size = int.from_bytes(self._held[:4], "big", signed=True)
-            if len(self._held) >= 4 and size < 0:
-                raise Violation("the length of a frame", "0 or more", size)
+            if len(self._held) >= 4 and not 0 <= size <= FRAME_MAX:
+                raise Violation("the length of a frame", f"0 to {FRAME_MAX}", self._length(size))
             if len(self._held) >= 4 and len(self._held) >= 4 + size:
                 found, self._held = self._held[4 : 4 + size], self._held[4 + size :]
                 return found
@@ -86,6 +94,10 @@ class Line:
                 data = b""
             self._ended = not data
             self._held += data
+
+    def _length(self, size: int) -> str:
+        own = next((one for key, one in _OTHERS.items() if self._held.startswith(key)), None)
+        return f"{size}: {own} answers" if own else str(size)
 
     def ask(self, asked: Ask, version: int, within_s: float = ANSWER_S) -> tuple[bytes, Answer]:
         """Send a request and read its answer; returns the request's bytes too.

@@ -83,11 +83,27 @@ def known(addresses: Mapping[Where, Address]) -> Facts:
             try:
                 performer.run(learn(facts, where), where)
             except (Violation, NotOffered) as error:
-                raise UnreachableError(f"{address}: {error}") from error
+                hint = "is it a listener of Kafka's, and does it want TLS or SASL?"
+                hint = "" if address.tls or address.login else f"; {hint} (--command-config)"
+                raise UnreachableError(f"{address}: {error}{hint}") from error
+            why = _other_kind(facts, where)
+            if why:
+                raise UnreachableError(f"{address}: {why}")
     finally:
         performer.close()
     facts.release = release_of(facts)
     return facts
+
+
+def _other_kind(facts: Facts, where: Where) -> str:
+    """Why a listener is not of the kind that was named; empty: it is."""
+    asked = facts.offers(where, m.MetadataRequest) is not None
+    registers = facts.offers(where, m.BrokerRegistrationRequest) is not None
+    if where is Where.BROKER and registers and not asked:
+        return "this is a controller's listener: name it by --bootstrap-controller"
+    if where is Where.CONTROLLER and asked and not registers:
+        return "this is a broker's listener: name it by --bootstrap-server"
+    return ""
 
 
 def topics_of_others(addresses: Mapping[Where, Address], facts: Facts, prefix: str) -> list[str]:
@@ -116,18 +132,22 @@ def judged(
     """Run the cases; what was made is removed however it ends.
 
     Raises:
-        KeyboardInterrupt: after the removal.
+        KeyboardInterrupt: after the removal; its arguments are sentences about what is left.
     """
     if wish.release is not None:
         facts.release = wish.release
     began = time.monotonic()
     made = Made(wish.prefix)
     run = Run(addresses, facts, made, wish.seed, wish.disruptive, wish.slow)
-    left: list[str] = []
     try:
         findings = run.findings(wish.cases, told)
-    finally:
-        left = run.remove()
+    except KeyboardInterrupt as stop:
+        stop.args = tuple(run.remove())
+        raise
+    except BaseException:
+        run.remove()
+        raise
+    left = run.remove()
     late = [str(key) for where in facts.ranges for key in newer(facts, where)]
     return Report(
         findings,

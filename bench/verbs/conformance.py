@@ -95,6 +95,10 @@ def conformance(  # noqa: PLR0917  # one option each
     levels = _levels(fail_on)
     if release is not None and release not in RELEASES:
         raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", ExitCode.WRONG)
+    if clean is not None and not clean.startswith(f"{PREFIX}-"):
+        raise fail(f"--clean {clean}: prefixes of runs begin with {PREFIX}-", ExitCode.WRONG)
+    for path, option in ((json, "--json"), (junit, "--junit"), (html, "--html")):
+        _writable(path, option)
     places = _addresses(bootstrap_server, bootstrap_controller, command_config)
     try:
         addresses, facts = _facts(places)
@@ -133,9 +137,10 @@ def _levels(text: str) -> frozenset[Level]:
     from bench.conformance.case import Level
 
     try:
-        return frozenset(Level(one.strip()) for one in text.split(",") if one.strip())
+        found = frozenset(Level(one.strip()) for one in text.split(","))
     except ValueError as error:
-        raise fail(f"--fail-on {text}: must, should, habit", ExitCode.WRONG) from error
+        raise fail(f"--fail-on {text!r}: must, should, habit", ExitCode.WRONG) from error
+    return found
 
 
 def _addresses(
@@ -238,21 +243,34 @@ def _run(addresses: Mapping[Where, Address], facts: Facts, wish: Wish) -> Report
             typer.echo(f"  failed: {finding.id}", err=True)
 
     typer.echo(f"what is made begins with {wish.prefix}", err=True)
-    return judged(addresses, facts, wish, told)
+    try:
+        return judged(addresses, facts, wish, told)
+    except KeyboardInterrupt as stop:
+        for one in stop.args:
+            typer.echo(
+                f"left: {printable(str(one))}; remove it with --clean {wish.prefix}", err=True
+            )
+        if not stop.args:
+            typer.echo("stopped; what was made is removed", err=True)
+        raise
 
 
 def _cleaned(addresses: Mapping[Where, Address], facts: Facts, prefix: str) -> None:
     from bench.conformance.made import Made
     from bench.conformance.runner import Run
 
-    if not prefix.startswith(f"{PREFIX}-"):
-        raise fail(f"--clean {prefix}: prefixes of runs begin with {PREFIX}-", ExitCode.WRONG)
     left = Run(addresses, facts, Made(prefix), 0).remove()
     for one in left:
         typer.echo(f"left: {printable(one)}")
     if left:
         raise typer.Exit(ExitCode.FOUND)
     typer.echo(f"nothing with the prefix {prefix} is left")
+
+
+def _writable(path: Path | None, option: str) -> None:
+    """Before anything is asked: a run of minutes is not lost for a name."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise fail(f"{option} {path}: no file can be written there", ExitCode.WRONG)
 
 
 def _write(path: Path | None, option: str, text: str) -> None:

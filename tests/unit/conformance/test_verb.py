@@ -111,7 +111,10 @@ def test_a_fault_ends_with_1_and_is_told_in_each_output(cluster: Cluster, tmp_pa
         (("--bootstrap-server", "h"), "--bootstrap-server h"),
         (("--bootstrap-server", "h:1", "--release", "2.8"), "--release is one of"),
         (("--bootstrap-server", "h:1", "--fail-on", "never"), "must, should, habit"),
+        (("--bootstrap-server", "h:1", "--fail-on", ""), "must, should, habit"),
         (("--bootstrap-server", "h:1", "--command-config", "/no/such/file"), "--command-config"),
+        (("--bootstrap-server", "h:1", "--json", "/no/such/file"), "--json /no/such/file"),
+        (("--bootstrap-server", "h:1", "--clean", "orders"), "begin with conformance-"),
     ],
 )
 def test_a_wrong_line_ends_with_2(options: tuple[str, ...], told: str) -> None:
@@ -126,6 +129,16 @@ def test_a_server_that_is_not_there_ends_with_3() -> None:
     code, _, err = run("conformance", "--bootstrap-server", f"127.0.0.1:{port}")
     assert code == 3
     assert f"127.0.0.1:{port}" in err
+
+
+def test_the_other_kind_of_listener_ends_with_3(cluster: Cluster) -> None:
+    for option, place, told in (
+        ("--bootstrap-server", cluster.controllers, "--bootstrap-controller"),
+        ("--bootstrap-controller", broker(cluster), "--bootstrap-server"),
+    ):
+        code, _, err = run("conformance", option, place)
+        assert code == 3
+        assert f"name it by {told}" in err
 
 
 def test_a_server_of_another_protocol_ends_with_3() -> None:
@@ -143,7 +156,7 @@ def test_a_server_of_another_protocol_ends_with_3() -> None:
         )
         thread.join()
     assert code == 3
-    assert "ApiVersions" in err
+    assert "an HTTP server answers" in err
 
 
 def test_ctrl_c_removes_what_was_made(cluster: Cluster) -> None:
@@ -160,8 +173,9 @@ def test_ctrl_c_removes_what_was_made(cluster: Cluster) -> None:
         if line.startswith("topics"):
             break
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert "what was made is removed" in err
     assert topics(cluster) == []
 
 
