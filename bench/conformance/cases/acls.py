@@ -300,6 +300,8 @@ def delete(stage: Stage) -> Program:
             }
         )
     same("matches", found, [{wanted[4]}, set(wanted[:2]), set()])
+    counts = [len(one.matching_acls) for one in answer.filter_results]
+    same("matches: each once", counts, [1, 2, 0])
     left = {*wanted[2:4], *wanted[5:]}
     shown = m.DescribeAclsRequest(**{**_FILTER, "principal_filter": user})
     yield from eventually(
@@ -310,3 +312,41 @@ def delete(stage: Stage) -> Program:
     result = only("results", answer.filter_results)
     same("matches of the rest", len(result.matching_acls), len(left))
     yield from eventually("no entry", shown, lambda one: not listed(one), lowest=1)
+
+
+@case(
+    "DeleteAcls: every field of a filter counts, and MATCH finds what holds for a name",
+    sources=_AUTHORIZER,
+    asks=_ASKS,
+)
+def delete_by_field(stage: Stage) -> Program:
+    guarded(stage)
+    wanted = entries(stage)
+    yield from put(wanted)
+    name, user = wanted[0][1], wanted[0][3]
+    kind = m.DeleteAclsRequest
+    group: dict[str, Any] = {"resource_type_filter": GROUP}
+    by_match: dict[str, Any] = {
+        "resource_type_filter": TOPIC,
+        "resource_name_filter": name,
+        "pattern_type_filter": MATCH,
+    }
+    chosen: list[dict[str, Any]] = [
+        {**group, "operation": CREATE},
+        {**group, "host_filter": "203.0.113.1"},
+        {**group, "permission_type": DENY},
+        {**group, "pattern_type_filter": PREFIXED},
+        by_match,
+    ]
+    every = {**_FILTER, "principal_filter": user}
+    filters_ = [kind.DeleteAclsFilter(**{**every, **one}) for one in chosen]
+    answer = (yield Ask(kind(filters=filters_), lowest=1)).message
+    counts = [len(one.matching_acls) for one in answer.filter_results]
+    same("matches: four filters that differ in one field, one by MATCH", counts, [0, 0, 0, 0, 4])
+    shown = m.DescribeAclsRequest(**every)
+    left = set(wanted[4:])
+    yield from eventually(
+        "the entries that are left", shown, lambda one: listed(one) == left, lowest=1
+    )
+    answer = (yield Ask(kind(filters=[kind.DeleteAclsFilter(**every)]), lowest=1)).message
+    same("matches of the rest", len(only("results", answer.filter_results).matching_acls), 3)

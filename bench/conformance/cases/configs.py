@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bench.conformance.asking import created, eventually, shared
+from bench.conformance.asking import by_name, created, eventually, shared
 from bench.conformance.case import (
     Ask,
     Level,
@@ -80,7 +80,7 @@ def told(message: Any) -> dict[str, Any]:
     """Configs of the one resource of an answer, by name."""
     result = only("results of DescribeConfigs", message.results)
     code("DescribeConfigs", result.error_code, 0)
-    return {one.name: one for one in result.configs}
+    return by_name("configs of DescribeConfigs", result.configs)
 
 
 def becomes(stage: Stage, name: str, key: str, value: str, source: int = DYNAMIC_TOPIC) -> Program:
@@ -414,6 +414,23 @@ def validate_only(stage: Stage) -> Program:
         "unchanged",
         found["retention.ms"],
     )
+
+
+@case(
+    "a config without a value is refused, and nothing is set",
+    sources="ConfigAdminManager.preprocess",
+    where=Where.BROKER,
+    asks=(*_ALTER, m.AlterConfigsRequest),
+)
+def no_value(stage: Stage) -> Program:
+    name, _ = yield from created(stage, configs={"segment.ms": "2000000"})
+    for how in (SET, APPEND, SUBTRACT):
+        asked = altered((TOPIC, name, [("cleanup.policy", how, None)]))
+        message = (yield Ask(asked)).message
+        code(f"IncrementalAlterConfigs, operation {how} of null", codes(message)[0], 42)
+    message = (yield Ask(replaced((TOPIC, name, {"retention.ms": None})))).message
+    code("AlterConfigs with null", codes(message)[0], 42)
+    yield from becomes(stage, name, "segment.ms", "2000000")
 
 
 @case("AlterConfigs replaces all configs of a topic", sources="KIP-133", asks=_REPLACE)

@@ -135,6 +135,22 @@ def twice(stage: Stage) -> Program:
     same("results", found, {(name, 0, 84)})
 
 
+@case(
+    "ElectLeaders of type UNCLEAN leaves a partition alone that has a leader",
+    sources="KIP-460; ReplicationControlManager.electLeader",
+    rows="K18",
+    asks=_ASKS,
+    brokers=2,
+)
+def unclean_with_a_leader(stage: Stage) -> Program:
+    name, _, b = yield from unpreferred(stage)
+    answer = yield Ask(election({name: [0]}, UNCLEAN), lowest=1)
+    same("results", elected(answer.message, answer.version), [(name, 0, 84)])
+    answer = yield Ask(election({name: [0]}), lowest=1)
+    same("results of type PREFERRED", elected(answer.message, answer.version), [(name, 0, 0)])
+    yield from shown(stage, name, lambda topic: topic.partitions[0].leader_id == b)
+
+
 @case("ElectLeaders of no partition answers with none", sources=_MANAGER, asks=_ASKS)
 def nothing(stage: Stage) -> Program:
     answer = yield Ask(election({}))

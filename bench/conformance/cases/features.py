@@ -58,6 +58,7 @@ def unsupported(stage: Stage) -> Program:
         ("no.such.feature", 1, UPGRADE),
         (LEVEL, newest + 100, UPGRADE),
         (LEVEL, 0, UNSAFE),
+        (LEVEL, before, 7),
     ):
         answer = (yield Ask(update((name, level, how)), lowest=1)).message
         code(f"UpdateFeatures {name}={level}, type {how}", outcome(answer, name), 95)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
+from bench.conformance.asking import creation, new
 from bench.conformance.case import (
     Ask,
     End,
@@ -322,7 +323,8 @@ def lengths(stage: Stage) -> Program:
 @case("nothing is throttled without a quota", level=Level.SHOULD, sources="KIP-219, KIP-599")
 def not_throttled(stage: Stage) -> Program:
     asked, _ = other(stage)
-    for request_ in (asked, greeting(), m.DeleteTopicsRequest(timeout_ms=1_000)):
+    none = creation(new(stage.name()), validate_only=True)
+    for request_ in (asked, greeting(), none, m.DeleteTopicsRequest(timeout_ms=1_000)):
         message = (yield Ask(request_)).message
         same(f"throttle time of {type(message).__name__}", message.throttle_time_ms, 0)
 

@@ -149,6 +149,9 @@ def operations(stage: Stage) -> Program:
             same(f"whether Metadata v{version} tells operations", told, asked_for)
             if asked_for and stage.facts.authorizer is False:
                 same("operations without an authorizer", topic.topic_authorized_operations, 3_576)
+    for version in [one for one in stage.versions(m.MetadataRequest) if 8 <= one <= 10]:
+        told = (yield Ask(metadata(name), version)).message.cluster_authorized_operations
+        same(f"operations on the cluster of Metadata v{version}", told, NO_OPERATIONS)
 
 
 @case(
@@ -163,6 +166,9 @@ def cluster_operations(stage: Stage) -> Program:
     code("DescribeCluster", answer.error_code, 0)
     told = answer.cluster_authorized_operations
     holds("authorised operations", told != NO_OPERATIONS, "a bit field", told)
+    if stage.facts.authorizer is False:
+        # AclEntry.supportedOperations(CLUSTER): all of them.
+        same("operations without an authorizer", told, 8_096)
 
 
 @case(

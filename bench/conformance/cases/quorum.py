@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bench.conformance.asking import creation, new
+from bench.conformance.asking import creation, eventually, new
 from bench.conformance.case import (
     Ask,
+    Level,
     NotOffered,
     Pause,
     Program,
@@ -98,6 +99,23 @@ def describe_another(stage: Stage) -> Program:
         answer = (yield Ask(description(topic, partition))).message
         result = only("partitions", only("topics", answer.topics).partitions)
         code(f"DescribeQuorum of {topic}-{partition}", result.error_code, 3)
+
+
+@case(
+    "DescribeQuorum lists the live brokers among voters and observers",
+    level=Level.SHOULD,
+    sources="KIP-595; LeaderState.describeQuorum",
+    asks=(m.DescribeQuorumRequest,),
+    brokers=1,
+)
+def observers(stage: Stage) -> Program:
+    def listed(message: Any) -> bool:
+        part = only("partitions", only("topics", message.topics).partitions)
+        found = {one.replica_id for one in [*part.current_voters, *part.observers]}
+        return found >= set(stage.facts.brokers)
+
+    brokers = sorted(stage.facts.brokers)
+    yield from eventually(f"voters and observers: with {brokers}", description(), listed)
 
 
 @case(

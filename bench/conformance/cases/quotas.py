@@ -46,6 +46,14 @@ def question(*components: tuple[str, int, str | None], strict: bool = False) -> 
 def listed(message: Any) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
     """Entity -> quotas, after a look at the error."""
     code("DescribeClientQuotas", message.error_code, 0)
+    parts = [
+        sorted((each.entity_type, each.entity_name or "") for each in one.entity)
+        for one in message.entries or []
+    ]
+    same("entities: each once", len({str(one) for one in parts}), len(parts))
+    for one in message.entries or []:
+        keys = sorted(value.key for value in one.values)
+        same("keys of an entity: each once", keys, sorted({*keys}))
     return {
         tuple(sorted((part.entity_type, part.entity_name) for part in one.entity)): {
             value.key: value.value for value in one.values

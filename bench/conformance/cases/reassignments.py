@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bench.conformance.asking import broker_pairs, created, eventually, shown, unknown_broker
+from bench.conformance.asking import (
+    broker_pairs,
+    by_name,
+    created,
+    eventually,
+    shown,
+    unknown_broker,
+)
 from bench.conformance.case import Ask, Program, Stage, case, code, same
 from wire import messages as m
 
@@ -34,6 +41,10 @@ def moved(topics: dict[str, Parts]) -> Any:
 def results(message: Any) -> dict[tuple[str, int], int]:
     """(topic, partition) -> error, after a look at the error of all."""
     code("AlterPartitionReassignments", message.error_code, 0)
+    for one in message.responses:
+        indexes = sorted(part.partition_index for part in one.partitions)
+        same(f"partitions of {one.name} in the answer: each once", indexes, sorted({*indexes}))
+    by_name("topics of the answer", message.responses)
     return {
         (one.name, part.partition_index): part.error_code
         for one in message.responses

@@ -5,9 +5,10 @@ Partitions are of drawn brokers: the judge speaks as their leader.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Final
 
-from bench.conformance.asking import creation, new
+from bench.conformance.asking import creation, new, reads
 from bench.conformance.case import Ask, Pause, Program, Stage, Where, case, code, holds, only, same
 from bench.conformance.cases.brokers import Drawn, gone, heartbeat, unfenced
 from bench.conformance.cases.elections import PREFERRED, UNCLEAN, elected, election
@@ -87,6 +88,7 @@ def change(stage: Stage) -> Program:
     same("leader and ISR", (result.leader_id, tuple(result.isr)), (a.id, (a.id,)))
     same("the partition epoch", result.partition_epoch, 1)
     same("the leader epoch", result.leader_epoch, 0)
+    same("the leader's recovery state", result.leader_recovery_state, 0)
     both = [(a.id, a.epoch), (b.id, b.epoch)]
     result = yield from asked(alteration(a, topic_id, 0, both, partition_epoch=1))
     code("AlterPartition that expands", result.error_code, 0)
@@ -211,9 +213,11 @@ def reassignment(stage: Stage) -> Program:
     same("results", results((yield Ask(moved({name: {0: (c.id, b.id)}}))).message), {(name, 0): 0})
     kind = m.ListPartitionReassignmentsRequest
     named = [kind.ListPartitionReassignmentsTopics(name=name, partition_indexes=(0,))]
-    for topics in (None, named):
-        answer = (yield Ask(kind(topics=topics, timeout_ms=20_000))).message
-        mine = [one for one in answer.topics if one.name == name]
+    asked_ = [kind(topics=topics, timeout_ms=20_000) for topics in (None, named)]
+    listeners = [Where.CONTROLLER, Where.BROKER] if reads(stage) else [Where.CONTROLLER]
+    for one, at in itertools.product(asked_, listeners):
+        answer = (yield Ask(one, at=at)).message
+        mine = [each for each in answer.topics if each.name == name]
         part = only("partitions", only("topics that move", mine).partitions)
         same("adding replicas", tuple(part.adding_replicas), (c.id,))
         same("removing replicas", tuple(part.removing_replicas), (a.id,))

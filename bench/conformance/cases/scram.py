@@ -63,6 +63,7 @@ def shown(stage: Stage, name: str, expected: dict[int, int]) -> Program:
         code("DescribeUserScramCredentials", message.error_code, 0)
         (one,) = message.results
         found = {info.mechanism: info.iterations for info in one.credential_infos}
+        same("mechanisms of a user: each once", len(found), len(one.credential_infos))
         right = one.error_code == (0 if expected else 91)
         return one.user == name and found == expected and right
 

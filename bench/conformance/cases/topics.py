@@ -56,6 +56,8 @@ def create(stage: Stage) -> Program:
     same("partitions of the result", result.num_partitions, partitions)
     same("replication factor of the result", result.replication_factor, replicas)
     same("error text of the result", result.error_message, None)
+    # TOPIC_AUTHORIZATION_FAILED: who may create it may not describe it.
+    code("of the result's configs", result.topic_config_error_code, 0, 29)
     told = {one.name: one for one in result.configs or []}
     if told:
         holds("configs of the result", "retention.ms" in told, "the config that was set", [*told])
@@ -91,6 +93,10 @@ def ids(stage: Stage) -> Program:
         code(f"CreateTopics of {one.name}", one.error_code, 0)
     found = {one.topic_id for one in results.values()}
     same("different ids", len(found), len(names))
+    for name in names:
+        topic = yield from shown(stage, name)
+        if topic is not None and not is_zero(topic.topic_id):
+            same(f"the id of {name}", topic.topic_id, results[name].topic_id)
 
 
 @case("CreateTopics: defaults of partitions and replicas by -1", sources="KIP-464", asks=CREATE)

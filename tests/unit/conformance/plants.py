@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from tests.unit.conformance.faulty import Plant
@@ -157,6 +158,48 @@ def inner_number(message: Any, version: int) -> None:
 def half_the_records(message: Any, version: int) -> None:
     for one in results(message, "responses", "partitions"):
         one.records = (one.records or b"")[: len(one.records or b"") // 2]
+
+
+def twice(*path: str) -> Any:
+    """The last element of each list of a path once more."""
+
+    def change(message: Any, version: int) -> None:
+        for one in results(message, *path[:-1]):
+            found = [*getattr(one, path[-1])]
+            setattr(one, path[-1], [*found, *copy.deepcopy(found[-1:])])
+
+    return change
+
+
+def ids_swapped(message: Any, version: int) -> None:
+    ids = [one.topic_id for one in message.topics]
+    for one, other in zip(message.topics, [*ids[1:], *ids[:1]], strict=True):
+        one.topic_id = other
+
+
+def no_nulls(message: Any, version: int) -> None:
+    for one in message.resources:
+        one.configs = [each for each in one.configs if each.value is not None]
+
+
+def operations_of_the_cluster(message: Any, version: int) -> None:
+    if 8 <= version <= 10:
+        message.cluster_authorized_operations = 264
+
+
+def few_operations(message: Any, version: int) -> None:
+    if message.cluster_authorized_operations > 0:
+        message.cluster_authorized_operations = 256
+
+
+def any_upgrade(message: Any, version: int) -> None:
+    for one in message.feature_updates:
+        one.upgrade_type = 1 if one.upgrade_type > 3 else one.upgrade_type
+
+
+def match_is_literal(message: Any, version: int) -> None:
+    for one in message.filters:
+        one.pattern_type_filter = 3 if one.pattern_type_filter == 2 else one.pattern_type_filter
 
 
 B, C = "broker", "controller"
@@ -318,11 +361,87 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
         answering(m.DescribeQuorumRequest, each(TOPICS, "partitions", leader_id=9)),
         C,
     ),
+    (
+        "observers hidden",
+        "quorum.observers",
+        answering(m.DescribeQuorumRequest, each(TOPICS, "partitions", observers=[])),
+        C,
+    ),
     ("torn batches", "quorum.observe", answering(m.FetchRequest, half_the_records), C),
     (
         "epochs ahead",
         "quorum.epochs",
         answering(m.FetchRequest, errors(75, 0, "responses", "partitions")),
+        C,
+    ),
+    ("ids swapped", "topics.ids", answering(m.CreateTopicsRequest, ids_swapped), B),
+    (
+        "configs not told",
+        "topics.create",
+        answering(m.CreateTopicsRequest, each(TOPICS, topic_config_error_code=31)),
+        B,
+    ),
+    (
+        "creation throttled",
+        "framing.not_throttled",
+        answering(m.CreateTopicsRequest, setting(throttle_time_ms=900)),
+        B,
+    ),
+    (
+        "the cluster's operations",
+        "metadata.operations",
+        answering(m.MetadataRequest, operations_of_the_cluster),
+        B,
+    ),
+    (
+        "few operations",
+        "metadata.cluster_operations",
+        answering(m.DescribeClusterRequest, few_operations),
+        B,
+    ),
+    ("null is nothing", "configs.no_value", asking(m.IncrementalAlterConfigsRequest, no_nulls), B),
+    ("null is none", "configs.no_value", asking(m.AlterConfigsRequest, no_nulls), B),
+    (
+        "a config twice",
+        "configs.describe",
+        answering(m.DescribeConfigsRequest, twice(RESULTS, "configs")),
+        B,
+    ),
+    (
+        "always preferred",
+        "elections.unclean_with_a_leader",
+        asking(m.ElectLeadersRequest, setting(election_type=0)),
+        B,
+    ),
+    (
+        "a move twice",
+        "reassignments.cancel_nothing",
+        answering(m.AlterPartitionReassignmentsRequest, twice("responses", "partitions")),
+        B,
+    ),
+    (
+        "moves hidden",
+        "replicas.reassignment",
+        answering(m.ListPartitionReassignmentsRequest, setting(topics=[])),
+        B,
+    ),
+    (
+        "an entity twice",
+        "quotas.matches",
+        answering(m.DescribeClientQuotasRequest, twice("entries")),
+        B,
+    ),
+    (
+        "a mechanism twice",
+        "scram.change",
+        answering(m.DescribeUserScramCredentialsRequest, twice(RESULTS, "credential_infos")),
+        B,
+    ),
+    ("any upgrade", "features.unsupported", asking(m.UpdateFeaturesRequest, any_upgrade), C),
+    (
+        "recovering",
+        "replicas.change",
+        answering(m.AlterPartitionRequest, each(TOPICS, "partitions", leader_recovery_state=1)),
         C,
     ),
     ("numbers inside", "envelope.carried", answering(m.EnvelopeRequest, inner_number), C),
@@ -331,6 +450,25 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
 """In front of the broker or the controller; the rest is as it is."""
 WITH_ACLS: list[tuple[str, str, Plant, str]] = [
     ("patterns", "acls.filters", answering(m.DescribeAclsRequest, prefixed_as_literal), B),
+    (
+        "deletes of any host",
+        "acls.delete_by_field",
+        asking(m.DeleteAclsRequest, each("filters", host_filter=None)),
+        B,
+    ),
+    (
+        "deletes what is allowed",
+        "acls.delete_by_field",
+        asking(m.DeleteAclsRequest, each("filters", permission_type=1)),
+        B,
+    ),
+    ("deletes by name", "acls.delete_by_field", asking(m.DeleteAclsRequest, match_is_literal), B),
+    (
+        "a match twice",
+        "acls.delete",
+        answering(m.DeleteAclsRequest, twice("filter_results", "matching_acls")),
+        B,
+    ),
     ("bad entries", "acls.invalid", answering(m.CreateAclsRequest, errors(42, 0, RESULTS)), C),
     (
         "deleted",
