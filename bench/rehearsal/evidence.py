@@ -146,7 +146,11 @@ def _rows(path: Path, found: Verified) -> Iterator[dict[str, Any]]:
 def _of_file(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
     name = str(row.get("name"))
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except ValueError:  # no file has such a name
+        inside = False
+    if not inside:
         yield f"{name} is not in the folder"
         return
     try:

@@ -73,7 +73,7 @@ def zookeeper_mode(play: Play) -> None:
     stage = play.stage
     for number in stage.brokers.ids:
         stage.brokers.begin(number, BrokerMode.ZOOKEEPER, stage.around)
-    _all_run(play)
+    all_run(play)
 
 
 def wait(play: Play) -> None:
@@ -129,7 +129,7 @@ def rollback(play: Play) -> None:
     for number in stage.brokers.ids:
         _session_ends(play, number)
         stage.brokers.begin(number, BrokerMode.ZOOKEEPER, stage.around)
-    _all_run(play)
+    all_run(play)
 
 
 def again(play: Play) -> None:
@@ -231,7 +231,12 @@ def _serves(play: Play, number: int, mode: BrokerMode) -> None:
     _wait(play, f"broker {number} in service", serves)
 
 
-def _all_run(play: Play) -> None:
+def all_run(play: Play) -> None:
+    """Wait until every broker runs and is registered, as at the end of each phase.
+
+    Raises:
+        StuckError: one has ended, or the quorum refuses it.
+    """
     for number in play.stage.brokers.ids:
         _runs(play, number)
 

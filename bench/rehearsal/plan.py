@@ -144,7 +144,7 @@ def plan(
     registered = {
         int(name): _registration(path, data)
         for path, data in nodes.items()
-        if (name := path.removeprefix(IDS)) != path and name.isdigit()
+        if (name := path.removeprefix(IDS)) != path and name.isascii() and name.isdigit()
     }
     by_id = {one.broker_id: one for one in files}
     ids = sorted(registered.keys() | by_id.keys())
@@ -166,11 +166,19 @@ def plan(
 def _registration(path: str, data: bytes | None) -> Mapping[str, Any]:
     try:
         found = json.loads(data or b"")
-        if isinstance(found, dict):
+        if isinstance(found, dict) and _is_kafkas(found):
             return found
     except (ValueError, RecursionError):
         pass
     raise PlanError(f"{path} is not the registration of a broker: dump the tree again")
+
+
+def _is_kafkas(found: Mapping[str, Any]) -> bool:
+    """Whether what is read of a registration has the types that Kafka writes."""
+    ends = found.get("endpoints") or []
+    return isinstance(found.get("rack"), str | None) and (
+        isinstance(ends, list) and all(isinstance(one, str) for one in ends)
+    )
 
 
 def _broker(

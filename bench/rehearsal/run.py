@@ -14,7 +14,7 @@ from bench.life.waits import RulingWatch
 from bench.rehearsal.brokers import BrokerRefusedError
 from bench.rehearsal.changes import AnsweredChange, RehearsalLoad
 from bench.rehearsal.evidence import Evidence
-from bench.rehearsal.phases import PHASES, Play, RehearsedPhase
+from bench.rehearsal.phases import PHASES, Play, RehearsedPhase, all_run
 from bench.rehearsal.stage import RehearsalStage, StuckError
 from bench.rehearsal.verdict import FAILED, REHEARSED, PhaseFigures, Rehearsal
 from bench.rehearsal.znodes import LoadedZnode, LoadError
@@ -74,6 +74,7 @@ class _Playing:
         with RulingWatch(stage.ruling, time.monotonic) as watch:
             try:
                 phase.act(self._play)
+                all_run(self._play)
                 figures.state = REHEARSED
             except BrokerRefusedError as error:
                 found.refused_brokers.append(str(error))

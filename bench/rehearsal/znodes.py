@@ -98,14 +98,20 @@ def _ephemeral(entry: Mapping[str, Any]) -> bool:
 
 
 def _acl(path: str, rules: Sequence[Sequence[Any]]) -> tuple[tuple[int, str, str], ...]:
-    if list(map(list, rules)) == _OPEN:
+    try:
+        found = tuple((int(perms), str(scheme), str(name)) for perms, scheme, name in rules)
+    except (TypeError, ValueError) as error:
+        raise DumpContentError(
+            f"the access rule of {path} is not as zk dump writes it; {OPEN_ACLS}"
+        ) from error
+    if list(map(list, found)) == _OPEN:
         return ()
-    if any(REDACTED in str(rule[2]) for rule in rules):
+    if any(REDACTED in name for _, _, name in found):
         raise DumpContentError(
             f"a password of the access rule of {path} was left out of it: dump it --with-secrets, "
             f"or {OPEN_ACLS}"
         )
-    return tuple((int(perms), str(scheme), str(name)) for perms, scheme, name in rules)
+    return found
 
 
 def is_empty(client: KazooClient, below: str) -> bool:

@@ -232,7 +232,7 @@ def _prepared(  # noqa: PLR0917 - as the command line
     from bench.rehearsal.evidence import sha256_of
     from bench.rehearsal.secrets import without_secrets
     from bench.rehearsal.verdict import Rehearsal
-    from bench.rehearsal.znodes import DumpContentError, loadable
+    from bench.rehearsal.znodes import loadable
     from emulator.commands.preflight.inputs import PreflightError
     from emulator.servers.zk_dump import contents
 
@@ -242,12 +242,10 @@ def _prepared(  # noqa: PLR0917 - as the command line
         data = contents(document)
         made = planning.plan(data, _brokers_files(survey), RELEASES, release)
         cluster_id = _cluster_id(data.get("/cluster/id"))
-    except DumpContentError as error:
-        raise fail(f"{dump}: {error}", ExitCode.WRONG) from error
-    except planning.PlanError as error:
-        raise fail(f"{dump}: {error}", ExitCode.WRONG) from error
     except PreflightError as error:
         raise fail(str(error), ExitCode.WRONG) from error
+    except ValueError as error:  # of the dump: its form, its brokers, an access rule
+        raise fail(f"{dump}: {error}", ExitCode.WRONG) from error
     _check(dump, survey, made)
     report = _preflight(survey)
     counts = survey.copy.records

@@ -20,25 +20,21 @@ def read(folder: Path) -> tuple[list[dict], str, list[str]]:
     """All rows, the last hash, and what is wrong with the chain."""
     rows, wrong = [], []
     last = digest(b"kraft-bridge-evidence/1\n")
-    for number, line in enumerate((folder / FILE).read_bytes().splitlines(), 1):
+    *lines, end = (folder / FILE).read_bytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
         shown, _, row = line.partition(b" ")
         last = digest(last.encode() + b"\n" + row)
-        if shown.decode() != last:
+        if shown != last.encode():
             wrong.append(f"line {number} was changed, or one before it")
             break
         rows.append(json.loads(row))
-    return rows, last, wrong
+    return rows, last, wrong + [f"{FILE} is cut"] * bool(end)
 
 
-def files(folder: Path, rows: list[dict]) -> list[str]:
-    """Files that are not as they were."""
-    wrong = []
-    for row in rows:
-        if row["kind"] == "file":
-            path = folder / row["name"]
-            if not path.is_file() or digest(path.read_bytes()) != row["sha256"]:
-                wrong.append(f"{row['name']} was changed")
-    return wrong
+def changed(folder: Path, row: dict) -> bool:
+    """Whether a file is not as it was."""
+    path = folder / row["name"]
+    return not path.is_file() or digest(path.read_bytes()) != row["sha256"]
 
 
 def phases(rows: list[dict]) -> list[str]:
@@ -46,14 +42,9 @@ def phases(rows: list[dict]) -> list[str]:
     lines = []
     for row in rows:
         if row["kind"] == "phase":
-            waits = [
-                one["waited_s"]
-                for one in rows
-                if one["kind"] == "change"
-                and not one["error"]
-                and row["begin_s"] is not None
-                and row["begin_s"] <= one["answered_s"] < row["end_s"]
-            ]
+            done = [one for one in rows if one["kind"] == "change" and not one["error"]]
+            begin, end = row["begin_s"] or 0.0, row["end_s"] or 0.0
+            waits = [one["waited_s"] for one in done if begin <= one["answered_s"] < end]
             longest = f", the longest waited {max(waits):.2f} s" if waits else ""
             lines.append(f"{row['phase']}: {row['state']}, {len(waits)} changes{longest}")
     return lines
@@ -63,13 +54,23 @@ def main() -> int:
     """Look at the folder that is named."""
     folder, *expected = (Path(sys.argv[1]), *sys.argv[2:])
     rows, last, wrong = read(folder)
-    wrong += files(folder, rows)
+    named = [row for row in rows if row["kind"] == "file"]
+    wrong += [f"{row['name']} was changed" for row in named if changed(folder, row)]
     wrong += [f"the last hash is {last}" for one in expected if one != last]
-    print("\n".join(phases(rows)))
+    played = [row["phase"] for row in rows if row["kind"] == "phase"]
+    kinds = [row["kind"] for row in rows]
+    whole = kinds[:1] == ["begin"] and kinds[-1:] == ["end"] and kinds.count("end") == 1
+    if not whole or not played or played != rows[0]["phases"]:
+        wrong.append("the rows are not whole")
     against = [row["text"] for row in rows if row["kind"] == "reason"]
     against += [row["phase"] for row in rows if row.get("state", "rehearsed") != "rehearsed"]
-    print("\n".join(["NO-GO", *against]) if against or rows[-1]["kind"] != "end" else "GO")
-    print("\n".join(f"WRONG: {one}" for one in wrong) or f"none was changed; last hash {last}")
+    if not wrong and rows[-1]["verdict"] != ("no-go" if against else "go"):
+        wrong.append(f"the rows do not say {rows[-1]['verdict']}")
+    said = [f"WRONG: {one}" for one in wrong]
+    if not wrong:
+        said = ["NO-GO", *against] if against else ["GO"]
+        said.append(f"none was changed; last hash {last}")
+    print("\n".join(phases(rows) + said))
     return int(bool(wrong))
 
 

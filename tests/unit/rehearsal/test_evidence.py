@@ -95,6 +95,7 @@ FORGED: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "a verdict": (lambda rows: rows[-1].update(verdict="no-go"), "the rows say go"),
     "a phase": (lambda rows: rows.pop(4), "not those that were to be played"),
     "the end": (lambda rows: rows.pop(), "the rows are not whole"),
+    "a name": (lambda rows: rows[6].update(name="a\0"), "is not in the folder"),
     "a file": (lambda rows: rows[6].update(name="../x"), "../x is not in the folder"),
 }
 
@@ -132,18 +133,54 @@ def test_the_verb_says_what_it_proves(tmp_path: Path) -> None:
     assert (code, "No such file" in err) == (3, True)
 
 
+PROGRAM = ROOT / "docs/examples/read_evidence.py"
+
+
+def read(folder: Path, *more: str) -> tuple[int, list[str]]:
+    """What the program of the docs says."""
+    command = [sys.executable, "-I", str(PROGRAM), str(folder), *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.splitlines()
+
+
 def test_the_program_of_the_docs_reads_it_without_us(tmp_path: Path) -> None:
     last = left(tmp_path)
-    program = ROOT / "docs/examples/read_evidence.py"
-    assert len(program.read_text().splitlines()) <= 80
-
-    def read(*more: str) -> tuple[int, list[str]]:
-        command = [sys.executable, "-I", str(program), str(tmp_path), *more]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout.splitlines()
-
-    code, lines = read(last)
+    assert len(PROGRAM.read_text().splitlines()) <= 80
+    code, lines = read(tmp_path, last)
     assert (code, lines[-2:]) == (0, ["GO", f"none was changed; last hash {last}"])
     assert lines[1] == "copy: rehearsed, 2 changes, the longest waited 2.25 s"
     (tmp_path / "logs/a.out").write_text("another\n")
-    assert read(last)[0] == 1
+    code, lines = read(tmp_path, last)
+    assert (code, lines[-1]) == (1, "WRONG: logs/a.out was changed")
+    assert "GO" not in lines
+
+
+SPOILT: dict[str, Callable[[list[bytes]], bytes]] = {
+    "empty": lambda _: b"",
+    "its last byte cut": lambda lines: b"".join(lines)[:-1],
+    "a line cut": lambda lines: b"".join(lines[:-1]),
+    "other line ends": lambda lines: b"".join(lines).replace(b"\n", b"\r\n"),
+    "two lines the other way round": lambda lines: b"".join([lines[0], lines[2], lines[1]]),
+    "a line twice": lambda lines: b"".join([*lines, lines[-1]]),
+    "no phases": lambda lines: chain_anew([row(lines[0]), row(lines[-1])]),
+    "an end that is not there": lambda lines: chain_anew([row(one) for one in lines[:-1]]),
+    "another verdict": lambda lines: chain_anew(
+        [row(one).replace(b'"go"', b'"no-go"') for one in lines]
+    ),
+}
+
+
+def row(line: bytes) -> bytes:
+    return line.partition(b" ")[2].rstrip(b"\n")
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_the_program_of_the_docs_and_we_find_the_same(what: str, tmp_path: Path) -> None:
+    left(tmp_path)
+    file = tmp_path / FILE
+    file.write_bytes(SPOILT[what](file.read_bytes().splitlines(keepends=True)))
+    assert verified(tmp_path).problems
+    code, lines = read(tmp_path)
+    assert code == 1
+    assert lines[-1].startswith("WRONG: ")
+    assert not {"GO", "NO-GO"} & {*lines}

@@ -44,6 +44,8 @@ class Recorded:
         self.refusals: list[dict[str, Any]] = []
         self.never = ""
         """What a broker that does not run says."""
+        self.gone = ""
+        """Why brokers ended by themselves."""
 
     # ---- brokers
     def begin(self, number: int, mode: BrokerMode, _around: object) -> None:
@@ -58,7 +60,7 @@ class Recorded:
         return self.never
 
     def ended(self, _number: int) -> str:
-        return ""
+        return self.gone
 
     def short(self) -> int:
         self.behind -= 1
@@ -182,6 +184,20 @@ def test_what_is_behind_a_phase_that_failed_is_not_rehearsed(
     assert found.phases[0].going_back == "as before"
     assert "played" in lines
     assert (verified(tmp_path).verdict, verified(tmp_path).problems) == ("no-go", [])
+
+
+def test_a_broker_that_ends_by_itself_in_a_phase_is_no_go(tmp_path: Path) -> None:
+    stage, found = Recorded(), Rehearsal("tree.json", 1, 2, 1.0)
+
+    def ends(_play: Play) -> None:
+        stage.gone = "its session is over"
+
+    evidence = Evidence(tmp_path)
+    table = [RehearsedPhase("last", "a", ends)]
+    play(stage, [], found, evidence, str, phases=table)  # type: ignore[arg-type]
+    evidence.close()
+    assert not found.go
+    assert [one.why for one in found.phases] == ["broker 1 ended: its session is over"]
 
 
 def test_a_change_that_a_second_attempt_found_done_is_not_lost() -> None:

@@ -98,6 +98,10 @@ def test_the_controllers_listener_has_a_name_that_no_broker_has() -> None:
         ({"/brokers/ids": None}, "no broker is registered in it"),
         ({"/brokers/ids/1": b"{"}, "/brokers/ids/1 is not the registration"),
         ({"/brokers/ids/1": b"[]"}, "/brokers/ids/1 is not the registration"),
+        ({"/brokers/ids/1": b'{"endpoints":5}'}, "/brokers/ids/1 is not the registration"),
+        ({"/brokers/ids/1": b'{"endpoints":[5]}'}, "/brokers/ids/1 is not the registration"),
+        ({"/brokers/ids/1": b'{"rack":{}}'}, "/brokers/ids/1 is not the registration"),
+        ({"/brokers/ids/\u00b2": b"{}"}, "no broker is registered in it"),
     ],
 )
 def test_no_brokers_are_a_sentence(nodes: dict[str, bytes | None], said: str) -> None:

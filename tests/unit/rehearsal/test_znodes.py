@@ -61,6 +61,8 @@ def test_parents_come_first_and_ephemeral_znodes_are_left_out() -> None:
             document(a=node(acl=[[31, "digest", "u:<redacted>"]])),
             "a password of the access rule of /a was left out",
         ),
+        (document(a=node(acl=5)), "the access rule of /a is not as zk dump writes it"),
+        (document(a=node(acl=[[1]])), "the access rule of /a is not as zk dump writes it"),
     ],
 )
 def test_what_is_cut_or_empty_is_a_sentence(wrong: dict[str, Any], said: str) -> None:
