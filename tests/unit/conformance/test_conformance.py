@@ -30,7 +30,7 @@ AUTHORIZER = {
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def ours() -> Iterator[Cluster]:
     with Cluster(brokers=3, fsync=False) as made:
         yield made
 
@@ -48,10 +48,10 @@ def address(text: str) -> Address:
     return Address(host, int(port))
 
 
-def places(cluster: Cluster) -> dict[Where, Address]:
+def places(ours: Cluster) -> dict[Where, Address]:
     return {
-        Where.BROKER: address(cluster.bootstrap.partition(",")[0]),
-        Where.CONTROLLER: address(cluster.controllers),
+        Where.BROKER: address(ours.bootstrap.partition(",")[0]),
+        Where.CONTROLLER: address(ours.controllers),
     }
 
 
@@ -69,13 +69,13 @@ def run(addresses: Mapping[Where, Address], *words: str, seed: int = 1) -> Repor
     return judged(addresses, known(addresses), wish, lambda _: None)
 
 
-def test_our_own_cluster_has_no_fault(cluster: Cluster) -> None:
-    report = run(places(cluster))
+def test_our_own_cluster_has_no_fault(ours: Cluster) -> None:
+    report = run(places(ours))
     assert [(one.id, one.why, one.expected, one.got) for one in report.failed] == []
     assert report.left == []
     assert all(count["passed"] for group, count in report.groups.items() if group != "records")
-    facts = known(places(cluster))
-    assert topics_of_others(places(cluster), facts, "") == [], "its topics are gone"
+    facts = known(places(ours))
+    assert topics_of_others(places(ours), facts, "") == [], "its topics are gone"
 
 
 def test_nor_has_one_with_an_authorizer(guarded: Cluster) -> None:
@@ -91,9 +91,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framing, "CLOSED_S", 3.0)
 
 
-def found(cluster: Cluster, case: str, plant: Plant, where: str) -> list[str]:
+def found(ours: Cluster, case: str, plant: Plant, where: str) -> list[str]:
     """Cases that fail with a fault in front of one listener."""
-    addresses = places(cluster)
+    addresses = places(ours)
     facts = known(addresses)
     proxy = Proxy(str(addresses[Where(where)]), plant)
     addresses[Where(where)] = address(proxy.address)
@@ -118,8 +118,8 @@ def found(cluster: Cluster, case: str, plant: Plant, where: str) -> list[str]:
     [pytest.param(*one[1:], id=one[0].replace(" ", "-")) for one in PLANTS],
 )
 @pytest.mark.usefixtures("impatient")
-def test_a_fault_is_found(cluster: Cluster, case: str, plant: Plant, where: str) -> None:
-    assert case in found(cluster, case, plant, where)
+def test_a_fault_is_found(ours: Cluster, case: str, plant: Plant, where: str) -> None:
+    assert case in found(ours, case, plant, where)
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_a_fault_of_acls_is_found(guarded: Cluster, case: str, plant: Plant, whe
 
 
 def test_a_server_that_is_silent_is_not_waited_for_for_ever(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ours: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patience = runner.Patience()
     assert patience.seconds == runner.ANSWER_S
     monkeypatch.setattr(runner, "ANSWER_S", 0.2)
     monkeypatch.setattr(runner, "SHORT_S", 0.1)
     plant = Plant(60, request_bytes=lambda *_: (9_999).to_bytes(2, "big"), stays=True)
-    assert "metadata.agree" in found(cluster, "metadata.agree", plant, "broker")
+    assert "metadata.agree" in found(ours, "metadata.agree", plant, "broker")
     run_ = runner.Run({}, Facts(), Made(""), 1)
     run_.patience.silences = runner.SILENCES
     assert run_.patience.seconds == 0.1
@@ -151,8 +151,8 @@ def test_every_group_has_a_planted_fault() -> None:
     assert groups == offered
 
 
-def test_a_proxy_without_a_fault_is_none(cluster: Cluster) -> None:
-    addresses = places(cluster)
+def test_a_proxy_without_a_fault_is_none(ours: Cluster) -> None:
+    addresses = places(ours)
     proxies = {where: Proxy(str(one), Plant()) for where, one in addresses.items()}
     try:
         through = {where: address(one.address) for where, one in proxies.items()}
@@ -164,9 +164,9 @@ def test_a_proxy_without_a_fault_is_none(cluster: Cluster) -> None:
     assert [(one.id, one.why, one.expected, one.got) for one in report.failed] == []
 
 
-def test_every_case_is_a_test_of_pytest(cluster: Cluster, tmp_path: Path) -> None:
+def test_every_case_is_a_test_of_pytest(ours: Cluster, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "bench.conformance.plugin", "-q"]
-    where = ["--conformance", cluster.bootstrap.partition(",")[0], "-k", "scram or tokens"]
+    where = ["--conformance", ours.bootstrap.partition(",")[0], "-k", "scram or tokens"]
     ran = subprocess.run(
         [*command, *where, "-p", "no:randomly", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
@@ -177,5 +177,5 @@ def test_every_case_is_a_test_of_pytest(cluster: Cluster, tmp_path: Path) -> Non
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "passed" in ran.stdout
-    facts = known(places(cluster))
-    assert topics_of_others(places(cluster), facts, "") == []
+    facts = known(places(ours))
+    assert topics_of_others(places(ours), facts, "") == []

@@ -34,28 +34,28 @@ from wire.frame import encode_response
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def ours() -> Iterator[Cluster]:
     with Cluster(brokers=1, fsync=False) as made:
         yield made
 
 
-def broker(cluster: Cluster) -> str:
-    return cluster.bootstrap.partition(",")[0]
+def broker(ours: Cluster) -> str:
+    return ours.bootstrap.partition(",")[0]
 
 
-def topics(cluster: Cluster) -> list[str]:
-    message = cluster.request(m.MetadataRequest(topics=None, allow_auto_topic_creation=False))
+def topics(ours: Cluster) -> list[str]:
+    message = ours.request(m.MetadataRequest(topics=None, allow_auto_topic_creation=False))
     return [one.name for one in message.topics]
 
 
-def test_it_ends_with_0_and_writes_three_files(cluster: Cluster, tmp_path: Path) -> None:
+def test_it_ends_with_0_and_writes_three_files(ours: Cluster, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a.json", "a.xml", "a.html")]
     options = [
         str(one)
         for pair in zip(("--json", "--junit", "--html"), files, strict=True)
         for one in pair
     ]
-    where = ("--bootstrap-server", broker(cluster), "--bootstrap-controller", cluster.controllers)
+    where = ("--bootstrap-server", broker(ours), "--bootstrap-controller", ours.controllers)
     code, out, err = run("conformance", *where, "--only", "scram,quotas", "--seed", "3", *options)
     assert code == 0, out
     lines = out.splitlines()
@@ -72,12 +72,12 @@ def test_it_ends_with_0_and_writes_three_files(cluster: Cluster, tmp_path: Path)
     assert [one.get("name") for one in suites] == ["quotas", "scram"]
     assert {one.get("failures") for one in suites} == {"0"}
     assert "<h1>conformance OK" in files[2].read_text()
-    assert topics(cluster) == []
+    assert topics(ours) == []
 
 
-def test_a_fault_ends_with_1_and_is_told_in_each_output(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_fault_ends_with_1_and_is_told_in_each_output(ours: Cluster, tmp_path: Path) -> None:
     plant = answering(m.MetadataRequest, setting(controller_id=77))
-    proxy = Proxy(broker(cluster), plant)
+    proxy = Proxy(broker(ours), plant)
     try:
         code, out, _ = run(
             "conformance",
@@ -131,10 +131,10 @@ def test_a_server_that_is_not_there_ends_with_3() -> None:
     assert f"127.0.0.1:{port}" in err
 
 
-def test_the_other_kind_of_listener_ends_with_3(cluster: Cluster) -> None:
+def test_the_other_kind_of_listener_ends_with_3(ours: Cluster) -> None:
     for option, place, told in (
-        ("--bootstrap-server", cluster.controllers, "--bootstrap-controller"),
-        ("--bootstrap-controller", broker(cluster), "--bootstrap-server"),
+        ("--bootstrap-server", ours.controllers, "--bootstrap-controller"),
+        ("--bootstrap-controller", broker(ours), "--bootstrap-server"),
     ):
         code, _, err = run("conformance", option, place)
         assert code == 3
@@ -159,10 +159,10 @@ def test_a_server_of_another_protocol_ends_with_3() -> None:
     assert "an HTTP server answers" in err
 
 
-def test_ctrl_c_removes_what_was_made(cluster: Cluster) -> None:
+def test_ctrl_c_removes_what_was_made(ours: Cluster) -> None:
     command = "from emulator.cli import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", command, "conformance", "--bootstrap-server", broker(cluster)],
+        [sys.executable, "-c", command, "conformance", "--bootstrap-server", broker(ours)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -176,27 +176,27 @@ def test_ctrl_c_removes_what_was_made(cluster: Cluster) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "what was made is removed" in err
-    assert topics(cluster) == []
+    assert topics(ours) == []
 
 
-def test_what_a_killed_run_has_left_is_removed_by_its_prefix(cluster: Cluster) -> None:
+def test_what_a_killed_run_has_left_is_removed_by_its_prefix(ours: Cluster) -> None:
     kind = m.CreateTopicsRequest
     names = ["conformance-dead-1", "conformance-alive-1"]
     made = [kind.CreatableTopic(name=one, num_partitions=1, replication_factor=1) for one in names]
-    cluster.request(kind(topics=made, timeout_ms=10_000))
-    where = ("--bootstrap-server", broker(cluster))
+    ours.request(kind(topics=made, timeout_ms=10_000))
+    where = ("--bootstrap-server", broker(ours))
     code, out, _ = run("conformance", *where, "--clean", "conformance-dead")
     assert (code, out.strip()) == (0, "nothing with the prefix conformance-dead is left")
-    assert topics(cluster) == ["conformance-alive-1"]
+    assert topics(ours) == ["conformance-alive-1"]
     assert run("conformance", *where, "--clean", "conf")[0] == 2
     assert run("conformance", *where, "--clean", "conformance-alive")[0] == 0
 
 
-def test_other_topics_make_it_ask_twice(cluster: Cluster) -> None:
+def test_other_topics_make_it_ask_twice(ours: Cluster) -> None:
     kind = m.CreateTopicsRequest
     topic = kind.CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
-    cluster.request(kind(topics=[topic], timeout_ms=10_000))
-    where = ("--bootstrap-server", broker(cluster), "--only", "tokens", "--allow-disruptive")
+    ours.request(kind(topics=[topic], timeout_ms=10_000))
+    where = ("--bootstrap-server", broker(ours), "--only", "tokens", "--allow-disruptive")
     try:
         code, _, err = run("conformance", *where)
         assert code == 2
@@ -204,12 +204,12 @@ def test_other_topics_make_it_ask_twice(cluster: Cluster) -> None:
         assert run("conformance", *where, "--yes")[0] == 0
     finally:
         state = m.DeleteTopicsRequest.DeleteTopicState(name="orders")
-        cluster.request(m.DeleteTopicsRequest(topics=[state], timeout_ms=10_000))
+        ours.request(m.DeleteTopicsRequest(topics=[state], timeout_ms=10_000))
 
 
-def test_without_leave_nothing_disruptive_runs(cluster: Cluster) -> None:
+def test_without_leave_nothing_disruptive_runs(ours: Cluster) -> None:
     code, out, _ = run(
-        "conformance", "--bootstrap-controller", cluster.controllers, "--only", "brokers"
+        "conformance", "--bootstrap-controller", ours.controllers, "--only", "brokers"
     )
     assert code == 3, "no case could be run"
     assert "needs --allow-disruptive" in out

@@ -30,7 +30,7 @@ def planned(*files: NodeFile) -> Plan:
 
 
 @pytest.fixture
-def zookeeper() -> Iterator[str]:
+def model() -> Iterator[str]:
     with on_a_socket(ZooKeeperMachine()) as hosts:
         with connected(hosts) as client:
             write(client, "", loadable(TREE).nodes)
@@ -38,22 +38,22 @@ def zookeeper() -> Iterator[str]:
 
 
 @pytest.fixture
-def brokers() -> Iterator[RehearsedBrokers]:
+def rehearsed() -> Iterator[RehearsedBrokers]:
     found = RehearsedBrokers(planned().brokers, CLUSTER_ID)
     yield found
     found.close()
 
 
 def test_they_register_with_their_ids_racks_and_listeners_and_leave_again(
-    zookeeper: str, brokers: RehearsedBrokers
+    model: str, rehearsed: RehearsedBrokers
 ) -> None:
-    around = Around(zookeeper, "", "CONTROLLER", 0)
-    assert brokers.ids == [1, 2, 3]
-    for number in brokers.ids:
-        brokers.begin(number, BrokerMode.ZOOKEEPER, around)
-    wait_for("brokers", lambda: not any(brokers.absent(one) for one in brokers.ids))
-    with connected(zookeeper) as client:
-        for number in brokers.ids:
+    around = Around(model, "", "CONTROLLER", 0)
+    assert rehearsed.ids == [1, 2, 3]
+    for number in rehearsed.ids:
+        rehearsed.begin(number, BrokerMode.ZOOKEEPER, around)
+    wait_for("brokers", lambda: not any(rehearsed.absent(one) for one in rehearsed.ids))
+    with connected(model) as client:
+        for number in rehearsed.ids:
             shown = json.loads(client.get(f"/brokers/ids/{number}")[0])
             assert shown["rack"] == f"r{number % 3}"
             ends = [one.partition("://") for one in shown["endpoints"]]
@@ -61,15 +61,15 @@ def test_they_register_with_their_ids_racks_and_listeners_and_leave_again(
             for _, _, address in ends:
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), 5).close()
-        assert brokers.bootstrap.split(",")[0] == ends_of(client, 1)[0]
-        brokers.end(2, 60)
+        assert rehearsed.bootstrap.split(",")[0] == ends_of(client, 1)[0]
+        rehearsed.end(2, 60)
         assert client.exists("/brokers/ids/2") is None
         before = ends_of(client, 1)
-        brokers.end(1, 60)
-        brokers.begin(1, BrokerMode.ZOOKEEPER, around)
-        wait_for("broker 1", lambda: not brokers.absent(1))
+        rehearsed.end(1, 60)
+        rehearsed.begin(1, BrokerMode.ZOOKEEPER, around)
+        wait_for("broker 1", lambda: not rehearsed.absent(1))
         assert ends_of(client, 1) == before, "a restarted broker has its ports"
-    assert brokers.short() == 0, "nobody leads anything without a controller"
+    assert rehearsed.short() == 0, "nobody leads anything without a controller"
 
 
 def ends_of(client: object, number: int) -> list[str]:
@@ -77,18 +77,18 @@ def ends_of(client: object, number: int) -> list[str]:
     return [one.partition("://")[2] for one in shown["endpoints"]]
 
 
-def test_a_broker_whose_file_cannot_migrate_is_refused_with_the_reason(zookeeper: str) -> None:
+def test_a_broker_whose_file_cannot_migrate_is_refused_with_the_reason(model: str) -> None:
     found = RehearsedBrokers(planned(OLD).brokers, CLUSTER_ID)
     voters = "3000@127.0.0.1:1"
     try:
         with pytest.raises(BrokerRefusedError, match=r"broker 3 in .*: .*needs 3\.4 or higher"):
-            found.begin(3, BrokerMode.MIGRATION, Around(zookeeper, voters, "CONTROLLER", 1))
+            found.begin(3, BrokerMode.MIGRATION, Around(model, voters, "CONTROLLER", 1))
     finally:
         found.close()
 
 
-def test_a_stand_in_is_elected_whenever_nobody_holds_the_controllers_znode(zookeeper: str) -> None:
-    with connected(zookeeper) as client, connected(zookeeper) as other:
+def test_a_stand_in_is_elected_whenever_nobody_holds_the_controllers_znode(model: str) -> None:
+    with connected(model) as client, connected(model) as other:
         stand_in = StandIn(client, 1)
         stand_in.start()
         for epoch in (2, 3):
