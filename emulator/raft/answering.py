@@ -32,7 +32,7 @@ _ENDPOINTS_FROM = 1
 def fetch_snapshot(
     replica: Replica, request: m.FetchSnapshotRequest, version: int
 ) -> m.FetchSnapshotResponse:
-    """Answer one request for up to ``observer_bytes_max`` bytes of a snapshot."""
+    """Answer one request for up to ``bytes_max`` bytes of a snapshot."""
     if replica.wrong_cluster(request.cluster_id):
         return m.FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
@@ -53,7 +53,7 @@ def fetch_snapshot(
     elif withheld:
         answer.error_code = ErrorCode.BROKER_NOT_AVAILABLE
     else:
-        _fill(replica, request.max_bytes, asked, answer)
+        _fill(replica, min(request.max_bytes, replica.bytes_max(request.replica_id)), asked, answer)
     response = m.FetchSnapshotResponse(
         topics=[m.FetchSnapshotResponse.TopicSnapshot(name=topic.name, partitions=[answer])]
     )
@@ -90,13 +90,12 @@ def _fill(
     if not 0 <= asked.position < len(data):
         answer.error_code = ErrorCode.POSITION_OUT_OF_RANGE
         return
-    size = min(bytes_max, replica.observer_bytes_max)
     answer.snapshot_id = m.FetchSnapshotResponse.SnapshotId(
         end_offset=snapshot.end_offset, epoch=snapshot.epoch
     )
     answer.size = len(data)
     answer.position = asked.position
-    answer.unaligned_records = data[asked.position : asked.position + max(0, size)]
+    answer.unaligned_records = data[asked.position : asked.position + max(0, bytes_max)]
 
 
 # Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54): checks, and the answers.

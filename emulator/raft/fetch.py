@@ -340,9 +340,7 @@ class Fetches:
         self, request: m.FetchRequest, offset: int, end: int, version: int
     ) -> m.FetchResponse:
         replica = self._replica
-        voter = self._is_voter(request)
-        most = replica.config.fetch_bytes_max if voter else replica.observer_bytes_max
-        bytes_max = min(request.max_bytes, most)
+        bytes_max = min(request.max_bytes, replica.bytes_max(request.replica_state.replica_id))
         records = replica.log.read(offset, end, bytes_max)
         quorum = replica.quorum
         key = (

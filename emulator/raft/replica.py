@@ -282,11 +282,13 @@ class Replica:
         """Whether a replica is one of the other voters."""
         return replica_id != self.config.node_id and replica_id in self.config.voters
 
-    @property
-    def observer_bytes_max(self) -> int:
-        """Of one answer to an observer."""
-        share = max(OBSERVER_BYTES_MIN, OBSERVERS_BYTES_MAX // max(1, len(self.observers)))
-        return min(self.config.fetch_bytes_max, share)
+    def bytes_max(self, replica_id: int) -> int:
+        """Of one answer to a replica: log or snapshot. Observers share, voters do not wait."""
+        most = self.config.fetch_bytes_max
+        if self.other_voter(replica_id):
+            return most
+        share = OBSERVERS_BYTES_MAX // max(1, len(self.observers))
+        return min(most, max(OBSERVER_BYTES_MIN, share))
 
     def withholds(self, replica_id: int) -> bool:
         """Whether a replica gets nothing. Voters get all: without them nothing is committed."""

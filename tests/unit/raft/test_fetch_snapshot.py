@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.raft import replica
 from emulator.raft.election import Progress
 from emulator.raft.layout import SnapshotId, snapshot_path
 from tests.unit.raft.world import CLUSTER, NOW, World, no_op, topic
@@ -123,6 +124,18 @@ def test_checks_in_order_of_precedence(changes, top, partition):
     assert response.error_code == top
     found = [p.error_code for t in response.topics for p in t.partitions]
     assert found == ([] if partition is None else [partition])
+
+
+def test_observers_share_what_they_get_of_a_snapshot_and_a_voter_does_not(monkeypatch):
+    monkeypatch.setattr(replica, "OBSERVERS_BYTES_MAX", 30)
+    monkeypatch.setattr(replica, "OBSERVER_BYTES_MIN", 10)
+    world = world_with_snapshots()
+    monkeypatch.setattr(replica.Replica, "other_voter", lambda _self, replica_id: replica_id == 7)
+    lengths = []
+    for each in (1, 7):
+        world.raft.request(request(replica_id=each), 1, NOW, "t")
+        lengths.append(len(world.replies()[-1].topics[0].partitions[0].unaligned_records))
+    assert lengths == [30, 100]
 
 
 def test_a_node_that_shuts_down_serves_no_snapshot():
