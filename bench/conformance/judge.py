@@ -160,4 +160,5 @@ def judged(
         wish.fail_on,
         sorted(set(late), key=int),
         left,
+        next(iter(run.gone.values()), ""),
     )

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 from bench.conformance.case import Case, Facts, Level
 from bench.conformance.runner import Finding
+from emulator.config.words import several
 
 OUTCOMES: Final = ("passed", "failed", "not offered", "not judged")
 _SHOWN: Final = 50
@@ -33,6 +34,8 @@ class Report:
     """APIs of a release after 3.9: they are not judged."""
     left: Sequence[str]
     """What could not be removed."""
+    ended: str = ""
+    """Why the server could not be judged to the end; empty: it was."""
 
     @property
     def failed(self) -> list[Finding]:
@@ -62,8 +65,14 @@ class Report:
         if not judged:
             return "conformance NOT JUDGED: no case could be run"
         how = ", ".join(f"{levels[one]} {one.value}" for one in Level if levels[one])
-        what = f"{count['failed']} of {judged} cases failed ({how})" if how else f"{judged} cases"
+        what = (
+            f"{count['failed']} of {judged} cases failed ({how})"
+            if how
+            else several(judged, "case")
+        )
         rest = f"{count['not offered']} not offered, {count['not judged']} not judged"
+        if self.ended and self.held:
+            return f"conformance NOT JUDGED to its end: {self.ended}; {what} before; {rest}"
         return f"conformance {'OK' if self.held else 'FAILED'}: {what}; {rest}"
 
 

@@ -43,6 +43,9 @@ BYTES_KEPT: Final = 2_048
 SILENCES: Final = 3
 """After so many answers that never came, one is waited for ``SHORT_S``."""
 SHORT_S: Final = 3.0
+BACK_S: Final = 10.0
+"""A server that refuses a connection may come back within that time; then it is judged on."""
+_AGAIN_S: Final = 0.2
 CONNECTIONS_MAX: Final = 20
 CONNECTIONS_DISRUPTIVE: Final = 1_000
 _SECRET: Final = frozenset({32, 33, 36, 38, 39, 40, 41, 44, 51, 58})
@@ -257,6 +260,8 @@ class Run:
     shared: dict[Where, dict[str, Any]] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=lambda: [0])
     patience: Patience = field(default_factory=Patience)
+    gone: dict[Where, str] = field(default_factory=dict)
+    """Listeners that cannot be reached any more -> since when, and why."""
 
     def findings(self, cases: Iterable[Case], told: Callable[[Finding], None]) -> list[Finding]:
         """Run the cases in order, each where it belongs; ``told`` hears each finding at once."""
@@ -299,6 +304,10 @@ class Run:
         except UnreachableError as error:
             finding.outcome, finding.why = "failed", "a new connection"
             finding.expected, finding.got = "it is accepted", str(error)
+            ended = next((one for one in self.addresses if not self._is_back(one)), None)
+            if ended is not None:
+                self.gone[ended] = f"the {ended.value} cannot be reached any more: {error}"
+                finding.outcome, finding.why = "not judged", self.gone[ended]
         except EncodeError as error:
             finding.outcome, finding.why = "not judged", f"a mistake of the case: {error}"
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -314,6 +323,9 @@ class Run:
 
     def _not_judged(self, case: Case, where: Where) -> tuple[str, str] | None:
         """The outcome without running it, and why; None: it runs."""
+        if self.gone:
+            # Most programs look at the other listener too.
+            return "not judged", next(iter(self.gone.values()))
         if case.disruptive and not self.disruptive:
             return "not judged", "needs --allow-disruptive"
         if case.slow and not self.slow:
@@ -328,6 +340,19 @@ class Run:
                 name = spec(request).name.removesuffix("Request")
                 return "not offered", f"{name} is not offered"
         return None
+
+    def _is_back(self, where: Where) -> bool:
+        """Whether a listener takes connections, now or soon."""
+        end = time.monotonic() + BACK_S
+        while True:
+            try:
+                opened(self.addresses[where]).close()
+            except UnreachableError:
+                if time.monotonic() >= end:
+                    return False
+                time.sleep(_AGAIN_S)
+            else:
+                return True
 
     def remove(self) -> list[str]:
         """Remove what was made; returns what is left."""

@@ -120,7 +120,7 @@ def conformance(  # noqa: PLR0917  # one option each
     _write(html, "--html", output.html(report))
     if not report.held:
         raise typer.Exit(ExitCode.FOUND)
-    if not any(one.outcome in {"passed", "failed"} for one in report.findings):
+    if report.ended or not any(one.outcome in {"passed", "failed"} for one in report.findings):
         raise typer.Exit(ExitCode.UNREACHABLE)
 
 

@@ -216,10 +216,8 @@ def describe_unknown(stage: Stage) -> Program:
     brokers=1,
 )
 def sensitive(stage: Stage) -> Program:
-    answer = (yield Ask(m.DescribeClusterRequest(), at=Where.BROKER)).message
-    del answer
-    cluster = yield Ask(description(BROKER, ""), lowest=1)
-    result = only("results", cluster.message.results)
+    found = (yield Ask(description(BROKER, ""), lowest=1)).message
+    result = only("results", found.results)
     code("DescribeConfigs of the default of brokers", result.error_code, 0)
     for broker in stage.facts.brokers:
         found = (yield Ask(description(BROKER, str(broker)), lowest=1)).message

@@ -16,7 +16,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench.conformance.case import CASES, Violation, Where
+from bench.conformance import runner
+from bench.conformance.case import CASES, Case, Violation, Where
 from bench.conformance.choosing import GROUPS, chosen
 from bench.conformance.connection import decoded
 from bench.conformance.judge import known
@@ -25,7 +26,7 @@ from emulator.commands.json_forms import FORMS
 from emulator.testing import Cluster
 from tests.kit.json_form import problems
 from tests.unit.commands.running import run
-from tests.unit.conformance.faulty import Proxy
+from tests.unit.conformance.faulty import Plant, Proxy
 from tests.unit.conformance.plants import answering, setting
 from tests.unit.conformance.test_conformance import ROOT, address
 from tools import requirements
@@ -157,6 +158,27 @@ def test_a_server_of_another_protocol_ends_with_3() -> None:
         thread.join()
     assert code == 3
     assert "an HTTP server answers" in err
+
+
+def test_a_server_that_ends_is_not_judged_on(
+    ours: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "BACK_S", 0.0)
+    proxy = Proxy(broker(ours), Plant())
+    one = runner.Run.one
+
+    def then_ends(self: runner.Run, case: Case, where: Where) -> runner.Finding:
+        finding = one(self, case, where)
+        proxy.close()
+        return finding
+
+    monkeypatch.setattr(runner.Run, "one", then_ends)
+    code, out, _ = run("conformance", "--bootstrap-server", proxy.address, "--only", "framing")
+    assert code == 3
+    first, *_ = out.splitlines()
+    assert first.startswith("conformance NOT JUDGED to its end: the broker cannot be reached any")
+    assert "; 1 case before;" in first
+    assert "FAILED" not in out
 
 
 def test_ctrl_c_removes_what_was_made(ours: Cluster) -> None:
