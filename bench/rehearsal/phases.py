@@ -80,8 +80,14 @@ def wait(play: Play) -> None:
     """Controllers are formatted and started; brokers restart with the migration on, one by one."""
     play.stage.plan_quorum()
     play.stage.format_quorum()
-    play.stage.start_quorum()
+    _start_quorum(play)
     _roll(play, BrokerMode.MIGRATION)
+
+
+def _start_quorum(play: Play) -> None:
+    play.stage.start_quorum()
+    for number, node in play.stage.quorum.nodes.items():
+        play.note(f"controller {number}: live page at {node.url}/")
 
 
 def copy(play: Play) -> None:
@@ -138,7 +144,7 @@ def again(play: Play) -> None:
     stage.plan_quorum()
     stage.format_quorum()
     stage.verb("rollback", "--yes", "--clear", "-c", *stage.files)
-    stage.start_quorum()
+    _start_quorum(play)
     _roll(play, BrokerMode.MIGRATION)
     copy(play)
 

@@ -139,14 +139,18 @@ def plan(
         release: of brokers whose file says none; None: the newest.
 
     Raises:
-        PlanError: there is no broker, or a registration is malformed.
+        PlanError: there is no broker, a registration is malformed, or two files are of one broker.
     """
     registered = {
         int(name): _registration(path, data)
         for path, data in nodes.items()
         if (name := path.removeprefix(IDS)) != path and name.isascii() and name.isdigit()
     }
-    by_id = {one.broker_id: one for one in files}
+    by_id: dict[int, NodeFile] = {}
+    for one in files:
+        other = by_id.setdefault(one.broker_id, one)
+        if other is not one:
+            raise PlanError(f"{other.name} and {one.name} are both of broker {one.broker_id}")
     ids = sorted(registered.keys() | by_id.keys())
     if not ids:
         raise PlanError(

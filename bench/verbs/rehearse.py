@@ -107,6 +107,8 @@ def rehearse(  # noqa: PLR0917 - one option each
     if release is not None and release not in RELEASES:
         raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", ExitCode.WRONG)
     given = [*(configs or ()), *(files or ())]
+    if folder := next((one for one in (*given, *(targets or ())) if one.is_dir()), None):
+        raise fail(f"{folder}: a folder, not a file of properties", ExitCode.WRONG)
     if zookeeper is None:
         from bench.verbs import zk_load
 

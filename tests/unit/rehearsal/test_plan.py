@@ -71,6 +71,12 @@ def test_a_file_is_believed_and_a_broker_that_is_down_is_started_too() -> None:
     assert found.release == "3.6"
 
 
+def test_two_files_of_one_broker_are_refused_with_both_names() -> None:
+    other = NodeFile("old.properties", 2, {"broker.id": "2"})
+    with pytest.raises(PlanError, match=r"broker-2\.properties and old\.properties"):
+        plan(registered(1), [of_file(), other], RELEASES)
+
+
 @pytest.mark.parametrize("mode", BrokerMode)
 def test_an_emulated_broker_takes_the_properties_of_every_mode(mode: BrokerMode) -> None:
     broker = plan({}, [of_file()], RELEASES).brokers[0]
