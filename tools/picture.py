@@ -14,7 +14,7 @@ from rich.text import Text
 
 RECORD: Final = Path(__file__).resolve().parents[1] / "docs/pictures/demo.txt"
 """The standard output of `make demo`, but for the lines with folders of that machine."""
-CONDITIONS: Final = "2026-11-29, 2 cores, load average 2.9 after 30 s, 2.4 at the end"
+CONDITIONS: Final = "2026-11-30, 2 cores, load average 1.4 after 30 s, 2.8 at the end"
 COLUMNS: Final = 74
 _RESULTS: Final = {"OK": "green", "FAILED": "bold red", "NOT JUDGED": "yellow"}
 
