@@ -514,8 +514,9 @@ _PROPAGATION: Final = (
         "full_request_failed",
         "warning",
         "broker failed a FULL LeaderAndIsr; it is sent again as INCREMENTAL",
-        "It has a folder without `partition.metadata`: it was killed while it created one, or a "
-        "topic was deleted. Kafka's controller would not go on; see `migration.repairs`.",
+        "It has lost its ZooKeeper session, or has a folder without `partition.metadata`: it was "
+        "killed while it created one, or a topic was deleted. Kafka's controller would not go "
+        "on; see `migration.repairs`.",
     ),
     LogEvent(
         "stray_replicas_kept",

@@ -38,6 +38,7 @@ from emulator.migration.propagation import merging
 from emulator.migration.propagation.merging import Later
 from emulator.migration.propagation.replies import (
     FAILED_AGAIN,
+    HalfDone,
     RepairKind,
     Repairs,
     StraySearch,
@@ -300,7 +301,7 @@ class Channels:
         self.shown: dict[int, m.MetadataResponse] = {}
         """Broker id -> its answer what it shows its clients; the owner takes it out."""
         self.outdated, self.unreached = Outdated(), Unreached(REPLY_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
-        self.repairs = Repairs()
+        self.repairs, self.half_done = Repairs(), HalfDone()
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
@@ -423,6 +424,7 @@ class Channels:
         self.caught_up.clear()
         self._looking.clear()
         self.shown.clear()
+        self.half_done.clear()
         return [effect for line in lines for effect in self._close(line)]
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -527,18 +529,9 @@ class Channels:
                     self.outcomes[api_of(request), "answered"] += 1
                 case Answered(ticket=request, message=response):
                     assert not isinstance(request, Question)
-                    if cannot_look_for_strays(request, response):
-                        self.error_count += 1
-                        self.outcomes[api_of(request), "error"] += 1
-                        repeated, log = line.strays.failed(line.peer.broker_id, request)
-                        again += repeated
-                        effects.append(log)
-                        kind = RepairKind.FULL_AS_INCREMENTAL if repeated else RepairKind.FULL_AGAIN
-                        self._note(kind, line, "FULL LeaderAndIsr", response, now_ms)
-                    else:
-                        effects += self._errors(line, request, response, now_ms)
-                        again += self._failed(line, request, response, now_ms)
-                        again += line.strays.answered(request, response)
+                    logs, repeated = self._answered(line, request, response, now_ms)
+                    effects += logs
+                    again += repeated
                 case Unanswered(ticket=request):
                     self.outcomes[api_of(request), "lost"] += 1
                     given_up = self._given_up(line, request)
@@ -568,6 +561,26 @@ class Channels:
             text = "broker answers control requests again; it gets FULL requests"
             effects.append(Log("info", text, {"broker": broker_id}))
         return [*effects, *self._effects(line, now_ms)]
+
+    def _answered(
+        self, line: _Line, request: ControlRequest, response: object, now_ms: int
+    ) -> tuple[list[Effect], list[Told]]:
+        """What is logged of an answer, and what is sent again before all else."""
+        broker_id = line.peer.broker_id
+        if failed_as_a_whole(response):
+            self.half_done.failed(broker_id, request)
+        else:
+            self.half_done.answered(broker_id, request)
+        if not cannot_look_for_strays(request, response):
+            effects = self._errors(line, request, response, now_ms)
+            again = self._failed(line, request, response, now_ms)
+            return effects, [*again, *line.strays.answered(request, response)]
+        self.error_count += 1
+        self.outcomes[api_of(request), "error"] += 1
+        repeated, log = line.strays.failed(broker_id, request)
+        kind = RepairKind.FULL_AS_INCREMENTAL if repeated else RepairKind.FULL_AGAIN
+        self._note(kind, line, "FULL LeaderAndIsr", response, now_ms)
+        return [log], [*repeated]
 
     def _failed(
         self, line: _Line, request: ControlRequest, response: object, now_ms: int

@@ -11,21 +11,29 @@ behind it. A broker that was stopped may have lost its ZooKeeper session; until 
 it cannot read the configs of topics, and throws. What was merged for it is one request: all of it
 would be lost, where Kafka's controller loses one change of many.
 
+That is not enough for followers. A broker that throws at one partition of a LeaderAndIsr has taken
+the leader epochs of those before it, and has started no fetcher: the same request, again, changes
+nothing there (:class:`HalfDone`).
+
 Source: LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaResponse, Kafka 3.9.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from enum import Enum
-from typing import Final
+from itertools import islice
+from typing import Final, TypeAlias
 
 import msgspec
 
+from emulator.metadata.image import Image
+from emulator.metadata.topics import NO_LEADER
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, ControlRequest, ControlResponse
 from emulator.seam import Log, Slices
 from wire import messages as m
+from wire import records as r
 from wire.errors import ErrorCode
 
 FAILED_MS: Final = 100
@@ -39,6 +47,10 @@ _KEEPS_STRAYS: Final = (
 )
 CODES_PER_SLICE: Final = 2_500
 """Entries of an answer that are looked at in one step: a millisecond."""
+FOLLOWERS_PER_STEP: Final = 200
+"""That get another leader epoch in one step: some milliseconds."""
+NamedFollower: TypeAlias = tuple[bytes, int, int]
+"""Topic id, partition and leader epoch, as a request named them."""
 REPAIRS_MAX: Final = 200
 KINDS_LOGGED_MAX: Final = 5
 """Maximum lines in the log about one answer."""
@@ -61,7 +73,7 @@ class RepairKind(Enum):
     """
 
     FULL_AS_INCREMENTAL = (
-        "sent again as INCREMENTAL, then as FULL",
+        "sent again as INCREMENTAL, then as FULL; what it follows gets another leader epoch",
         (
             "would not go on: it sends nothing again, and the broker leads and follows none of the "
             "partitions (KAFKA-21022). See the broker's log for a folder without "
@@ -73,7 +85,10 @@ class RepairKind(Enum):
         "would not go on, as with the first one",
     )
     SENT_AGAIN = (
-        "sent again after a pause, up to 7 times",
+        (
+            "sent again after a pause, up to 7 times; what a LeaderAndIsr made it follow gets "
+            "another leader epoch"
+        ),
         "sends nothing again: the broker misses it until it is told of the same partitions again",
     )
     GIVEN_UP = (
@@ -162,6 +177,81 @@ class StraySearch:
         self._again, self._named = self._named, None
         self._again.type = TYPE_FULL
         return [self._again]
+
+
+class HalfDone:
+    """Followers that brokers may have left without a fetcher, until they get another leader epoch.
+
+    Partition.makeFollower takes the leader epoch before it opens the log, and
+    ReplicaManager.makeFollowers starts the fetchers after all partitions. If one throws, those
+    before it have the epoch and no fetcher. They ignore each further LeaderAndIsr with that epoch,
+    so they stay out of the ISR until their leader changes. Kafka's own controller repairs nothing.
+
+    Source: Kafka 3.4 - 3.9.
+    """
+
+    def __init__(self) -> None:
+        self._failed: dict[int, list[m.LeaderAndIsrRequest]] = {}
+        """By broker. It may have another connection, or another broker epoch, when it answers."""
+        self._ready: deque[tuple[int, Iterator[NamedFollower]]] = deque()
+
+    def failed(self, broker_id: int, request: ControlRequest) -> None:
+        """A broker failed a request as a whole."""
+        if not isinstance(request, m.LeaderAndIsrRequest):
+            return
+        known = self._failed.setdefault(broker_id, [])
+        if request.type == TYPE_FULL:
+            known.clear()  # it names them all
+        if not any(one is request for one in known):
+            known.append(request)
+
+    def answered(self, broker_id: int, request: ControlRequest) -> None:
+        """A broker did not fail a request: if it is a LeaderAndIsr, it will do the next one too."""
+        if isinstance(request, m.LeaderAndIsrRequest):
+            for one in self._failed.pop(broker_id, ()):
+                self._ready.append((broker_id, _followers(broker_id, one)))
+
+    @property
+    def busy(self) -> bool:
+        """Whether :meth:`take` has something."""
+        return bool(self._ready)
+
+    def take(self, image: Image) -> list[r.PartitionChangeRecord]:
+        """Another leader epoch, with the same leader, for the next followers.
+
+        Not for those that have got another one since: a request with it is on its way.
+
+        Args:
+            image: the newest.
+        """
+        records: list[r.PartitionChangeRecord] = []
+        broker_id, followers = self._ready[0]
+        looked = [*islice(followers, FOLLOWERS_PER_STEP)]
+        if len(looked) < FOLLOWERS_PER_STEP:
+            self._ready.popleft()
+        for topic_id, index, leader_epoch in looked:
+            partition = image.partition(topic_id, index)
+            if partition is None or partition.leader_epoch != leader_epoch:
+                continue
+            if broker_id in partition.replicas and partition.leader not in {broker_id, NO_LEADER}:
+                records.append(
+                    r.PartitionChangeRecord(
+                        partition_id=index, topic_id=topic_id, leader=partition.leader
+                    )
+                )
+        return records
+
+    def clear(self) -> None:
+        """Leadership is lost."""
+        self._failed.clear()
+        self._ready.clear()
+
+
+def _followers(broker_id: int, request: m.LeaderAndIsrRequest) -> Iterator[NamedFollower]:
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            if state.leader != broker_id:
+                yield topic.topic_id, state.partition_index, state.leader_epoch
 
 
 def pause_after(response: object, failed: int) -> int | None:
