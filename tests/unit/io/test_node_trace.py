@@ -122,6 +122,7 @@ def test_one_that_can_be_written_again_is_said_once_too(
     trace = of(str(folder), said)
     looked(trace, said)
     assert "so does the trace" in str(said.pop().fields["remedy"])
+    wait_for("a row that is missing", lambda: trace.metrics[metric.TRACE_MISSING_ROWS] != 0)
     folder.unlink()
     looked(trace, said)
     trace.close()

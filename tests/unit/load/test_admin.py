@@ -148,6 +148,7 @@ async def test_a_change_of_a_controller_that_is_none_any_more_may_be_done_alread
     assert found.deleted == gone
 
 
+@pytest.mark.slow
 async def test_what_no_broker_was_sent_is_not_in_doubt() -> None:
     """A topic that is gone then was lost by somebody: it was not this deletion."""
 

@@ -153,6 +153,7 @@ def test_one_that_comes_back_late_is_waited_for_and_one_that_stays_dead_is_not()
     assert not found.results.failed
 
 
+@pytest.mark.slow
 def test_brokers_whose_controller_is_gone_do_not_run_at_the_end() -> None:
     silent = Fault(api="BrokerHeartbeat", silent=True, nth=12, times=1_000)
     plan = FleetPlan(brokers=1, seconds=2.5, patience_s=4.0)
@@ -180,6 +181,7 @@ def test_a_fleet_of_another_cluster_is_refused_with_the_reason() -> None:
         Ran(plan, cluster.controllers, "MkU3OEVBNTcwNTJENDM2Qg", "3.9")
 
 
+@pytest.mark.slow
 def test_a_shutdown_that_nobody_grants_ends_with_the_patience() -> None:
     silent = Fault(api="BrokerHeartbeat", silent=True, nth=12, times=1_000)
     plan = FleetPlan(brokers=1, seconds=1.5, patience_s=3.0)
