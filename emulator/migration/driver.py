@@ -112,8 +112,9 @@ class MigrationDriver:
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
-        task_busy = self._task is not None and self._task.busy
-        if self.propagator.busy or task_busy or self._may_elect_again:
+        if self.propagator.busy or (self._task is not None and self._task.busy):
+            return self._now_ms
+        if self.channels.half_done.ready and self._may_elect_again:
             return self._now_ms
         behind, due_ms = self.write_behind, self._retry.due_ms
         times = [
@@ -272,10 +273,8 @@ class MigrationDriver:
         self._now_ms = now_ms
         effects += self._work(now_ms)
         effects += self._follow_writes(now_ms)
-        if self._may_elect_again and (
-            records := self.channels.half_done.take(self._controller.tip)
-        ):
-            self._controller.append(records, now_ms, atomic=False)
+        if self.channels.half_done.ready and self._may_elect_again:
+            self._elect_again(now_ms)
         if busy := self.propagator.busy:
             effects += self.propagator.step(now_ms)
             busy = self.propagator.busy
@@ -290,9 +289,12 @@ class MigrationDriver:
     @property
     def _may_elect_again(self) -> bool:
         """Whether followers that a broker left half done get another leader epoch now."""
-        if not self.channels.half_done.busy or self.state is not State.DUAL_WRITE:
-            return False
-        return not (self.bound.waits or self._controller.under_way)
+        dual = self.state is State.DUAL_WRITE
+        return dual and not (self.bound.waits or self._controller.under_way)
+
+    def _elect_again(self, now_ms: int) -> None:
+        if records := self.channels.half_done.take(self._controller.tip):
+            self._controller.append(records, now_ms, atomic=False)
 
     def _work(self, now_ms: int) -> list[Effect]:
         """Run the task of the state, if it has one; else wait for the write-behind."""

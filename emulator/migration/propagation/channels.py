@@ -586,6 +586,10 @@ class Channels:
         self, line: _Line, request: ControlRequest, response: object, now_ms: int
     ) -> list[Told]:
         pause_ms = pause_after(response, line.failed)
+        if pause_ms is not None or (line.failed >= FAILED_AGAIN and failed_as_a_whole(response)):
+            self.half_done.failed(line.peer.broker_id, request)
+        elif self.half_done.left:
+            self.half_done.answered(line.peer.broker_id, request)
         if pause_ms is not None:
             self._note(RepairKind.SENT_AGAIN, line, api_of(request), response, now_ms)
         elif line.failed >= FAILED_AGAIN and failed_as_a_whole(response):

@@ -191,15 +191,16 @@ class HalfDone:
     """
 
     def __init__(self) -> None:
-        self._failed: dict[int, list[m.LeaderAndIsrRequest]] = {}
-        """By broker. It may have another connection, or another broker epoch, when it answers."""
-        self._ready: deque[tuple[int, Iterator[NamedFollower]]] = deque()
+        self.left: dict[int, list[m.LeaderAndIsrRequest]] = {}
+        """Broker id -> what it failed. It may have another broker epoch when it answers."""
+        self.ready: deque[tuple[int, Iterator[NamedFollower]]] = deque()
+        """What :meth:`take` goes through, with the broker."""
 
     def failed(self, broker_id: int, request: ControlRequest) -> None:
         """A broker failed a request as a whole."""
         if not isinstance(request, m.LeaderAndIsrRequest):
             return
-        known = self._failed.setdefault(broker_id, [])
+        known = self.left.setdefault(broker_id, [])
         if request.type == TYPE_FULL:
             known.clear()  # it names them all
         if not any(one is request for one in known):
@@ -208,13 +209,8 @@ class HalfDone:
     def answered(self, broker_id: int, request: ControlRequest) -> None:
         """A broker did not fail a request: if it is a LeaderAndIsr, it will do the next one too."""
         if isinstance(request, m.LeaderAndIsrRequest):
-            for one in self._failed.pop(broker_id, ()):
-                self._ready.append((broker_id, _followers(broker_id, one)))
-
-    @property
-    def busy(self) -> bool:
-        """Whether :meth:`take` has something."""
-        return bool(self._ready)
+            for one in self.left.pop(broker_id, ()):
+                self.ready.append((broker_id, _followers(broker_id, one)))
 
     def take(self, image: Image) -> list[r.PartitionChangeRecord]:
         """Another leader epoch, with the same leader, for the next followers.
@@ -225,10 +221,10 @@ class HalfDone:
             image: the newest.
         """
         records: list[r.PartitionChangeRecord] = []
-        broker_id, followers = self._ready[0]
+        broker_id, followers = self.ready[0]
         looked = [*islice(followers, FOLLOWERS_PER_STEP)]
         if len(looked) < FOLLOWERS_PER_STEP:
-            self._ready.popleft()
+            self.ready.popleft()
         for topic_id, index, leader_epoch in looked:
             partition = image.partition(topic_id, index)
             if partition is None or partition.leader_epoch != leader_epoch:
@@ -243,8 +239,8 @@ class HalfDone:
 
     def clear(self) -> None:
         """Leadership is lost."""
-        self._failed.clear()
-        self._ready.clear()
+        self.left.clear()
+        self.ready.clear()
 
 
 def _followers(broker_id: int, request: m.LeaderAndIsrRequest) -> Iterator[NamedFollower]:

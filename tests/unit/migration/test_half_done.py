@@ -110,11 +110,11 @@ def test_many_are_done_in_steps(count: int) -> None:
     for _ in range(3):
         half_done.failed(2, named)
     half_done.answered(2, m.UpdateMetadataRequest())
-    assert not half_done.busy
+    assert not half_done.ready
     half_done.answered(2, request(TYPE_INCREMENTAL))
     found = []
     with mock.patch.object(replies, "FOLLOWERS_PER_STEP", 4):
-        while half_done.busy:
+        while half_done.ready:
             records = half_done.take(world.journal.tip)
             assert len(records) <= 4
             found += records
