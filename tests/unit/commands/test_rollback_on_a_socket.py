@@ -179,6 +179,7 @@ def test_without_the_right_to_write_it_is_said_before_anything_is_done(
 
 
 @pytest.mark.requirement("B05")
+@pytest.mark.slow
 def test_what_a_stopped_quorum_has_not_written_is_named_and_can_be_written_from_its_folder(
     quorum: MigratingQuorum, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ _ENDS_S = 30.0
 @pytest.mark.parametrize(
     ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
 )
+@pytest.mark.slow
 def test_its_processes_end_with_it(sent: signal.Signals, code: int) -> None:
     """The signal reaches the command alone, as from a supervisor, not its processes."""
     words = "simulate --kind quick --seed 0 --count 100000 --jobs 2 --story"

@@ -186,6 +186,7 @@ def test_ctrl_c_ends_format_at_once(properties: Path) -> None:
     assert (running.returncode, err) == (130, "")
 
 
+@pytest.mark.slow
 def test_no_wait_for_zookeeper_is_longer_than_ctrl_c_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

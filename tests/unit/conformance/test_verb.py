@@ -181,6 +181,7 @@ def test_a_server_that_ends_is_not_judged_on(
     assert "FAILED" not in out
 
 
+@pytest.mark.slow
 def test_ctrl_c_removes_what_was_made(ours: Cluster) -> None:
     command = "from emulator.cli import main; main()"
     process = subprocess.Popen(

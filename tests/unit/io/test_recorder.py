@@ -190,6 +190,7 @@ def test_frames_of_megabytes_pass_and_are_recorded_whole(tmp_path: Path) -> None
     assert len(str(one["request"])) == (len(long) - 4 + 2) // 3 * 4
 
 
+@pytest.mark.slow
 def test_who_does_not_read_is_not_read_from(tmp_path: Path) -> None:
     """The proxy keeps a bounded amount of what a client does not take."""
     written = 0

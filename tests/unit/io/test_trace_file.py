@@ -392,6 +392,7 @@ def test_a_folder_that_is_removed_is_seen_within_a_second(tmp_path: Path) -> Non
     assert missing(folder)[TRACE_MISSING_S.name]
 
 
+@pytest.mark.slow
 def test_a_fault_that_comes_back_is_tried_more_and_more_rarely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,6 +479,7 @@ def used(folder: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_all_files_take_no_more_than_they_may_and_the_newest_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -381,6 +381,7 @@ async def test_an_answer_that_does_not_come_is_waited_for_until_the_change_count
     assert all(re.match(told, line) for line in found.slow), found.slow
 
 
+@pytest.mark.slow
 async def test_a_controller_that_hangs_is_left_for_the_next_one_named() -> None:
     """Though each change gives it up before an attempt to connect would fail by itself."""
 

@@ -110,6 +110,7 @@ def test_isrs_churn_at_the_rate_and_every_change_is_timed_from_when_it_was_due()
     assert "ISR changes asked for" in text(found.figures, "KRaft mode")
 
 
+@pytest.mark.slow
 def test_a_broker_that_was_revived_leads_nothing_before_it_is_registered() -> None:
     waves = tuple(map(parse_wave, ("die@0.1:2", "revive@0.5")))
     found = ran(
@@ -128,6 +129,7 @@ def test_a_rolling_restart_is_controlled_and_everyone_comes_back() -> None:
 
 
 @pytest.mark.parametrize("waves", [("restart@0.1:1",), ("die@0.1:1", "revive@0.2")])
+@pytest.mark.slow
 def test_a_broker_that_does_not_come_back_is_counted_with_the_reason(
     waves: tuple[str, ...],
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_broker_that_does_not_come_back_is_counted_with_the_reason(
     assert f"not running at the end: 1 brokers, {why}" in text(found.figures, "KRaft mode")
 
 
+@pytest.mark.slow
 def test_one_that_comes_back_late_is_waited_for_and_one_that_stays_dead_is_not() -> None:
     """It is refused until the controller has given up its earlier life."""
     waves = tuple(map(parse_wave, ("die@0.1:2", "revive@0.2:1")))
