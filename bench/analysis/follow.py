@@ -1,11 +1,10 @@
-"""A trace analysed while it grows: Structured Streaming finds its new files, each exactly once.
+"""A trace analysed while it grows: looks copy its new rows, the job runs over the copy.
 
-One query a table reads files as they are finished. Its checkpoint and a ledger beside it (which
-files came with which micro-batch) survive a restart; a micro-batch that is repeated replaces what
-it wrote before. Each leaves a row a process of sums, from which the live line is made. The whole
-job runs over the files of the ledger: at the end, and whenever the trace has grown by half, so that
-all runs together cost a few times what the last one does. Files may come late and in any order:
-nothing is dropped for its age.
+Looks come one after the other in a thread of their own, so that they also come while the job runs,
+and the limit of the trace, which deletes its oldest files, takes nothing that is not read. What
+Spark reads is the copy (`bench.analysis.mirror`), in which no file changes meanwhile. The whole job
+runs at the end, and whenever the trace has grown by half, so that all runs together cost a few
+times what the last one does. Rows may come late and in any order: nothing is dropped for its age.
 """
 
 from __future__ import annotations
@@ -14,54 +13,59 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
-from pyspark.sql.streaming.query import StreamingQuery
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
-from bench.analysis.quantiles import ms
-from bench.analysis.read import opened
-from bench.analysis.schema import KEYS, struct_type
-from bench.analysis.tails import Tails
+from bench.analysis.lives import named_lives
+from bench.analysis.mirror import Folder, Mirror, Source, life_of, run_id_of
+from bench.analysis.read import TraceError, read
+from bench.analysis.store import Store
+from bench.analysis.tails import folder_of
 from emulator.trace import rows
+from emulator.trace.metric import several
 
 GROWTH: Final = 1.5
 """The whole job runs again when there are so many times the rows of its last run."""
-_FOREVER: Final = "36500d"
-_FILE: Final = "_file"
-_SUMS: Final = (
-    f"run_id string, process string, {_FILE} string, rows long, requests long, errors long, "
-    "blocked_operations long, blocked_total_ms double, committed long, acked long"
-)
+LOST: Final = "run_id string, process string, table string, missing_rows long"
+"""Files that were seen and could not be read, see `bench.analysis.whole.missing`."""
+_ROWS, _STREAMS, _OF = "rows", "streams", "trace.txt"
+_AGAIN_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
     """What is known without running the job; times in ms.
 
-    ``lag_records``: committed less acknowledged, of the files so far; None before there is both.
+    ``lag_records``: committed less acknowledged, of the rows so far; None before there is both.
+    ``unread``: files that were seen and could not be read, and why.
     """
 
     rows: int
-    files: int
+    processes: int
     requests: int
     errors: int
     blocked_operations: int
     blocked_total_ms: float
     lag_records: int | None
+    unread: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """One line."""
         lag = "-" if self.lag_records is None else f"{self.lag_records:,}"
+        more = f" and {len(self.unread) - 1:,} more" if len(self.unread) > 1 else ""
         return (
-            f"{self.rows:,} rows in {self.files:,} files: {self.requests:,} requests, "
-            f"{self.errors:,} with an error; {self.blocked_operations:,} operations waited for "
-            f"ZooKeeper, {self.blocked_total_ms:,.0f} ms summed; {lag} records behind"
+            f"{several(self.rows, 'row')} of {several(self.processes, 'process', 'processes')}: "
+            f"{several(self.requests, 'request')}, {self.errors:,} with an error; "
+            f"{several(self.blocked_operations, 'operation')} waited for ZooKeeper, "
+            f"{self.blocked_total_ms:,.0f} ms summed; {lag} records behind"
+            + (f"; {self.unread[0]}{more}" if self.unread else "")
         )
 
 
@@ -105,111 +109,79 @@ def interrupts() -> Iterator[threading.Event]:
 class Follower:
     """Follows one trace into one folder; a new one goes on where the last one stopped."""
 
-    def __init__(self, spark: SparkSession, trace: str, out: str) -> None:
-        """Start a query for each table.
+    def __init__(
+        self, spark: SparkSession, trace: str, out: str, shared: str | None = None
+    ) -> None:
+        """Take up what was read before.
 
         Args:
-            spark: a classic session; the queries call back into this process.
-            trace: URI or path of the trace's folder, as Spark sees it.
-            out: path for checkpoints, ledger, sums and copies of streams; of this trace only.
+            spark: a classic session.
+            trace: URI or path of the trace's folder.
+            out: path of a folder for the copy of its rows; of this trace only.
+            shared: URI of a folder that all workers see, for the same rows; None: they see ``out``.
 
         Raises:
-            AnalysisException: the trace has no folders of tables yet.
+            TraceError: another trace was followed into that folder.
+            OSError: the folder cannot be written.
         """
         self._spark = spark
-        self._trace = trace.rstrip("/")
-        self._out = out.rstrip("/")
-        self._streams = Path(self._out, "streams")
-        self._rows_of_last_run = 0
-        self._lock = threading.Lock()  # queries call back from threads of their own
-        self._seen: dict[tuple[str, str, str, str], Row] = {}
-        for name in rows.TABLES:
-            self._recall(name)
-        self._queries = [self._query(name) for name in rows.TABLES]
+        self._out = Path(out)
+        _check_same(self._out, trace)
+        self._sums = Sums()
+        self._lock = threading.Lock()
+        self._mirror = Mirror(self._source(trace), self._out / _ROWS, self._sums.add)
+        self._shared = None if shared is None else Store(spark, shared, self._out)
 
-    def _query(self, name: str) -> StreamingQuery:
-        found = (
-            self._spark.readStream.schema(struct_type(rows.TABLES[name]))
-            # The age of files is that of the newest one: late ones must not be left out for it.
-            .option("maxFileAge", _FOREVER)
-            .parquet(f"{self._trace}/{name}")
-            .select("*", F.col("_metadata.file_path").alias(_FILE))
-        )
+    def _source(self, trace: str) -> Source:
+        folder = folder_of(trace)
+        pattern = folder is not None and any(mark in trace for mark in "*?[{")
+        if folder is None or (pattern and not folder.exists()):
+            return Store(self._spark, trace, self._out)
+        return Folder(folder)
 
-        def take(batch: DataFrame, number: int) -> None:
-            sums = file_sums(batch).collect()
-            kept = self._spark.createDataFrame(sums, _SUMS).coalesce(1)
-            kept.write.parquet(f"{self._out}/ledger/{name}/batch={number}", "overwrite")
-            self._add(name, sums)
-
-        return (
-            found.writeStream.foreachBatch(take)
-            .option("checkpointLocation", f"{self._out}/checkpoint/{name}")
-            .trigger(processingTime="1 second")
-            .start()
-        )
-
-    def _add(self, name: str, sums: Iterable[Row]) -> None:
-        with self._lock:
-            self._seen |= {(name, row[_FILE], row["run_id"], row["process"]): row for row in sums}
-
-    def _recall(self, name: str) -> None:
-        """What the ledger holds of a table from before a restart."""
-        try:
-            kept = self._spark.read.schema(_SUMS).parquet(f"{self._out}/ledger/{name}").collect()
-        except AnalysisException:  # no micro-batch of it has ended yet
-            return
-        self._add(name, kept)
-
-    def catch_up(self) -> None:
-        """Wait until the files that are there now are in the ledger.
+    def look(self) -> Live:
+        """Copy what is new; the sums of all that was copied.
 
         Raises:
-            StreamingQueryException: a query has failed.
+            OSError: the trace cannot be listed, or the copy not be written.
         """
-        for query in self._queries:
-            query.processAllAvailable()
-
-    def live(self) -> Live:
-        """The sums so far."""
         with self._lock:
-            seen = dict(self._seen)
-        behind = []
-        for process in {key[2:] for key in seen}:
-            of_process = [row for key, row in seen.items() if key[2:] == process]
-            committed = max((row["committed"] or -1 for row in of_process), default=-1)
-            acked = [row["acked"] for row in of_process if row["acked"] is not None]
-            behind += [max(0, committed - max(acked))] if acked else []
-        total = {
-            name: sum(row[name] for row in seen.values())
-            for name in ("rows", "requests", "errors", "blocked_operations", "blocked_total_ms")
-        }
-        return Live(
-            files=len({key[:2] for key in seen}), lag_records=max(behind, default=None), **total
-        )
+            self._mirror.take()
+            unread = self._mirror.unread.items()
+            return self._sums.live(
+                tuple(sorted(f"{'/'.join(key)} {one.why}" for key, one in unread))
+            )
 
     def tables(self) -> dict[str, DataFrame]:
-        """The tables of the trace, of the files in the ledger and of streams.
+        """The tables of all rows so far; rows that come later change nothing in them.
+
+        Returns:
+            as `bench.analysis.read.read`, and ``lost``: columns ``LOST``.
 
         Raises:
-            OSError: a stream cannot be read.
-            TraceVersionError: a process of the trace wrote another schema version.
+            TraceError: as ``read``.
+            OSError: as ``look``.
         """
-        tails = Tails(self._trace, self._streams)
-        self.catch_up()
         with self._lock:
-            files = sorted({key[:2] for key in self._seen})
-        named = {
-            name: self._files(name, [file for table, file in files if table == name])
-            for name in rows.TABLES
-        }
-        return opened(self._spark, named, tails)
+            self._mirror.take()
+            self._mirror.seal()
+            lost = self._lost()
+        place = str(self._mirror.folder)
+        if self._shared is not None:
+            place = self._shared.put_all(self._mirror.folder)
+        found = read(self._spark, place, self._out / _STREAMS)
+        return {**found, "lost": self._spark.createDataFrame(lost, LOST)}
 
-    def _files(self, name: str, paths: list[str]) -> list[DataFrame]:
-        if not paths:
-            return []
-        reader = self._spark.read.schema(struct_type(rows.TABLES[name]))
-        return [reader.option("basePath", f"{self._trace}/{name}").parquet(*paths)]
+    def _lost(self) -> list[tuple[str, str, str, int | None]]:
+        lives = named_lives(
+            Path(found.place).as_uri() for found in Folder(self._mirror.folder).files()
+        )
+        made = []
+        for table, run, name, count in self._mirror.lost():
+            life = life_of(name) or name
+            process = lives.get(life, life.rsplit("-", 2)[0])
+            made.append((run_id_of(run), process, table, count))
+        return made
 
     def run_until(
         self,
@@ -224,59 +196,140 @@ class Follower:
         Args:
             over: asked after each look.
             job: what to run over the tables.
-            on_state: called with each new state.
+            on_state: called with each new state, from another thread.
             every_s: seconds between two looks.
             stop: set from elsewhere, it ends the wait for the next look too.
         """
+        looks = _Looks(self.look, over, on_state, every_s)
+        done = 0
+        looks.start()
         try:
-            while not self._look(over, job, on_state) and not stop.wait(every_s):
-                pass
-            job(self.tables())
+            while not (stop.wait(_AGAIN_S) or looks.ended.is_set()):
+                if looks.rows > GROWTH * done:
+                    done = looks.rows
+                    job(self.tables())
         finally:
-            self.close()
+            looks.stop()
+        if looks.failed is not None:
+            raise looks.failed
+        job(self.tables())
 
-    def _look(
+
+class _Looks(threading.Thread):
+    """Looks, one after the other."""
+
+    def __init__(
         self,
+        look: Callable[[], Live],
         over: Callable[[Live], bool],
-        job: Callable[[dict[str, DataFrame]], None],
         on_state: Callable[[Live], None],
-    ) -> bool:
-        """Look once; returns whether it is over."""
-        self.catch_up()
-        live = self.live()
-        on_state(live)
-        if over(live):
-            return True
-        if live.rows > GROWTH * self._rows_of_last_run:
-            job(self.tables())
-            self._rows_of_last_run = live.rows
-        return False
+        every_s: float,
+    ) -> None:
+        super().__init__(name="looks", daemon=True)
+        self.ended = threading.Event()
+        """No look comes any more."""
+        self.failed: Exception | None = None
+        self.rows = 0
+        """By the last look."""
+        self._look = look
+        self._over = over
+        self._on_state = on_state
+        self._every_s = every_s
 
-    def close(self) -> None:
-        """Stop the queries; their checkpoints stay."""
-        for query in self._queries:
-            query.stop()
+    def run(self) -> None:
+        """Look until it is over."""
+        try:
+            while not self.ended.is_set():
+                live = self._look()
+                self._on_state(live)
+                self.rows = live.rows
+                if self._over(live) or self.ended.wait(self._every_s):
+                    break
+        except Exception as error:  # noqa: BLE001 - raised where the result is waited for
+            self.failed = error
+        self.ended.set()
+
+    def stop(self) -> None:
+        """End it; returns when it has ended."""
+        self.ended.set()
+        self.join()
 
 
-def file_sums(batch: DataFrame) -> DataFrame:
-    """What a micro-batch adds: a row per file and process, of ``_SUMS``.
+@dataclass(slots=True)
+class Sums:
+    """Sums over rows, of every process and table; as large as there are processes."""
 
-    Args:
-        batch: rows of one table, with the file of each.
-    """
-    has = set(batch.columns)
-    none = F.lit(None).cast("long")
-    received = F.col("received_ns").isNotNull() if "received_ns" in has else F.lit(False)
-    error = (received & (F.col("error_code") != 0)) if "error_code" in has else F.lit(False)
-    blocked = {"cause", "request_id", "begin_ns", "end_ns"} <= has
-    stage = F.col("stage") if "stage" in has else F.lit("")
-    offset = F.col("last_offset") if "last_offset" in has else none
-    return batch.groupBy(*KEYS, _FILE).agg(
-        F.count("*").alias("rows"),
-        F.sum(received.cast("long")).alias("requests"),
-        F.sum(error.cast("long")).alias("errors"),
-        F.sum(F.lit(int(blocked))).cast("long").alias("blocked_operations"),
-        (F.sum(ms("end_ns", "begin_ns")) if blocked else F.lit(0.0)).alias("blocked_total_ms"),
-        F.max(F.when(stage == str(rows.Stage.COMMITTED), offset)).alias("committed"),
-        F.max(F.when(stage == str(rows.Stage.ZK_ACKED), offset)).alias("acked"),
+    rows: int = 0
+    requests: int = 0
+    errors: int = 0
+    blocked_operations: int = 0
+    blocked_total_ms: float = 0.0
+    offsets: dict[tuple[str, str], dict[str, int]] = field(
+        default_factory=lambda: defaultdict(dict)
     )
+    """By run and process: the greatest offset that reached a stage."""
+
+    def add(self, table: str, run_id: str, new: pa.Table) -> None:
+        """Add rows of a table."""
+        self.rows += new.num_rows
+        for process in pc.unique(_column(new, rows.PROCESS_COLUMN)).to_pylist():
+            self.offsets[run_id, str(process)]  # a process that is known
+        if table == "requests":
+            received = pc.is_valid(_column(new, "received_ns"))
+            wrong = pc.not_equal(pc.fill_null(_column(new, "error_code"), 0), 0)
+            self.requests += _sum(received)
+            self.errors += _sum(pc.and_(received, wrong))
+        elif table == "blocks":
+            self.blocked_operations += new.num_rows
+            waited = pc.subtract(_column(new, "end_ns"), _column(new, "begin_ns"))
+            self.blocked_total_ms += (pc.sum(waited).as_py() or 0) / 1e6
+        elif table == "ranges":
+            self._reached(run_id, new)
+
+    def _reached(self, run_id: str, new: pa.Table) -> None:
+        keys = [rows.PROCESS_COLUMN, "stage"]
+        of = pa.table({name: _column(new, name) for name in (*keys, "last_offset")})
+        for row in of.group_by(keys).aggregate([("last_offset", "max")]).to_pylist():
+            known = self.offsets[run_id, str(row[rows.PROCESS_COLUMN])]
+            known[row["stage"]] = max(known.get(row["stage"], -1), row["last_offset_max"] or -1)
+
+    def live(self, unread: tuple[str, ...] = ()) -> Live:
+        """All of them."""
+        behind = [
+            max(0, known.get(rows.Stage.COMMITTED, -1) - known[rows.Stage.ZK_ACKED])
+            for known in self.offsets.values()
+            if rows.Stage.ZK_ACKED in known
+        ]
+        return Live(
+            self.rows,
+            len(self.offsets),
+            self.requests,
+            self.errors,
+            self.blocked_operations,
+            self.blocked_total_ms,
+            max(behind, default=None),
+            unread,
+        )
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    return table[name] if name in table.column_names else pa.nulls(table.num_rows, pa.int64())
+
+
+def _sum(truths: Any) -> int:
+    return int(pc.sum(truths).as_py() or 0)
+
+
+def _check_same(out: Path, trace: str) -> None:
+    """See that a folder is of this trace, and say so there.
+
+    Raises:
+        TraceError: it is of another.
+    """
+    place = trace if "://" in trace else str(Path(trace).absolute())
+    out.mkdir(parents=True, exist_ok=True)
+    of = out / _OF
+    before = of.read_text(encoding="utf-8") if of.exists() else place
+    if before != place:
+        raise TraceError(f"{out} holds what was read of {before}: give another --out")
+    of.write_text(place, encoding="utf-8")

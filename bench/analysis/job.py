@@ -64,7 +64,8 @@ def results(
     """Every table of the analysis, by name, from the tables of a trace.
 
     Args:
-        trace: the tables of ``read``; without ``files``, less is known of what is missing.
+        trace: the tables of ``read``; without ``files``, less is known of what is missing. With
+            ``lost``, as `bench.analysis.whole.missing` takes it.
         keep: called for each result that others are made from, before they are.
     """
     if "files" in trace:
@@ -81,7 +82,11 @@ def _of_files(trace: Mapping[str, DataFrame], _keep: Keep) -> dict[str, DataFram
     return {
         "runs": trace["runs"],
         "missing": whole.missing(
-            trace["gauges"], trace["requests"], trace["runs"], trace.get("files")
+            trace["gauges"],
+            trace["requests"],
+            trace["runs"],
+            trace.get("files"),
+            trace.get("lost"),
         ),
     }
 

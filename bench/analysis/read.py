@@ -67,7 +67,7 @@ def read(spark: SparkSession, trace: str, streams: Path | None = None) -> dict[s
     files = {name: _files(spark, name, place) for name, place in places.items()}
     _look_for_empty(spark, [place for name, place in places.items() if files[name]])
     if tails is not None:
-        return opened(spark, files, tails)
+        return _opened(spark, files, tails)
     return checked({name: _table(spark, name, frames) for name, frames in files.items()})
 
 
@@ -90,7 +90,7 @@ def _table(spark: SparkSession, name: str, frames: Sequence[DataFrame]) -> DataF
     return reduce(DataFrame.unionByName, frames)
 
 
-def opened(
+def _opened(
     spark: SparkSession, files: Mapping[str, Sequence[DataFrame]], tails: Tails
 ) -> dict[str, DataFrame]:
     """The tables of one trace: files and streams, each life of a process by itself.

@@ -29,7 +29,11 @@ _SECOND_NS: Final = 1e9
 
 
 def missing(
-    gauges: DataFrame, requests: DataFrame, runs: DataFrame, files: DataFrame | None = None
+    gauges: DataFrame,
+    requests: DataFrame,
+    runs: DataFrame,
+    files: DataFrame | None = None,
+    lost: DataFrame | None = None,
 ) -> DataFrame:
     """Find what is missing.
 
@@ -38,13 +42,15 @@ def missing(
         requests: of all processes.
         runs: with the host of each process, whose processes share one monotonic clock.
         files: what the files hold, see `bench.analysis.lives.files_of`; None: not known.
+        lost: files that were seen and not read: run_id, process, table, missing_rows (null: not
+            known); None: there is none.
 
     Returns:
-        run_id, process, why, table (null: all), missing_rows (null: not known), missing_s, at_ns
-        (where it begins, by the clock of the process). ``why``: "not written" (as the process
-        itself says), "deleted" (the oldest rows, by the limit), "file missing" (between two
-        others), "no end" (until its next life, or the end of the others of its host), "others went
-        on".
+        run_id, process, why, table (null: all), missing_rows (null: not known), missing_s and at_ns
+        (where it begins, by the clock of the process; both null of ``lost``). ``why``: "not
+        written" (as the process itself says), "deleted" (the oldest rows, by the limit), "file
+        missing" (between two others), "not read" (``lost``), "no end" (until its next life, or the
+        end of the others of its host), "others went on".
     """
     hosts = runs.groupBy(*KEYS).agg(F.first("host").alias("host"))
     marks = gauges.where(
@@ -63,7 +69,19 @@ def missing(
             *_holes(numbered, marks.where(F.col("gauge") == TRACE_DELETED_BYTES.name)),
             _without_end(files, hosts, ended),
             _outlived(gauges, requests, hosts, known),
+            *([] if lost is None else [_not_read(lost)]),
         ],
+    )
+
+
+def _not_read(lost: DataFrame) -> DataFrame:
+    return lost.select(
+        *KEYS,
+        F.lit("not read").alias("why"),
+        "table",
+        "missing_rows",
+        F.lit(None).cast("double").alias("missing_s"),
+        F.lit(None).cast("long").alias("at_ns"),
     )
 
 

@@ -257,8 +257,9 @@ def follow(
 ) -> Analysis:
     """Analyse a trace while it grows; ``report.html`` is written again as it does.
 
-    What is known is kept in ``out_dir``: the same call goes on there after a restart. An interrupt
-    (SIGINT) ends it with a report over all files by then; a second one ends it at once.
+    The rows that were read are kept in ``followed``, whatever becomes of the trace: in ``out_dir``,
+    or on a cluster in ``tables``, if that is given. The same call goes on there after a restart. An
+    interrupt (SIGINT) ends it with a report over all rows by then; a second one ends it at once.
 
     Args:
         trace: path or URI of the trace, as Spark sees it.
@@ -267,22 +268,28 @@ def follow(
         tables: as for ``analyze``.
         settings: as for ``analyze``.
         every_s: seconds between two looks.
-        idle_s: end when no file came for so long; None: only by an interrupt.
-        on_state: called with each new state.
+        idle_s: end when no row came for so long; None: only by an interrupt.
+        on_state: called with each new state, from another thread.
         fail_if: as for ``analyze``.
 
     Raises:
         JavaNotFoundError, TraceError, SparkUnavailableError: as ``analyze``.
+        OSError: the rows cannot be kept, or the trace not be listed.
     """
     out = Path(out_dir).absolute()
+    kept, shared = f"{out}/followed", None
     if master is None or master.startswith("local"):
         look(str(trace), bench_runs=False)
+    elif tables is not None:
+        place = f"{tables.rstrip('/')}/followed"
+        folder = folder_of(place)
+        kept, shared = (kept, place) if folder is None else (str(folder), None)
     spark = _session(master, settings=settings)
     last: list[Analysis] = []
     idle = Idle(idle_s)
     try:
         with interrupts() as stop:
-            follower = Follower(spark, str(trace), f"{out}/followed")
+            follower = Follower(spark, str(trace), kept, shared)
             follower.run_until(
                 idle,
                 lambda found: last.append(

@@ -345,7 +345,10 @@ def _cost(tables: Tables) -> Iterable[Finding]:
 _WHY: Final = {
     "not written": "it could not be written, as the log of the process says",
     "deleted": "all files of a process may take kraftbridge.trace.max.bytes",
-    "file missing": "a file of it is not there, or has not all its rows",
+    "file missing": "a file of it is not there, or has not all its rows, or was deleted before "
+    "--follow read it",
+    "not read": "the last file of the table was seen by --follow, and deleted or damaged before it "
+    "could be read",
     _KILLED: "it was killed, or still writes",
     "others went on": "others of its host went on for so long; it ended, or could not write",
 }
@@ -356,20 +359,21 @@ def _missing(tables: Tables) -> Iterable[Finding]:
         return row["run_id"], row["process"], row["why"], row["table"] or ""
 
     for row in sorted(tables["missing"], key=place):
-        seconds = f"{row['missing_s']:,.1f} s"
-        if row["why"] == "file missing":
-            rows = row["missing_rows"]
+        count, seconds = row["missing_rows"], f"{row['missing_s'] or 0:,.1f} s"
+        if row["why"] == "not read":
+            known = "not known how many" if count is None else f"{count:,}"
+            lacks = f"the last rows of {row['table']} ({known}) are missing"
+        elif row["why"] == "file missing":
             lacks = (
-                f"{rows:,} rows of {row['table']} within {seconds} are missing"
-                if rows > 0
-                else f"{-rows:,} rows of {row['table']} are there twice"
+                f"{count:,} rows of {row['table']} within {seconds} are missing"
+                if count > 0
+                else f"{-count:,} rows of {row['table']} are there twice"
             )
         elif row["why"] == _KILLED:
             lacks = f"rows of up to its last second may be missing, and all of the {seconds} after"
         elif row["why"] == "deleted":
-            lacks = f"the oldest {row['missing_rows']:,} rows, of {seconds}, were deleted"
+            lacks = f"the oldest {count:,} rows, of {seconds}, were deleted"
         else:
-            count = row["missing_rows"]
             lacks = f"{seconds} are missing"
             lacks += f" ({count:,} rows)" if count is not None else ""
         lacks += f", from {begins(tables, row)} on" if row.get("at_ns") is not None else ""

@@ -55,7 +55,7 @@ Follow = Annotated[
 ]
 UntilIdle = Annotated[
     float | None,
-    typer.Option(help="With --follow: end when no file came for so many s; one takes 60."),
+    typer.Option(help="With --follow: end when no row came for so many s."),
 ]
 FailIf = Annotated[
     list[str] | None,

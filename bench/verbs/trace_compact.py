@@ -47,7 +47,7 @@ def compact(
 ) -> None:
     """Put the files of a trace together; what killed processes left becomes files too.
 
-    Processes may go on writing it, but nothing may read it meanwhile.
+    Processes may write it meanwhile, and analyze --follow may read it; nothing else may.
     """
     if not (trace / "runs").is_dir():
         raise fail(f"{trace} is no trace (it has no folder runs)", ExitCode.WRONG)

@@ -301,3 +301,38 @@ def test_a_trace_to_follow_that_is_not_there_is_named(tmp_path: Path) -> None:
     said = f"kraft-bridge: {tmp_path} is no trace (it has no folder runs)\n"
     assert (code, complaint) == (2, said)
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("master", "tables", "kept", "shared"),
+    [
+        ("local[1]", "OUT/tables", "OUT/followed", None),
+        ("spark://x:1", None, "OUT/followed", None),
+        ("spark://x:1", "/shared/tables/", "/shared/tables/followed", None),
+        ("spark://x:1", "s3a://b/tables", "OUT/followed", "s3a://b/tables/followed"),
+    ],
+)
+def test_rows_that_are_followed_are_kept_where_all_workers_see_them(
+    trace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    master: str,
+    tables: str | None,
+    kept: str,
+    shared: str | None,
+) -> None:
+    seen: list[object] = []
+
+    def follower(_: object, *given: object) -> None:
+        seen.extend(given)
+        raise PySparkRuntimeError("enough")
+
+    monkeypatch.setattr(analyze, "session", lambda *_, **__: None)
+    monkeypatch.setattr(analyze, "_end", lambda _: None)
+    monkeypatch.setattr(analyze, "Follower", follower)
+    out = tmp_path / "out"
+    named = None if tables is None else tables.replace("OUT", str(out))
+    with pytest.raises(analyze.TraceUnreadableError, match="enough"):
+        analyze.follow(trace, out, master, tables=named, on_state=lambda _: None)
+    assert seen == [str(trace), kept.replace("OUT", str(out)), shared]
