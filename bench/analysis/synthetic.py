@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -82,7 +82,7 @@ class Writer:
         self._run_id = run_id
         self.rows = 0
 
-    def write(self, kind: type, process: str, columns: Mapping[str, _Array], piece: int) -> None:
+    def write(self, kind: type, process: str, columns: Mapping[str, _Array], piece: int) -> Path:
         """Write one file; columns that are not given are null."""
         schema = arrow_schema(pa, kind)
         length = len(next(iter(columns.values())))
@@ -96,9 +96,15 @@ class Writer:
         table = pa.Table.from_arrays([*arrays, pa.repeat(process, length)], schema=schema)
         folder = self._out / rows.TABLE_OF[kind] / f"{rows.RUN_ID_COLUMN}={self._run_id}"
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{process}-0-{piece:05d}.parquet"
-        pq.write_table(table, path, compression="zstd", row_group_size=65_536)
+        path = folder / self.name(kind, process, piece, length)
+        made = path.with_name(f"_{path.name}")
+        pq.write_table(table, made, compression="zstd", row_group_size=65_536)
         self.rows += length
+        return made.replace(path)
+
+    def name(self, kind: type, process: str, piece: int, count: int) -> str:  # noqa: ARG002 - others need it
+        """The name of a file of ``count`` rows."""
+        return f"{process}-0-{piece:05d}.parquet"
 
 
 def generate(
@@ -113,14 +119,26 @@ def generate(
         seed: of the times that multis take.
         run_id: the run's name.
     """
+    return written(Writer(out, run_id), wanted, rate, seed)
+
+
+def written(
+    writer: Writer,
+    wanted: int,
+    rate: float,
+    seed: int = 1,
+    after: Callable[[int], None] = lambda _: None,
+) -> Truth:
+    """As `generate`, by a writer; ``after`` is called with the number of each piece of time."""
     random = np.random.default_rng(seed)
-    writer, truth, cursor = Writer(out, run_id), Truth(), _Cursor()
+    truth, cursor = Truth(), _Cursor()
     _begin(writer, rate)
     piece = 0
     while writer.rows < wanted:
         # Seven rows an operation or less: the last piece is as long as what is missing.
         count = max(1, min(int(FREEZE_EVERY_S * rate), (wanted - writer.rows) // 7))
         _piece(writer, truth, cursor, _Plan(piece, count, rate), random)
+        after(piece)
         piece += 1
     truth.rows = writer.rows
     return truth

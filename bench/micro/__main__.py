@@ -32,6 +32,7 @@ PARTS: Final = (
     "fleets",
     "failover",
     "analysis",
+    "follow",
 )
 """Modules of this package: ``options(parser)``, ``rows(asked, folder)``, ``summary(rows)``."""
 
