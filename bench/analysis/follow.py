@@ -29,7 +29,6 @@ from bench.analysis.read import TraceError, read
 from bench.analysis.store import Store
 from bench.analysis.tails import folder_of
 from emulator.trace import rows
-from emulator.trace.metric import several
 
 GROWTH: Final = 1.5
 """The whole job runs again when there are so many times the rows of its last run."""
@@ -61,9 +60,9 @@ class Live:
         lag = "-" if self.lag_records is None else f"{self.lag_records:,}"
         more = f" and {len(self.unread) - 1:,} more" if len(self.unread) > 1 else ""
         return (
-            f"{several(self.rows, 'row')} of {several(self.processes, 'process', 'processes')}: "
-            f"{several(self.requests, 'request')}, {self.errors:,} with an error; "
-            f"{several(self.blocked_operations, 'operation')} waited for ZooKeeper, "
+            f"{_several(self.rows, 'row')} of {_several(self.processes, 'process', 'processes')}: "
+            f"{_several(self.requests, 'request')}, {self.errors:,} with an error; "
+            f"{_several(self.blocked_operations, 'operation')} waited for ZooKeeper, "
             f"{self.blocked_total_ms:,.0f} ms summed; {lag} records behind"
             + (f"; {self.unread[0]}{more}" if self.unread else "")
         )
@@ -310,6 +309,11 @@ class Sums:
             max(behind, default=None),
             unread,
         )
+
+
+def _several(count: int, noun: str, plural: str = "") -> str:
+    # Not `emulator.config.words`: an analysis shares no code with what it judges.
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def _column(table: pa.Table, name: str) -> Any:
