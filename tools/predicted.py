@@ -4,6 +4,7 @@ Whatever is shown is computed from the rows: ``python -m bench.predict --publish
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -75,12 +76,11 @@ def table() -> Iterator[str]:
     """What was predicted and measured, a line for each rate and stall."""
     file, found = kept()
     shown = cells(found.rows)
-    day = datetime.fromtimestamp(found.input["started_wall_ns"] / 1e9, UTC).date()
     held, block = sum(one.holds for one in shown), sum(one.measured_s >= BLOCKS_S for one in shown)
     yield (
         f"Predictions `{found.digest[:16]}` (sha256) of {len(found.predictions['cells'])} cells, "
-        f"written before the first one from a run of its own; {len(shown)} are measured. {day}, "
-        f"commit {found.input['code'][:8]},\n[rows](rows/{file.name}); "
+        f"written before the first one from a run of its own; {len(shown)} are measured: "
+        f"{_taken(found.rows)},\n[rows](rows/{file.name}); "
         "`make predict`. ZooKeeper is stopped under creations of topics of 10 partitions.\n"
         f"Seconds in which some change waited, predicted / measured: **{held} of {len(shown)} "
         f"cells within {SHARE:.0%} or {LEAST_S * 1e3:.0f} ms**,\n{block} of them "
@@ -94,6 +94,24 @@ def table() -> Iterator[str]:
         there = {one.bound: one for one in shown if (one.rate, one.stall_s) == (rate, stall_s)}
         texts = " | ".join(_cell(there.get(bound)) for bound in bounds)
         yield f"| {rate:g} | {stall_s:g} | {texts} |\n"
+
+
+def _taken(found: list[dict[str, Any]]) -> str:
+    """When and from which code the rows were taken.
+
+    >>> _taken([{"row": {"started_wall_ns": 0, "code": "0123456789ab"}}])
+    '1 on 1970-01-01 (commit 01234567)'
+    """
+    days = Counter(
+        (
+            datetime.fromtimestamp(one["row"]["started_wall_ns"] / 1e9, UTC).date(),
+            one["row"]["code"],
+        )
+        for one in found
+    )
+    return ", ".join(
+        f"{count} on {day} (commit {code[:8]})" for (day, code), count in sorted(days.items())
+    )
 
 
 def _cell(one: Cell | None) -> str:

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from bench.predict import cells, trace
-from bench.predict.cells import HOME, StalePredictionsError, Waited
+from bench.predict.cells import HOME, StalePredictionsError, UnpublishableError, Waited
+from bench.predict.model import Speed
 from bench.runs import run as runner
 from bench.runs.reading import read
 from bench.runs.row import BenchRow
@@ -18,6 +19,10 @@ from bench.runs.store import Store
 from emulator.servers.jars import JarsMissingError
 from emulator.servers.java import JavaNotFoundError
 from emulator.servers.process import interrupt_on_terminate, kill_all
+
+
+class _NoInputError(RuntimeError):
+    """Nothing can be predicted."""
 
 
 def _print(text: str) -> None:
@@ -44,15 +49,21 @@ def play(out: Path, only: int | None, patience_s: float) -> int:
     (one,), plan = _plan("input"), _plan("cells")
     # Rows of older code are kept: what they cost to take is an hour, and each says its code.
     store = Store(out / "bench", any_code=True)
-    row = _taken(one, store, patience_s)
-    if row is None:
-        return 1
-    speed = trace.read(store.trace, one.run_id).speed
+
+    def speed() -> Speed:
+        if _taken(one, store, patience_s) is None:
+            raise _NoInputError("the row that the predictions come from was not taken")
+        return trace.read(store.trace, one.run_id).speed
+
     digest, before = cells.written(out, [each.case for each in plan], speed)
     _print(f"predictions {digest}")
     found: list[tuple[Waited, Waited]] = []
     for cell in plan[:only]:
         name = cell.case.name
+        if (there := cells.taken(out, digest, cell)) is not None:
+            found.append(there)
+            _print(f"{cells.line(name, *there)} (is there)")
+            continue
         row = _taken(cell, store, patience_s)
         if row is not None:
             after = cells.measured(row, store.trace)
@@ -80,6 +91,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("out/predict"))
     parser.add_argument("--cells", type=int, help="only so many of the first")
     parser.add_argument("--patience", type=float, default=60, help="seconds to wait for quiet")
+    parser.add_argument("--kept", action="store_true", help="go on from the rows in docs/rows")
     parser.add_argument("--publish", action="store_true", help="keep what is there in docs/rows")
     asked = parser.parse_args()
     if asked.publish:
@@ -88,11 +100,18 @@ def main() -> int:
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections
     try:
         with runner.alone(asked.out):
+            if asked.kept:
+                cells.restore(asked.out)
             return play(asked.out, asked.cells, asked.patience)
-    except (StalePredictionsError, trace.UnusableTraceError, runner.NotAloneError) as error:
+    except (
+        StalePredictionsError,
+        UnpublishableError,
+        trace.UnusableTraceError,
+        runner.NotAloneError,
+    ) as error:
         _print(f"{error}")
         return 2
-    except (JarsMissingError, JavaNotFoundError) as error:
+    except (JarsMissingError, JavaNotFoundError, _NoInputError) as error:
         _print(f"{error}")
         return 1
     except KeyboardInterrupt:

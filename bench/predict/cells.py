@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from typing import Any, Final
 from bench.predict import model, trace
 from bench.predict.model import LEAST_S, SHARE, Speed
 from bench.runs.row import BenchRow
-from bench.runs.scenario import Case
+from bench.runs.scenario import Case, Planned
 
 HOME: Final = Path(__file__).parent
 KEPT: Final = HOME.parents[1] / "docs/rows"
@@ -52,8 +52,15 @@ def predicted(case: Case, speed: Speed) -> Waited:
     return Waited(found.union_s, found.operations, found.longest_s)
 
 
-def written(folder: Path, cases: Sequence[Case], speed: Speed) -> tuple[str, dict[str, Waited]]:
+def written(
+    folder: Path, cases: Sequence[Case], speed: Callable[[], Speed]
+) -> tuple[str, dict[str, Waited]]:
     """Write the predictions unless they are there; returns their digest, and each cell's.
+
+    Args:
+        folder: of the run.
+        cases: all cells.
+        speed: what they are predicted from; called only if they are not there.
 
     Raises:
         StalePredictionsError: those that are there do not fit, and were tested already.
@@ -66,9 +73,10 @@ def written(folder: Path, cases: Sequence[Case], speed: Speed) -> tuple[str, dic
             raise StalePredictionsError(
                 f"{path} is of other cells than these, and rows are there: give another --out"
             )
-        cells = {one.name: dataclasses.asdict(predicted(one, speed)) for one in cases}
+        known = speed()
+        cells = {one.name: dataclasses.asdict(predicted(one, known)) for one in cases}
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"speed": dataclasses.asdict(speed), "cells": cells}, indent=1))
+        path.write_text(json.dumps({"speed": dataclasses.asdict(known), "cells": cells}, indent=1))
         found = json.loads(path.read_text())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return digest, {name: Waited(**values) for name, values in found["cells"].items()}
@@ -101,6 +109,17 @@ def keep(folder: Path, digest: str, row: BenchRow, before: Waited, after: Waited
     fresh = place / f"_{row.run_id}"
     fresh.write_text(json.dumps(found, indent=1))
     fresh.replace(place / f"{row.run_id}.json")
+
+
+def taken(folder: Path, digest: str, cell: Planned) -> tuple[Waited, Waited] | None:
+    """Predicted and measured of a row that is there, of the same predictions and case; or None."""
+    path = folder / "rows" / f"{cell.run_id}.json"
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text())
+    if found["predictions"] != digest or found["row"]["digest"] != cell.digest:
+        return None
+    return Waited(**found["predicted"]), Waited(**found["measured"])
 
 
 def line(name: str, before: Waited, after: Waited) -> str:
@@ -195,3 +214,22 @@ def kept(place: Path = KEPT) -> tuple[Path, Kept]:
     found = Kept(predictions, source, rows)
     found.check()
     return file, found
+
+
+def restore(folder: Path, place: Path = KEPT) -> None:
+    """Put the published rows where a run goes on from them, unless predictions are there.
+
+    Raises:
+        UnpublishableError: the rows prove nothing.
+        OSError: the folder cannot be written.
+    """
+    if (folder / "predictions.json").exists():
+        return
+    _, found = kept(place)
+    rows, inputs = folder / "rows", folder / "bench/rows"
+    for one in (rows, inputs):
+        one.mkdir(parents=True, exist_ok=True)
+    (inputs / f"{found.input['run_id']}.json").write_text(json.dumps(found.input, indent=1))
+    for row in found.rows:
+        (rows / f"{row['run_id']}.json").write_text(json.dumps(row, indent=1))
+    (folder / "predictions.json").write_text(json.dumps(found.predictions, indent=1))

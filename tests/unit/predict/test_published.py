@@ -49,6 +49,39 @@ def out(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_run_goes_on_from_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, found = cells.kept()
+    cells.restore(tmp_path)
+    asked: list[str] = []
+    monkeypatch.setattr(program, "_taken", lambda one, *_: asked.append(one.case.name))
+    program.play(tmp_path, None, 0)
+    there = {one["case"] for one in found.rows}
+    assert asked == [one.case.name for one in program._plan("cells") if one.case.name not in there]
+    assert capsys.readouterr().out.count("(is there)") == len(there)
+    (tmp_path / "docs").mkdir()
+    assert cells.publish(tmp_path, tmp_path / "docs").read_bytes() == file.read_bytes()
+    # What was begun there stays.
+    next((tmp_path / "rows").glob("*.json")).unlink()
+    cells.restore(tmp_path)
+    assert len(list((tmp_path / "rows").glob("*.json"))) == len(there) - 1
+
+
+def test_a_row_of_another_case_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells.restore(tmp_path)
+    path = next((tmp_path / "rows").glob("*.json"))
+    row = json.loads(path.read_text())
+    row["row"]["digest"] = "0" * 16
+    path.write_text(json.dumps(row))
+    asked: list[str] = []
+    monkeypatch.setattr(program, "_taken", lambda one, *_: asked.append(one.case.name))
+    program.play(tmp_path, None, 0)
+    assert row["case"] in asked
+
+
 def test_rows_are_kept_instead_of_those_before(out: Path) -> None:
     old = out / "docs/predict-00000000.jsonl"
     old.write_text("{}")
@@ -106,7 +139,7 @@ def test_the_page_says_how_many_of_the_predicted_cells_are_measured() -> None:
     found = cells.kept()[1]
     text = " ".join("".join(predicted.table()).split())
     assert f" of {len(found.predictions['cells'])} cells, written before" in text
-    assert f"; {len(found.rows)} are measured." in text
+    assert f"; {len(found.rows)} are measured:" in text
 
 
 def test_the_picture_has_each_cell_and_marks_what_missed() -> None:
