@@ -100,7 +100,7 @@ def _taken(found: list[dict[str, Any]]) -> str:
     """When and from which code the rows were taken.
 
     >>> _taken([{"row": {"started_wall_ns": 0, "code": "0123456789ab"}}])
-    '1 on 1970-01-01 (commit 01234567)'
+    '1 on 1970-01-01 (code 01234567)'
     """
     days = Counter(
         (
@@ -110,7 +110,7 @@ def _taken(found: list[dict[str, Any]]) -> str:
         for one in found
     )
     return ", ".join(
-        f"{count} on {day} (commit {code[:8]})" for (day, code), count in sorted(days.items())
+        f"{count} on {day} (code {code[:8]})" for (day, code), count in sorted(days.items())
     )
 
 
