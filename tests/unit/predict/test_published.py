@@ -99,7 +99,7 @@ def _digest(row: dict[str, Any]) -> None:
 
 
 def _earlier(row: dict[str, Any]) -> None:
-    row["row"]["started_wall_ns"] -= 3600 * 10**9
+    row["row"]["started_wall_ns"] = 0
 
 
 @pytest.mark.parametrize(

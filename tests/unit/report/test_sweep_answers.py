@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -131,8 +133,16 @@ def test_the_kept_rows_of_predict_are_what_they_say() -> None:
     assert [cell.holds for cell in one.cells].count(True) == sum(row["holds"] for row in kept.rows)
     for panel in one.panels:
         for cell in panel.cells:
-            border = next(bound for rate, bound in panel.border if rate >= cell.rate)
+            border = _between(panel.border, cell.rate)
             assert (cell.middle_s > 0.1) == (cell.bound < border), "the border separates them"
+
+
+def _between(line: Sequence[tuple[float, float]], x: float) -> float:
+    """Of a line through points, where both axes are logarithmic, as it is drawn."""
+    for (left, low), (right, high) in pairwise(line):
+        if left <= x <= right:
+            return low * (high / low) ** (math.log(x / left) / math.log(right / left))
+    raise AssertionError(x)
 
 
 def test_a_picture_has_a_circle_for_each_case_and_marks_what_was_missed() -> None:
