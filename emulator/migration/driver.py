@@ -120,6 +120,7 @@ class MigrationDriver:
         times = [
             due_ms if due_ms is not None and self._zk.connected else None,
             behind.deadline_ms(self._now_ms),
+            self.propagation_gate.due_ms,
         ]
         if self.channels.open:
             times.append(self.channels.deadline_ms)
@@ -393,22 +394,19 @@ class MigrationDriver:
     def _follow_writes(self, now_ms: int) -> list[Effect]:
         """Propagate what ZooKeeper has confirmed: brokers read topic configs there."""
         effects: list[Effect] = []
-        confirmations, refused_ms = (
-            self.write_behind.confirmations,
-            self.write_behind.poison.since_ms,
-        )
-        if not confirmations.written and refused_ms is None:
+        behind, gate = self.write_behind, self.propagation_gate
+        refused_ms = behind.poison.since_ms
+        if not behind.confirmations.written and gate.due_ms is None and refused_ms is None:
             return effects
         newest, zk_epoch = self._controller.stable, self._zk_epoch
-        for written in confirmations.take():
-            if self.state is State.SYNC_KRAFT_TO_ZK:
-                effects += self._enter(DriverEvent.RECONCILED, now_ms, poll=False)
-                effects += self.propagation_gate.full(written, zk_epoch)
-            else:
-                effects += self.propagation_gate.written(written, newest, zk_epoch)
-        ahead_ms = self.propagation_gate.ahead_ms(refused_ms)
+        written = behind.confirmations.take()
+        if written and self.state is State.SYNC_KRAFT_TO_ZK:
+            effects += self._enter(DriverEvent.RECONCILED, now_ms, poll=False)
+            effects += gate.full(written.pop(0), zk_epoch, now_ms)
+        effects += gate.written(written, newest, zk_epoch, now_ms)
+        ahead_ms = gate.ahead_ms(refused_ms)
         if ahead_ms is not None and ahead_ms <= now_ms:
-            effects += self.propagation_gate.propagate_ahead(newest, zk_epoch)
+            effects += gate.propagate_ahead(newest, zk_epoch, now_ms)
         return effects
 
     def _after_propagation(self, now_ms: int) -> list[Effect]:

@@ -316,6 +316,7 @@ class World:
             sync_us=self.scenario.sync_us,
             turn_us=self.scenario.turn_us,
             calls_per_batch=self.scenario.calls_per_batch,
+            pause_us=self.scenario.pause_us,
             listens=host.listens,
             faults=self._refusals,
         )

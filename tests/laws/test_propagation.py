@@ -72,12 +72,13 @@ class Story:
 
 
 @examples(60)
-@given(steps, st.sampled_from([1, 4, 8, 40, 1_000_000]))
+@given(steps, st.sampled_from([1, 4, 8, 40, 1_000_000]), st.sampled_from([0, 5_000, 100_000]))
 def test_a_slow_broker_knows_everything_in_the_end(
-    told: list[tuple[object, ...]], entries_max: int
+    told: list[tuple[object, ...]], entries_max: int, pause_us: int
 ) -> None:
     with patch.object(merging, "ENTRIES_MAX", entries_max):
         story = Story()
+        story.world.driver.propagation_gate.pause_us = pause_us
         for step in told:
             story.take(step)
         if story.fenced:

@@ -13,8 +13,12 @@ to a broker, if ZooKeeper holds the committed config of their topic. Other chang
 ZooKeeper may not hold yet, and partitions with a replica new to a broker while changes of the
 topic's config are not written. Notifications are znodes, so they keep their order.
 
+Of many brokers each gets a request with each change, and one that names all live brokers. So
+changes that are confirmed within a pause after the last propagation are gathered, and propagated
+as one difference of images, as changes are that one multi has written.
+
 Source: KIP-866 "Controller RPCs"; ZkConfigRepository and ZkConfigManager, Kafka 3.9. Kafka's
-controller has no such case: it drops the change that ZooKeeper refuses.
+controller has no such case: it drops the change that ZooKeeper refuses. Nor does it gather.
 """
 
 from __future__ import annotations
@@ -37,6 +41,10 @@ PROPAGATE_AHEAD_MS: Final = 10_000
 """How long brokers wait for a refused znode: above a broker's session timeout, so a short failure
 changes nothing, and below the time in which clients give up."""
 
+PAUSE_US: Final = 250
+"""Of a pause, for each broker: nine times what it costs to send it a change. 0.25 s for 1,000."""
+
+
 
 class PropagationGate:
     """Passes the propagator pairs of images: what brokers know, and what they may know.
@@ -45,10 +53,15 @@ class PropagationGate:
     """
 
     def __init__(self, propagator: Propagator) -> None:
+        self.pause_us = PAUSE_US
         self._propagator = propagator
         self._propagated = EMPTY
         self._unwritten: deque[tuple[int, Touched]] = deque()
         """Last offset and touched entities of each committed, unconfirmed change."""
+        self._gathered: list[Written] = []
+        """Confirmed, and not propagated yet."""
+        self._next_ms = 0
+        """Before that nothing is propagated."""
         self.handed: list[Written] = []
         """What :meth:`take_handed` will return."""
         self._first = False
@@ -58,6 +71,8 @@ class PropagationGate:
         self._propagated = EMPTY
         self._first = False
         self._unwritten.clear()
+        self._gathered.clear()
+        self._next_ms = 0
         self.handed.clear()
         return self._propagator.clear()
 
@@ -76,30 +91,44 @@ class PropagationGate:
         handed, self.handed = self.handed, []
         return handed
 
-    def full(self, written: Written, zk_epoch: int) -> list[Effect]:
+    def full(self, written: Written, zk_epoch: int, now_ms: int) -> list[Effect]:
         """ZooKeeper holds everything for the first time in this term: send full requests."""
-        self._confirm(written)
+        self._confirm([written])
         self._propagated = written.after
-        return self._propagator.full(written.after, zk_epoch, first=self._first)
+        effects = self._propagator.full(written.after, zk_epoch, first=self._first)
+        self._pause(now_ms)
+        return effects
 
-    def written(self, written: Written, newest: Image, zk_epoch: int) -> list[Effect]:
+    @property
+    def due_ms(self) -> int | None:
+        """When what is gathered is propagated; None: there is nothing."""
+        return self._next_ms if self._gathered else None
+
+    def written(
+        self, written: Sequence[Written], newest: Image, zk_epoch: int, now_ms: int
+    ) -> list[Effect]:
         """ZooKeeper confirmed changes: propagate them, unless brokers know newer ones.
 
         Args:
             written: the units confirmed now.
             newest: the newest stable image.
             zk_epoch: see ``Sender``.
+            now_ms: the time; during a pause they are gathered.
         """
-        self._confirm(written)
-        if written.after.offset >= self._propagated.offset:
-            return self._propagate(written.after, written.touched, zk_epoch)
-        touched = _union([written.touched, *self._new()])
-        return self._propagate(self._ahead(newest), touched, zk_epoch)
+        self._gathered += written
+        if now_ms < self._next_ms or not self._gathered:
+            return []
+        gathered, self._gathered = self._gathered, []
+        self._confirm(gathered)
+        after, touched = gathered[-1].after, [one.touched for one in gathered]
+        if after.offset < self._propagated.offset:
+            after, touched = self._ahead(newest), [*touched, *self._new()]
+        return self._propagate(after, _union(touched), zk_epoch, now_ms)
 
-    def propagate_ahead(self, newest: Image, zk_epoch: int) -> list[Effect]:
+    def propagate_ahead(self, newest: Image, zk_epoch: int, now_ms: int) -> list[Effect]:
         """Propagate the changes that brokers need not read from ZooKeeper."""
         new = self._new()
-        return self._propagate(self._ahead(newest), _union(new), zk_epoch) if new else []
+        return self._propagate(self._ahead(newest), _union(new), zk_epoch, now_ms) if new else []
 
     def ahead_ms(self, refused_since_ms: int | None) -> int | None:
         """When changes may be propagated ahead of ZooKeeper.
@@ -112,17 +141,24 @@ class PropagationGate:
         """
         if refused_since_ms is None or self._propagated is EMPTY or not self._new():
             return None
-        return refused_since_ms + PROPAGATE_AHEAD_MS
+        return max(refused_since_ms + PROPAGATE_AHEAD_MS, self._next_ms)
 
-    def _propagate(self, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
+    def _propagate(
+        self, after: Image, touched: Touched, zk_epoch: int, now_ms: int
+    ) -> list[Effect]:
         before, self._propagated = self._propagated, after
         assert after.offset >= before.offset, "what brokers know goes back"
-        return self._propagator.delta(before, after, touched, zk_epoch)
+        effects = self._propagator.delta(before, after, touched, zk_epoch)
+        self._pause(now_ms)
+        return effects
 
-    def _confirm(self, written: Written) -> None:
-        while self._unwritten and self._unwritten[0][0] <= written.after.offset:
+    def _pause(self, now_ms: int) -> None:
+        self._next_ms = now_ms + self._propagator.brokers * self.pause_us // 1_000
+
+    def _confirm(self, written: Sequence[Written]) -> None:
+        while self._unwritten and self._unwritten[0][0] <= written[-1].after.offset:
             self._unwritten.popleft()
-        self.handed.append(written)
+        self.handed += written
 
     def _new(self) -> Sequence[Touched]:
         """The committed changes that were neither propagated nor held back yet."""

@@ -187,6 +187,11 @@ class Propagator:
         """Whether :meth:`step` has work."""
         return bool(self._jobs or self._channels.caught_up or self._channels.shown)
 
+    @property
+    def brokers(self) -> int:
+        """How many brokers get changes."""
+        return len(self._channels.peers)
+
     def clear(self) -> list[Effect]:
         """Leadership is lost: drop all work, close all channels."""
         self._propagated = None

@@ -94,9 +94,11 @@ class SentOnlyToRegistered(Checker):
             return False
         if f"/config/topics/{name}" not in self.world.tree.nodes:
             return False
+        scenario = self.world.scenario
+        delay_ms = DELAY_MS_MAX + scenario.brokers * scenario.pause_us // 1_000
         replicas = state["partitions"].get(str(index), [])
         there = bool(replicas) if broker_id is None else broker_id in replicas
-        return there and node.mtime_ms < self.world.scheduler.now_ms - DELAY_MS_MAX
+        return there and node.mtime_ms < self.world.scheduler.now_ms - delay_ms
 
 
 class SentOnlyCommitted(Checker):

@@ -11,6 +11,7 @@ from random import Random
 
 from emulator.config.load import Config
 from emulator.metadata.errors import ActivationRefusedError
+from emulator.migration.propagation.gate import PAUSE_US
 from emulator.net.faults.script import FaultScript
 from emulator.node.finalising import Finalising
 from emulator.node.machine import Node
@@ -82,6 +83,7 @@ class Process:
         sync_us: tuple[int, int] = (200, 4 * MS),
         turn_us: int = 100,
         calls_per_batch: int = 200,
+        pause_us: int = PAUSE_US,
         listens: bool = True,
         faults: FaultScript | None = None,
     ) -> None:
@@ -121,6 +123,8 @@ class Process:
             faults=faults,
         )
         self.node.controller.next_batch.calls_max = calls_per_batch
+        if self.node.driver is not None:
+            self.node.driver.propagation_gate.pause_us = pause_us
 
     def start(self) -> None:
         """Listen, and let the node begin."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Final
 
+from emulator.migration.propagation.gate import PAUSE_US
 from emulator.simulation.clients.taking import taking
 
 _PLANNED: Final = re.compile(
@@ -93,6 +94,8 @@ class Scenario:
     changes_at_once: int = 1
     calls_per_batch: int = 200
     """Calls of one step that a controller appends together, at most."""
+    pause_us: int = PAUSE_US
+    """For so long after a propagation, for each broker, changes are gathered."""
     attempts: int = 1
     """Migrations of the one cluster: from all but the last an operator goes back."""
     back_at: str = ""
@@ -119,6 +122,8 @@ class Scenario:
 def crowded(draw: Callable[[int], Scenario]) -> Callable[[int], Scenario]:
     """Of every second cluster that is drawn controllers take many calls in a step.
 
+    And gather what they propagate, as they do with hundreds of brokers.
+
     From a stream of their own, so that a seed still has all else that it had.
     """
 
@@ -132,6 +137,7 @@ def crowded(draw: Callable[[int], Scenario]) -> Callable[[int], Scenario]:
             turn_us=rng.choice((2_000, 10_000, 40_000)),
             changes_at_once=rng.choice((4, 12, 30)),
             calls_per_batch=rng.choice((1, 2, 5, 200)),
+            pause_us=rng.choice((PAUSE_US, 20_000, 100_000)),
         )
 
     return drawn

@@ -190,4 +190,4 @@ def test_what_brokers_know_never_goes_back() -> None:
     world.advance(PROPAGATE_AHEAD_MS)
     assert leaders(world, 2)
     with pytest.raises(AssertionError, match="what brokers know goes back"):
-        gate._propagate(earlier, Touched(), 1)
+        gate._propagate(earlier, Touched(), 1, world.now_ms)
