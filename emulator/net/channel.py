@@ -365,7 +365,8 @@ class OutboundChannel(Generic[T]):
         if self.state is ChannelState.WAITING:
             self.dial(now_ms)
             return []
-        if self.state is ChannelState.READY and not self._in_flight:  # a pause is over
+        if self.state is ChannelState.READY and not self._in_flight:
+            self._until_ms = None  # a pause is over
             return []
         what = "connection" if self.state is ChannelState.DIALLING else "reply"
         return self._broken(EndedBy.TIME, f"no {what} in time", now_ms)

@@ -595,8 +595,10 @@ class Channels:
         elif line.failed >= FAILED_AGAIN and failed_as_a_whole(response):
             self._note(RepairKind.GIVEN_UP, line, api_of(request), response, now_ms)
         line.failed = 0 if pause_ms is None else line.failed + 1
-        line.channel.pause(now_ms + (pause_ms or 0))
-        return [] if pause_ms is None else [request]
+        if pause_ms is None:
+            return []
+        line.channel.pause(now_ms + pause_ms)
+        return [request]
 
     def _given_up(self, line: _Line, request: Told) -> list[Effect]:
         """Count a question without an answer; a warning if it is not asked again."""

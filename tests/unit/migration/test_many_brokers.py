@@ -199,6 +199,17 @@ def test_not_all_of_many_brokers_are_told_at_once_that_one_has_changed() -> None
     assert more.conn == crowd.conns[channels.UNANSWERED_MAX]
 
 
+def test_brokers_whose_turn_has_not_come_are_not_looked_at() -> None:
+    """Each of 1,000 that waited was looked at in each step: 40 % of the leader's time."""
+    crowd = Crowd(2 * channels.UNANSWERED_MAX)
+    for each in crowd.conns:
+        crowd.answer(each, crowd.put(each, 0), 1)
+    live = [m.UpdateMetadataRequest.UpdateMetadataBroker(id=each) for each in range(MANY)]
+    for each in crowd.conns:
+        crowd.channels.put(each, m.UpdateMetadataRequest(live_brokers=live), 2)
+    assert crowd.channels.deadline_ms == 2 + channels.LONG_SLOT_MS
+
+
 def test_the_place_of_a_broker_that_leaves_is_given_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
