@@ -266,7 +266,8 @@ def measure(stage: Stage, store: Store, epochs: Sequence[tuple[int, int]] = ()) 
     connections = min(case.connections, case.count)
     loop = OpenLoop(load, case.count, case.rate, connections, loads.CLIENT_ID, case.due_s)
     fault = fault_of(case, stage.servers)
-    watch = Watch(stage.controller.port, stage.client, closely=fault is not None)
+    closely = fault is not None
+    watch = Watch(stage.controller.port, stage.client, brokers=case.brokers, closely=closely)
     # Requests are encoded by now; a collection in the middle would delay what is due.
     gc.collect()
     gc.freeze()

@@ -139,10 +139,14 @@ class Watch:
     Args:
         port: of the controller.
         client: of ZooKeeper.
+        brokers: the controller names each when it is asked: of more than 100 it is asked less
+            often, 10 times a second of 1,000.
         closely: look at ``/migration`` every 5 ms from the beginning, not once for each sample.
     """
 
-    def __init__(self, port: int, client: KazooClient, *, closely: bool = False) -> None:
+    def __init__(
+        self, port: int, client: KazooClient, *, brokers: int = 3, closely: bool = False
+    ) -> None:
         self.samples: list[Sample] = []
         self.problem: Exception | None = None
         """Why the watch ended early; None while it works."""
@@ -154,7 +158,8 @@ class Watch:
         self._held: Held | None = None
         self._steps: list[tuple[int, int]] = []
         """When ``/migration`` was seen to hold another offset, and which."""
-        self._between_s = LOOK_S if closely else PERIOD_S
+        self._period_s = PERIOD_S * max(1, brokers // 100)
+        self._between_s = LOOK_S if closely else self._period_s
         self._over = False
         self._wake = threading.Event()
         """Ends a wait between two looks."""
@@ -220,7 +225,7 @@ class Watch:
                 self._look_at_zookeeper()
                 late_s = time.monotonic() - sampled_s
                 # A close watch looks twice as often as it samples.
-                if late_s >= PERIOD_S - self._between_s / 2 and self._held is not None:
+                if late_s >= self._period_s - self._between_s / 2 and self._held is not None:
                     sampled_s = time.monotonic()
                     # ZooKeeper first: what it holds then was committed before.
                     held, asked_ns = self._held, time.monotonic_ns()
