@@ -45,7 +45,6 @@ PAUSE_US: Final = 250
 """Of a pause, for each broker: nine times what it costs to send it a change. 0.25 s for 1,000."""
 
 
-
 class PropagationGate:
     """Passes the propagator pairs of images: what brokers know, and what they may know.
 
