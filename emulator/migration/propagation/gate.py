@@ -61,6 +61,8 @@ class PropagationGate:
         """Confirmed, and not propagated yet."""
         self._next_ms = 0
         """Before that nothing is propagated."""
+        self.due_ms: int | None = None
+        """When what is gathered is propagated; None: there is nothing."""
         self.handed: list[Written] = []
         """What :meth:`take_handed` will return."""
         self._first = False
@@ -71,7 +73,7 @@ class PropagationGate:
         self._first = False
         self._unwritten.clear()
         self._gathered.clear()
-        self._next_ms = 0
+        self._next_ms, self.due_ms = 0, None
         self.handed.clear()
         return self._propagator.clear()
 
@@ -98,11 +100,6 @@ class PropagationGate:
         self._pause(now_ms)
         return effects
 
-    @property
-    def due_ms(self) -> int | None:
-        """When what is gathered is propagated; None: there is nothing."""
-        return self._next_ms if self._gathered else None
-
     def written(
         self, written: Sequence[Written], newest: Image, zk_epoch: int, now_ms: int
     ) -> list[Effect]:
@@ -115,9 +112,12 @@ class PropagationGate:
             now_ms: the time; during a pause they are gathered.
         """
         self._gathered += written
-        if now_ms < self._next_ms or not self._gathered:
+        if now_ms < self._next_ms:
+            self.due_ms = self._next_ms if self._gathered else None
             return []
-        gathered, self._gathered = self._gathered, []
+        if not self._gathered:
+            return []
+        gathered, self._gathered, self.due_ms = self._gathered, [], None
         self._confirm(gathered)
         after, touched = gathered[-1].after, [one.touched for one in gathered]
         if after.offset < self._propagated.offset:
