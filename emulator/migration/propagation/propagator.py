@@ -180,17 +180,14 @@ class Propagator:
         self._propagated: tuple[Image, int] | None = None
         """The newest image passed in, and the ZooKeeper epoch."""
         self.full_count = 0
+        self.brokers = 0
+        """How many get changes."""
         self._brokers = _KnownBrokers(listener)
 
     @property
     def busy(self) -> bool:
         """Whether :meth:`step` has work."""
         return bool(self._jobs or self._channels.caught_up or self._channels.shown)
-
-    @property
-    def brokers(self) -> int:
-        """How many brokers get changes."""
-        return len(self._channels.peers)
 
     def clear(self) -> list[Effect]:
         """Leadership is lost: drop all work, close all channels."""
@@ -266,6 +263,7 @@ class Propagator:
         effects = self._channels.set_peers(peers)
         self._propagated = image, zk_epoch
         self.full_count += 1
+        self.brokers = len(peers)
         everything = _Shared(image, self._brokers.of(image).live)
         for peer in peers.values():
             self._channels.resume(peer.broker_id)
@@ -286,6 +284,7 @@ class Propagator:
         if last is not None and last[0].brokers is after.brokers and not self._channels.open:
             return []  # still no broker in ZooKeeper mode
         peers = self._brokers.of(after).peers
+        self.brokers = len(peers)
         sender = Sender(self._node_id, zk_epoch, self._listener)
         known = self._channels.peers
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
