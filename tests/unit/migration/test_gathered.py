@@ -96,4 +96,6 @@ def test_a_leader_that_resigns_propagates_nothing_that_it_gathered() -> None:
     world.perform(world.driver.resigned(world.now_ms))
     world.advance(1_000)
     assert world.requests == {}
-    assert world.driver.propagation_gate.due_ms is None
+    gate = world.driver.propagation_gate
+    assert gate.due_ms is None
+    assert gate.written((), world.journal.stable, 1, world.now_ms) == []
