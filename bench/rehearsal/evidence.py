@@ -2,8 +2,8 @@
 
 A line is a SHA-256 in hexadecimal digits, a blank, and a JSON object. The hash is that of the hash
 of the line before, a newline, and the object's bytes as they are; the first line follows the hash
-of ``SEED``. So whoever knows the last hash knows whether a byte was changed. Files of the folder
-are named by their digests.
+of ``SEED``. So whoever knows the last hash knows whether a byte was changed. Every other file of
+the folder is named, with its digest.
 """
 
 from __future__ import annotations
@@ -66,21 +66,25 @@ class Evidence:
         self._file.write(self.hash.encode() + b" " + row + b"\n")
         self._file.flush()
 
-    def add_files(self, patterns: Sequence[str]) -> None:
-        """Append a row for each file of the folder that one of the patterns names.
+    def add_files(self) -> None:
+        """Append a row for each other file of the folder; nothing may write there any more.
 
         Raises:
             OSError: one cannot be read.
         """
-        paths = sorted({path for one in patterns for path in self._folder.glob(one)})
-        for path in paths:
-            if path.is_file() and path.name != FILE:
-                name = path.relative_to(self._folder).as_posix()
-                self.add("file", name=name, bytes=path.stat().st_size, sha256=sha256_of(path))
+        for path in _files(self._folder):
+            name = path.relative_to(self._folder).as_posix()
+            self.add("file", name=name, bytes=path.stat().st_size, sha256=sha256_of(path))
 
     def close(self) -> None:
         """No more rows."""
         self._file.close()
+
+
+def _files(folder: Path) -> list[Path]:
+    """All that is in a folder and below it, but for folders and the evidence itself."""
+    every = (one for one in folder.rglob("*") if one.is_symlink() or not one.is_dir())
+    return sorted(one for one in every if one != folder / FILE)
 
 
 @dataclass(slots=True)
@@ -113,6 +117,7 @@ def verified(folder: Path, expected: str = "") -> Verified:
         if row["kind"] == "file":
             found.files += 1
             found.problems += _of_file(folder, row)
+    found.problems += _inserted(folder, rows)
     try:
         if not found.problems:
             found.problems += _derived(rows, found)
@@ -153,6 +158,9 @@ def _of_file(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
     if not inside:
         yield f"{name} is not in the folder"
         return
+    if path.exists() and not path.is_file():  # a pipe is never read to its end
+        yield f"{name} is no file any more"
+        return
     try:
         same = sha256_of(path) == row.get("sha256")
     except OSError as error:
@@ -160,6 +168,14 @@ def _of_file(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
         return
     if not same:
         yield f"{name} was changed"
+
+
+def _inserted(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Files of which no row says anything: the rehearsal did not leave them."""
+    named = {str(row.get("name")) for row in rows if row["kind"] == "file"}
+    for path in _files(folder):
+        if (name := path.relative_to(folder).as_posix()) not in named:
+            yield f"{name} was put there afterwards"
 
 
 def _derived(rows: Sequence[Mapping[str, Any]], found: Verified) -> Iterator[str]:

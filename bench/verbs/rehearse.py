@@ -43,13 +43,6 @@ _OF_CONTROLLERS: Final = frozenset(
 )
 """What is taken from the file of a controller, beside the bounds of the write-behind."""
 _BOUNDS: Final = "kraftbridge.zk.write.behind."
-_KEPT: Final = (
-    "report.*",
-    "zookeeper/zookeeper.out",
-    "controllers-*/*/*.out",
-    "controllers-*/*/*.properties",
-)
-"""Files of a run that its evidence names."""
 Configs = Annotated[
     list[Path] | None,
     typer.Option(
@@ -405,7 +398,7 @@ def _played(prepared: _Prepared, folder: Path) -> None:
     for reason in found.reasons:
         if reason.kind != "phase":  # those follow from the phases
             evidence.add("reason", of=reason.kind, text=reason.text)
-    evidence.add_files(_KEPT)
+    evidence.add_files()
     evidence.add("end", verdict="go" if found.go else "no-go")
     evidence.close()
     found.hash = evidence.hash

@@ -52,10 +52,13 @@ def phases(rows: list[dict]) -> list[str]:
 
 def main() -> int:
     """Look at the folder that is named."""
-    folder, *expected = (Path(sys.argv[1]), *sys.argv[2:])
+    folder, expected = Path(sys.argv[1]), sys.argv[2:]
     rows, last, wrong = read(folder)
     named = [row for row in rows if row["kind"] == "file"]
     wrong += [f"{row['name']} was changed" for row in named if changed(folder, row)]
+    there = {one for one in folder.rglob("*") if one.is_symlink() or not one.is_dir()}
+    there -= {folder / FILE, *(folder / row["name"] for row in named)}
+    wrong += [f"{one.relative_to(folder)} was put there afterwards" for one in sorted(there)]
     wrong += [f"the last hash is {last}" for one in expected if one != last]
     played = [row["phase"] for row in rows if row["kind"] == "phase"]
     kinds = [row["kind"] for row in rows]
@@ -68,8 +71,7 @@ def main() -> int:
         wrong.append(f"the rows do not say {rows[-1]['verdict']}")
     said = [f"WRONG: {one}" for one in wrong]
     if not wrong:
-        said = ["NO-GO", *against] if against else ["GO"]
-        said.append(f"none was changed; last hash {last}")
+        said = ["NO-GO" if against else "GO", *against, f"none was changed; last hash {last}"]
     print("\n".join(phases(rows) + said))
     return int(bool(wrong))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -42,7 +43,7 @@ def left(
     ]
     for kind, members in rows:
         evidence.add(kind, **members)
-    evidence.add_files(["report.*", "logs/*"])
+    evidence.add_files()
     evidence.add("end", verdict=verdict)
     evidence.close()
     return evidence.hash
@@ -117,6 +118,35 @@ def test_a_phase_that_was_not_rehearsed_is_no_go(state: str, tmp_path: Path) -> 
     rows = [("phase", phase("wait", 20)), ("phase", phase("copy", 30, state))]
     left(tmp_path, verdict="no-go", more=rows)
     assert (verified(tmp_path).verdict, verified(tmp_path).problems) == ("no-go", [])
+
+
+def as_file(path: Path) -> None:
+    path.write_text("mine\n")
+
+
+def as_link(path: Path) -> None:
+    path.symlink_to("/etc")
+
+
+@pytest.mark.parametrize("put", [as_file, as_link, os.mkfifo])
+@pytest.mark.parametrize("name", ["report.txt", "logs/b.out", ".hidden", "logs/evidence.jsonl"])
+def test_what_is_put_there_afterwards_is_found_by_us_and_by_the_program(
+    put: Callable[[Path], None], name: str, tmp_path: Path
+) -> None:
+    last = left(tmp_path)
+    put(tmp_path / name)
+    assert verified(tmp_path, last).problems == [f"{name} was put there afterwards"]
+    assert read(tmp_path, last) == (
+        1,
+        [*read(tmp_path)[1][:2], f"WRONG: {name} was put there afterwards"],
+    )
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    last = left(tmp_path)
+    (tmp_path / "logs/a.out").unlink()
+    os.mkfifo(tmp_path / "logs/a.out")
+    assert verified(tmp_path, last).problems == ["logs/a.out is no file any more"]
 
 
 def test_the_verb_says_what_it_proves(tmp_path: Path) -> None:
