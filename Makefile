@@ -49,8 +49,10 @@ forget: ## remove the record of the last `make test`
 
 # Some of these tests wait; a third worker uses the time.
 quick: JOBS = 3
-quick: $(ENV) ## tests without Java, clusters, the simulator, counted costs and the tests' own kit, with fewer examples
-	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "$(NO_JAVA)" $(addprefix --ignore=tests/,simulation unit/cost unit/kit unit/testing)
+QUICK_LEAVES := simulation unit/cost unit/kit unit/testing unit/node/test_quorum_migration.py \
+	unit/node/test_steps_lead_to_the_end.py unit/operations/preflight/test_every_change_is_found.py
+quick: $(ENV) ## tests without Java, clusters, the simulator, counted costs, whole migrations and the tests' own kit, with fewer examples
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "$(NO_JAVA)" $(addprefix --ignore=tests/,$(QUICK_LEAVES))
 
 fmt: $(ENV) ## format the source
 	$(PY) -m ruff format .
