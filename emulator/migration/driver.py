@@ -290,8 +290,7 @@ class MigrationDriver:
     @property
     def _may_elect_again(self) -> bool:
         """Whether followers that a broker left half done get another leader epoch now."""
-        dual = self.state is State.DUAL_WRITE
-        return dual and not (self.bound.waits or self._controller.under_way)
+        return not (self.bound.waits or self._controller.under_way)
 
     def _elect_again(self, now_ms: int) -> None:
         if records := self.channels.half_done.take(self._controller.tip):

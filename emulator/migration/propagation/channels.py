@@ -569,7 +569,7 @@ class Channels:
         broker_id = line.peer.broker_id
         if failed_as_a_whole(response):
             self.half_done.failed(broker_id, request)
-        else:
+        elif self.half_done.failures:
             self.half_done.answered(broker_id, request)
         if not cannot_look_for_strays(request, response):
             effects = self._errors(line, request, response, now_ms)
@@ -586,10 +586,6 @@ class Channels:
         self, line: _Line, request: ControlRequest, response: object, now_ms: int
     ) -> list[Told]:
         pause_ms = pause_after(response, line.failed)
-        if pause_ms is not None or (line.failed >= FAILED_AGAIN and failed_as_a_whole(response)):
-            self.half_done.failed(line.peer.broker_id, request)
-        elif self.half_done.left:
-            self.half_done.answered(line.peer.broker_id, request)
         if pause_ms is not None:
             self._note(RepairKind.SENT_AGAIN, line, api_of(request), response, now_ms)
         elif line.failed >= FAILED_AGAIN and failed_as_a_whole(response):

@@ -112,10 +112,10 @@ class PropagationGate:
             now_ms: the time; during a pause they are gathered.
         """
         self._gathered += written
-        if now_ms < self._next_ms:
-            self.due_ms = self._next_ms if self._gathered else None
-            return []
         if not self._gathered:
+            return []
+        if now_ms < self._next_ms:
+            self.due_ms = self._next_ms
             return []
         gathered, self._gathered, self.due_ms = self._gathered, [], None
         self._confirm(gathered)

@@ -47,9 +47,9 @@ _KEEPS_STRAYS: Final = (
 )
 CODES_PER_SLICE: Final = 2_500
 """Entries of an answer that are looked at in one step: a millisecond."""
-FOLLOWERS_PER_STEP: Final = 200
+PARTITIONS_PER_STEP: Final = 200
 """That get another leader epoch in one step: some milliseconds."""
-NamedFollower: TypeAlias = tuple[bytes, int, int]
+NamedPartition: TypeAlias = tuple[bytes, int, int]
 """Topic id, partition and leader epoch, as a request named them."""
 REPAIRS_MAX: Final = 200
 KINDS_LOGGED_MAX: Final = 5
@@ -182,25 +182,25 @@ class StraySearch:
 class HalfDone:
     """Followers that brokers may have left without a fetcher, until they get another leader epoch.
 
-    Partition.makeFollower takes the leader epoch before it opens the log, and
-    ReplicaManager.makeFollowers starts the fetchers after all partitions. If one throws, those
-    before it have the epoch and no fetcher. They ignore each further LeaderAndIsr with that epoch,
-    so they stay out of the ISR until their leader changes. Kafka's own controller repairs nothing.
+    A broker takes the leader epochs of a request partition by partition, and starts the fetchers
+    after the last one. If it throws between, those before have the epoch and no fetcher; in 3.9 the
+    one at which it throws, too. A further LeaderAndIsr with that epoch starts none, so they stay
+    out of the ISR until their leader changes. Kafka's own controller repairs nothing.
 
-    Source: Kafka 3.4 - 3.9.
+    Source: Partition.makeFollower and ReplicaManager.makeFollowers, Kafka 3.4 and 3.9.
     """
 
     def __init__(self) -> None:
-        self.left: dict[int, list[m.LeaderAndIsrRequest]] = {}
+        self.failures: dict[int, list[m.LeaderAndIsrRequest]] = {}
         """Broker id -> what it failed. It may have another broker epoch when it answers."""
-        self.ready: deque[tuple[int, Iterator[NamedFollower]]] = deque()
+        self.ready: deque[tuple[int, Iterator[NamedPartition]]] = deque()
         """What :meth:`take` goes through, with the broker."""
 
     def failed(self, broker_id: int, request: ControlRequest) -> None:
         """A broker failed a request as a whole."""
         if not isinstance(request, m.LeaderAndIsrRequest):
             return
-        known = self.left.setdefault(broker_id, [])
+        known = self.failures.setdefault(broker_id, [])
         if request.type == TYPE_FULL:
             known.clear()  # it names them all
         if not any(one is request for one in known):
@@ -209,8 +209,8 @@ class HalfDone:
     def answered(self, broker_id: int, request: ControlRequest) -> None:
         """A broker did not fail a request: if it is a LeaderAndIsr, it will do the next one too."""
         if isinstance(request, m.LeaderAndIsrRequest):
-            for one in self.left.pop(broker_id, ()):
-                self.ready.append((broker_id, _followers(broker_id, one)))
+            for one in self.failures.pop(broker_id, ()):
+                self.ready.append((broker_id, _named(one)))
 
     def take(self, image: Image) -> list[r.PartitionChangeRecord]:
         """Another leader epoch, with the same leader, for the next followers.
@@ -221,15 +221,15 @@ class HalfDone:
             image: the newest.
         """
         records: list[r.PartitionChangeRecord] = []
-        broker_id, followers = self.ready[0]
-        looked = [*islice(followers, FOLLOWERS_PER_STEP)]
-        if len(looked) < FOLLOWERS_PER_STEP:
+        broker_id, named = self.ready[0]
+        looked = [*islice(named, PARTITIONS_PER_STEP)]
+        if len(looked) < PARTITIONS_PER_STEP:
             self.ready.popleft()
         for topic_id, index, leader_epoch in looked:
             partition = image.partition(topic_id, index)
             if partition is None or partition.leader_epoch != leader_epoch:
                 continue
-            if broker_id in partition.replicas and partition.leader not in {broker_id, NO_LEADER}:
+            if partition.leader not in {broker_id, NO_LEADER}:
                 records.append(
                     r.PartitionChangeRecord(
                         partition_id=index, topic_id=topic_id, leader=partition.leader
@@ -239,15 +239,14 @@ class HalfDone:
 
     def clear(self) -> None:
         """Leadership is lost."""
-        self.left.clear()
+        self.failures.clear()
         self.ready.clear()
 
 
-def _followers(broker_id: int, request: m.LeaderAndIsrRequest) -> Iterator[NamedFollower]:
+def _named(request: m.LeaderAndIsrRequest) -> Iterator[NamedPartition]:
     for topic in request.topic_states:
         for state in topic.partition_states:
-            if state.leader != broker_id:
-                yield topic.topic_id, state.partition_index, state.leader_epoch
+            yield topic.topic_id, state.partition_index, state.leader_epoch
 
 
 def pause_after(response: object, failed: int) -> int | None:
