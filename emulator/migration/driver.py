@@ -114,8 +114,6 @@ class MigrationDriver:
         """When :meth:`tick` wants to be called."""
         if self.propagator.busy or (self._task is not None and self._task.busy):
             return self._now_ms
-        if self.channels.half_done.ready and self._may_elect_again:
-            return self._now_ms
         behind, due_ms = self.write_behind, self._retry.due_ms
         times = [
             due_ms if due_ms is not None and self._zk.connected else None,
@@ -124,6 +122,8 @@ class MigrationDriver:
         ]
         if self.channels.open:
             times.append(self.channels.deadline_ms)
+        if self.channels.half_done.due_ms is not None and self._may_elect_again:
+            times.append(self.channels.half_done.due_ms)
         if behind.poison.since_ms is not None:
             times.append(self.propagation_gate.ahead_ms(behind.poison.since_ms))
         if self.bound.bounds.age_ms:
@@ -274,7 +274,7 @@ class MigrationDriver:
         self._now_ms = now_ms
         effects += self._work(now_ms)
         effects += self._follow_writes(now_ms)
-        if self.channels.half_done.ready and self._may_elect_again:
+        if self.channels.half_done.due_ms is not None and self._may_elect_again:
             self._elect_again(now_ms)
         if busy := self.propagator.busy:
             effects += self.propagator.step(now_ms)
@@ -293,7 +293,7 @@ class MigrationDriver:
         return not (self.bound.waits or self._controller.under_way)
 
     def _elect_again(self, now_ms: int) -> None:
-        if records := self.channels.half_done.take(self._controller.tip):
+        if records := self.channels.half_done.take(self._controller.tip, now_ms):
             self._controller.append(records, now_ms, atomic=False)
 
     def _work(self, now_ms: int) -> list[Effect]:

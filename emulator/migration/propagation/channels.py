@@ -566,11 +566,12 @@ class Channels:
         self, line: _Line, request: ControlRequest, response: object, now_ms: int
     ) -> tuple[list[Effect], list[Told]]:
         """What is logged of an answer, and what is sent again before all else."""
+        assert isinstance(response, ControlResponse), type(response)
         broker_id = line.peer.broker_id
         if failed_as_a_whole(response):
             self.half_done.failed(broker_id, request)
-        elif self.half_done.failures:
-            self.half_done.answered(broker_id, request)
+        elif self.half_done.brokers and not response.error_code:
+            self.half_done.done(broker_id, request, now_ms)
         if not cannot_look_for_strays(request, response):
             effects = self._errors(line, request, response, now_ms)
             again = self._failed(line, request, response, now_ms)

@@ -20,11 +20,10 @@ Source: LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaResponse, Kafka
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
-from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -47,10 +46,12 @@ _KEEPS_STRAYS: Final = (
 )
 CODES_PER_SLICE: Final = 2_500
 """Entries of an answer that are looked at in one step: a millisecond."""
-PARTITIONS_PER_STEP: Final = 200
-"""That get another leader epoch in one step: some milliseconds."""
-NamedPartition: TypeAlias = tuple[bytes, int, int]
-"""Topic id, partition and leader epoch, as a request named them."""
+ELECTED_PER_STEP: Final = 100
+"""Partitions that get another leader epoch in one step: some milliseconds."""
+ELECTED_AGAIN_MS_MAX: Final = 600_000
+"""The longest pause before followers of a broker get another leader epoch once more."""
+FORGOTTEN_MS: Final = 3_600_000
+"""After so long without it the next time is a first time again."""
 REPAIRS_MAX: Final = 200
 KINDS_LOGGED_MAX: Final = 5
 """Maximum lines in the log about one answer."""
@@ -179,6 +180,19 @@ class StraySearch:
         return [self._again]
 
 
+class _Followers(msgspec.Struct):
+    """Of one broker: those whose state is not known, and those that get another leader epoch."""
+
+    failed: dict[tuple[bytes, int], int] = msgspec.field(default_factory=dict)
+    """Topic id and partition -> leader epoch, as named by requests that the broker failed."""
+    last: m.LeaderAndIsrRequest | None = None
+    """The request that was noted last: it is sent again as it is."""
+    elected: dict[tuple[bytes, int], int] = msgspec.field(default_factory=dict)
+    """The same of those that get another epoch, from ``due_ms`` on."""
+    due_ms: int = 0
+    rounds: int = 0
+
+
 class HalfDone:
     """Followers that brokers may have left without a fetcher, until they get another leader epoch.
 
@@ -187,66 +201,82 @@ class HalfDone:
     one at which it throws, too. A further LeaderAndIsr with that epoch starts none, so they stay
     out of the ISR until their leader changes. Kafka's own controller repairs nothing.
 
+    A broker may throw at one partition each time that this gets an epoch: so from the second time
+    on there is a pause first, twice as long each time.
+
     Source: Partition.makeFollower and ReplicaManager.makeFollowers, Kafka 3.4 and 3.9.
     """
 
     def __init__(self) -> None:
-        self.failures: dict[int, list[m.LeaderAndIsrRequest]] = {}
-        """Broker id -> what it failed. It may have another broker epoch when it answers."""
-        self.ready: deque[tuple[int, Iterator[NamedPartition]]] = deque()
-        """What :meth:`take` goes through, with the broker."""
+        self.brokers: dict[int, _Followers] = {}
+        """By broker id: it may have another broker epoch when it answers."""
+        self.due_ms: int | None = None
+        """When :meth:`take` has something."""
 
     def failed(self, broker_id: int, request: ControlRequest) -> None:
         """A broker failed a request as a whole."""
-        if not isinstance(request, m.LeaderAndIsrRequest):
-            return
-        known = self.failures.setdefault(broker_id, [])
-        if request.type == TYPE_FULL:
-            known.clear()  # it names them all
-        if not any(one is request for one in known):
-            known.append(request)
-
-    def answered(self, broker_id: int, request: ControlRequest) -> None:
-        """A broker did not fail a request: if it is a LeaderAndIsr, it will do the next one too."""
         if isinstance(request, m.LeaderAndIsrRequest):
-            for one in self.failures.pop(broker_id, ()):
-                self.ready.append((broker_id, _named(one)))
+            of = self.brokers.setdefault(broker_id, _Followers())
+            if of.last is not request:
+                of.failed.update(_followed(broker_id, request))
+                of.last = request
 
-    def take(self, image: Image) -> list[r.PartitionChangeRecord]:
-        """Another leader epoch, with the same leader, for the next followers.
+    def done(self, broker_id: int, request: ControlRequest, now_ms: int) -> None:
+        """A broker has done a request: if it is a LeaderAndIsr, it will do the next one too."""
+        of = self.brokers.get(broker_id)
+        if of is None or not of.failed or not isinstance(request, m.LeaderAndIsrRequest):
+            return
+        if not of.elected:
+            if now_ms - of.due_ms > FORGOTTEN_MS:
+                of.rounds = 0
+            pause_ms = FAILED_MS << of.rounds if of.rounds else 0
+            of.due_ms = now_ms + min(pause_ms, ELECTED_AGAIN_MS_MAX)
+            of.rounds += 1
+        of.elected |= of.failed
+        of.failed, of.last = {}, None
+        self._follow()
+
+    def take(self, image: Image, now_ms: int) -> list[r.PartitionChangeRecord]:
+        """Another leader epoch, with the same leader, for the next followers that are due.
 
         Not for those that have got another one since: a request with it is on its way.
 
         Args:
             image: the newest.
+            now_ms: the time.
         """
         records: list[r.PartitionChangeRecord] = []
-        broker_id, named = self.ready[0]
-        looked = [*islice(named, PARTITIONS_PER_STEP)]
-        if len(looked) < PARTITIONS_PER_STEP:
-            self.ready.popleft()
-        for topic_id, index, leader_epoch in looked:
-            partition = image.partition(topic_id, index)
-            if partition is None or partition.leader_epoch != leader_epoch:
-                continue
-            if partition.leader not in {broker_id, NO_LEADER}:
-                records.append(
-                    r.PartitionChangeRecord(
-                        partition_id=index, topic_id=topic_id, leader=partition.leader
+        due = (one for one in self.brokers.values() if one.elected and one.due_ms <= now_ms)
+        if (of := next(due, None)) is not None:
+            for _ in range(min(ELECTED_PER_STEP, len(of.elected))):
+                (topic_id, index), leader_epoch = of.elected.popitem()
+                partition = image.partition(topic_id, index)
+                if partition is not None and partition.leader_epoch == leader_epoch:
+                    records.append(
+                        r.PartitionChangeRecord(
+                            partition_id=index, topic_id=topic_id, leader=partition.leader
+                        )
                     )
-                )
+        self._follow()
         return records
 
     def clear(self) -> None:
         """Leadership is lost."""
-        self.failures.clear()
-        self.ready.clear()
+        self.brokers.clear()
+        self.due_ms = None
+
+    def _follow(self) -> None:
+        due = (one.due_ms for one in self.brokers.values() if one.elected)
+        self.due_ms = min(due, default=None)
 
 
-def _named(request: m.LeaderAndIsrRequest) -> Iterator[NamedPartition]:
+def _followed(
+    broker_id: int, request: m.LeaderAndIsrRequest
+) -> Iterator[tuple[tuple[bytes, int], int]]:
     for topic in request.topic_states:
         for state in topic.partition_states:
-            yield topic.topic_id, state.partition_index, state.leader_epoch
+            if state.leader not in {broker_id, NO_LEADER}:
+                yield (topic.topic_id, state.partition_index), state.leader_epoch
 
 
 def pause_after(response: object, failed: int) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from unittest import mock
 
 import msgspec
@@ -10,12 +11,14 @@ import pytest
 from emulator.metadata.topics import NO_LEADER
 from emulator.migration.dual_write.bound import Bound
 from emulator.migration.propagation import replies
-from emulator.migration.propagation.replies import FAILED_MS, HalfDone
+from emulator.migration.propagation.replies import FAILED_MS, FORGOTTEN_MS, HalfDone
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
+from emulator.seam import Effect
 from tests.unit.migration.world import World
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
+from wire.frame import FrameReader, decode_request
 
 T, U = b"t" * 16, b"u" * 16
 
@@ -94,7 +97,7 @@ def test_the_next_term_of_this_leader_does_not_go_on_with_it() -> None:
     """Its FULL requests are new ones."""
     world = failing()
     world.perform(world.driver.resigned(world.now_ms))
-    assert not world.driver.channels.half_done.failures
+    assert not world.driver.channels.half_done.brokers
 
 
 def test_it_waits_while_callers_wait_for_zookeeper() -> None:
@@ -119,10 +122,10 @@ def test_it_waits_while_a_call_is_done_in_slices() -> None:
     assert led(world)[T, 0] == (1, 1)
 
 
-def request(kind: int, *partitions: int) -> m.LeaderAndIsrRequest:
+def request(kind: int, *partitions: int, leader: int = 1) -> m.LeaderAndIsrRequest:
     kinds = m.LeaderAndIsrRequest
     states = [
-        kinds.LeaderAndIsrPartitionState(partition_index=index, leader=1, replicas=(1, 2))
+        kinds.LeaderAndIsrPartitionState(partition_index=index, leader=leader, replicas=(1, 2))
         for index in partitions
     ]
     topic = kinds.LeaderAndIsrTopicState(topic_id=T, topic_name="t", partition_states=states)
@@ -135,20 +138,113 @@ def test_many_are_done_in_steps(count: int) -> None:
     world.append(*world.topic("t", T, *[(1, 2)] * 10))
     half_done = HalfDone()
     half_done.failed(2, m.UpdateMetadataRequest())
-    half_done.failed(2, request(TYPE_INCREMENTAL, 9))
-    named = request(TYPE_FULL, *range(count))
-    half_done.failed(2, named)
-    named.type = TYPE_INCREMENTAL
-    for _ in range(3):  # the same request, again
-        half_done.failed(2, named)
-    assert half_done.failures == {2: [named]}
-    half_done.answered(2, m.UpdateMetadataRequest())
-    assert not half_done.ready
-    half_done.answered(2, request(TYPE_INCREMENTAL))
+    half_done.failed(2, request(TYPE_FULL, *range(count)))
+    half_done.done(2, m.UpdateMetadataRequest(), 5)
+    assert half_done.due_ms is None
+    half_done.done(2, request(TYPE_INCREMENTAL), 5)
+    half_done.failed(3, request(TYPE_INCREMENTAL, 9))
     found = []
-    with mock.patch.object(replies, "PARTITIONS_PER_STEP", 4):
-        while half_done.ready:
-            records = half_done.take(world.journal.tip)
+    with mock.patch.object(replies, "ELECTED_PER_STEP", 4):
+        while half_done.due_ms is not None:
+            assert half_done.due_ms == 5
+            assert half_done.take(world.journal.tip, 4) == []
+            records = half_done.take(world.journal.tip, 5)
             assert len(records) <= 4
             found += records
-    assert [one.partition_id for one in found] == [*range(count)], "the FULL one names all"
+    assert sorted(one.partition_id for one in found) == [*range(count)]
+
+
+def test_what_a_broker_fails_for_ever_is_kept_once() -> None:
+    half_done = HalfDone()
+    for _ in range(100):
+        half_done.failed(2, request(TYPE_INCREMENTAL, 1, 2))
+        half_done.failed(2, request(TYPE_INCREMENTAL, 3, leader=2))
+    assert half_done.brokers[2].failed == {(T, 1): 0, (T, 2): 0}
+
+
+def test_a_broker_that_was_sent_a_stale_epoch_has_done_nothing() -> None:
+    world = failing()
+    world.broker_errors[2] = ErrorCode.STALE_BROKER_EPOCH
+    world.advance(10 * FAILED_MS)
+    assert led(world)[T, 0] == (1, 0)
+    world.broker_errors.clear()
+    world.append(*world.topic("u", U, (1, 2)))
+    assert led(world)[T, 0] == (1, 1)
+
+
+class Thrower(World):
+    """Broker 2 takes each new epoch of partition 0, and throws."""
+
+    def _broker(self, conn: int, data: bytes) -> list[Effect]:
+        before = len(self.requests.get(2, ()))
+        broker_id, _ = self._broker_conns[conn]
+        if broker_id == 2:
+            (message,) = [
+                message
+                for frame in FrameReader().feed(data)
+                for _, message in [decode_request(frame)]
+            ]
+            self.broker_errors[2] = self.answer(message)
+        effects = super()._broker(conn, data)
+        assert broker_id != 2 or len(self.requests[2]) == before + 1
+        return effects
+
+    def answer(self, message: object) -> int:
+        if not isinstance(message, m.LeaderAndIsrRequest):
+            return 0
+        epochs = [
+            state.leader_epoch
+            for topic in message.topic_states
+            for state in topic.partition_states
+            if (topic.topic_id, state.partition_index) == (T, 0)
+        ]
+        new = [each for each in epochs if each > self.known]
+        self.known = max([self.known, *epochs])
+        return ErrorCode.UNKNOWN_SERVER_ERROR if new else 0
+
+    known = -1
+
+
+def test_a_broker_that_throws_at_each_new_epoch_is_given_one_more_and_more_rarely() -> None:
+    world = Thrower().dual_write(1, 2)
+    world.append(*world.topic("t", T, *[(1, 2)] * 5))
+    rounds = []
+    for minutes in (1, 10, 60, 60):
+        world.advance(60_000 * minutes)
+        rounds.append(led(world)[T, 0][1])
+    assert rounds[0] <= 10
+    assert rounds[1] <= 13
+    assert [b - a for a, b in itertools.pairwise(rounds[1:])] == [6, 6], "every ten minutes"
+    assert {epoch for _, epoch in led(world).values()} == {rounds[-1]}
+
+
+def test_after_an_hour_without_it_is_the_first_time_again() -> None:
+    half_done, named = HalfDone(), request(TYPE_INCREMENTAL, 1)
+    due = []
+    for now_ms in (0, 10, 20, FORGOTTEN_MS + 1_000):
+        half_done.failed(2, named)
+        half_done.done(2, named, now_ms)
+        assert half_done.due_ms is not None
+        due.append(half_done.due_ms - now_ms)
+        half_done.take(World().journal.tip, half_done.due_ms)
+    assert due == [0, 2 * FAILED_MS, 4 * FAILED_MS, 0]
+
+
+def test_a_request_is_looked_at_once_however_often_it_fails() -> None:
+    half_done, named = HalfDone(), request(TYPE_FULL, 1)
+    with mock.patch.object(replies, "_followed", wraps=replies._followed) as looked:
+        for _ in range(8):
+            half_done.failed(2, named)
+    assert looked.call_count == 1
+
+
+def test_what_is_done_meanwhile_moves_no_time_and_what_was_elected_is_over() -> None:
+    half_done, named, tip = HalfDone(), request(TYPE_INCREMENTAL, 1), World().journal.tip
+    for now_ms, due_ms in ((0, 0), (10, 210), (20, 210), (30, 210)):
+        half_done.failed(2, named)
+        half_done.done(2, named, now_ms)
+        assert half_done.due_ms == due_ms
+        half_done.take(tip, now_ms)
+    half_done.take(tip, 210)
+    half_done.done(2, named, 220)
+    assert half_done.due_ms is None
