@@ -34,7 +34,7 @@ from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.conversations import Conversations
 from emulator.migration.taking_over.copying import Appender, CopyTask
 from emulator.migration.taking_over.preconditions import Reason, deposed
-from emulator.migration.taking_over.purge import LOOK_MS_MIN, PurgeTask
+from emulator.migration.taking_over.purge import LOOK_MS, PurgeTask
 from emulator.migration.taking_over.tasks import (
     Claimed,
     Done,
@@ -265,7 +265,7 @@ class MigrationDriver:
         return self._proceed(self.write_behind.drain(now_ms), now_ms)
 
     def _sooner(self, now_ms: int) -> None:
-        """What a poll waits for may have changed; a purge waits only for the age of znodes."""
+        """What a poll waits for may have changed; a purge does not wait for anything."""
         if self.state is not State.DUAL_WRITE:
             self._retry.sooner(now_ms)
 
@@ -359,7 +359,7 @@ class MigrationDriver:
             case CheckTask():
                 return self._enter(DriverEvent.BROKERS_READY, now_ms)
             case PurgeTask():
-                self._retry.due_ms = task.due_ms
+                self._retry.due_ms = now_ms + LOOK_MS
                 return []
             case _:
                 assert isinstance(task, CopyTask), "a claim ends with Claimed, not with Done"
@@ -418,7 +418,7 @@ class MigrationDriver:
             ]
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
             effects += self._enter(DriverEvent.METADATA_SENT, now_ms)
-            self._retry.due_ms = now_ms + LOOK_MS_MIN
+            self._retry.due_ms = now_ms + LOOK_MS
         return effects
 
     def _enter(self, event: DriverEvent, now_ms: int, *, poll: bool = True) -> list[Effect]:

@@ -41,7 +41,7 @@ class State(Enum):
     """Sends the full metadata to every ZooKeeper-mode broker."""
     DUAL_WRITE = "DUAL_WRITE"
     """Every committed change goes to ZooKeeper, then to the ZooKeeper-mode brokers; old
-    notifications are purged."""
+    notifications and late deletions are purged."""
 
 
 class DriverEvent(Enum):

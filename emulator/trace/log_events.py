@@ -387,7 +387,15 @@ _COPY: Final = (
         "notifications_purge_failed",
         "warning",
         "cannot purge notifications",
-        "ZooKeeper refuses it, as `why` says: look at the ACLs below /config/changes and its like.",
+        "ZooKeeper refuses it, as `why` says: look at the ACLs below /config/changes and its like, "
+        "and below /admin/delete_topics.",
+    ),
+    LogEvent(
+        "topic_deletions_dropped",
+        "warning",
+        "topic deletions dropped",
+        "A broker wrote the deletions of `topics` into ZooKeeper and did not know the KRaft "
+        "controller yet. The topics stay; who wants them deleted asks again.",
     ),
     LogEvent(
         "reconcile_stage",

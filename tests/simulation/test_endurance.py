@@ -36,8 +36,8 @@ def short_hours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endurance, "CHANGE_EVERY_MS", 1_000)
     monkeypatch.setattr(endurance, "OTHERS_EVERY_MS", 1_500)
     monkeypatch.setattr(purge, "AGE_MS", 3_000)
-    monkeypatch.setattr(purge, "LOOK_MS_MIN", 1_000)
-    monkeypatch.setattr(driver, "LOOK_MS_MIN", 1_000)
+    monkeypatch.setattr(purge, "LOOK_MS", 1_000)
+    monkeypatch.setattr(driver, "LOOK_MS", 1_000)
 
 
 def rows_of(to_kraft: range | tuple[int, ...]) -> list[HourRow]:

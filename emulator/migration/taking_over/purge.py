@@ -1,12 +1,17 @@
-"""Deletes notifications in ZooKeeper that are older than 15 minutes.
+"""Deletes in ZooKeeper what nobody else would: old notifications, and late deletions of topics.
 
-ZooKeeper-mode brokers delete old ones whenever they process one. If there are no such brokers,
-because all run in KRaft mode or none has an authorizer, the notifications of the dual write would
-never be deleted. So the controller deletes them too, its own and those of others.
+Notifications older than 15 minutes: ZooKeeper-mode brokers delete them whenever they process one.
+If there are no such brokers, because all run in KRaft mode or none has an authorizer, those of the
+dual write would never be deleted. So the controller deletes them too, its own and those of others.
 
-Runs in DUAL_WRITE, outside the counted chain: a purge that is lost or refused does no harm and is
-repeated later. It is fenced like every write, by a check of ``/controller_epoch``. One request is
-in flight at a time, for 100 znodes, oldest first, until one is too young.
+Deletions that a broker, which did not know the KRaft controller yet, wrote into
+``/admin/delete_topics`` behind the last comparison with the tree: their callers got an error or no
+answer, and ask again. After a rollback ZooKeeper's controller would carry them out, also on a topic
+that was created again under such a name. So they are deleted, and named in the log.
+
+Runs in DUAL_WRITE once a minute, outside the counted chain: a purge that is lost or refused does no
+harm and is repeated later. It is fenced like every write, by a check of ``/controller_epoch``. At
+most 100 znodes are in flight at a time; notifications go oldest first, until one is too young.
 
 The age is our clock minus the znode's ctime, as in Kafka. But if our clock is fast, a notification
 would go that a broker has not read yet, which then never hears of the change: by how much it is
@@ -24,7 +29,7 @@ from typing import Final, TypeAlias, cast
 from emulator.migration.rounds import Zk
 from emulator.migration.taking_over.tasks import Done, Outcomes, Talk, Task
 from emulator.seam import Log
-from emulator.znodes import acls, configs, controller, delegation_tokens
+from emulator.znodes import acls, cluster, configs, controller, delegation_tokens
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     Check,
@@ -42,7 +47,7 @@ from emulator.zookeeper.ops import (
 )
 
 AGE_MS: Final = 15 * 60_000
-LOOK_MS_MIN: Final = 60_000
+LOOK_MS: Final = 60_000
 """Time between two purges."""
 BATCH: Final = 100
 """Znodes read, or deleted, in one request."""
@@ -56,11 +61,14 @@ PREFIXES: Final = {
 }
 """Folders of notifications, and the prefix of the names in each."""
 
+HEADS: Final = (controller.PATH, cluster.DELETE_TOPICS, *PREFIXES)
+"""What is read first."""
+
 _Part: TypeAlias = Generator[Sequence[ZkRequest], Outcomes, None]
 
 
 class PurgeTask(Task):
-    """Purge the four folders once; see the module's docstring.
+    """Purge once; see the module's docstring.
 
     Args:
         zk: the client.
@@ -72,31 +80,48 @@ class PurgeTask(Task):
         self._epoch_version = epoch_version
         self._failure: str | None = None
         self.purged = self._fast_ms = 0
-        self.due_ms = 0
-        """When to purge again; set once the task has its result."""
 
     def talk(self) -> Talk:
-        """Ask how many notifications there are, and purge each folder that has some."""
-        self.due_ms = self.now_ms + AGE_MS
+        """Ask what there is, and purge each folder that has something."""
         yield from self._purge()
-        self.due_ms = max(self.due_ms, self.now_ms + LOOK_MS_MIN)
         if self._failure is not None:
-            self.effects = [Log("warning", "cannot purge notifications", {"why": self._failure})]
+            self.effects.append(
+                Log("warning", "cannot purge notifications", {"why": self._failure})
+            )
         elif self.purged:
-            self.effects = [Log("info", "notifications purged", {"count": self.purged})]
+            self.effects.append(Log("info", "notifications purged", {"count": self.purged}))
         return Done()
 
     def _purge(self) -> _Part:
-        (outcome,) = yield (MultiRead(tuple(GetData(p) for p in (controller.PATH, *PREFIXES))),)
+        (outcome,) = yield (MultiRead(tuple(GetData(path) for path in HEADS)),)
         if not isinstance(outcome, ZkResult):
             self._refused(outcome)
             return
         assert isinstance(outcome.value, list)
-        claim, *folders = outcome.value
+        claim, deletions, *folders = outcome.value
         self._fast_ms = _fast_ms(claim) if isinstance(claim, NodeData) else 0
         for folder, head in zip(PREFIXES, folders, strict=True):
             if isinstance(head, NodeData) and head.stat.children_count and self._failure is None:
                 yield from self._purge_folder(folder, head.stat)
+        if isinstance(deletions, NodeData) and deletions.stat.children_count:
+            yield from self._drop_deletions()
+
+    def _drop_deletions(self) -> _Part:
+        (outcome,) = yield (GetChildren(cluster.DELETE_TOPICS),)
+        if not isinstance(outcome, ZkResult):
+            self._refused(outcome)
+            return
+        names = sorted(cast("tuple[str, ...]", outcome.value))[:BATCH]
+        # One by one: a znode that cannot be deleted must not keep the others.
+        outcomes = yield tuple(self._deletion([f"{cluster.DELETE_TOPICS}/{one}"]) for one in names)
+        dropped = []
+        for name, outcome in zip(names, outcomes, strict=True):
+            if isinstance(outcome, ZkResult):
+                dropped.append(name)
+            else:
+                self._refused(outcome)
+        if dropped:
+            self.effects.append(Log("warning", "topic deletions dropped", {"topics": dropped}))
 
     def _purge_folder(self, folder: str, head: Stat) -> _Part:
         names: Iterable[str]
@@ -119,7 +144,6 @@ class PurgeTask(Task):
             ages = [
                 one.stat.ctime_ms if isinstance(one, NodeData) else None for one in outcome.value
             ]
-            young = [at for at in ages if at is not None and at + AGE_MS >= zk_ms]
             old = [
                 path
                 for path, at in zip(batch, ages, strict=True)
@@ -131,8 +155,7 @@ class PurgeTask(Task):
                     self._refused(outcome)
                     return
                 self.purged += len(old)
-            if young:
-                self.due_ms = min(self.due_ms, min(young) + AGE_MS + 1 + self._fast_ms)
+            if any(at is not None and at + AGE_MS >= zk_ms for at in ages):
                 return
 
     def _deletion(self, paths: Iterable[str]) -> Multi:
@@ -141,7 +164,6 @@ class PurgeTask(Task):
 
     def _refused(self, outcome: ZkOutcome) -> None:
         """A znode that a broker deleted first is no failure; other errors are, and are retried."""
-        self.due_ms = 0
         if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NO_NODE:
             self._failure = code_name(outcome.code)
 

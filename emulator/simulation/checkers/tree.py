@@ -7,6 +7,7 @@ from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN,
 from emulator.simulation.committed import CommittedLog
 from emulator.simulation.violation import ensure
 from emulator.simulation.world import FINALISED, World
+from emulator.simulation.world import MIGRATION as COPIED
 
 CLAIMS = frozenset({CONTROLLER, EPOCH, MIGRATION, OWN})
 
@@ -102,6 +103,9 @@ class TreeIsLog(Checker):
             return self._difference(log, offset)
         if log.changed_records(offset, log.facts.offset):
             return f"{MIGRATION} covers {offset}, the log has changes after it"
+        late = sorted(self.world.tree.nodes["/admin/delete_topics"].children)
+        if late and log.facts.migration_state == COPIED:
+            return f"ZooKeeper's controller would delete {late} after a rollback"
         return self._difference(log, log.facts.offset)
 
     def _difference(self, log: CommittedLog, offset: int) -> str:

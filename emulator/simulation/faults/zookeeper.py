@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from emulator.simulation.faults.strike import Strike
+from emulator.simulation.world import MIGRATION
 from emulator.zookeeper.ops import Create, SetData
 
 LOCKABLE = ("/brokers/topics", "/config/topics", "/config/brokers", "/kraft_bridge", "/migration")
@@ -85,6 +86,9 @@ def foreign_znodes(strike: Strike) -> None:
     paths = [f"/consumers/{strike.rng.randint(0, 9)}", "/config/changes/odd", "/admin/odd"]
     if topics:
         topic = strike.rng.choice(topics)
+        if world.facts.migration_state == MIGRATION:
+            # By a broker that does not know yet who the controller is.
+            paths.append(f"/admin/delete_topics/{topic}")
         base = f"/brokers/topics/{topic}"
         paths += [f"{base}/odd", f"{base}/partitions/0/state/odd", f"{base}/partitions/0/odd"]
     for path in strike.rng.sample(paths, strike.rng.randint(1, len(paths))):

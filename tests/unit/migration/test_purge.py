@@ -10,12 +10,14 @@ from emulator.migration.states import State
 from emulator.migration.taking_over.purge import (
     AGE_MS,
     BATCH,
+    HEADS,
     LISTED_MAX,
-    LOOK_MS_MIN,
+    LOOK_MS,
     PREFIXES,
     PurgeTask,
 )
 from emulator.seam import Effect, Log
+from emulator.znodes.cluster import DELETE_TOPICS
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     SEQUENTIAL,
@@ -34,7 +36,7 @@ from emulator.zookeeper.ops import (
     ZkResult,
 )
 from tests.unit.migration.stories import A
-from tests.unit.migration.world import World, checks
+from tests.unit.migration.world import World, checks, differences
 from wire import records as r
 
 CONFIGS = "/config/changes"
@@ -71,7 +73,7 @@ def test_each_goes_when_it_is_15_minutes_old() -> None:
     young = {path for folder in PREFIXES for path in notify(world, folder, 2)}
     world.advance(AGE_MS // 2)
     assert old <= left(world), "they are not older than 15 minutes yet"
-    world.advance(LOOK_MS_MIN)
+    world.advance(LOOK_MS)
     assert left(world) == {*young, stranger, "/kafka-acl-changes/acl_changes_1"}
     world.advance(AGE_MS)
     assert left(world) == {stranger, "/kafka-acl-changes/acl_changes_1"}
@@ -85,11 +87,11 @@ def test_a_fast_clock_deletes_nothing_that_brokers_may_not_have_read(fast_ms: in
     nodes = world.model.tree.nodes
     nodes["/controller"].ctime_ms -= fast_ms
     made: dict[str, int] = {}
-    for _ in range(3 * AGE_MS // LOOK_MS_MIN):
+    for _ in range(3 * AGE_MS // LOOK_MS):
         (path,) = notify(world, CONFIGS, 1)
         nodes[path].ctime_ms -= fast_ms
         made[path] = world.now_ms
-        world.advance(LOOK_MS_MIN)
+        world.advance(LOOK_MS)
         young = {path for path, at in made.items() if world.now_ms - at < AGE_MS}
         assert young <= left(world)
     assert len(left(world)) < len(made), "old ones go"
@@ -101,9 +103,9 @@ def test_a_slow_clock_deletes_later() -> None:
     nodes["/controller"].ctime_ms += AGE_MS
     for path in notify(world, CONFIGS, 3):
         nodes[path].ctime_ms += AGE_MS
-    world.advance(AGE_MS + LOOK_MS_MIN)
+    world.advance(AGE_MS + LOOK_MS)
     assert len(left(world)) == 3
-    world.advance(AGE_MS + LOOK_MS_MIN)
+    world.advance(AGE_MS + LOOK_MS)
     assert left(world) == set()
 
 
@@ -117,7 +119,7 @@ def test_our_own_are_made_and_go() -> None:
     )  # fmt: skip
     world.advance(1_000)
     assert left(world) == {"/kafka-acl-changes/acl_changes_0000000000"}
-    world.advance(AGE_MS + LOOK_MS_MIN)
+    world.advance(AGE_MS + LOOK_MS)
     assert left(world) == set()
     world.append(r.RemoveAccessControlEntryRecord(id=A))
     world.advance(1_000)
@@ -134,7 +136,7 @@ def test_many_go_in_small_steps_beside_the_chain(count: int) -> None:
         world.remove(path)
     world.advance(AGE_MS)
     assert len(left(world)) == count
-    world.advance(LOOK_MS_MIN)
+    world.advance(LOOK_MS)
     assert left(world) == set()
     assert sum(len(ops) - 1 for ops in purges(world)) == count
     assert all(len(ops) <= BATCH + 1 for ops in purges(world))
@@ -148,7 +150,7 @@ def test_what_a_gap_hides_is_found_when_fewer_are_left() -> None:
     paths = notify(world, CONFIGS, LISTED_MAX + 200)
     for path in paths[1:150]:
         world.remove(path)
-    world.advance(AGE_MS + LOOK_MS_MIN)
+    world.advance(AGE_MS + LOOK_MS)
     assert left(world) == {paths[0]}
     world.advance(AGE_MS)
     assert left(world) == set()
@@ -156,7 +158,7 @@ def test_what_a_gap_hides_is_found_when_fewer_are_left() -> None:
 
 def test_what_brokers_do_does_not_hurry_it() -> None:
     world = World().dual_write()
-    heads = MultiRead(tuple(GetData(path) for path in ("/controller", *PREFIXES)))
+    heads = MultiRead(tuple(GetData(path) for path in HEADS))
     asked: list[ZkRequest] = []
     submit = world.zk.submit
 
@@ -168,9 +170,9 @@ def test_what_brokers_do_does_not_hurry_it() -> None:
     for number in range(20):
         world.register(100 + number, fenced=True)
         world.cut()
-        world.advance(LOOK_MS_MIN // 40)
+        world.advance(LOOK_MS // 40)
     assert heads not in asked, "it is not due yet"
-    world.advance(LOOK_MS_MIN)
+    world.advance(LOOK_MS)
     assert asked.count(heads) == 1
 
 
@@ -185,9 +187,9 @@ def test_a_broker_that_is_faster_is_no_failure() -> None:
         return submit(tag, request, now_ms)
 
     world.zk.submit = faster  # type: ignore[method-assign]
-    world.advance(AGE_MS + LOOK_MS_MIN)
+    world.advance(AGE_MS + LOOK_MS)
     assert left(world) == set(paths[1:])
-    world.advance(LOOK_MS_MIN)
+    world.advance(LOOK_MS)
     assert left(world) == set()
     assert not [log for log in world.logs if log.level in ("warning", "error")]
 
@@ -199,7 +201,7 @@ def test_after_another_claim_nothing_is_deleted() -> None:
     world.advance(AGE_MS - 1_000)
     world.journal.committing = False
     world.put("/controller_epoch", b"9")
-    world.advance(LOOK_MS_MIN + 2_000)
+    world.advance(LOOK_MS + 2_000)
     assert left(world) == set(paths)
     assert purges(world)
     assert any(log.event == "cannot purge notifications" for log in world.logs)
@@ -210,12 +212,52 @@ def test_a_lost_connection_is_made_up_for() -> None:
     notify(world, CONFIGS, 10)
     world.advance(AGE_MS)
     world.held = []
-    world.advance(LOOK_MS_MIN // 2)
+    world.advance(LOOK_MS // 2)
     world.held = None
     world.cut()
-    world.advance(LOOK_MS_MIN)
+    world.advance(LOOK_MS)
     assert left(world) == set()
     assert world.driver.state is State.DUAL_WRITE
+
+
+def test_deletions_that_no_controller_of_zookeeper_carries_out_any_more_go() -> None:
+    """A broker that does not know the KRaft controller yet writes them behind the copy."""
+    world = World().dual_write()
+    world.append(*world.topic("t", A, (1, 2), (2, 1)))
+    world.advance(1_000)
+    names = ["t", "gone", "\u202ename"]
+    for name in names:
+        world.put(f"{DELETE_TOPICS}/{name}")
+    world.advance(LOOK_MS + 1_000)
+    assert not {path for path in world.paths if path.startswith(f"{DELETE_TOPICS}/")}
+    assert "/brokers/topics/t" in world.paths, "the topic stays"
+    assert differences(world) == {}
+    (log,) = [one for one in world.logs if one.event == "topic deletions dropped"]
+    assert log.fields == {"topics": sorted(names)}
+    world.advance(10 * LOOK_MS)
+    assert sum(one.event == "topic deletions dropped" for one in world.logs) == 1
+
+
+def test_a_deletion_that_cannot_go_keeps_no_other() -> None:
+    world = World().dual_write()
+    for path in ("a", "a/b", "c"):
+        world.put(f"{DELETE_TOPICS}/{path}")
+    world.advance(LOOK_MS + 1_000)
+    assert {path for path in world.paths if path.startswith(f"{DELETE_TOPICS}/")} == {
+        f"{DELETE_TOPICS}/a",
+        f"{DELETE_TOPICS}/a/b",
+    }
+    assert [one.fields["why"] for one in world.logs if one.event == "cannot purge notifications"]
+
+
+def test_after_another_claim_no_deletion_goes() -> None:
+    """ZooKeeper's controller of the next epoch has written it, perhaps."""
+    world = World().dual_write()
+    world.journal.committing = False
+    world.put(f"{DELETE_TOPICS}/t")
+    world.put("/controller_epoch", b"9")
+    world.advance(LOOK_MS + 1_000)
+    assert f"{DELETE_TOPICS}/t" in world.paths
 
 
 class Asked:
@@ -240,8 +282,9 @@ class Asked:
             return ZkResult(self.tag, ("config_change_0000000000", "config_change_0000000001"))
         if kind is Multi:
             return ZkResult(self.tag, [None] * len(self.request.ops))
-        head = Stat(1, 1, 0, 0, 0, 2, 0, 0, 0, 2 if kind is MultiRead else 0, 1)
-        return ZkResult(self.tag, [NodeData(b"", head)] * len(self.request.reads))
+        counts = [2 if read.path in PREFIXES else 0 for read in self.request.reads]
+        stats = (Stat(1, 1, 0, 0, 0, 2, 0, 0, 0, count, 1) for count in counts)
+        return ZkResult(self.tag, [NodeData(b"", stat) for stat in stats])
 
 
 @pytest.mark.parametrize("refuses", [MultiRead, GetChildren, GetData, Multi])
@@ -259,7 +302,5 @@ def test_whatever_is_refused_is_told_once_and_tried_again(
     logs = [(one.level, one.fields) for one in said if isinstance(one, Log)]
     if code is None:
         assert logs == [("info", {"count": task.purged})]
-        assert task.due_ms == now_ms + AGE_MS
     else:
         assert logs == ([("warning", {"why": why})] if why is not None else [])
-        assert task.due_ms == now_ms + LOOK_MS_MIN
