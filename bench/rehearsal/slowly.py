@@ -32,20 +32,25 @@ class SlowReads:
         for name in ("start", "stop", "close", "sync"):
             setattr(self, name, getattr(client, name))
 
-    def get(self, path: str) -> Any:
+    def get_async(self, path: str) -> Any:
         """Data and stat."""
         self._wait()
-        return self._client.get(path)
+        return self._client.get_async(path)
 
-    def get_acls(self, path: str) -> Any:
+    def get_acls_async(self, path: str) -> Any:
         """Access rules and stat."""
         self._wait()
-        return self._client.get_acls(path)
+        return self._client.get_acls_async(path)
 
     def get_children(self, path: str) -> Any:
         """Names."""
         self._wait()
         return self._client.get_children(path)
+
+    def get_children_async(self, path: str) -> Any:
+        """Names."""
+        self._wait()
+        return self._client.get_children_async(path)
 
     def _wait(self) -> None:
         """Not before it is due; reads that were late are not made up for."""

@@ -7,8 +7,9 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
@@ -21,6 +22,8 @@ class UnreadableError(Exception):
     """ZooKeeper does not answer, or not as it should; the text says which and why."""
 
 
+_AT_ONCE: Final = 32
+"""Znodes that are asked for together: a server far away answers them in one round trip."""
 REDACTED = "<redacted>"
 
 _SCRAM = re.compile("SCRAM", re.IGNORECASE)
@@ -126,23 +129,43 @@ def _node(path: str, data: bytes | None, stat: Any, acls: Any, *, secrets: bool)
     return entry
 
 
+def _read(client: KazooClient, paths: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
+    """Of each znode its data, its access rules and its children; several are asked for at a time.
+
+    A call stands for what cannot be read: ``get()`` of it raises.
+    """
+    asked: deque[tuple[str, list[Any]]] = deque()
+    for path in paths:
+        asks = client.get_async, client.get_acls_async, client.get_children_async
+        asked.append((path, [ask(path) for ask in asks]))
+        if len(asked) == _AT_ONCE:
+            yield asked.popleft()
+    yield from asked
+
+
 def _walk(
-    client: KazooClient, path: str, closed: list[str] | None, *, secrets: bool
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        data, stat = client.get(path)
-        acls, _ = client.get_acls(path)
-        children = client.get_children(path)
-    except NoNodeError:  # deleted since its parent was listed
-        return
-    except NoAuthError as error:
-        if closed is None:
-            raise UnreadableError(f"{path} may not be read with this login (NoAuth)") from error
-        closed.append(path)
-        return
-    yield path, _node(path, data, stat, acls, secrets=secrets)
-    for child in sorted(children):
-        yield from _walk(client, f"{path}/{child}", closed, secrets=secrets)
+    client: KazooClient, tops: Sequence[str], closed: list[str] | None, *, secrets: bool
+) -> dict[str, dict[str, Any]]:
+    """The znodes at these paths and below, parents first, each level as a whole."""
+    found: dict[str, dict[str, Any]] = {}
+    level = tops
+    while level:
+        below: list[str] = []
+        for path, calls in _read(client, level):
+            try:
+                (data, stat), (acls, _), children = [one.get() for one in calls]
+            except NoNodeError:  # deleted since its parent was listed
+                continue
+            except NoAuthError as error:
+                if closed is None:
+                    why = f"{path} may not be read with this login (NoAuth)"
+                    raise UnreadableError(why) from error
+                closed.append(path)
+                continue
+            found[path] = _node(path, data, stat, acls, secrets=secrets)
+            below += [f"{path}/{child}" for child in children]
+        level = below
+    return found
 
 
 def dump(
@@ -179,12 +202,9 @@ def dump(
         try:
             client.start(timeout=timeout_s)
             client.sync("/")  # a server that lags behind would show an older tree
-            nodes = {
-                path: node
-                for child in sorted(client.get_children("/"))
-                if child != "zookeeper"
-                for path, node in _walk(client, f"/{child}", closed, secrets=with_secrets)
-            }
+            tops = [f"/{one}" for one in client.get_children("/") if one != "zookeeper"]
+            found = _walk(client, tops, closed, secrets=with_secrets)
+            nodes = {path: found[path] for path in sorted(found, key=lambda one: one.split("/"))}
         finally:
             client.stop()
             client.close()

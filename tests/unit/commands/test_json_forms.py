@@ -23,6 +23,7 @@ from emulator.raft import layout
 from emulator.servers import zk_dump
 from tests import data
 from tests.kit.json_form import digest, never_shown, problems
+from tests.kit.reads import ReadsAtOnce
 from tests.unit.commands.running import CLUSTER, run
 from tests.unit.report.a_run import RUN, a_run
 from wire import messages as m
@@ -96,7 +97,7 @@ def test_plan(tmp_path: Path) -> None:
     check("plan", run("plan", "--dump", file, "--json")[1])
 
 
-class ATree:
+class ATree(ReadsAtOnce):
     """As much of kazoo's client as a dump uses, with one znode of each kind of data."""
 
     nodes = {"/": (b"", ["a", "zookeeper"]), "/a": (b"x", ["b", "c"])} | {

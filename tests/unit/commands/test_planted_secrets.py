@@ -20,6 +20,7 @@ from emulator.config.load import OURS
 from emulator.controller.tables.server_configs import Type, server_configs
 from emulator.raft import layout
 from emulator.testing import Cluster
+from tests.kit.reads import ReadsAtOnce
 from tests.unit.commands.running import CLUSTER, PROPERTIES, run
 from wire import messages as m
 from wire import records as r
@@ -169,7 +170,7 @@ def test_the_log_and_its_folder(tmp_path: Path, planted: Planted) -> None:
     assert planted.shown_in(shown) == []
 
 
-class Tree:
+class Tree(ReadsAtOnce):
     """A ZooKeeper that kazoo's client would read, from a dictionary."""
 
     def __init__(self, data: dict[str, bytes]) -> None:

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, WatchedEvent
-from kazoo.security import OPEN_ACL_UNSAFE
 
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import FOLDER, META_PROPERTIES
@@ -21,6 +20,7 @@ from emulator.servers.seeded import connected
 from emulator.servers.waiting import PATIENCE_S, wait_for
 from emulator.znodes import controller, migration, own
 from tests.kit.joined_zookeeper import ZooKeeperMachine
+from tests.kit.reads import open_acls
 from tests.unit.commands.socketed_zookeeper import on_a_socket
 from tests.unit.commands.test_folders_of_voters import written
 from tests.unit.commands.test_wrong_inputs import call
@@ -33,7 +33,7 @@ TOPIC = "/config/topics/a"
 @pytest.fixture(autouse=True)
 def _open(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model keeps ACLs, and does not tell them."""
-    monkeypatch.setattr(KazooClient, "get_acls", lambda _self, _path: (OPEN_ACL_UNSAFE, None))
+    monkeypatch.setattr(KazooClient, "get_acls_async", open_acls)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import OPEN_ACL_UNSAFE
 
 from tests import data
 from tests.kit.joined_zookeeper import ZooKeeperMachine
+from tests.kit.reads import open_acls
 from tests.unit.commands.socketed_zookeeper import on_a_socket
 from tests.unit.commands.test_wrong_inputs import FILES, call, judge
 
@@ -26,7 +26,7 @@ def tree(tmp_path: Path) -> str:
 
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(KazooClient, "get_acls", lambda _self, _path: (OPEN_ACL_UNSAFE, None))
+    monkeypatch.setattr(KazooClient, "get_acls_async", open_acls)
     with on_a_socket(ZooKeeperMachine()) as found:
         yield found
 

@@ -9,6 +9,7 @@ import pytest
 
 from bench.rehearsal.slowly import SlowReads
 from emulator.servers import zk_dump
+from tests.kit.reads import Answered
 
 
 class Recorded:
@@ -26,8 +27,9 @@ class Recorded:
             self.asked.append((self.now_s, name))
             self.now_s += 0.001
             if name == "get_children":
-                return [f"n{number}" for number in range(50)] if given == ("/",) else []
-            return (b"x", Stat()) if name == "get" else ([], Stat())
+                return [f"n{number}" for number in range(50)]
+            answer = {"get_async": (b"x", Stat()), "get_acls_async": ([], Stat())}.get(name, [])
+            return Answered(lambda: answer)
 
         return call
 
@@ -50,9 +52,10 @@ def test_reads_come_no_faster_than_asked_for_and_nothing_else_is_done(per_s: flo
     assert {name for _, name in server.asked} == {
         "start",
         "sync",
-        "get",
-        "get_acls",
+        "get_async",
+        "get_acls_async",
         "get_children",
+        "get_children_async",
         "stop",
         "close",
     }

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import OPEN_ACL_UNSAFE
 
 from bench.rehearsal.znodes import (
     DumpContentError,
@@ -20,6 +19,7 @@ from emulator.servers.seeded import connected
 from emulator.servers.zk_dump import contents, dump
 from tests import data
 from tests.kit.joined_zookeeper import ZooKeeperMachine
+from tests.kit.reads import open_acls
 from tests.unit.commands.socketed_zookeeper import on_a_socket
 
 OPEN = [[31, "world", "anyone"]]
@@ -82,7 +82,7 @@ def test_access_rules_are_kept_unless_everybody_may_do_all() -> None:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The model keeps ACLs, and does not tell them."""
-    monkeypatch.setattr(KazooClient, "get_acls", lambda _self, _path: (OPEN_ACL_UNSAFE, None))
+    monkeypatch.setattr(KazooClient, "get_acls_async", open_acls)
     with on_a_socket(ZooKeeperMachine()) as hosts:
         yield hosts
 

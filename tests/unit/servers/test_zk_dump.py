@@ -7,6 +7,7 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 from emulator.servers.zk_dump import UnreadableError, contents, dump, redact
+from tests.kit.reads import Answered, ReadsAtOnce
 
 SCRAM = b'{"version":1,"config":{"SCRAM-SHA-512":"salt=a","producer_byte_rate":"5"}}'
 PASSWORD = b'{"version":1,"config":{"listener.name.x.ssl.keystore.password":"p","a":"b"}}'
@@ -57,7 +58,7 @@ def test_contents_keeps_null_apart_from_empty():
     assert contents({"nodes": nodes}) == {"/a": None, "/b": b"", "/c": b"\xff"}
 
 
-class Closed:
+class Closed(ReadsAtOnce):
     """A client of a tree of four znodes, of which it may not read one."""
 
     CHILDREN: ClassVar = {"/": ["a", "zookeeper"], "/a": ["b", "c"], "/a/b": ["d"], "/a/c": []}
@@ -89,3 +90,34 @@ def test_what_may_not_be_read_is_left_out_if_it_is_asked_which():
     closed: list[str] = []
     found = dump("h:1", connect=lambda _hosts: Closed(), closed=closed)
     assert (sorted(found["nodes"]), closed) == (["/a", "/a/c"], ["/a/b"])
+
+
+class Wide(Closed):
+    """A client of many znodes, and how many of its calls were open together."""
+
+    CHILDREN: ClassVar = {"/": [f"n{one:03d}" for one in range(200)]}
+
+    def __init__(self):
+        self.open = self.most = 0
+
+    def get_children(self, path):
+        return self.CHILDREN.get(path, ["b", "a"] if path.count("/") == 1 else [])
+
+    def get_async(self, path):
+        self.open += 1
+        self.most = max(self.most, self.open)
+
+        def answer():
+            self.open -= 1
+            return self.get(path)
+
+        return Answered(answer)
+
+
+def test_many_znodes_are_asked_for_together_and_are_in_the_order_of_a_tree():
+    client = Wide()
+    found = dump("h:1", connect=lambda _hosts: client)
+    assert [*found["nodes"]] == [
+        path for one in client.CHILDREN["/"] for path in (f"/{one}", f"/{one}/a", f"/{one}/b")
+    ]
+    assert (client.open, client.most) == (0, 32)
