@@ -438,7 +438,8 @@ def how_made(command: str, where: str) -> str:
         command: the command that makes it again.
         where: where the Parquet behind it lies.
     """
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("pyspark", "numpy"))
+    packages = ("pyspark", "numpy", "scipy")
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return (
         f"This report: {command}; {now}; Python {platform.python_version()}, {versions}; load "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import statistics
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -237,11 +238,6 @@ def slope(points: list[tuple[float, float]]) -> float | None:
     >>> slope([(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)])
     2.0
     """
-    if len(points) < 3:
+    if len(points) < 3 or len({x for x, _ in points}) < 2:
         return None
-    middle_x = sum(x for x, _ in points) / len(points)
-    middle_y = sum(y for _, y in points) / len(points)
-    spread = sum((x - middle_x) ** 2 for x, _ in points)
-    if not spread:
-        return None
-    return sum((x - middle_x) * (y - middle_y) for x, y in points) / spread
+    return statistics.linear_regression([x for x, _ in points], [y for _, y in points]).slope

@@ -36,6 +36,21 @@ def test_the_slope_is_the_median_of_all_pairs() -> None:
         assert trend.low <= trend.slope <= trend.high
 
 
+def test_the_interval_of_a_trend_holds_it_in_95_percent_however_skewed_the_noise() -> None:
+    chance = random.Random(8)
+    held = 0
+    for _ in range(1_000):
+        trend = fits.theil_sen(range(20), [3 * at + chance.expovariate(0.1) for at in range(20)])
+        held += trend.low <= 3 <= trend.high
+    assert 0.935 <= held / 1_000 <= 0.975
+
+
+def test_a_lag_that_is_mostly_the_same_has_no_trend() -> None:
+    assert fits.theil_sen(range(20), [0.0] * 20) == fits.Trend(0, 0, 0)
+    trend = fits.theil_sen(range(20), [0.0] * 18 + [500.0, 0.0])
+    assert (trend.slope, trend.low, trend.high) == (0, 0, 0)
+
+
 @pytest.mark.parametrize("xs", [[], [1, 2, 3], [2, 2, 2, 2, 2]])
 def test_without_points_apart_there_is_no_trend(xs: list[float]) -> None:
     assert fits.theil_sen(xs, xs) is None
