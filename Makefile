@@ -21,7 +21,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life rehearse look alerts compose requirements docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life conformance rehearse look alerts compose requirements docs uplot jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -116,6 +116,9 @@ matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, eve
 
 life: $(ENV) $(JARS) $(LIFE) ## 17 minutes and more: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, with each way back; goes on if cut
 	$(PY) -m tools.recorded life $(PY) -m bench.life
+
+conformance: $(ENV) $(JARS) $(MATRIX) $(LIFE) ## the judge on Kafka 3.4.1, 3.9.2, 4.3.0 and in ZooKeeper mode, ours, and the mocks kfake (needs Go) and librdkafka; SERVER=name; goes on where it ended
+	$(PY) -m bench.conformance $(if $(SERVER),--server $(SERVER))
 
 rehearse: $(ENV) ## a whole migration on three dumps: recorded, spoilt in five ways, and 2,000 topics x 10 with 30 brokers
 	$(PY) -m tools.rehearse

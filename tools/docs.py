@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from bench.conformance import choosing, differences
 from emulator.broker.api.no_records import REFUSALS
 from emulator.broker.introspection import STATUS_SCHEMA as BROKER_SCHEMA
 from emulator.broker.registry import offered, served
@@ -282,7 +283,29 @@ def json_page() -> Iterator[str]:
                 yield row(f"`{path}`", "object", meaning)
 
 
+def cases() -> Iterator[str]:
+    """docs/cases.md."""
+    yield HEAD.format(source="bench/conformance/cases/ and bench/conformance/differences.toml")
+    yield "# What the judge asks\n\n"
+    yield "Next: [how to use it](conformance.md).\n\n## Differences\n\n"
+    yield "What servers do otherwise, each looked at in their source. All else that they offer they "
+    yield "do as Kafka 3.9 does.\n\n"
+    yield table("server", "cases", "where", "what it does")
+    for one in differences.read():
+        names = ", ".join(f"`{name}`" for name in one.cases)
+        why = f"{one.why} KIP: {one.kip}" if one.kip else one.why
+        yield row(one.server, names, one.where, why)
+    for group in choosing.GROUPS:
+        yield f"\n## {group}\n\n" + table("case", "level", "what is demanded", "source", "rows")
+        for each in choosing.chosen([group]):
+            marks = [each.level.value, *(["disruptive"] if each.disruptive else [])]
+            marks += [f"from {each.since}"] if each.since else []
+            named = (f"`{each.id}`", ", ".join(marks), each.title, each.sources)
+            yield row(*named, " ".join(each.rows))
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "docs/cases.md": cases,
     "docs/metrics.md": metrics,
     "docs/log-events.md": log_events,
     "docs/apis.md": apis,

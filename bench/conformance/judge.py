@@ -5,14 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from bench.conformance.case import Ask, Case, Facts, Level, NotOffered, Program, Violation, Where
 from bench.conformance.cases import quorum
 from bench.conformance.facts import learn, newer, release_of
 from bench.conformance.made import Made
 from bench.conformance.output import Report
-from bench.conformance.runner import Address, Finding, Performer, Run, UnreachableError
+from bench.conformance.runner import (
+    Address,
+    Finding,
+    Patience,
+    Performer,
+    Run,
+    UnreachableError,
+)
 from wire import messages as m
+
+FIRST_S: Final = 10.0
+"""How long an answer to the first questions may take, as long as a connection may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +88,7 @@ def known(addresses: Mapping[Where, Address]) -> Facts:
         UnreachableError: a listener cannot be reached, or does not speak Kafka's protocol.
     """
     facts = Facts()
-    performer = Performer(addresses, facts, Made(""))
+    performer = Performer(addresses, facts, Made(""), patience=Patience(most=FIRST_S))
     try:
         for where, address in addresses.items():
             try:

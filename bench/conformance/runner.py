@@ -43,6 +43,8 @@ BYTES_KEPT: Final = 2_048
 SILENCES: Final = 3
 """After so many answers that never came, one is waited for ``SHORT_S``."""
 SHORT_S: Final = 3.0
+DEAF: Final = 20
+"""After so many in a row, without any answer between them, nothing more is asked."""
 BACK_S: Final = 10.0
 """A server that refuses a connection may come back within that time; then it is judged on."""
 _AGAIN_S: Final = 0.2
@@ -105,11 +107,24 @@ class Patience:
     """How long answers are waited for: a server that was silent often is not waited for as long."""
 
     silences: int = 0
+    in_a_row: int = 0
+    most: float | None = None
+    """Seconds for any answer; None: ``ANSWER_S``."""
 
     @property
     def seconds(self) -> float:
         """For the next answer."""
-        return ANSWER_S if self.silences < SILENCES else SHORT_S
+        most = ANSWER_S if self.most is None else self.most
+        return most if self.silences < SILENCES else min(most, SHORT_S)
+
+    def answered(self) -> None:
+        """An answer came."""
+        self.in_a_row = 0
+
+    def silent(self) -> None:
+        """None came."""
+        self.silences += 1
+        self.in_a_row += 1
 
 
 class Performer:
@@ -193,8 +208,10 @@ class Performer:
         try:
             sent, answer = line.ask(asked, version, self._patience.seconds)
         except Violation as found:
-            self._patience.silences += found.got == End.SILENT.value
+            if found.got == End.SILENT.value:
+                self._patience.silent()
             raise
+        self._patience.answered()
         if key in _SECRET:
             exchange.answer = "not shown: it may hold secrets"
         else:
@@ -317,6 +334,8 @@ class Run:
         finally:
             with contextlib.suppress(OSError):
                 performer.close()
+        if self.patience.in_a_row >= DEAF:
+            self.gone[where] = f"the {where.value} left {DEAF} requests in a row without an answer"
         finding.seconds = time.monotonic() - began
         finding.exchanges = performer.exchanges
         return finding
