@@ -288,8 +288,8 @@ def cases() -> Iterator[str]:
     yield HEAD.format(source="bench/conformance/cases/ and bench/conformance/differences.toml")
     yield "# What the judge asks\n\n"
     yield "Next: [how to use it](conformance.md).\n\n## Differences\n\n"
-    yield "What servers do otherwise, each looked at in their source. All else that they offer they "
-    yield "do as Kafka 3.9 does.\n\n"
+    yield "What servers do otherwise, each looked at in its source. Their other "
+    yield "cases pass, are not offered, or not judged.\n\n"
     yield table("server", "cases", "where", "what it does")
     for one in differences.read():
         names = ", ".join(f"`{name}`" for name in one.cases)

@@ -161,7 +161,9 @@ def _librdkafka(folder: Path, stack: ExitStack) -> Places:
 
 
 def _kfake(folder: Path, stack: ExitStack) -> Places:
-    return {Where.BROKER: _address(_told([built()], folder, stack))}
+    # Its last broker is the controller, and only that one makes topics.
+    addresses = _told([built()], folder, stack).split(",")
+    return {Where.BROKER: _address(addresses[-1])}
 
 
 def built() -> Path:

@@ -50,6 +50,22 @@ def request(number: int, version: int = 0, client_id: str | None = "c", tags: An
     return framed(encode_request(header, greeting()))
 
 
+def highest(stage: Stage) -> int:
+    """The newest version of ApiVersions that is offered, 3 at most."""
+    return min(3, stage.versions(m.ApiVersionsRequest)[-1])
+
+
+def flexible(stage: Stage) -> int:
+    """The first version of ApiVersions that has tagged fields, and names of software.
+
+    Raises:
+        NotOffered: it is not offered.
+    """
+    if highest(stage) < 3:
+        raise NotOffered("ApiVersions is not offered in version 3")
+    return 3
+
+
 def answered(number: int, version: int = 0, line: str = "main") -> Program:
     """Wait for the answer to such a request; returns it."""
     got = yield Receive(line)
@@ -101,13 +117,15 @@ def correlation_ids(stage: Stage) -> Program:
 @case("the same correlation id may be used twice, and both requests are answered", sources=_HEAD)
 def correlation_ids_again(stage: Stage) -> Program:
     number = stage.rng.randrange(1 << 31)
-    yield Send(request(number) + request(number, 2))
+    version = min(2, highest(stage))
+    yield Send(request(number) + request(number, version))
     yield from answered(number)
-    yield from answered(number, 2)
+    yield from answered(number, version)
 
 
 @case("pipelined requests are answered one by one, in their order", sources=_READ)
 def pipelining(stage: Stage) -> Program:
+    newest = min(2, highest(stage))
     kinds = [stage.rng.choice((0, 1, 2, 3)) for _ in range(50)]
     asked, version = other(stage)
     key = spec(type(asked)).key or 0
@@ -119,13 +137,13 @@ def pipelining(stage: Stage) -> Program:
             )
             parts.append(framed(encode_request(header, asked)))
         else:
-            parts.append(request(number, kind))
+            parts.append(request(number, min(kind, newest)))
     yield Send(b"".join(parts))
     for number, kind in enumerate(kinds):
         if kind == 3:
             decoded(key, version, number, (yield Receive()))
         else:
-            yield from answered(number, kind)
+            yield from answered(number, min(kind, newest))
 
 
 @case("400 requests sent at once are all answered, in order", sources=_READ)
@@ -154,22 +172,25 @@ def order_behind_a_slow_one(stage: Stage) -> Program:
 # ------------------------------------------------------------------ how bytes arrive
 @case("a request that arrives byte by byte is answered", sources=_READ)
 def byte_by_byte(stage: Stage) -> Program:
-    data = request(7, 3)
+    version = highest(stage)
+    data = request(7, version)
     for index in range(len(data)):
         yield Send(data[index : index + 1])
         yield Pause(0.002)
-    yield from answered(7, 3)
+    yield from answered(7, version)
 
 
 @case("a frame may be cut anywhere, its length too", sources=_READ)
 def cut_anywhere(stage: Stage) -> Program:
+    newest = highest(stage)
     for number in range(8):
-        data = request(number, number % 4)
+        version = min(number % 4, newest)
+        data = request(number, version)
         cut = 1 + number % 4 if number < 4 else stage.rng.randrange(4, len(data))
         yield Send(data[:cut])
         yield Pause(0.02)
         yield Send(data[cut:])
-        yield from answered(number, number % 4)
+        yield from answered(number, version)
 
 
 @case("what is whole is answered while the next frame is still cut", sources=_READ)
@@ -285,18 +306,19 @@ def above_the_limit(stage: Stage) -> Program:
 
 @case("a frame of one megabyte is read", sources=_READ)
 def large(stage: Stage) -> Program:
-    tags = [(99, bytes(1_000_000))]
-    yield Send(request(1, 3, tags=tags))
-    yield from answered(1, 3)
+    version, tags = flexible(stage), [(99, bytes(1_000_000))]
+    yield Send(request(1, version, tags=tags))
+    yield from answered(1, version)
 
 
 @case("frames of each size around powers of two are read", sources=_READ)
 def sizes(stage: Stage) -> Program:
+    version = flexible(stage)
     for power in (7, 8, 10, 12, 13, 14, 15, 16, 17, 20):
         for size in (2**power - 1, 2**power, 2**power + 1):
-            bare = len(request(0, 3, tags=[(99, bytes(200))])) - 4 - 200
-            yield Send(request(size, 3, tags=[(99, bytes(max(1, size - bare)))]))
-            yield from answered(size, 3)
+            bare = len(request(0, version, tags=[(99, bytes(200))])) - 4 - 200
+            yield Send(request(size, version, tags=[(99, bytes(max(1, size - bare)))]))
+            yield from answered(size, version)
 
 
 @case(
@@ -369,7 +391,7 @@ def other_protocol(stage: Stage) -> Program:
 @case("a client id may be null, empty, long, and of any characters", sources="RequestHeader.json")
 def client_ids(stage: Stage) -> Program:
     for number, name in enumerate((None, "", "a b", "é日𝄞", "x" * 1_000, "\x00\n")):
-        for version in (0, 3):
+        for version in {0, highest(stage)}:
             yield Send(request(number, version, name))
             yield from answered(number, version)
 
@@ -379,7 +401,7 @@ def client_ids(stage: Stage) -> Program:
 )
 def header_tags(stage: Stage) -> Program:
     tags = [(0, b""), (1, b"\x00"), (77, bytes(300)), (10_000, b"x")]
-    yield Send(request(1, 3, tags=tags) + request(2, 0))
+    yield Send(request(1, flexible(stage), tags=tags) + request(2, 0))
     yield from answered(1, 3)
     yield from answered(2)
     asked, _ = other(stage)
@@ -389,7 +411,7 @@ def header_tags(stage: Stage) -> Program:
 
 @case("tagged fields that end after the frame close the connection", sources="KIP-482")
 def tags_beyond_the_frame(stage: Stage) -> Program:
-    good = struct.pack(">hhih", API_VERSIONS, 3, 1, 1) + b"c"
+    good = struct.pack(">hhih", API_VERSIONS, flexible(stage), 1, 1) + b"c"
     yield Send(framed(good + b"\x01\x05\x7f\x00"))
     yield from closed("after a tagged field of 127 bytes in a frame that ends before")
     yield from alive(stage)
@@ -604,7 +626,10 @@ def _differing(told: Ranges, expected: Ranges) -> dict[int, tuple[int, int] | No
     sources="KIP-511; ApiVersionsRequest.isValid",
 )
 def software_names(stage: Stage) -> Program:
-    version = stage.rng.choice([one for one in stage.versions(m.ApiVersionsRequest) if one >= 3])
+    first = flexible(stage)
+    version = stage.rng.choice(
+        [one for one in stage.versions(m.ApiVersionsRequest) if one >= first]
+    )
     for name in ("", "a b", "-a", "a-", "a_b", "é", "a\n"):
         for pair in ((name, "1.0"), ("a", name)):
             asked = m.ApiVersionsRequest(
@@ -616,7 +641,7 @@ def software_names(stage: Stage) -> Program:
 
 @case("a client may name its software by letters, digits, dots and dashes", sources="KIP-511")
 def software_names_that_fit(stage: Stage) -> Program:
-    stage.versions(m.ApiVersionsRequest)
+    flexible(stage)
     for name in ("a", "apache-kafka-java", "3.9.2", "A.b-C.0"):
         asked = m.ApiVersionsRequest(client_software_name=name, client_software_version=name)
         message = (yield Ask(asked, 3)).message
@@ -629,8 +654,7 @@ def software_names_that_fit(stage: Stage) -> Program:
     level=Level.MUST,
 )
 def features_of_version_0(stage: Stage) -> Program:
-    stage.versions(m.ApiVersionsRequest)
-    message = (yield Ask(greeting(), 3)).message
+    message = (yield Ask(greeting(), flexible(stage))).message
     low = [one.name for one in message.supported_features if one.min_version < 1]
     same("features with lowest version 0 in ApiVersions v3", low, [])
 

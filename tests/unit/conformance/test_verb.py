@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench.conformance import runner
+from bench.conformance import judge, runner
 from bench.conformance.case import CASES, Case, Violation, Where
 from bench.conformance.choosing import GROUPS, chosen
 from bench.conformance.connection import decoded
@@ -158,6 +158,41 @@ def test_a_server_of_another_protocol_ends_with_3() -> None:
         thread.join()
     assert code == 3
     assert "an HTTP server answers" in err
+
+
+def test_a_silent_server_ends_with_3_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judge.FIRST_S <= 10
+    monkeypatch.setattr(judge, "FIRST_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        code, out, err = run("conformance", "--bootstrap-server", place)
+    assert (code, out) == (3, "")
+    assert f"{place}: the answer to ApiVersions v0: expected a frame, got nothing came" in err
+    assert "is it a listener of Kafka's" in err
+
+
+def test_a_server_that_answers_nothing_more_is_not_judged_on(
+    ours: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name, value in (
+        (judge, "FIRST_S", 0.2),
+        (runner, "ANSWER_S", 0.2),
+        (runner, "SHORT_S", 0.1),
+        (runner, "DEAF", 4),
+    ):
+        monkeypatch.setattr(module, name, value)
+
+    def unknown(whole: bytes, key: int, version: int) -> bytes:
+        return whole if key == 18 else (9_999).to_bytes(2, "big")
+
+    proxy = Proxy(broker(ours), Plant(request_bytes=unknown, stays=True))
+    try:
+        where = ("--bootstrap-server", proxy.address)
+        code, out, _ = run("conformance", *where, "--only", "topics,configs,quotas")
+    finally:
+        proxy.close()
+    assert code == 1
+    assert "the broker left 4 requests in a row without an answer" in out
 
 
 def test_a_server_that_ends_is_not_judged_on(
