@@ -24,6 +24,7 @@ from wire import messages as m
 
 FIRST_S: Final = 10.0
 """How long an answer to the first questions may take, as long as a connection may."""
+_NOT_CONTROLLER: Final = 41
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,8 @@ def known(addresses: Mapping[Where, Address]) -> Facts:
                 hint = "" if address.tls or address.login else f"; {hint} (--command-config)"
                 raise UnreachableError(f"{address}: {error}{hint}") from error
             why = _other_kind(facts, where)
+            if not why and where is Where.BROKER:
+                why = performer.run(_forwards_nothing(facts), where)
             if why:
                 raise UnreachableError(f"{address}: {why}")
     finally:
@@ -115,6 +118,28 @@ def _other_kind(facts: Facts, where: Where) -> str:
     if where is Where.CONTROLLER and asked and not registers:
         return "this is a broker's listener: name it by --bootstrap-server"
     return ""
+
+
+def _forwards_nothing(facts: Facts) -> Program:
+    """Why a broker in ZooKeeper mode cannot be asked for changes; empty: it can.
+
+    Of such brokers the controller alone carries them out: its clients ask that one.
+    """
+    if facts.offers(Where.BROKER, m.LeaderAndIsrRequest) is None:
+        return ""
+    kind = m.CreateTopicsRequest
+    topic = kind.CreatableTopic(name="conformance-probe", num_partitions=1, replication_factor=1)
+    asked = kind(topics=[topic], timeout_ms=10_000, validate_only=True)
+    try:
+        answer = (yield Ask(asked, lowest=1)).message
+        if [one.error_code for one in answer.topics] != [_NOT_CONTROLLER]:
+            return ""
+        told = (yield Ask(m.MetadataRequest(topics=[]), lowest=1)).message
+    except (Violation, NotOffered):
+        return ""
+    place = [f"{one.host}:{one.port}" for one in told.brokers if one.node_id == told.controller_id]
+    who = f"broker {told.controller_id} at {place[0]}" if place else "the controller"
+    return f"this broker is in ZooKeeper mode, and not the controller: name {who}"
 
 
 def topics_of_others(addresses: Mapping[Where, Address], facts: Facts, prefix: str) -> list[str]:

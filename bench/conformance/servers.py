@@ -17,8 +17,10 @@ from bench.conformance.case import Where
 from bench.conformance.choosing import GROUPS
 from bench.conformance.runner import Address
 from emulator.servers.bridge import COMMAND
+from emulator.servers.cluster import known_to
 from emulator.servers.jars import cache_dir
 from emulator.servers.kafka import KafkaBroker, KraftController, authorizer, tokens
+from emulator.servers.patience import patiently
 from emulator.servers.ports import HOST
 from emulator.servers.process import ProcessError
 from emulator.servers.zookeeper import ZooKeeper
@@ -104,9 +106,17 @@ def _zookeeper_mode(release: str, count: int, *, acls: bool) -> Callable[[Path, 
             one.start()
         for one in brokers:
             one.wait_started()
-        return {Where.BROKER: _address(brokers[0].bootstrap)}
+        ruler = patiently("a controller", lambda: _ruler(brokers), brokers)
+        return {Where.BROKER: _address(ruler.bootstrap)}
 
     return start
+
+
+def _ruler(brokers: Sequence[KafkaBroker]) -> KafkaBroker | None:
+    """The broker that is the controller, once all know of it and of each other."""
+    told = {known_to(one.client_port) for one in brokers}
+    ids = frozenset(one.id for one in brokers)
+    return next((one for one in brokers if told == {(ids, one.id)}), None)
 
 
 # ------------------------------------------------------------------ ours, and mocks

@@ -142,6 +142,24 @@ def test_the_other_kind_of_listener_ends_with_3(ours: Cluster) -> None:
         assert f"name it by {told}" in err
 
 
+def test_a_broker_in_zookeeper_mode_that_is_not_the_controller_names_it(ours: Cluster) -> None:
+    def change(message: Any, version: int) -> None:
+        if isinstance(message, m.ApiVersionsResponse):
+            kind = m.ApiVersionsResponse.ApiVersion
+            message.api_keys = [*message.api_keys, kind(api_key=4, max_version=7)]
+        elif isinstance(message, m.CreateTopicsResponse):
+            for one in message.topics:
+                one.error_code = 41
+
+    proxy = Proxy(broker(ours), Plant(response=change))
+    try:
+        code, _, err = run("conformance", "--bootstrap-server", proxy.address)
+    finally:
+        proxy.close()
+    assert code == 3
+    assert "in ZooKeeper mode, and not the controller: name broker 0 at 127.0.0.1:" in err
+
+
 def test_a_server_of_another_protocol_ends_with_3() -> None:
     def serve(listener: socket.socket) -> None:
         client, _ = listener.accept()
