@@ -16,7 +16,8 @@ from emulator.testing import Cluster
 from tests.unit.conformance.test_conformance import ROOT
 
 pytestmark = pytest.mark.slow
-BLOCKS = re.findall(r"^```\n(.+?)^```", (ROOT / "docs/conformance.md").read_text(), re.M | re.S)
+PAGE = (ROOT / "docs/conformance.md").read_text()
+BLOCKS = re.findall(r"(?ms)^```\n(.+?)^```", PAGE)
 SHIM = """#!/bin/sh
 exec {python} {how} "$@"
 """
@@ -33,7 +34,7 @@ def ours() -> Iterator[Cluster]:
 
 
 def test_the_page_has_three_worked_uses() -> None:
-    headings = re.findall(r"^## (.+)$", (ROOT / "docs/conformance.md").read_text(), re.M)
+    headings = re.findall(r"(?m)^## (.+)$", PAGE)
     assert headings[:3] == ["Your own broker", "A proxy in front of Kafka", "In CI"]
     assert len(BLOCKS) == 3
 
@@ -49,9 +50,7 @@ def test_a_block_runs(ours: Cluster, tmp_path: Path, number: int) -> None:
     text = BLOCKS[number].replace("127.0.0.1:19092", f"127.0.0.1:{free_port()}")
     text = text.replace("127.0.0.1:9092", ours.bootstrap.partition(",")[0])
     # Some cases of each: that all pass is shown elsewhere.
-    text = re.sub(
-        r"^(kraft-bridge conformance (?!.*--only).*)$", r"\1 --only scram", text, flags=re.M
-    )
+    text = re.sub(r"(?m)^(kraft-bridge conformance (?!.*--only).*)$", r"\1 --only scram", text)
     text = text.replace('-k "topics or configs"', '-k "scram or tokens"')
     ran = subprocess.run(
         ["bash", "-ec", f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{text}"],
