@@ -52,6 +52,8 @@ class Line:
         self._held = b""
         self._ended = False
         self._numbers = itertools.count(1)
+        self.last = (b"", b"")
+        """Of the last :meth:`ask`: its bytes, and those of its answer, which may be none."""
 
     def close(self) -> None:
         """End it."""
@@ -107,8 +109,10 @@ class Line:
         """
         number = next(self._numbers)
         data = request_bytes(asked, version, number)
+        self.last = (data, b"")
         self.send(frame.framed(data))
         got = self.frame(within_s)
+        self.last = (data, _bytes(got))
         key = spec(type(asked.request)).key or 0
         return data, Answer(decoded(key, version, number, got), version, _bytes(got))
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 from bench.conformance.case import Case, Facts, Level
-from bench.conformance.runner import Finding
+from bench.conformance.runner import BYTES_KEPT, Finding
 from emulator.config.words import several
 
 OUTCOMES: Final = ("passed", "failed", "not offered", "not judged")
@@ -232,6 +232,9 @@ def _failure(report: Report, one: Finding) -> Iterator[str]:
     for name, value in (("what", one.why), ("expected", one.expected), ("got", one.got)):
         yield f"<tr><td>{name}</td><td>{escape(value)}</td></tr>"
     yield f"</table><pre>{escape(report.again)} --only {escape(one.case.id)}</pre>"
+    shown = program(one)
+    if shown:
+        yield f"<p>the last request alone:</p><pre>{escape(shown)}</pre>"
     yield "<details><summary>the last exchanges, bytes by offset</summary><pre>"
     for each in one.exchanges:
         yield escape(f"[{each.line}] {each.what}")
@@ -240,6 +243,25 @@ def _failure(report: Report, one: Finding) -> Iterator[str]:
         if each.answer:
             yield escape(f"  {each.answer}")
     yield "</pre></details>"
+
+
+def program(one: Finding) -> str:
+    """A program in Python that sends the last request of a case again, and prints the answer.
+
+    Empty: the bytes are not kept whole, may hold a secret, or the listener wants TLS or a login.
+    """
+    last = next((each for each in reversed(one.exchanges) if each.sent), None)
+    if last is None or one.plain is None or len(last.sent) >= BYTES_KEPT:
+        return ""
+    if last is not next(each for each in reversed(one.exchanges) if each.what != "wait"):
+        return ""  # after it something was sent whose bytes are not kept
+    data = len(last.sent).to_bytes(4, "big") + last.sent if last.bare else last.sent
+    return (
+        f"import socket\n"
+        f"with socket.create_connection(({one.plain.host!r}, {one.plain.port}), 10) as line:\n"
+        f"    line.sendall(bytes.fromhex({data.hex()!r}))  # {last.what}\n"
+        f"    print(line.recv(1 << 16).hex(' '))\n"
+    )
 
 
 def dump(arrow: str, data: bytes) -> Iterator[str]:

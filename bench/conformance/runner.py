@@ -80,6 +80,8 @@ class Exchange:
     sent: bytes = b""
     got: bytes = b""
     answer: str = ""
+    bare: bool = False
+    """Whether ``sent`` lacks its length."""
 
 
 @dataclass(slots=True)
@@ -94,6 +96,8 @@ class Finding:
     got: str = ""
     seconds: float = 0.0
     exchanges: list[Exchange] = field(default_factory=list)
+    plain: Address | None = None
+    """The listener, if it wants neither TLS nor a login."""
 
     @property
     def id(self) -> str:
@@ -201,22 +205,22 @@ class Performer:
                 raise NotOffered(f"{name} is not offered in version {asked.lowest} or later")
             version = offered[1]
         key = spec(type(asked.request)).key or 0
-        exchange = Exchange(asked.line, f"{api_name(key)} v{version} to {at.value}")
+        exchange = Exchange(asked.line, f"{api_name(key)} v{version} to {at.value}", bare=True)
         self._note(exchange)
         self.made.note(asked.request)
         line = self._line(at, asked.line)
         try:
-            sent, answer = line.ask(asked, version, self._patience.seconds)
+            _, answer = line.ask(asked, version, self._patience.seconds)
         except Violation as found:
             if found.got == End.SILENT.value:
                 self._patience.silent()
             raise
+        finally:
+            if key not in _SECRET:
+                exchange.sent, exchange.got = (one[:BYTES_KEPT] for one in line.last)
         self._patience.answered()
-        if key in _SECRET:
-            exchange.answer = "not shown: it may hold secrets"
-        else:
-            exchange.sent, exchange.got = sent[:BYTES_KEPT], answer.frame[:BYTES_KEPT]
-            exchange.answer = repr(answer.message)[:BYTES_KEPT]
+        shown = repr(answer.message)[:BYTES_KEPT]
+        exchange.answer = "not shown: it may hold secrets" if key in _SECRET else shown
         return answer
 
     def _note(self, exchange: Exchange) -> None:
@@ -309,7 +313,9 @@ class Run:
             self.shared.setdefault(where, {}),
             self.numbers,
         )
-        finding = Finding(case, where, "passed")
+        at = self.addresses[where]
+        secured = at.tls is not None or at.login is not None
+        finding = Finding(case, where, "passed", plain=None if secured else at)
         began = time.monotonic()
         try:
             performer.run(case.program(stage), where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from bench.conformance.case import CASES, Case, Violation, Where
 from bench.conformance.choosing import GROUPS, chosen
 from bench.conformance.connection import decoded
 from bench.conformance.judge import known
+from bench.conformance.output import program
 from bench.conformance.settings import security
 from emulator.commands.json_forms import FORMS
 from emulator.testing import Cluster
@@ -29,6 +31,7 @@ from tests.unit.commands.running import run
 from tests.unit.conformance.faulty import Plant, Proxy
 from tests.unit.conformance.plants import answering, setting
 from tests.unit.conformance.test_conformance import ROOT, address
+from tests.unit.conformance.test_conformance import run as run_cases
 from tools import requirements
 from wire import messages as m
 from wire.frame import encode_response
@@ -99,6 +102,8 @@ def test_a_fault_ends_with_1_and_is_told_in_each_output(ours: Cluster, tmp_path:
     assert relaxed[0] == 0, "only habits make it fail"
     page = (tmp_path / "a.html").read_text()
     assert "0000  " in page, "bytes by offset"
+    (program,) = re.findall(r"<pre>(import socket.+?)</pre>", page, re.DOTALL)
+    assert "# Metadata v12 to broker" in program
     failure = ET.fromstring((tmp_path / "a.xml").read_text()).find(".//failure")
     assert failure is not None
     assert failure.get("type") == "must"
@@ -176,6 +181,25 @@ def test_a_server_of_another_protocol_ends_with_3() -> None:
         thread.join()
     assert code == 3
     assert "an HTTP server answers" in err
+
+
+def test_the_bytes_of_an_answer_that_cannot_be_read_are_shown(ours: Cluster) -> None:
+    plant = Plant(60, response_bytes=lambda whole, *_: whole + b"\xbb")
+    proxy = Proxy(broker(ours), plant)
+    try:
+        report = run_cases({Where.BROKER: address(proxy.address)}, "metadata.agree")
+        (failed,) = report.failed
+        shown = program(failed)
+        ran = subprocess.run(
+            [sys.executable, "-c", shown], capture_output=True, text=True, check=True
+        )
+    finally:
+        proxy.close()
+    assert "1 bytes left over" in failed.got
+    assert failed.exchanges[-1].got.endswith(b"\xbb")
+    assert ran.stdout.strip().endswith("bb"), "the program shows the same"
+    failed.plain = None
+    assert program(failed) == "", "not of a listener that wants a login"
 
 
 def test_a_silent_server_ends_with_3_soon(monkeypatch: pytest.MonkeyPatch) -> None:
