@@ -19,6 +19,9 @@ Ranges: TypeAlias = Mapping[int, tuple[int, int]]
 """API key -> lowest and highest version."""
 
 
+_LEADER_AND_ISR: Final = 4
+
+
 class Level(enum.StrEnum):
     """How much depends on it."""
 
@@ -139,6 +142,11 @@ class Facts:
     authorizer: bool | None = None
     """None: it is not known whether there is one."""
 
+    @property
+    def zookeeper(self) -> bool:
+        """Whether the broker is in ZooKeeper mode: only such a one lists LeaderAndIsr."""
+        return _LEADER_AND_ISR in self.ranges.get(Where.BROKER, {})
+
     def offers(self, where: Where, request: type) -> tuple[int, int] | None:
         """The versions of a request that both speak; None: there are none."""
         ours = spec(request)
@@ -195,6 +203,8 @@ class Case:
     """Requests that it needs; it is not offered without them."""
     brokers: int
     """So many live ones are needed; those of a broker listener."""
+    kraft: bool
+    """Whether it holds in KRaft mode only."""
     since: str
     """The release from which on it holds; judged of an unknown release too if empty."""
     disruptive: bool
@@ -215,6 +225,7 @@ def case(
     where: Where = Where.EACH,
     asks: tuple[type, ...] = (),
     brokers: int = 0,
+    kraft: bool = False,
     since: str = "",
     disruptive: bool = False,
     slow: bool = False,
@@ -234,6 +245,7 @@ def case(
                 where=where,
                 asks=asks,
                 brokers=brokers,
+                kraft=kraft,
                 since=since,
                 disruptive=disruptive,
                 slow=slow,

@@ -125,7 +125,7 @@ def _forwards_nothing(facts: Facts) -> Program:
 
     Of such brokers the controller alone carries them out: its clients ask that one.
     """
-    if facts.offers(Where.BROKER, m.LeaderAndIsrRequest) is None:
+    if not facts.zookeeper:
         return ""
     kind = m.CreateTopicsRequest
     topic = kind.CreatableTopic(name="conformance-probe", num_partitions=1, replication_factor=1)

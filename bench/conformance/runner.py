@@ -357,6 +357,8 @@ class Run:
             return "not judged", "needs --slow"
         if case.brokers > len(self.facts.brokers):
             return "not judged", f"needs {case.brokers} live brokers, and --bootstrap-server"
+        if case.kraft and self.facts.zookeeper:
+            return "not judged", "holds in KRaft mode"
         release = self.facts.release
         if case.since and (not release or _number(release) < _number(case.since)):
             return "not judged", f"holds from Kafka {case.since} on"

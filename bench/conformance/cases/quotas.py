@@ -223,9 +223,11 @@ def bad_questions(stage: Stage) -> Program:
         ("an unknown way to match", [("user", 9, None)]),
     ):
         answer = (yield Ask(question(*components))).message
+        # ZkAdminManager.describeClientQuotas does not catch what it meets in a null.
+        allowed = {42, 35, -1} if stage.facts.zookeeper else {42, 35}
         holds(
             f"DescribeClientQuotas by {what}",
-            answer.error_code in {42, 35},
+            answer.error_code in allowed,
             "INVALID_REQUEST",
             answer,
         )

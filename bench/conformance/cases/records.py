@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from bench.conformance.asking import created, shown
+from bench.conformance.asking import PATIENCE_S, created, shown
 from bench.conformance.case import (
     Ask,
     NotOffered,
+    Pause,
     Program,
     Stage,
     Where,
@@ -23,6 +24,9 @@ from wire.batch import Batch, decode_batches, encode_batch
 
 _ASKS: Final = (m.ProduceRequest, m.FetchRequest, m.ListOffsetsRequest)
 INVALID_REQUEST: Final = 42
+_NOT_YET: Final = {3, 6}
+"""UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER."""
+_AGAIN_S: Final = 0.1
 
 
 def batch(*values: bytes) -> bytes:
@@ -48,11 +52,19 @@ def production(name: str, data: bytes) -> Any:
 
 
 def produced(name: str, data: bytes) -> Program:
-    """Produce; returns the result of the partition."""
-    answer = (yield Ask(production(name, data), lowest=3)).message
-    result = only("partitions", only("topics", answer.responses).partition_responses)
-    if result.error_code == INVALID_REQUEST:
-        raise NotOffered("the broker stores no records")
+    """Produce; returns the result of the partition.
+
+    A broker shows a leader before its log is there: until then it says so, and clients ask again.
+    """
+    result = None
+    for _ in range(int(PATIENCE_S / _AGAIN_S)):
+        answer = (yield Ask(production(name, data), lowest=3)).message
+        result = only("partitions", only("topics", answer.responses).partition_responses)
+        if result.error_code == INVALID_REQUEST:
+            raise NotOffered("the broker stores no records")
+        if result.error_code not in _NOT_YET:
+            break
+        yield Pause(_AGAIN_S)
     return result
 
 
