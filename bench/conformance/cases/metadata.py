@@ -10,6 +10,8 @@ from wire import messages as m
 
 _ASKS: Final = (m.MetadataRequest,)
 _SOURCES: Final = "KafkaApis.handleTopicMetadataRequest, KRaftMetadataCache"
+ON_CLUSTER: Final = 8_096
+"""One bit for each operation: AclEntry.supportedOperations(CLUSTER)."""
 NO_OPERATIONS: Final = -2_147_483_648
 
 
@@ -152,6 +154,12 @@ def operations(stage: Stage) -> Program:
     for version in [one for one in stage.versions(m.MetadataRequest) if 8 <= one <= 10]:
         told = (yield Ask(metadata(name), version)).message.cluster_authorized_operations
         same(f"operations on the cluster of Metadata v{version}", told, NO_OPERATIONS)
+        asked = metadata(name)
+        asked.include_cluster_authorized_operations = True
+        told = (yield Ask(asked, version)).message.cluster_authorized_operations
+        holds(f"operations of Metadata v{version}, asked for", told > 0, "a bit field", told)
+        if stage.facts.authorizer is False:
+            same("operations without an authorizer", told, ON_CLUSTER)
 
 
 @case(
@@ -167,8 +175,7 @@ def cluster_operations(stage: Stage) -> Program:
     told = answer.cluster_authorized_operations
     holds("authorised operations", told != NO_OPERATIONS, "a bit field", told)
     if stage.facts.authorizer is False:
-        # AclEntry.supportedOperations(CLUSTER): all of them.
-        same("operations without an authorizer", told, 8_096)
+        same("operations without an authorizer", told, ON_CLUSTER)
 
 
 @case(

@@ -145,6 +145,22 @@ def invalid(stage: Stage) -> Program:
     yield from shown(stage, {"user": name}, {})
 
 
+@case(
+    "AlterClientQuotas: a limit that is not above 0 gets INVALID_REQUEST",
+    sources=f"{_MANAGER}.validateQuotaKeyValue",
+    asks=_ASKS,
+    kraft=True,  # ZkAdminManager takes it
+    since="3.5",
+)
+def not_positive(stage: Stage) -> Program:
+    name = stage.name()
+    for key in ("producer_byte_rate", "request_percentage", "controller_mutation_rate"):
+        for value in (0.0, -1.0):
+            answer = (yield Ask(alteration(entry({"user": name}, {key: value})))).message
+            code(f"AlterClientQuotas of {key}={value:g}", errors(answer)[0], 42)
+    yield from shown(stage, {"user": name}, {})
+
+
 @case("AlterClientQuotas: an error of one entity is its own", sources=_MANAGER, asks=_ASKS)
 def partial(stage: Stage) -> Program:
     good, bad = stage.name(), stage.name()

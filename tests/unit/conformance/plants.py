@@ -192,6 +192,15 @@ def few_operations(message: Any, version: int) -> None:
         message.cluster_authorized_operations = 256
 
 
+def no_operations(message: Any, version: int) -> None:
+    message.cluster_authorized_operations = min(message.cluster_authorized_operations, 0)
+
+
+def above_zero(message: Any, version: int) -> None:
+    for one in results(message, "entries", "ops"):
+        one.value = max(one.value, 1_000.0)
+
+
 def any_upgrade(message: Any, version: int) -> None:
     for one in message.feature_updates:
         one.upgrade_type = 1 if one.upgrade_type > 3 else one.upgrade_type
@@ -399,6 +408,8 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
         answering(m.DescribeClusterRequest, few_operations),
         B,
     ),
+    ("no operations", "metadata.operations", answering(m.MetadataRequest, no_operations), B),
+    ("limits of zero", "quotas.not_positive", asking(m.AlterClientQuotasRequest, above_zero), B),
     ("null is nothing", "configs.no_value", asking(m.IncrementalAlterConfigsRequest, no_nulls), B),
     ("null is none", "configs.no_value", asking(m.AlterConfigsRequest, no_nulls), B),
     (
