@@ -139,6 +139,8 @@ class Facts:
     brokers: tuple[int, ...] = ()
     """Live brokers by id; empty: no broker is named."""
     cluster_id: str = ""
+    plain: frozenset[Where] = frozenset()
+    """Listeners that are asked without TLS and without a login."""
     authorizer: bool | None = None
     """None: it is not known whether there is one."""
 

@@ -88,7 +88,8 @@ def known(addresses: Mapping[Where, Address]) -> Facts:
     Raises:
         UnreachableError: a listener cannot be reached, or does not speak Kafka's protocol.
     """
-    facts = Facts()
+    open_ = [at for at, one in addresses.items() if one.tls is None and one.login is None]
+    facts = Facts(plain=frozenset(open_))
     performer = Performer(addresses, facts, Made(""), patience=Patience(most=FIRST_S))
     try:
         for where, address in addresses.items():

@@ -45,6 +45,24 @@ def refused(stage: Stage) -> Program:
 
 
 @case(
+    "without a login tokens are DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, on each listener",
+    sources="KIP-48; KafkaApis, ControllerApis.allowTokenRequests",
+    asks=(m.CreateDelegationTokenRequest,),
+    disruptive=True,
+)
+def not_allowed(stage: Stage) -> Program:
+    if stage.here not in stage.facts.plain:
+        raise NotOffered("judged where there is neither TLS nor a login")
+    answer = (yield Ask(creation(), lowest=3)).message
+    code("CreateDelegationToken", answer.error_code, 64)
+    for asked in (
+        m.RenewDelegationTokenRequest(hmac=b"none", renew_period_ms=1),
+        m.ExpireDelegationTokenRequest(hmac=b"none", expiry_time_period_ms=-1),
+    ):
+        code(type(asked).__name__, (yield Ask(asked)).message.error_code, 64)
+
+
+@case(
     "a token is created, shown, renewed and expired",
     sources=_SOURCES,
     where=Where.BROKER,

@@ -196,6 +196,10 @@ def no_operations(message: Any, version: int) -> None:
     message.cluster_authorized_operations = min(message.cluster_authorized_operations, 0)
 
 
+def earlier(message: Any, version: int) -> None:
+    message.producer_id_start -= 1
+
+
 def above_zero(message: Any, version: int) -> None:
     for one in results(message, "entries", "ops"):
         one.value = max(one.value, 1_000.0)
@@ -407,6 +411,18 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
         "metadata.cluster_operations",
         answering(m.DescribeClusterRequest, few_operations),
         B,
+    ),
+    (
+        "a block begins too early",
+        "producer_ids.blocks",
+        answering(m.AllocateProducerIdsRequest, earlier),
+        C,
+    ),
+    (
+        "tokens are off",
+        "tokens.not_allowed",
+        answering(m.CreateDelegationTokenRequest, errors(64, 61)),
+        C,
     ),
     ("no operations", "metadata.operations", answering(m.MetadataRequest, no_operations), B),
     ("limits of zero", "quotas.not_positive", asking(m.AlterClientQuotasRequest, above_zero), B),
