@@ -65,6 +65,7 @@ def main() -> int:
         for name, row in rows.items()
         for line in differences.unexplained(name, row["cases"], told)
     ]
+    wrong += [f"{name}: left on it: {one}" for name, row in rows.items() for one in row["left"]]
     for line in (*problems, *wrong):
         print_line(line)
     return 2 if problems else int(bool(wrong))
@@ -79,13 +80,15 @@ def taken(server: Server, out: Path, *, again: bool) -> Row:
             print_progress(f"{server.name}: kept, of {path}")
             return kept
     cases: list[Row] = []
+    left: list[str] = []
     seconds, release = 0.0, None
     for part in server.parts:
         for found in judged_whole(server.name, part):
             cases += found["cases"]
+            left += found["left"]
             seconds, release = seconds + found["seconds"], found["release"]
     row: Row = {"server": server.name, "code": code, "release": release}
-    row |= {"seconds": round(seconds, 1), "cases": cases}
+    row |= {"seconds": round(seconds, 1), "cases": cases, "left": left}
     scratch = path.with_suffix(".part")
     scratch.write_text(json.dumps(row, indent=1) + "\n")
     scratch.replace(path)
@@ -118,6 +121,7 @@ def judged_whole(name: str, part: Part) -> Iterator[Row]:
             "expected": "it goes on",
             "got": report.ended,
         }
+        found["left"] = []  # it went with the server
         yield found
         print_progress(f"{name}: ended at {last.id}")
         left = left[left.index(last.case) + 1 :]
