@@ -107,6 +107,7 @@ def _zookeeper_mode(release: str, count: int, *, acls: bool) -> Callable[[Path, 
         for one in brokers:
             one.wait_started()
         ruler = patiently("a controller", lambda: _ruler(brokers), brokers)
+        assert ruler is not None, "it was waited for"
         return {Where.BROKER: _address(ruler.bootstrap)}
 
     return start
