@@ -74,6 +74,8 @@ class Made:
         return left
 
     def _topics(self, facts: Facts, at: Where) -> Program:
+        if not facts.offers(at, m.CreateTopicsRequest):
+            return []  # nothing can have been made
         if facts.offers(at, m.MetadataRequest):
             asked = m.MetadataRequest(topics=None, allow_auto_topic_creation=False)
             answer = (yield Ask(asked, lowest=1, at=at)).message
