@@ -138,12 +138,12 @@ def test_without_go_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         built()
 
 
-@pytest.mark.slow
-def test_ours_and_librdkafkas_mock_differ_as_the_table_says(tmp_path: Path) -> None:
+@pytest.mark.slow  # ours, whole: test_conformance.py
+def test_librdkafkas_mock_differs_as_the_table_says(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "bench.conformance", "--out", str(tmp_path)),
-            *("--server", "ours", "--server", "librdkafka"),
+            *("--server", "librdkafka"),
         ],
         cwd=ROOT,
         capture_output=True,
@@ -151,10 +151,10 @@ def test_ours_and_librdkafkas_mock_differ_as_the_table_says(tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("| group | ours | librdkafka |")
-    cells = dict(re.findall(r"^\| (\w+) \| \d+: \d+, \d+, (\d+) \|", done.stdout, re.MULTILINE))
+    assert done.stdout.startswith("| group | librdkafka |")
+    cells = dict(re.findall(r"^\| (\w+) \| \d+: (\d+), \d+, \d+ \|", done.stdout, re.MULTILINE))
     assert cells.keys() >= {*GROUPS}
-    assert {*cells.values()} == {"0"}, "ours fails nothing"
+    assert int(cells["framing"]) > 20
 
 
 # ------------------------------------------------------------------ the pages
