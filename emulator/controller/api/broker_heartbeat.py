@@ -11,8 +11,15 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from msgspec.structs import replace
+
 from emulator.controller.context import Context
-from emulator.controller.queue.heartbeats import BrokerState, Heartbeats, next_state
+from emulator.controller.queue.heartbeats import (
+    UNKNOWN_OFFSET,
+    BrokerState,
+    Heartbeats,
+    next_state,
+)
 from emulator.controller.queue.urgency import Urgency
 from emulator.controller.registry import handles
 from emulator.controller.result import Contact, Result, one_error
@@ -22,6 +29,7 @@ from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
+from emulator.metadata.topics import LOST
 from emulator.seam import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -65,12 +73,14 @@ def broker_heartbeat(
         is_fenced=gone,
         should_shut_down=state is BrokerState.SHUTDOWN_NOW,
     )
+    moves = _moves(image, request, ctx, broker, current=current, state=state)
     contact = Contact(
         broker_id=broker.id,
-        metadata_offset=request.current_metadata_offset,
+        # A broker whose registration changes has to report its offset again, as in Kafka:
+        # ClusterControlManager.replayRegistrationChange.
+        metadata_offset=request.current_metadata_offset if moves is None else UNKNOWN_OFFSET,
         shutting_down=state is BrokerState.CONTROLLED_SHUTDOWN,
     )
-    moves = _moves(image, request, ctx, broker, state)
     if moves is None:
         return Result(response, atomic=False, contact=contact)
     return _moved(response, moves, contact)
@@ -103,22 +113,36 @@ def _moves(
     request: m.BrokerHeartbeatRequest,
     ctx: Context,
     broker: Broker,
+    *,
+    current: BrokerState,
     state: BrokerState,
 ) -> Moves | None:
-    if state is BrokerState.UNFENCED and not broker.fenced and not request.offline_log_dirs:
+    if state is current and not request.offline_log_dirs:
         return None  # nearly all heartbeats
+    offline = frozenset(request.offline_log_dirs).intersection(broker.log_dirs)
+    if not offline or not image.metadata_version.supports(Feature.DIRECTORIES):
+        return None if state is current else _to_state(image, ctx, broker, state)
+    lost = broker_changes.lose_directories(image, ctx.config, ctx.index, broker, offline)
+    if state is current:
+        return lost
+    # Kafka elects a broker that is unfenced although the directory is offline: divergence.md.
+    left = tuple(one for one in broker.log_dirs if one not in offline) or (LOST,)
+    brokers = image.brokers.set(broker.id, replace(broker, log_dirs=left))
+    return _both(_to_state(replace(image, brokers=brokers), ctx, broker, state), lost)
+
+
+def _both(first: Moves, then: Moves) -> Moves:
+    """As in Kafka, the loss follows from the state before the heartbeat."""
+    return (*(yield from first), *(yield from then))
+
+
+def _to_state(image: Image, ctx: Context, broker: Broker, state: BrokerState) -> Moves:
+    """As in Kafka, a broker that is fenced and asks to be shut down is fenced once more."""
     where = (image, ctx.config, ctx.index, broker)
     match state:
-        case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW if not broker.fenced:
-            return broker_changes.fence(*where)
-        case BrokerState.UNFENCED if broker.fenced:
+        case BrokerState.UNFENCED:
             return broker_changes.unfence(*where)
-        case BrokerState.CONTROLLED_SHUTDOWN if not ctx.heartbeats.shutting_down(broker.id):
-            # By the session, not by the registration: the log may hold a part of it only.
+        case BrokerState.CONTROLLED_SHUTDOWN:
             return broker_changes.begin_controlled_shutdown(*where)
         case _:
-            pass
-    offline = frozenset(request.offline_log_dirs).intersection(broker.log_dirs)
-    if offline and image.metadata_version.supports(Feature.DIRECTORIES):
-        return broker_changes.lose_directories(*where, offline)
-    return None
+            return broker_changes.fence(*where)

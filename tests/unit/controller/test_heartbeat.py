@@ -205,6 +205,67 @@ def test_an_offline_directory_moves_what_lived_there() -> None:
     assert kinds == {r.PartitionChangeRecord}
 
 
+def test_a_directory_that_is_offline_when_its_broker_is_unfenced_is_logged_too() -> None:
+    """As in Kafka: after the broker's change, by the same heartbeat."""
+    image = image_of(broker(1, fenced=True, log_dirs=(uuid(5001), uuid(5011))))
+    request = m.BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=101,
+        current_metadata_offset=101,
+        offline_log_dirs=(uuid(5011),),
+    )
+    assert handle(image, request).records == (
+        r.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=101, fenced=-1),
+        r.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=101, log_dirs=(uuid(5001),)),
+    )
+
+
+def test_a_broker_is_not_elected_for_a_replica_whose_directory_it_says_is_offline() -> None:
+    """Kafka elects it, and the partition has a leader that cannot serve it."""
+    online, offline = uuid(5001), uuid(5011)
+    image = image_of(
+        broker(1, fenced=True, log_dirs=(online, offline)),
+        topic("t", 1),
+        partition(1, 0, replicas=(1,), leader=-1, directories=(online,)),
+        partition(1, 1, replicas=(1,), leader=-1, directories=(offline,)),
+    )
+    request = m.BrokerHeartbeatRequest(
+        broker_id=1, broker_epoch=101, current_metadata_offset=101, offline_log_dirs=(offline,)
+    )
+    elected = r.PartitionChangeRecord(partition_id=0, topic_id=uuid(1), leader=1)
+    unfenced = r.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=101, fenced=-1)
+    left = r.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=101, log_dirs=(online,))
+    assert handle(image, request).records == (unfenced, elected, left)
+    request.offline_log_dirs = (online, offline)
+    assert handle(image, request).records == (unfenced,)
+
+
+def test_a_fenced_broker_that_asks_to_be_shut_down_is_fenced_once_more() -> None:
+    """As in Kafka: what changes the state is logged, though the log has it already."""
+    image = image_of(broker(1, fenced=True))
+    request = m.BrokerHeartbeatRequest(broker_id=1, broker_epoch=101, want_shut_down=True)
+    result = handle(image, request)
+    assert (result.response.is_fenced, result.response.should_shut_down) == (True, True)
+    change = r.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=101, fenced=1)
+    assert result.records == (change,)
+    request.want_shut_down = False
+    assert handle(image, request).records == ()
+
+
+def test_a_broker_that_was_just_unfenced_has_to_report_its_offset_again() -> None:
+    """As in Kafka: until then no shutdown is granted, wherever it said that it is."""
+    world = World().join(0)
+    world.ask(create("t"))
+    assert world.heartbeat(0, want_shut_down=True).should_shut_down is False
+    world.register(1)
+    far = 1 << 50
+    assert world.heartbeat(1, current_metadata_offset=far).is_fenced is False
+    waits = world.heartbeat(0, want_shut_down=True)
+    assert (waits.is_fenced, waits.should_shut_down) == (False, False)
+    world.heartbeat(1, current_metadata_offset=far)
+    assert world.heartbeat(0, want_shut_down=True).should_shut_down is True
+
+
 def test_sessions_expire_oldest_first_and_only_for_unfenced_brokers() -> None:
     image = image_of(broker(0), broker(1), broker(2, fenced=True))
     sessions = Heartbeats(9_000)
