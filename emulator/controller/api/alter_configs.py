@@ -4,10 +4,10 @@ Kafka: ControllerApis.handleLegacyAlterConfigs, ConfigurationControlManager (3.9
 
 Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for a resource
 given twice; TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without ALTER_CONFIGS on the
-topic, or CLUSTER for the others; INVALID_CONFIG for a null value; a bad name, an unknown config or
-a bad value; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION if the configs
-would not fit into their znode (``storable``). The valid resources of a request are altered, all in
-one batch.
+topic, or CLUSTER for the others; INVALID_CONFIG for a bad name, an unknown config or a bad value;
+UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION if the configs would not fit
+into their znode (``storable``). The valid resources of a request are altered, all in one batch. A
+config with a null value is removed: brokers refuse it, the controller does not.
 """
 
 from __future__ import annotations
@@ -43,10 +43,6 @@ def alter_configs(
 
 
 def _replace(image: Image, resource: Resource, ctx: Context) -> Slices[list[Record] | ApiError]:
-    nulls = sorted(config.name for config in resource.configs if config.value is None)
-    if nulls:
-        text = f"Null value not supported for : {','.join(nulls)}"
-        return ApiError(ErrorCode.INVALID_CONFIG, text)
     changes: dict[str, str | None] = {config.name: config.value for config in resource.configs}
     current = image.config(resource.resource_type, resource.resource_name)
     changes.update({name: None for name in current if name not in changes})

@@ -8,6 +8,7 @@ without ALTER_CONFIGS on the topic, or CLUSTER for the others; INVALID_CONFIG fo
 on a config that is not a list; a bad name, an unknown config or a bad value;
 UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION if the configs would not fit
 into their znode (``storable``). The valid resources of a request are altered, all in one batch.
+SET of a null value is DELETE: brokers refuse it, the controller does not.
 """
 
 from __future__ import annotations
@@ -80,20 +81,19 @@ def _apply(image: Image, resource: Resource, ctx: Context) -> Slices[list[Record
             text = "Error due to duplicate config keys"
             return ApiError(ErrorCode.INVALID_REQUEST, text)
         if config.config_operation == ConfigOperation.DELETE:
-            changes[name] = None
+            value = None
+        if config.config_operation in {ConfigOperation.SET, ConfigOperation.DELETE}:
+            changes[name] = value
             continue
         if config.config_operation not in _OPERATIONS:
             text = f"Unknown operation type {config.config_operation}."
             return ApiError(ErrorCode.INVALID_REQUEST, text)
-        if value is None:
-            return ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
-        if config.config_operation == ConfigOperation.SET:
-            changes[name] = value
-            continue
         operation = ConfigOperation(config.config_operation)
         if not is_list(kind, name, ctx.config.release):
             text = f"Can't {operation.name} to key {name} because its type is not LIST."
             return ApiError(ErrorCode.INVALID_CONFIG, text)
+        if value is None:
+            return ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
         base = current.get(name)
         if base is None:
             base = list_default(kind, name, ctx.config.release)

@@ -305,7 +305,10 @@ REFUSED = [
     (incremental(("retention.ms", SET, "1"), name="gone"), 3, "does not exist"),
     (incremental(("no.such", SET, "1"), name="gone"), 40, "Unknown topic config"),
     (incremental(("retention.ms", 9, "1")), ErrorCode.INVALID_REQUEST, "operation type 9"),
-    (incremental(("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST, "Null value"),
+    (incremental(("cleanup.policy", APPEND, None)), ErrorCode.INVALID_REQUEST, "Null value"),
+    (incremental(("cleanup.policy", SUBTRACT, None)), ErrorCode.INVALID_REQUEST, "Null value"),
+    (incremental(("retention.ms", APPEND, None)), ErrorCode.INVALID_CONFIG, "not LIST"),
+    (incremental(("retention.ms", SET, None), name="gone"), 3, "does not exist"),
     (incremental(("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG, "not LIST"),
     (incremental(("no.such", SUBTRACT, "1")), ErrorCode.INVALID_CONFIG, "not LIST"),
     (incremental(("listeners", APPEND, "A://:1"), kind=BROKER, name="1"), 40, "not LIST"),
@@ -321,7 +324,7 @@ REFUSED = [
         ErrorCode.INVALID_CONFIG,
         "Not a number of type INT",
     ),
-    (legacy({"retention.ms": None}), ErrorCode.INVALID_CONFIG, "Null value"),
+    (legacy({"retention.ms": None}, name="gone"), 3, "does not exist"),
     (legacy({"no.such": "1"}), ErrorCode.INVALID_CONFIG, "Unknown topic config"),
     (legacy({}, name="gone"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not exist"),
 ]
@@ -344,6 +347,21 @@ CHANGES = [
     (incremental(("cleanup.policy", APPEND, "delete")), [("cleanup.policy", "compact,delete")]),
     (incremental(("cleanup.policy", APPEND, "compact")), []),
     (incremental(("cleanup.policy", SUBTRACT, "compact")), [("cleanup.policy", "")]),
+    # Null, which only brokers refuse, unsets.
+    (incremental(("retention.ms", SET, None)), [("retention.ms", None)]),
+    (incremental(("segment.ms", SET, None)), []),
+    (
+        incremental(("log.cleaner.threads", SET, None), kind=BROKER, name="1"),
+        [("log.cleaner.threads", None)],
+    ),
+    (
+        legacy({"segment.ms": None, "retention.ms": None}),
+        [("retention.ms", None), ("cleanup.policy", None)],
+    ),
+    (
+        legacy({"log.cleaner.threads": None}, kind=BROKER, name="1"),
+        [("log.cleaner.threads", None)],
+    ),
     (legacy({"retention.ms": "6"}), [("retention.ms", "6"), ("cleanup.policy", None)]),
     (legacy({}), [("cleanup.policy", None), ("retention.ms", None)]),
     # Written again for a broker: it makes the broker load the value anew.
