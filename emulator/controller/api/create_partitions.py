@@ -9,7 +9,7 @@ INVALID_PARTITIONS if the topic's partition ids are not 0 to n - 1 (Kafka then f
 UNKNOWN_SERVER_ERROR, or writes a new partition over an old one);
 THROTTLING_QUOTA_EXCEEDED (v3+, KIP-599); INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR;
 POLICY_VIOLATION if the topic would not fit into its znode (``storable``).
-New partitions have the replication factor of partition 0.
+New partitions have the replication factor of partition 0; in Kafka, of the first of a hash table.
 """
 
 from __future__ import annotations

@@ -304,6 +304,17 @@ def test_growth_is_refused_when_placement_is_impossible() -> None:
     assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+def test_a_topic_grows_by_the_number_of_replicas_of_partition_0() -> None:
+    """Kafka takes the partition that a hash table has first, here the third."""
+    parts = [partition(1, index, replicas=(0, 1)[: 2 - index]) for index in range(2)]
+    image = image_of(*BROKERS, topic("t", 1), *parts, partition(1, 2, replicas=(0,)))
+    (answer,) = handle(image, more(4, (1, 0))).response.results
+    assert answer.error_code == 0
+    (answer,) = handle(image, more(4, (1,))).response.results
+    assert answer.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert "have 2 replica(s)" in answer.error_message
+
+
 @pytest.mark.parametrize("count", [10_001, 2**31 - 1])
 def test_absurd_numbers_of_partitions_are_refused_before_anything_is_placed(count: int) -> None:
     for request in (create("n", count), create("n", count, validate_only=True)):
