@@ -3,9 +3,9 @@
 Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics (3.9); KIP-599 (v6).
 
 POLICY_VIOLATION for more than 10,000 partitions in all, or as many records. Per topic, in order:
-INVALID_REQUEST for a name given twice (none of its entries is used, answered last) and for the
-metadata topic;
-TOPIC_AUTHORIZATION_FAILED without CREATE on CLUSTER or the topic; INVALID_TOPIC_EXCEPTION;
+INVALID_REQUEST for a name given twice (none of its entries is used) and for the metadata topic;
+TOPIC_AUTHORIZATION_FAILED without CREATE on CLUSTER or the topic (all of these are answered last);
+INVALID_TOPIC_EXCEPTION;
 TOPIC_ALREADY_EXISTS; INVALID_CONFIG; INVALID_REQUEST, INVALID_REPLICA_ASSIGNMENT for a manual
 assignment; INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS otherwise; POLICY_VIOLATION if the topic
 would not fit into its znodes (``storable``); THROTTLING_QUOTA_EXCEEDED (v6+). The valid topics of a
@@ -80,6 +80,8 @@ def create_topics(
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     twice = _given_twice([topic.name for topic in request.topics])
     answers: list[Answer] = []
+    last: list[Answer] = []
+    """Of topics that ControllerApis refuses: the controller's answers come first."""
     records: list[Record] = []
     creation = _Creation(image, ctx)
     any_topic = ctx.allowed(image, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -91,9 +93,9 @@ def create_topics(
         topics, partitions = topics + 1, partitions + count
         if wanted.name in twice:
             continue
-        if not (any_topic or wanted.name == METADATA_TOPIC or _may_create(image, wanted, ctx)):
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            answers.append(_error(wanted.name, ApiError(code, "Authorization failed.")))
+        barred = _barred(image, wanted, ctx, any_topic=any_topic)
+        if barred is not None:
+            last.append(_error(wanted.name, barred))
             continue
         created = yield from _create(creation, wanted)
         if isinstance(created, ApiError):
@@ -106,6 +108,7 @@ def create_topics(
                 return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
     duplicate = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     answers.extend(_error(name, duplicate) for name in twice)
+    answers.extend(last)
     response = Response(topics=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)
     kept = () if request.validate_only else tuple(records)
     return Result(response, kept, spent=ctx.mutation_quota.spent)
@@ -116,6 +119,16 @@ def _given_twice(names: Sequence[str]) -> Collection[str]:
     if len(set(names)) == len(names):
         return ()
     return dict.fromkeys(name for name, count in Counter(names).items() if count > 1)
+
+
+def _barred(image: Image, wanted: Wanted, ctx: Context, *, any_topic: bool) -> ApiError | None:
+    """Why a topic is refused before anything else is looked at; None: it is not."""
+    if wanted.name == METADATA_TOPIC:
+        text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        return ApiError(ErrorCode.INVALID_REQUEST, text)
+    if any_topic or _may_create(image, wanted, ctx):
+        return None
+    return ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
 def _may_create(image: Image, wanted: Wanted, ctx: Context) -> bool:
@@ -152,7 +165,7 @@ def _create(creation: _Creation, wanted: Wanted) -> Slices[tuple[Answer, list[Re
     configs = {config.name: config.value for config in wanted.configs}
     values = {name: value for name, value in configs.items() if value is not None}
     if len(values) < len(configs):
-        nulls = ",".join(sorted(name for name, value in configs.items() if value is None))
+        nulls = ",".join(name for name, value in configs.items() if value is None)
         return ApiError(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}"
         )
@@ -190,9 +203,6 @@ def _create(creation: _Creation, wanted: Wanted) -> Slices[tuple[Answer, list[Re
 def _check_name(
     image: Image, name: str, ctx: Context, new_names: Mapping[str, str]
 ) -> ApiError | None:
-    if name == METADATA_TOPIC:
-        text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
-        return ApiError(ErrorCode.INVALID_REQUEST, text)
     why = name_error(name)
     if why is None:
         # Two names of one request can collide too: the later one is refused.

@@ -52,7 +52,7 @@ REFUSED = [
     ("a/b", {}, ErrorCode.INVALID_TOPIC_EXCEPTION, "ASCII alphanumerics"),
     ("a_b", {}, ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with existing topic: a.b"),
     ("t", {"factor": 9}, ErrorCode.TOPIC_ALREADY_EXISTS, "already exists"),
-    ("n", {"configs": [Config(name="retention.ms", value=None)]}, 40, "Null value"),
+    ("n", {"configs": [Config(name=name, value=None) for name in "ba"]}, 40, "configs: b,a"),
     ("n", {"configs": [Config(name="no.such", value="1")], "factor": 9}, 40, "Unknown topic"),
     ("n", {"configs": [Config(name="retention.ms", value="x")]}, 40, "Invalid value x"),
     ("n", {"assignments": assigned((0,))}, 42, "replication factor was not set to -1"),
@@ -108,8 +108,10 @@ def test_only_a_leaving_broker_is_a_replication_factor_error_too() -> None:
 
 
 def test_a_name_given_twice_is_dropped_and_answered_last() -> None:
+    """And after it what ControllerApis refuses too."""
     request = m.CreateTopicsRequest(
         topics=[
+            Topic(name="__cluster_metadata", num_partitions=1, replication_factor=1),
             Topic(name="twice", num_partitions=1, replication_factor=1),
             Topic(name="once", num_partitions=1, replication_factor=1),
             Topic(name="twice", num_partitions=2, replication_factor=1),
@@ -119,6 +121,7 @@ def test_a_name_given_twice_is_dropped_and_answered_last() -> None:
     assert [(one.name, one.error_code) for one in result.response.topics] == [
         ("once", 0),
         ("twice", 42),
+        ("__cluster_metadata", 42),
     ]
     assert [one.name for one in result.records if isinstance(one, r.TopicRecord)] == ["once"]
 
