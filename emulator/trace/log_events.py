@@ -519,6 +519,13 @@ _PROPAGATION: Final = (
         "log of that broker.",
     ),
     LogEvent(
+        "leader_epochs_known",
+        "info",
+        "broker has these leader epochs already",
+        "It answered STALE_CONTROLLER_EPOCH for `times` partitions; `topic` and `partition` name "
+        "the first. Usual for brokers before 3.7 when they are sent everything.",
+    ),
+    LogEvent(
         "full_request_failed",
         "warning",
         "broker failed a FULL LeaderAndIsr; it is sent again as INCREMENTAL",

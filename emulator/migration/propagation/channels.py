@@ -629,6 +629,8 @@ class Channels:
         whole = failed_as_a_whole(response)
         logs, errors = yield from logging_errors(broker_id, request, response)
         for one in logs if not whole else ():
+            if one.level == "info":
+                continue
             error = str(one.fields["error"])
             self.repairs.note(RepairKind.ERRORS, broker_id, api_of(request), error, now_ms)
         self.error_count += errors

@@ -335,7 +335,9 @@ def logging_errors(
 ) -> Slices[tuple[list[Log], int]]:
     """The errors of a reply for the log, and how many there are, in slices.
 
-    One line for each kind, with the first partition that has it: many may have one.
+    One line for each kind, with the first partition that has it: many may have one. That a broker
+    has the leader epoch of a partition already is no error: releases before 3.7 answer so to each
+    FULL request (ReplicaManager.becomeLeaderOrFollower, Kafka 3.4 and 3.7).
 
     Args:
         broker_id: who replied.
@@ -350,9 +352,9 @@ def logging_errors(
             first.setdefault(code, (topic, partition))
         if not seen % CODES_PER_SLICE:
             yield
-    about = {"broker": broker_id, "request": type(request).__name__}
     logs = []
-    for code, count in times.most_common(KINDS_LOGGED_MAX):
+    about = {"broker": broker_id, "request": type(request).__name__}
+    for code, count in times.most_common():
         topic, partition = first[code]
         fields = {
             **about,
@@ -361,5 +363,9 @@ def logging_errors(
             "error": error_name(code),
             "times": count,
         }
-        logs.append(Log("warning", "broker answered a control request with errors", fields))
+        if code == ErrorCode.STALE_CONTROLLER_EPOCH and partition >= 0:
+            del times[code]
+            logs.append(Log("info", "broker has these leader epochs already", fields))
+        elif len(logs) < KINDS_LOGGED_MAX:
+            logs.append(Log("warning", "broker answered a control request with errors", fields))
     return logs, times.total()

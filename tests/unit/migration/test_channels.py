@@ -350,6 +350,29 @@ def test_one_line_tells_of_all_partitions_with_one_error() -> None:
     assert broker.channels.error_count == 1_000
 
 
+@pytest.mark.parametrize("others", [0, 9])
+def test_leader_epochs_that_a_broker_has_already_are_no_failure(others: int) -> None:
+    """Brokers before 3.7 answer so to each FULL request, for all partitions that stay the same."""
+    broker = Broker().connect()
+    broker.take(broker.channels.put(1, m.LeaderAndIsrRequest(controller_id=3000), 0))
+    kinds = m.LeaderAndIsrResponse
+    codes = [ErrorCode.STALE_CONTROLLER_EPOCH, *range(50, 50 + others)]
+    errors = [
+        kinds.LeaderAndIsrPartitionError(partition_index=number, error_code=code)
+        for number, code in enumerate(codes)
+    ]
+    topic = kinds.LeaderAndIsrTopicError(topic_id=b"t" * 16, partition_errors=errors)
+    broker.answer(kinds(topics=[topic]), 4, 7)
+    known = [line for line in broker.logs if "leader epochs already" in line.event]
+    assert [(line.level, line.fields["times"]) for line in known] == [("info", 1)]
+    assert broker.channels.error_count == others
+    outcome = "error" if others else "answered"
+    assert broker.channels.outcomes == {("LeaderAndIsr", outcome): 1}
+    named = {one.error for one in broker.channels.repairs.known}
+    assert "STALE_CONTROLLER_EPOCH" not in named
+    assert bool(named) == bool(others)
+
+
 def topics_answered(count: int) -> m.LeaderAndIsrResponse:
     """Of so many topics, the last of which has an error."""
     topic, entry = (
