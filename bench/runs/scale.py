@@ -27,6 +27,7 @@ from bench.runs.store import Store
 from bench.runs.targets import Ours
 from emulator.servers import seeded
 from emulator.servers.fleet import Fleet
+from emulator.servers.machine import process_cpu_s
 from emulator.servers.ports import HOST, free_ports
 from emulator.servers.process import ProcessError
 from emulator.trace.distribution import percentile
@@ -49,6 +50,8 @@ _POLL_S: Final = 0.02
 _DRAIN_POLL_S: Final = 0.1
 _MANY_BROKERS: Final = 100
 _SETTLE_S: Final = 3.0
+_REST_CORES: Final = 0.3
+_REST_S_MAX: Final = 120.0
 
 
 class Controllers:
@@ -281,9 +284,24 @@ def _controllers(on: stage.Stage) -> Controllers:
 
 
 def _settled(on: stage.Stage) -> None:
-    """Wait until ZooKeeper holds all, and a little longer: brokers are sent what is new."""
+    """Wait until ZooKeeper holds all, and the controllers rest, for two minutes at most.
+
+    What is new is sent to the brokers by then, and snapshots of a million partitions are written:
+    their CPU would be counted as that of changes.
+    """
     _drained(on)
-    time.sleep(_SETTLE_S)
+    end = time.monotonic() + _REST_S_MAX
+    before, busy = _cpu_s(on), True
+    while busy and time.monotonic() < end:
+        time.sleep(_SETTLE_S)
+        now = _cpu_s(on)
+        busy, before = now - before > _REST_CORES * _SETTLE_S, now
+
+
+def _cpu_s(on: stage.Stage) -> float:
+    """CPU time of all controllers since they began."""
+    pids = [one.pid for one in _controllers(on).all if one.alive]
+    return sum(process_cpu_s(pid) for pid in pids if pid is not None)
 
 
 def _drained(on: stage.Stage) -> None:
