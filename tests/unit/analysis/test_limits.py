@@ -157,24 +157,6 @@ def test_a_short_wait_for_zookeeper_is_said_where_nothing_was_full() -> None:
     assert "changes waited 240 ms for ZooKeeper" in found.text
 
 
-def test_the_figure_of_the_readme_comes_with_what_limited_its_rows() -> None:
-    """The kept rows give it again: at 4,000 ISR changes a second the machine is full, of both."""
-    kept = (ROOT / "docs/rows/isr-churn-ff912bbd.jsonl").read_text().splitlines()
-    rows = [row for row in map(json.loads, kept) if row["rate_per_s"] == 4000.0]
-    found = [limited(figures_of_row(row, {})) for row in rows]
-    assert [(one.by and one.by.key, one.zookeeper) for one in found] == [(Key.MACHINE, False)] * 6
-    shares = [one.by.share or 0.0 for one in found if one.by]
-    said = f"in use to {min(shares):.0%} - {max(shares):.0%}: they limit both here, not ZooKeeper"
-    readme = (ROOT / "README.md").read_text()
-    assert said.replace("% -", " -").replace("%:", " %:") in readme
-    ours, kafkas = (
-        sorted(row["zk_changes_per_s"] for row in rows if row["target"] == target)
-        for target in ("kraft-bridge", "kafka")
-    )
-    assert f"{ours[1]:,.0f} reach ZooKeeper; from Kafka's controller {kafkas[1]:,.0f}." in readme
-    assert f"({ours[0]:,.0f} to {ours[2]:,.0f}; {kafkas[0]:,.0f} to {kafkas[2]:,.0f})" in readme
-
-
 def test_the_page_says_how_full_the_machine_was_in_storms() -> None:
     kept = (ROOT / "docs/rows/create-storm-ff912bbd.jsonl").read_text().splitlines()
     shares: dict[str, list[float]] = {"kraft-bridge": [], "kafka": []}
