@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final
 
@@ -77,8 +79,24 @@ def _is_there(where: str) -> bool:
 def _version(asked: bool) -> None:
     if asked:
         version = metadata.version("kraft-bridge")
-        typer.echo(f"kraft-bridge {version} (Kafka {RELEASES[0]} to {RELEASES[-1]})")
+        typer.echo(f"kraft-bridge {version} (Kafka {RELEASES[0]} to {RELEASES[-1]}; {_commit()})")
         raise typer.Exit
+
+
+def _commit() -> str:
+    """The commit, as the build has written it (packaging/commit_hook.py), else as git says it."""
+    built = metadata.distribution("kraft-bridge").read_text("extra_metadata/commit")
+    if built:
+        return f"commit {built.strip()}"
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / ".git").exists():
+        return "commit not known"
+    git = ["git", "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty= and changes"]
+    try:
+        done = subprocess.run(git, cwd=checkout, capture_output=True, text=True, check=False)
+    except OSError:
+        return "commit not known: git does not run"
+    return f"commit {done.stdout.strip() or 'not known'}, a checkout"
 
 
 def _program(

@@ -95,6 +95,13 @@ def test_the_command_works_without_extras(installed, arguments):
     assert done.stdout
 
 
+def test_the_version_has_the_commit_of_the_build(installed):
+    git = ["git", "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty= and changes"]
+    head = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    told = f"commit {head.strip() or 'not known'})"
+    assert installed("kraft-bridge", "--version").stdout.strip().endswith(told)
+
+
 def test_a_cluster_starts_without_extras(installed):
     code = """
 from emulator.testing import Cluster

@@ -76,6 +76,8 @@ def test_the_page_has_the_same_table() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     code, out, _ = run("--version")
     assert (code, out.split()[:2]) == (0, ["kraft-bridge", metadata.version("kraft-bridge")])
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    assert f"commit {head.stdout.strip() or 'not known'}" in out
 
 
 def test_the_page_for_contributors_says_where_its_commands_are() -> None:
