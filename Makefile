@@ -21,7 +21,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life conformance rehearse look alerts compose requirements docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life conformance rehearse look alerts compose requirements package docs uplot jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -138,6 +138,9 @@ compose: $(ENV) ## an image, a migration and an analysis in containers, by Docke
 
 requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test
 	$(PY) -m tools.requirements
+
+package: $(ENV) ## wheel and sdist of the last commit in dist/, the same bytes twice, SBOM, notes; installed with each set of extras and tried
+	$(PY) -m tools.package $(if $(SETS),--sets $(SETS))
 
 docs: $(ENV) ## write the tables, diagrams and pictures in the docs anew from the code
 	$(PY) -m tools.docs
