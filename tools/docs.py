@@ -164,22 +164,22 @@ def _how(key: int) -> str:
 
 
 def migration() -> Iterator[str]:
-    """docs/migration-states.md."""
+    """docs/dev/migration-states.md."""
     yield HEAD.format(
         source="emulator/metadata/migration_state.py, emulator/migration/states.py and "
         "emulator/migration/dual_write/modes.py"
     )
     yield "# States in the metadata log\n\nEvery node shows them; one record is written for each "
-    yield "change.\nNext: [`status`](status.md), which shows all three. "
+    yield "change.\nNext: [`status`](../status.md), which shows all three. "
     yield "An empty log begins in one of two.\n`POST_MIGRATION` is written by a leader "
-    yield "[without the flag](finalising.md); no record leads out of it.\n\n"
+    yield "[without the flag](../finalising.md); no record leads out of it.\n\n"
     yield f"```mermaid\n{migration_state.mermaid()}```\n\n"
     yield "# States of the migration driver\n\nThe table from which this is drawn is also the "
     yield "guard: an event in any other state stops the node.\n\n"
     yield f"```mermaid\n{states.mermaid()}```\n\n{len(states.State)} states.\n\n"
     yield "# Modes of the write-behind\n\nDrawn from the tables that guard them, too. Every mode "
     yield "may end in `stopped`, when leadership is\nlost; that is not drawn. After `settling` the "
-    yield "mode goes on that *was* interrupted. [`status`](status.md)\nsays what each means.\n\n"
+    yield "mode goes on that *was* interrupted. [`status`](../status.md)\nsays what each means.\n\n"
     yield f"```mermaid\n{modes.mermaid()}```\n\n{len(modes.Mode)} modes.\n"
 
 
@@ -309,7 +309,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/metrics.md": metrics,
     "docs/log-events.md": log_events,
     "docs/apis.md": apis,
-    "docs/migration-states.md": migration,
+    "docs/dev/migration-states.md": migration,
     "docs/preflight.md": preflight,
     "docs/configuration.md": configuration_page,
     "docs/json.md": json_page,

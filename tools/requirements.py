@@ -23,7 +23,7 @@ from tests.kit.kinds import ORDER as KINDS
 from tools.recorded import Run, read
 
 ROOT = Path(__file__).resolve().parents[1]
-ROWS = ROOT / "docs" / "requirements.md"
+ROWS = ROOT / "docs" / "dev" / "requirements.md"
 MAKEFILE = (ROOT / "Makefile").read_text()
 PARTS = {
     target: tuple(names)

@@ -7,7 +7,7 @@ class Violated(Exception):  # noqa: N818  # what was found, not what went wrong 
     """An invariant does not hold.
 
     Args:
-        invariant: its name, as in ``docs/simulation.md``.
+        invariant: its name, as in ``docs/dev/simulation.md``.
         what: what was seen instead.
     """
 

@@ -356,7 +356,7 @@ _COPY: Final = (
         "migration_state_changed",
         "info",
         "migration driver",
-        "The migration driver goes from one state to another (migration-states.md).",
+        "The migration driver goes from one state to another (docs/dev/migration-states.md).",
     ),
     LogEvent(
         "migration_waiting",

@@ -22,13 +22,13 @@ from tests.kit.kinds import kind_of
 from tests.kit.laws import FACTORS, PROFILE
 
 ROOT = Path(__file__).resolve().parents[2]
-REQUIREMENTS = ROOT / "docs" / "requirements.md"
+REQUIREMENTS = ROOT / "docs" / "dev" / "requirements.md"
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
 _PROPERTY = "requirements"
 
 
 def known_ids() -> frozenset[str]:
-    """Every id that docs/requirements.md lists."""
+    """Every id that docs/dev/requirements.md lists."""
     return frozenset(re.findall(r"^\| ([A-Z]\d\d) \|", REQUIREMENTS.read_text(), re.MULTILINE))
 
 
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         cited = [str(row) for mark in item.iter_markers("requirement") for row in mark.args]
         if unknown := [row for row in cited if row not in known]:
-            raise pytest.UsageError(f"{item.nodeid} cites {unknown}: not in docs/requirements.md")
+            raise pytest.UsageError(f"{item.nodeid} cites {unknown}: not in {REQUIREMENTS.name}")
         if cited:
             kind = kind_of(getattr(item, "fixturenames", ()))
             item.user_properties.append((_PROPERTY, {"ids": cited, "kind": kind}))

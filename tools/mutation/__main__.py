@@ -1,7 +1,7 @@
 """A sampled mutation score: ``python -m tools.mutation --number 150 --seed 1``.
 
 Draws random changes of the machines, plants each in a copy of the source, and runs the tests that
-coverage says touch it. A mutant that no test notices is a survivor. See ``docs/mutation.md``.
+coverage says touch it. A mutant that no test notices is a survivor. See ``docs/dev/mutation.md``.
 A run goes on where one of the same product ended: a killed mutant stays killed for as long as the
 test that killed it is the same, a survivor until a test file changes. ``--seconds S`` begins no
 mutant after S seconds; ``--real`` runs the tests with real servers on the survivors;

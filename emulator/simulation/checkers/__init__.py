@@ -2,7 +2,7 @@
 
 Each looks after every step of a controller process, after every request that ZooKeeper has served,
 at every request that a broker receives, and at the end, when no message is under way. Their names
-are explained in ``docs/simulation.md``; the numbers are those of the invariants in
+are explained in ``docs/dev/simulation.md``; the numbers are those of the invariants in
 ``ARCHITECTURE.md``.
 """
 

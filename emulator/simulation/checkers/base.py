@@ -17,7 +17,7 @@ class Checker(Onlooker):
     """Observes a run and changes nothing; every method may raise Violated.
 
     Each judges by what can be seen from outside: the bytes on the disks, ZooKeeper's tree, what
-    arrives at brokers and clients. ``name`` is explained in ``docs/simulation.md``.
+    arrives at brokers and clients. ``name`` is explained in ``docs/dev/simulation.md``.
     """
 
     name = ""

@@ -1,7 +1,7 @@
 """Named faults: each a recipe that begins now and ends by itself after some time.
 
 None of them breaks a promise of ZooKeeper, TCP or a disk: everything here was seen, or may be seen,
-with the real ones (``docs/simulation.md`` says where).
+with the real ones (``docs/dev/simulation.md`` says where).
 """
 
 from __future__ import annotations
