@@ -15,7 +15,7 @@ VARIABLE: Final = "KRAFT_BRIDGE_RECORD"
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One thing that was tried, and the rows of docs/dev/requirements.md it proves.
+    """One thing that was tried, and the rows of tests/requirements.toml it proves.
 
     ``kind`` is one of ``tools.requirements.KINDS``; ``outcome`` is ``passed`` or ``failed``.
     """

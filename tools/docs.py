@@ -25,7 +25,7 @@ from emulator.trace.exposition import STATUS_SCHEMA
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
-from tools import board, configuration, examples, picture, predicted
+from tools import board, configuration, examples, picture, predicted, requirements
 from wire import messages
 from wire.releases import forwardable
 from wire.schema import spec
@@ -222,6 +222,12 @@ PREFLIGHT_READS = (
 )
 
 
+def requirements_page() -> Iterator[str]:
+    """docs/dev/requirements.md."""
+    yield HEAD.format(source="tests/requirements.toml")
+    yield from requirements.page()
+
+
 def configuration_page() -> Iterator[str]:
     """docs/configuration.md."""
     yield HEAD.format(source="the readers in emulator/config/ and tools/configuration.py")
@@ -310,6 +316,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/log-events.md": log_events,
     "docs/apis.md": apis,
     "docs/dev/migration-states.md": migration,
+    "docs/dev/requirements.md": requirements_page,
     "docs/preflight.md": preflight,
     "docs/configuration.md": configuration_page,
     "docs/json.md": json_page,

@@ -44,7 +44,9 @@ def commit() -> str | None:
 
 
 def changed(since: str) -> list[str] | None:
-    """Files that differ from a commit or are new, ``*.md`` left out; None if unknown.
+    """Files that differ from a commit or are new, pages and the rows of requirements left out.
+
+    None if it is unknown.
 
     Args:
         since: a commit.
@@ -54,7 +56,7 @@ def changed(since: str) -> list[str] | None:
     if tracked is None or new is None:
         return None
     names = {name for name in (tracked + new).split("\0") if name}
-    return sorted(name for name in names if not name.endswith(".md"))
+    return sorted(name for name in names if not name.endswith((".md", "requirements.toml")))
 
 
 class Run(NamedTuple):

@@ -1,9 +1,9 @@
 """Say which requirements are proven, and by what kind of test: ``python -m tools.requirements``.
 
 Of each row: the strongest kind of test that proved it, how many did, a stronger kind that it asks
-for, and what the page says is not shown. A row whose test failed in any run of the present code is
+for, and what the rows say is not shown. A row whose test failed in any run of the present code is
 not proven. Ends with 1 if such a run failed, if a row that is due in a run that counts is unproven,
-or too weakly without a reason on the page, or if no record of ``make test`` counts. ``--collect``
+or too weakly without a reason in the file, or if no record of ``make test`` counts. ``--collect``
 prints the rows that no test cites, or only weaker kinds.
 """
 
@@ -13,8 +13,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from tests.kit.kinds import ORDER as KINDS
 from tools.recorded import Run, read
 
 ROOT = Path(__file__).resolve().parents[1]
-ROWS = ROOT / "docs" / "dev" / "requirements.md"
+ROWS = ROOT / "tests" / "requirements.toml"
 MAKEFILE = (ROOT / "Makefile").read_text()
 PARTS = {
     target: tuple(names)
@@ -34,7 +35,7 @@ PARTS = {
 
 
 class Row(NamedTuple):
-    """One requirement of the page: the evidence it asks for, and the run that must prove it."""
+    """One requirement: the evidence it asks for, and the run that must prove it."""
 
     id: str
     title: str
@@ -47,17 +48,60 @@ class Row(NamedTuple):
         return self.asked in KINDS and min(map(KINDS.index, kinds)) > KINDS.index(self.asked)
 
 
+def sections() -> dict[str, list[Row]]:
+    """Subject -> its rows; one without a run is due in ``make test``."""
+    found = tomllib.loads(ROWS.read_text())["rows"]
+    return {
+        subject: [Row(row, *cells, *["test"][len(cells) - 3 :]) for row, cells in rows.items()]
+        for subject, rows in found.items()
+    }
+
+
 def rows() -> list[Row]:
-    """Every row, in the order of the page; one without a run is due in ``make test``."""
-    line = r"^\| ([A-Z]\d\d) \|" + r" ([^|]+) \|" * 3 + r"(?: (\w+) \|)?$"
-    found = re.findall(line, ROWS.read_text(), re.MULTILINE)
-    return [Row(row, title, seen, asked, run or "test") for row, title, seen, asked, run in found]
+    """Every row, in the order of the file."""
+    return [row for section in sections().values() for row in section]
 
 
 def caveats() -> dict[str, str]:
     """Id -> what is not shown of a row that is proven more narrowly than asked."""
-    page = ROWS.read_text().partition("\n## Proven more narrowly than asked\n")[2]
-    return dict(re.findall(r"^\| ([A-Z]\d\d) \| ([^|]+) \|$", page, re.MULTILINE))
+    found: dict[str, str] = tomllib.loads(ROWS.read_text()).get("narrower", {})
+    return found
+
+
+HEAD = """\
+# Requirements
+
+What the sources (KIP-866 and its older draft, KIP-183, KIP-590, KIP-778) ask of this project, one
+row each, and what shows that it holds. **`make requirements` says which rows are proven**, and by
+what kind of test. Where shipped Kafka differs from a row, [divergence.md](../divergence.md) says
+what we do.
+
+- A test cites the rows that it proves: `@pytest.mark.requirement("W03")`.
+- A row is proven if such a test passed in a complete run of `make test`, `make matrix`,
+  `make life`, `make chaos`, `make sim`, `make endurance` or `make fuzz`, and none failed in such a
+  run, complete or not. A run counts while nothing but pages and these rows has changed since.
+- *case* names the cases of [`kraft-bridge conformance`](../conformance.md) that ask any server for it.
+- *asked* is the kind of evidence that a row wants (*page*: a reader checks it).
+- *run* is the target of `make` that has to prove the row. `make requirements` fails if that run
+  counts and the row is unproven, or weaker than asked without a reason in the
+  [last table](#proven-more-narrowly-than-asked). It fails too if one of these runs failed on the
+  present code. Without `make test` nothing counts.
+"""
+
+
+def page() -> Iterator[str]:
+    """docs/dev/requirements.md."""
+    yield HEAD
+    for subject, section in sections().items():
+        yield f"\n## {subject}\n\n| id | requirement | what shows it | asked | run |\n"
+        yield "|---|---|---|---|---|\n"
+        for row in section:
+            yield f"| {' | '.join(row)} |\n"
+    yield "\n## Proven more narrowly than asked\n\n"
+    yield "`make requirements` prints these beside their rows.\n\n"
+    yield "| id | what is not shown |\n|---|---|\n"
+    for number, what in caveats().items():
+        yield f"| {number} | {what} |\n"
 
 
 def proofs(runs: Iterable[Run]) -> dict[str, list[str]]:
@@ -148,7 +192,7 @@ def main() -> int:
     if missing:
         print(f"due and not proven: {' '.join(missing)}")
     if unexplained:
-        print(f"weaker than asked, and the page does not say why: {' '.join(unexplained)}")
+        print(f"weaker than asked, and the file does not say why: {' '.join(unexplained)}")
     return 1 if missing or unexplained or failed else 0
 
 

@@ -116,7 +116,7 @@ PROVES: Final[dict[str, tuple[str, ...]]] = {
     "roll": ("A01", "F01", "F02", "F05", "M05", "Y02"),
     "finalise": ("G01", "G02"),
 }
-"""Phase -> the rows of docs/dev/requirements.md that it proves."""
+"""Phase -> the rows of tests/requirements.toml that it proves."""
 
 
 def proofs(rows: Sequence[PhaseRow]) -> list[Proof]:

@@ -63,7 +63,7 @@ PROVES: Final[dict[str, tuple[str, ...]]] = {
     "second attempt": ("B06",),
     "finalise": ("F07", "U15"),
 }
-"""Step -> the rows of docs/dev/requirements.md that it proves for a release."""
+"""Step -> the rows of tests/requirements.toml that it proves for a release."""
 _FAILURES: Final = (
     WrongError,
     ProcessError,

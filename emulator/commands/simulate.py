@@ -30,7 +30,7 @@ OF_THREE = ("quorum", "failover")
 SEEDS_MIN = 1_000
 """Fewer seeds of the swarm, or of three controllers in a migration, do not count as a proof."""
 PROVES = ("G06", "W07", "Z02", "Z03")
-"""The rows of docs/dev/requirements.md that the checkers hold in every seed of a migration."""
+"""The rows of tests/requirements.toml that the checkers hold in every seed of a migration."""
 
 
 def simulate(  # noqa: PLR0917  # one option each

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import time
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,15 @@ from tests.kit.kinds import kind_of
 from tests.kit.laws import FACTORS, PROFILE
 
 ROOT = Path(__file__).resolve().parents[2]
-REQUIREMENTS = ROOT / "docs" / "dev" / "requirements.md"
+REQUIREMENTS = ROOT / "tests" / "requirements.toml"
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
 _PROPERTY = "requirements"
 
 
 def known_ids() -> frozenset[str]:
-    """Every id that docs/dev/requirements.md lists."""
-    return frozenset(re.findall(r"^\| ([A-Z]\d\d) \|", REQUIREMENTS.read_text(), re.MULTILINE))
+    """Every id that the file lists."""
+    sections = tomllib.loads(REQUIREMENTS.read_text())["rows"].values()
+    return frozenset(row for rows in sections for row in rows)
 
 
 def allowed_skips() -> frozenset[str]:

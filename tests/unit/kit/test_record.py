@@ -167,4 +167,4 @@ def test_a_variable_may_ask_for_more_cases_and_never_for_fewer(monkeypatch):
 def test_an_unknown_row_is_refused(run):
     code, output, _ = run(TESTS.replace("W01", "W99"))
     assert code == pytest.ExitCode.USAGE_ERROR
-    assert "not in requirements.md" in output
+    assert "not in requirements.toml" in output

@@ -20,9 +20,10 @@ GOOD = {
 }
 NOTHING = {"complete": True, "tests": []}
 LEAVE = "import json, os; json.dump({document}, open(os.environ['KRAFT_BRIDGE_RECORD'], 'w'))"
-PAGE = """
-| W01 | the first | it is seen | unit |
-| W02 | the second | it is seen too | real broker | matrix |
+ROWS = """
+[rows."A subject"]
+W01 = ["the first", "it is seen", "unit"]
+W02 = ["the second", "it is seen too", "real broker", "matrix"]
 """
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,7 +36,7 @@ class Checkout:
         self.git("init", "-q")
         self.write(".gitignore", ".cache\n")
         self.write("code.py", "1\n")
-        self.write("page.md", PAGE)
+        self.write("requirements.toml", ROWS)
         self.commit()
 
     def git(self, *arguments):
@@ -66,7 +67,7 @@ class Checkout:
 def checkout(tmp_path, monkeypatch):
     monkeypatch.setattr(recorded, "ROOT", tmp_path)
     monkeypatch.setattr(recorded, "RECORDS", tmp_path / ".cache" / "records")
-    monkeypatch.setattr(requirements, "ROWS", tmp_path / "page.md")
+    monkeypatch.setattr(requirements, "ROWS", tmp_path / "requirements.toml")
     return Checkout(tmp_path)
 
 
@@ -80,7 +81,8 @@ def test_a_complete_run_of_this_commit_counts(checkout, capsys):
 
 def test_pages_may_change_since(checkout):
     checkout.run("test", GOOD)
-    checkout.write("page.md", PAGE + "more\n")
+    checkout.write("page.md", "more\n")
+    checkout.write("requirements.toml", ROWS + "# more\n")
     checkout.commit()
     assert requirements.main() == 0
 
@@ -233,8 +235,7 @@ def test_a_run_that_was_interrupted_has_failed_if_a_test_in_it_did(checkout, cap
 
 
 def test_chaos_counts_with_all_of_its_rounds(checkout, capsys):
-    page = PAGE.replace("matrix", "chaos")
-    checkout.write("page.md", page)
+    checkout.write("requirements.toml", ROWS.replace("matrix", "chaos"))
     checkout.commit()
     checkout.run("test", GOOD)
     rounds = requirements.PARTS["chaos"]
@@ -258,21 +259,20 @@ def test_a_run_that_counts_has_to_prove_its_rows(checkout, capsys):
     assert "not run" not in printed
 
 
-def test_a_weaker_proof_needs_a_reason_on_the_page(checkout, capsys):
+def test_a_weaker_proof_needs_a_reason_in_the_file(checkout, capsys):
     weak = [{"test": "m", "ids": ["W02"], "kind": "unit", "outcome": "passed"}]
     checkout.run("test", GOOD)
     checkout.make("matrix", GOOD | {"tests": weak})
     assert requirements.main() == 1
-    assert "and the page does not say why: W02" in capsys.readouterr().out
-    reason = "\n## Proven more narrowly than asked\n\n| W02 | real brokers |\n"
-    checkout.write("page.md", PAGE + reason)
+    assert "and the file does not say why: W02" in capsys.readouterr().out
+    checkout.write("requirements.toml", ROWS + '[narrower]\nW02 = "real brokers"\n')
     checkout.commit()
     assert requirements.main() == 0
 
 
 def test_what_is_not_shown_of_a_row_is_printed_below_it(checkout, capsys):
-    narrower = "\n## Proven more narrowly than asked\n\n| W01 | the rest |\n| W02 | all |\n"
-    checkout.write("page.md", PAGE + narrower)
+    narrower = '[narrower]\nW01 = "the rest"\nW02 = "all"\n'
+    checkout.write("requirements.toml", ROWS + narrower)
     checkout.commit()
     checkout.run("test", GOOD)
     assert requirements.main() == 0
@@ -322,13 +322,10 @@ def test_each_row_is_cited_in_the_run_that_has_to_prove_it():
     assert [row.id for row in every if row.id not in by_run[row.run]] == []
 
 
-def test_each_row_that_is_proven_more_narrowly_exists_once():
-    known = {row.id for row in requirements.rows()}
-    assert requirements.caveats().keys() <= known
-    assert (
-        len(requirements.caveats())
-        == requirements.ROWS.read_text().rpartition("\n## ")[2].count("\n| ") - 1
-    )  # without its head
+def test_each_row_exists_once_and_each_that_is_proven_more_narrowly():
+    every = [row.id for row in requirements.rows()]
+    assert len(every) == len(set(every)), "TOML refuses it within one subject only"
+    assert requirements.caveats().keys() <= set(every)
 
 
 def test_without_make_test_nothing_is_proven(checkout, capsys):
