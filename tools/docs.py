@@ -4,6 +4,7 @@ With ``--check`` nothing is written, and the exit code is 1 if a page differs fr
 """
 
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from bench.conformance import choosing, differences
 from emulator.broker.api.no_records import REFUSALS
 from emulator.broker.introspection import STATUS_SCHEMA as BROKER_SCHEMA
 from emulator.broker.registry import offered, served
-from emulator.commands.json_forms import FORMS
+from emulator.commands.json_forms import FORMS, JsonForm, JsonMember
 from emulator.controller.registry import METADATA_VERSION_MAX, advertised
 from emulator.metadata import migration_state
 from emulator.metadata.metadata_version import FEATURE_NAME
@@ -240,6 +241,7 @@ KINDS = {
     "float": "number",
     "bool": "bool",
     "any": "any value",
+    "object": "object",
 }
 
 
@@ -247,9 +249,24 @@ LATER_FIGURES = (".p99_ms", ".max_ms")
 """In the row of ``p50_ms``."""
 
 
+def status_forms() -> Iterator[JsonForm]:
+    """What a controller and a broker show at ``/status``."""
+    every = tomllib.loads(ROOT.joinpath("tools/status.toml").read_text())
+    by = {
+        STATUS_SCHEMA: "`status --json`; without `next`: `/status` of a controller",
+        BROKER_SCHEMA: "`/status` of a broker",
+    }
+    for schema, printed_by in by.items():
+        name, _, version = schema.partition("/")
+        members = [JsonMember(path, *told) for path, told in every[name].items()]
+        if schema == STATUS_SCHEMA:
+            members += [one for one in FORMS["finalise"].members if one.path.startswith("next[]")]
+        yield JsonForm(name, int(version), printed_by, tuple(members))
+
+
 def json_page() -> Iterator[str]:
     """docs/json.md."""
-    yield HEAD.format(source="emulator/commands/json_forms.py")
+    yield HEAD.format(source="emulator/commands/json_forms.py and tools/status.toml")
     yield "# JSON for programs\n\n"
     yield "Each output is one object, or one object a line where that is said. Its first\n"
     yield "member, not repeated below, is the string `schema`: a name and a version. The version\n"
@@ -260,13 +277,12 @@ def json_page() -> Iterator[str]:
     yield "standard error, and the [exit codes](command-line.md#exit-codes) are the same with and\n"
     yield "without `--json`.\n\n"
     yield table("printed by", "schema")
-    for form in FORMS.values():
-        yield row(f"`{form.printed_by}`", f'[`"{form.schema}"`](#{form.name})')
-    yield row("`status --json`, `/status`", f'[`"{STATUS_SCHEMA}"`](status.md)')
-    broker = "#status-of-a-broker"
-    yield row("`/status` of a broker", f'[`"{BROKER_SCHEMA}"`](status.md{broker})')
+    forms = [*FORMS.values(), *status_forms()]
+    for form in forms:
+        printed_by = form.printed_by if "`" in form.printed_by else f"`{form.printed_by}`"
+        yield row(printed_by, f'[`"{form.schema}"`](#{form.name})')
     yield row("`preflight --sarif`", "SARIF 2.1.0")
-    for form in FORMS.values():
+    for form in forms:
         yield f"\n## {form.name}\n\n"
         yield "One object on each line.\n\n" if form.lines else ""
         yield table("member", "type", "meaning")

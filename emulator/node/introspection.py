@@ -123,7 +123,7 @@ def _mark(image: Image) -> dict[str, Any] | None:
 
 
 def quorum(node: Node, now_ms: int) -> dict[str, Any]:
-    """The JSON object, as docs/status.md describes it."""
+    """The JSON object, as tools/status.toml describes it."""
     raft = node.raft
     account = _account(node, now_ms)
     positions = {} if account is None else account.voters

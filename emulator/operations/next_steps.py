@@ -39,7 +39,7 @@ from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.situation import Situation
 
 Document: TypeAlias = Mapping[str, Any]
-"""``/status`` of a controller, as docs/status.md describes it."""
+"""``/status`` of a controller, as tools/status.toml describes it."""
 FLAG: Final = "zookeeper.metadata.migration.enable"
 FILE: Final = " -c FILE"
 """The option with which another node is asked whose address is not known."""

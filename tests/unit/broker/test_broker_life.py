@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from wire.releases import RELEASES
 
 ENVELOPE = 58
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "status.md"
+FIELDS = tomllib.loads((Path(__file__).parents[3] / "tools" / "status.toml").read_text())
 
 
 def scrape(broker: Any, stage: Stage) -> dict[str, float]:
@@ -475,11 +475,10 @@ def test_status_is_json_and_says_where_it_stands() -> None:
     stage = Stage()
     (broker,) = stage.running(1)
     told = json.loads(json.dumps(introspection.status(broker)))
-    rows = PAGE.read_text().partition("of a broker\n")[2]
-    documented = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", rows, re.MULTILINE))
-    types = {"int": int, "string": str, "bool": bool}
+    assert told.pop("schema") == introspection.STATUS_SCHEMA
+    types = {"int": int, "str": str, "bool": bool}
     assert {name: type(value) for name, value in told.items()} == {
-        name: types[kind] for name, kind in documented.items()
+        name: types[kind] for name, (kind, _meaning) in FIELDS["broker-status"].items()
     }
     assert (told["mode"], told["state"], told["controller"]) == (
         "kraft",
