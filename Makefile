@@ -21,7 +21,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life conformance rehearse look alerts compose requirements package docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life conformance rehearse look alerts compose requirements package site docs uplot jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -141,6 +141,9 @@ requirements: $(ENV) ## which requirements the last runs proved, and by what kin
 
 package: $(ENV) ## wheel and sdist of the last commit in dist/, the same bytes twice, SBOM, notes; installed with each set of extras and tried
 	$(PY) -m tools.package $(if $(SETS),--sets $(SETS))
+
+site: $(ENV) ## the site of the docs in out/site/VERSION (OUT=…): every warning and every link that leads to nothing fails it (needs npm)
+	$(PY) -m tools.site $(if $(OUT),--out $(OUT))
 
 docs: $(ENV) ## write the tables, diagrams and pictures in the docs anew from the code
 	$(PY) -m tools.docs

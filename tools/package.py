@@ -24,7 +24,7 @@ from tools import installed
 from tools.recorded import ROOT, changed, commit, git
 
 PACKAGES = ("emulator", "wire", "bench")
-TOOLS = ROOT / ".cache" / "package"
+ENVIRONMENTS = ROOT / ".cache" / "package"
 ALL = "all"
 
 
@@ -88,21 +88,22 @@ def contents(wheel: Path) -> str:
     return f"{len(held)} files, those of {', '.join(PACKAGES)} in the commit"
 
 
-def tools() -> Path:
-    """The environment of packaging/tools.txt, made anew if that file has changed."""
-    pins = ROOT / "packaging" / "tools.txt"
-    mark = TOOLS / "installed.txt"
+def environment(name: str) -> Path:
+    """The programs of packaging/NAME.txt, in an environment that is made anew if it has changed."""
+    pins = ROOT / "packaging" / f"{name}.txt"
+    folder = ENVIRONMENTS / name
+    mark = folder / "installed.txt"
     if not mark.exists() or mark.read_bytes() != pins.read_bytes():
-        run([sys.executable, "-m", "venv", "--clear", TOOLS])
-        run([TOOLS / "bin/pip", "install", "-q", "--require-hashes", "-r", pins])
+        run([sys.executable, "-m", "venv", "--clear", folder])
+        run([folder / "bin/pip", "install", "-q", "--require-hashes", "-r", pins])
         mark.write_bytes(pins.read_bytes())
-    return TOOLS / "bin"
+    return folder / "bin"
 
 
 def notes(out: Path, version: str, date: str) -> str:
     """Write the release notes; each file of docs/changes must be in them."""
     command: list[str | Path] = [
-        tools() / "towncrier",
+        environment("tools") / "towncrier",
         "build",
         "--draft",
         "--version",
@@ -124,7 +125,7 @@ def sbom(out: Path, python: Path) -> str:
     file = out / "sbom.cdx.json"
     options = ["--output-reproducible", "--of", "JSON", "--mc-type", "application"]
     source: list[str | Path] = ["--pyproject", ROOT / "pyproject.toml", "-o", file]
-    run([tools() / "cyclonedx-py", "environment", *options, *source, python])
+    run([environment("tools") / "cyclonedx-py", "environment", *options, *source, python])
     names = installed.names_in(file)
     if missing := {"kazoo", "msgspec", "pyspark"} - names:
         raise PackageError(f"{file.name} lacks {missing}")

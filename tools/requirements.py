@@ -80,7 +80,7 @@ what we do.
 - A row is proven if such a test passed in a complete run of `make test`, `make matrix`,
   `make life`, `make chaos`, `make sim`, `make endurance` or `make fuzz`, and none failed in such a
   run, complete or not. A run counts while nothing but pages and these rows has changed since.
-- *case* names the cases of [`kraft-bridge conformance`](../conformance.md) that ask any server for it.
+- *case* names the cases of [`kraft-bridge conformance`](../conformance.md) that ask any server.
 - *asked* is the kind of evidence that a row wants (*page*: a reader checks it).
 - *run* is the target of `make` that has to prove the row. `make requirements` fails if that run
   counts and the row is unproven, or weaker than asked without a reason in the

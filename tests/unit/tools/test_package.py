@@ -53,7 +53,7 @@ def test_a_change_that_the_notes_lack_is_refused(
 ) -> None:
     files = [one for one in (package.ROOT / "docs/changes").iterdir() if one.name != "README.md"]
     told = "".join(f"- {one.name}\n" for one in files)
-    monkeypatch.setattr(package, "tools", lambda: tmp_path)
+    monkeypatch.setattr(package, "environment", lambda _: tmp_path)
     monkeypatch.setattr(package, "run", lambda _: f"Loading\n## 1.0 (today)\n\n### Added\n\n{told}")
     assert package.notes(tmp_path, "1.0", "today") == f"{len(files)} changes"
     assert (tmp_path / "notes.md").read_text().startswith("## 1.0 (today)\n")
@@ -71,7 +71,7 @@ def test_an_sbom_without_a_dependency_is_refused(
         document = {"components": [{"name": name} for name in names]}
         (tmp_path / "sbom.cdx.json").write_text(json.dumps(document))
 
-    monkeypatch.setattr(package, "tools", lambda: tmp_path)
+    monkeypatch.setattr(package, "environment", lambda _: tmp_path)
     monkeypatch.setattr(package, "run", write)
     assert package.sbom(tmp_path, tmp_path / "python") == "3 components"
     names.remove("kazoo")
