@@ -106,7 +106,7 @@ def _analyze(user: "User", *, spark: bool, java: bool) -> str:
     report = user.folder / "report"
     asked: list[Any] = ["analyze", user.folder / "trace", "--out", report]
     if not spark:
-        user.does(asked, code=1, says="pip install '.[spark]'")
+        user.does(asked, code=1, says="pip install 'kraft-bridge[spark]'")
         return "; analyze says what it needs"
     if not java:
         return "; analyze not run: no Java 17 to 22 on this machine"

@@ -6,12 +6,12 @@ from typing import Final
 
 
 def install(*extras: str) -> str:
-    """What to type; kraft-bridge is on no package index, so it is installed from a checkout.
+    """What to type. It is installed already: pip takes only what the extras add.
 
     >>> install("spark", "java")
-    "in the checkout of kraft-bridge: pip install '.[spark,java]'"
+    "pip install 'kraft-bridge[spark,java]'"
     """
-    return f"in the checkout of kraft-bridge: pip install '.[{','.join(extras)}]'"
+    return f"pip install 'kraft-bridge[{','.join(extras)}]'"
 
 
 def several(count: int, noun: str, plural: str = "") -> str:

@@ -209,6 +209,6 @@ def test_a_missing_package_is_named_with_its_extra(capsys: pytest.CaptureFixture
         raise ModuleNotFoundError("no", name="pyspark.sql")
 
     assert boundary.run(program) == ExitCode.FOUND
-    assert "in the checkout of kraft-bridge: pip install '.[spark]'" in capsys.readouterr().err
+    assert "pip install 'kraft-bridge[spark]'" in capsys.readouterr().err
     with pytest.raises(ModuleNotFoundError):
         boundary.run(lambda: __import__("no_such_module_of_ours"))

@@ -213,7 +213,7 @@ def test_without_pyarrow_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(TraceUnavailableError, match=r"pip install '\.\[spark\]'"):
+    with pytest.raises(TraceUnavailableError, match=r"pip install 'kraft-bridge\[spark\]'"):
         TraceFile(tmp_path, "r1", "c")
 
 
