@@ -266,6 +266,8 @@ def report_looked_at(seen: Browser, page: Path, out: Path) -> list[str]:
                 wrong.append(f"{where}: {wide} px wide")
             wrong += [f"{where}: contrast of {one}" for one in seen.value(_CONTRAST)]
             (out / f"report-{page.stem}-{width}-{scheme}.png").write_bytes(seen.picture(whole=True))
+            if (page.stem, width, scheme) == ("demo", WIDTHS[0], SCHEMES[0]):
+                (PICTURES / "report-demo.png").write_bytes(few_colours(seen.picture()))
     wrong += [f"{page.stem}: {one}" for one in seen.console]
     seen.console.clear()
     return wrong
