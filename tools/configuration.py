@@ -91,7 +91,7 @@ OURS: Final[Mapping[str, str]] = {
         "whether it waits for [`kraft-bridge finalise --yes`](finalising.md)"
     ),
     "kraftbridge.kip590.strict.versions": (
-        "request versions as KIP-590 has them ([divergence](divergence.md#4-the-broker))"
+        "request versions as KIP-590 has them ([divergence](divergence.md#the-broker))"
     ),
     "kraftbridge.metrics.port": (
         "port of the live page, `/metrics`, `/status`, `/livez` and `/readyz` on the host of the "

@@ -26,7 +26,7 @@ from emulator.trace.exposition import STATUS_SCHEMA
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
-from tools import board, configuration, examples, picture, predicted, requirements
+from tools import board, configuration, divergence, examples, picture, predicted, requirements
 from wire import messages
 from wire.releases import forwardable
 from wire.schema import spec
@@ -223,6 +223,12 @@ PREFLIGHT_READS = (
 )
 
 
+def divergence_page() -> Iterator[str]:
+    """docs/divergence.md."""
+    yield HEAD.format(source="tools/divergence.toml")
+    yield from divergence.page()
+
+
 def requirements_page() -> Iterator[str]:
     """docs/dev/requirements.md."""
     yield HEAD.format(source="tests/requirements.toml")
@@ -333,6 +339,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/apis.md": apis,
     "docs/dev/migration-states.md": migration,
     "docs/dev/requirements.md": requirements_page,
+    "docs/divergence.md": divergence_page,
     "docs/preflight.md": preflight,
     "docs/configuration.md": configuration_page,
     "docs/json.md": json_page,

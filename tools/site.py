@@ -68,6 +68,7 @@ NAV: Final[Mapping[str, tuple[str, ...]]] = {
         "ARCHITECTURE.md",
         "docs/dev/requirements.md",
         "docs/dev/migration-states.md",
+        "docs/dev/kips.md",
         "docs/dev/life.md",
         "docs/dev/matrix.md",
         "docs/dev/chaos.md",

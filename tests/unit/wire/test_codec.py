@@ -240,7 +240,7 @@ def test_the_kraft_flag_is_a_boolean_beside_one_controller_id(
     for each in spec(request_cls).versions:
         named = {f.name for f in layout(request_cls, each).fields}
         assert {name for name in named if "controller_id" in name} == {"controller_id"}
-    page = (Path(__file__).parents[3] / "docs/divergence.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/dev/kips.md").read_text()
     assert "a field KRaftControllerId beside the controller's id | in no release: a flag" in page
     with pytest.raises(EncodeError, match="is_kraft_controller"):
         encode(request_cls(is_kraft_controller=True), version - 1)
