@@ -142,7 +142,7 @@ requirements: $(ENV) ## which requirements the last runs proved, and by what kin
 package: $(ENV) ## wheel and sdist of the last commit in dist/, the same bytes twice, SBOM, notes; installed with each set of extras and tried
 	$(PY) -m tools.package $(if $(SETS),--sets $(SETS))
 
-site: $(ENV) ## the site of the docs in out/site/VERSION (OUT=…): every warning and every link that leads to nothing fails it (needs npm)
+site: $(ENV) ## the site of the docs in out/site/VERSION (OUT=…): a warning, a link that leads to nothing, a shell block that fails end it with 1 (needs npm)
 	$(PY) -m tools.site $(if $(OUT),--out $(OUT))
 
 docs: $(ENV) ## write the tables, diagrams and pictures in the docs anew from the code

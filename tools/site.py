@@ -2,8 +2,9 @@
 
 The pages stay as GitHub shows them. A staged copy of each goes to Sphinx with MyST, which reads
 Markdown as GitHub does, in an environment of its own (packaging/site.txt). Warnings are errors.
-Then every link and every anchor of what was built is looked up. The result is a folder for this
-release, with ``llms.txt`` and the Markdown of each page, and ``versions.json`` beside it.
+Then every link and every anchor of what was built is looked up, and the shell blocks that need no
+Java are run (tools.blocks). The result is a folder for this release, with ``llms.txt`` and the
+Markdown of each page, and ``versions.json`` beside it.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from tools import blocks
 from tools.package import ENVIRONMENTS, PackageError, environment, run
 from tools.recorded import ROOT
 
@@ -321,11 +323,14 @@ def main() -> int:
         "--version",
         default=tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"],
     )
+    parser.add_argument("--no-blocks", action="store_true", help="run no shell block")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     try:
-        print(f"site OK: {site(options.out, options.version)}")
-    except PackageError as failed:
+        built = site(options.out, options.version)
+        ran = [] if options.no_blocks else blocks.here()
+        print(f"site OK: {built}; {len(ran)} of {len(blocks.every())} shell blocks were run")
+    except (PackageError, blocks.BlockError) as failed:
         print(f"site FAILED: {failed}")
         return 1
     return 0
