@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
-from emulator.config.words import duration
+from emulator.config.words import duration, several
 from emulator.io.http import ByQuery, Page, Routes
 from emulator.io.printable import printable_in
 from emulator.metadata.brokers import Broker
@@ -64,6 +64,11 @@ Advice: TypeAlias = Callable[[Document, str], tuple[str, Sequence[Mapping[str, A
 """The verdict of ``kraft-bridge status`` and its steps, from a status and the option that asks for
 it; the verb that starts a controller hands it in."""
 Row: TypeAlias = tuple[float | None, ...]
+FLAG: Final = "zookeeper.metadata.migration.enable"
+_STOP: Final = (
+    "kraft-bridge rollback stops the controllers, then each broker restarts without the keys of "
+    "the migration"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,14 +364,61 @@ def how_long_blocked(status: Document, series: Series) -> dict[str, str]:
         return _answer(ask, "wait", "Not known", "this controller could not look at itself yet")
     in_all, waiting = series.newest("blocked_ms") or 0, series.newest("blocked_operations") or 0
     recent = series.grown("blocked_ms")
-    begun = f"since this controller began at {(iso(series.begun_ms) or '')[11:19]} UTC"
+    since = f"since {(iso(series.begun_ms) or '')[11:19]} UTC"
+    begun = f"this process of controller {status['node_id']} began then; earlier is not counted"
     if waiting:
-        text = f"{waiting:,.0f} calls wait; {duration(in_all)} in all {begun}"
+        text = f"{waiting:,.0f} requests wait; {duration(in_all)} in all {since}: {begun}"
         return _answer(ask, "bad", f"Now; {duration(recent)} of 15 min", text)
     if not in_all:
-        return _answer(ask, "ok", "Never", f"no call waited for ZooKeeper {begun}")
-    text = f"{begun}; {duration(recent)} in the last 15 minutes"
-    return _answer(ask, "wait" if recent else "ok", duration(in_all), text)
+        return _answer(ask, "ok", f"Never {since}", begun)
+    text = f"{duration(recent)} of it in the last 15 minutes; {begun}"
+    return _answer(ask, "wait" if recent else "ok", f"{duration(in_all)} {since}", text)
+
+
+def going_back(status: Document) -> dict[str, str]:
+    """What a return to ZooKeeper mode costs now, in one line.
+
+    Returns: ``level`` as of an answer, or ``none``: there is no way back; ``answer``, ``text``.
+    """
+    level, answer, text = _back(status)
+    return {"level": level, "answer": answer, "text": text}
+
+
+def _back(status: Document) -> tuple[str, str, str]:
+    migration, name = status["migration"], status["phase"]["name"]
+    if elsewhere := _elsewhere(status):
+        return "wait", *elsewhere
+    if name == "final":
+        return "none", "There is no way back", "the migration is final"
+    if name == "not migrating":
+        return "ok", "Nothing to go back from", "no migration was begun"
+    if migration is None:
+        text = f"start a controller with {FLAG}=true again; then this line says what it costs"
+        return "wait", "Still possible", text
+    back = migration["going_back"]
+    if not back["possible"]:
+        return "none", "There is no way back", back["text"]
+    if name in _ENDED or not status["active"] and name not in _NOT_COPIED:
+        return "wait", "See below", "this controller does not know it"
+    if name in _NOT_COPIED:
+        return "ok", "Nothing was copied", f"{_STOP}; no change is lost"
+    lost, level = _lost(migration)
+    kraft, brokers = back["brokers_in_kraft_mode"], status["phase"]["brokers"]
+    first = f"{kraft} of {brokers} brokers restart in ZooKeeper mode, then " if kraft else ""
+    costs = f"Costs {several(kraft + brokers, 'restart of brokers', 'restarts of brokers')}"
+    return level, costs, f"{first}{_STOP}; {lost}"
+
+
+def _lost(migration: Mapping[str, Any]) -> tuple[str, str]:
+    """What a rollback loses, and the level of that."""
+    if migration["poisoned"]:
+        return "znodes that ZooKeeper refuses keep old content", "bad"
+    if left := len(migration["left_out"]):
+        lost = several(left, "access control entry", "access control entries")
+        return f"{lost} {'is' if left == 1 else 'are'} lost", "wait"
+    if migration["going_back"]["changes_not_in_zookeeper"] is None:
+        return "what ZooKeeper lacks is not known yet", "wait"
+    return "no change is lost", "ok"
 
 
 def phases(status: Document) -> list[dict[str, Any]]:
@@ -451,6 +503,7 @@ def document(
             what_limits(status, filled),
             how_long_blocked(status, series),
         ],
+        "back": going_back(status),
         "phases": phases(status),
         "next": steps,
         "status": status,

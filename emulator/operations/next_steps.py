@@ -91,7 +91,8 @@ class NextStep:
     ``why``: the reason, a sentence without a full stop. ``command``: what to type; empty: nothing
     of this program. ``node``: the id of a controller or broker. ``flag``: with or without
     ``zookeeper.metadata.migration.enable``. ``wait_for``: a value of ``status --wait``.
-    ``problem``: something is not as it should be. ``now``: it may be taken now.
+    ``problem``: something is not as it should be. ``now``: it may be taken now. ``no_way_back``: it
+    makes the migration final, unless there is a hold.
     """
 
     action: Action
@@ -103,6 +104,7 @@ class NextStep:
     wait_for: str = ""
     problem: bool = False
     now: bool = True
+    no_way_back: bool = False
 
     @property
     def what(self) -> str:
@@ -167,6 +169,7 @@ def as_json(steps: Iterable[NextStep]) -> list[dict[str, Any]]:
             "command": one.command,
             "why": one.why,
             "now": one.now,
+            "no_way_back": one.no_way_back,
         }
         for one in steps
     ]
@@ -191,8 +194,8 @@ _IN_A_ROW: Final = {Action.RESTART_BROKER: "broker", Action.RESTART_CONTROLLER: 
 def lines(steps: Sequence[NextStep], width: int = 0) -> list[str]:
     """What a verb prints: the step to take now, what to type, and what comes later.
 
-    A comparison of the stores is printed as what is checked before the step behind it: it changes
-    nothing, and nothing but its output shows that it was made.
+    A comparison of the stores is printed above the step behind it, as what is checked first: it
+    changes nothing, and nothing but its output shows that it was made.
 
     Args:
         steps: the first may be taken now.
@@ -205,7 +208,7 @@ def lines(steps: Sequence[NextStep], width: int = 0) -> list[str]:
     if first.action is Action.DIFF and later:
         check = [f"first check, it must print EQUAL: {first.command}"]
         first, *later = later
-    found = [*_wrapped(f"next: {first.text}", width), *check, *_typed(first)]
+    found = [*check, *_wrapped(f"next: {first.text}", width), *_typed(first)]
     found += ["later:"] if later else []
     for some in _in_a_row(later):
         found += _wrapped(f"  {_text_of(some)}", width)
@@ -520,8 +523,14 @@ class _Looking:
     def _repair(self, why: str, broker: int | None = None) -> NextStep:
         return NextStep(Action.REPAIR, why, self._look, broker, problem=True)
 
-    def _controller(self, node: int, *, flag: bool, why: str, problem: bool = False) -> NextStep:
-        return NextStep(Action.RESTART_CONTROLLER, why, "", node, flag=flag, problem=problem)
+    def _controller(
+        self, node: int, *, flag: bool, why: str, problem: bool = False, last: bool = False
+    ) -> NextStep:
+        """Restart one; ``last``: afterwards no controller has the flag."""
+        action = Action.RESTART_CONTROLLER
+        return NextStep(
+            action, why, "", node, flag=flag, problem=problem, no_way_back=last and not flag
+        )
 
     def _zookeeper(self) -> str:
         """The connect string with its chroot; of an earlier release that is not known."""
@@ -556,7 +565,13 @@ class _Looking:
                 flag, why = self._started_with(voter)
                 command = f"kraft-bridge controller{self._file(voter['id'])}"
                 yield NextStep(
-                    Action.START_CONTROLLER, why, command, voter["id"], flag=flag, problem=True
+                    Action.START_CONTROLLER,
+                    why,
+                    command,
+                    voter["id"],
+                    flag=flag,
+                    problem=True,
+                    no_way_back=why == LAST_START,
                 )
 
     def _started_with(self, voter: Document) -> tuple[bool | None, str]:
@@ -771,7 +786,8 @@ class _Looking:
         if len(voters) == 1:
             why = "the last restart: it is final and cannot be undone, unless there is a hold"
         for at, each in enumerate(voters):
-            found.append(self._controller(each, flag=False, why="" if at else why))
+            last = each == voters[-1]
+            found.append(self._controller(each, flag=False, why="" if at else why, last=last))
         return [*found, self._wait("final")]
 
     def _finish(self) -> list[NextStep]:
@@ -791,14 +807,17 @@ class _Looking:
             node = next(iter(others), self._own)
             why = f"{needs_flag[0]['text']}; this needs a leader with the flag"
             return [self._controller(node, flag=True, why=why, problem=True)]
-        for one in [*missing.get("controller_unknown", ()), *with_flag]:
-            return [self._controller(int(one["subject"]), flag=False, why=one["text"])]
+        open_ = [*missing.get("controller_unknown", ()), *with_flag]
+        for one in open_:
+            last, node = len(open_) == 1 and "held" not in missing, int(one["subject"])
+            return [self._controller(node, flag=False, why=one["text"], last=last)]
         if self._ahead is Ahead.END_HOLD:
             known = self._own in self._files  # its file names the folder
             where = self._file(self._own) if known else f"{self._asked}{self._folder()}"
             command = f"kraft-bridge finalise{where} --yes"
             why = "nothing else is missing; it cannot be undone"
-            return [NextStep(Action.FINALISE, why, command), self._wait("final")]
+            ends = NextStep(Action.FINALISE, why, command, no_way_back=True)
+            return [ends, self._wait("final")]
         return [self._wait("final")]
 
 

@@ -396,10 +396,10 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
     assert f"going back {NOT_NOW}: Then stop the controller." in said
     assert "3 counted for the bounds 10 and none (30% of the first)" in said
     assert (
-        "next: restart controller 3000 without zookeeper.metadata.migration.enable, by SIGTERM: "
-        "the last restart: it is final and cannot be undone, unless there is a hold first check, "
-        "it must print EQUAL: kraft-bridge zk diff --zookeeper z:2181/kafka --log-dir "
-        "/var/lib/kraft-bridge"
+        "first check, it must print EQUAL: kraft-bridge zk diff --zookeeper z:2181/kafka --log-dir "
+        "/var/lib/kraft-bridge next: restart controller 3000 without "
+        "zookeeper.metadata.migration.enable, by SIGTERM: the last restart: it is final and cannot "
+        "be undone, unless there is a hold"
     ) in said
 
 

@@ -350,7 +350,7 @@ def test_the_first_screen_says_whether_it_is_safe_what_limits_it_and_how_long_it
 ) -> None:
     every = "Yes: ZooKeeper has every change"
     keeps_up = ("ok", "Nothing: ZooKeeper keeps up")
-    assert answers(status) == [("ok", every), keeps_up, ("ok", "Never")]
+    assert answers(status) == [("ok", every), keeps_up, ("ok", "Never since 00:00:00 UTC")]
     assert answers(status, verdict="PROBLEM: x")[0] == ("bad", f"{every}, but act")
 
     going = {**status["migration"]["going_back"], "changes_not_in_zookeeper": 1_200}
@@ -375,7 +375,7 @@ def test_the_first_screen_says_whether_it_is_safe_what_limits_it_and_how_long_it
         ("bad", "Now; 9.5 s of 15 min"),
     ]
     over = filled(1_000, lambda i: {"blocked_ms": min(500 * i, 4_200)})
-    assert answers(status, over)[2] == ("ok", "4.2 s")
+    assert answers(status, over)[2] == ("ok", "4.2 s since 00:00:00 UTC")
 
 
 FOLLOWS: Final = "Ask the leader"
@@ -511,6 +511,100 @@ def test_the_time_left_to_a_bound_is_that_at_the_rate_of_the_last_minute(
         "text": "Reached in 88.5 s at the last minute's rate; it is 0 records, 0 ms behind",
     }
     assert live_page.bounds({**status, "migration": None}, grows) == []
+
+
+def test_how_long_it_was_blocked_says_since_when_that_is_counted(status: dict[str, Any]) -> None:
+    """Another process of the controller may have been blocked before."""
+    never = live_page.how_long_blocked(status, filled(3))
+    was = live_page.how_long_blocked(status, filled(20, lambda _i: {"blocked_ms": 500}))
+    now = live_page.how_long_blocked(status, filled(20, lambda _i: {"blocked_operations": 3}))
+    for one in (never, was, now):
+        assert "since 00:00:00 UTC" in one["answer"] + one["text"]
+        assert "this process of controller 3000 began then" in one["text"].lower()
+    assert never["answer"].startswith("Never since")
+
+
+KRAFT: Final = {"brokers_in_kraft_mode": 2, "changes_not_in_zookeeper": 7}
+BACK: Final = {
+    # phase, members of the migration (None: none), others -> level, answer, a part of the text
+    "waiting": ("waiting", {}, {}, "ok", "Nothing was copied", "kraft-bridge rollback stops"),
+    "dual-write": ("dual write", {}, {}, "ok", "Costs 2 restarts", "no change is lost"),
+    "in-kraft": (
+        "dual write",
+        {"going_back": KRAFT},
+        {},
+        "ok",
+        "Costs 4 restarts",
+        "2 of 2 brokers restart in ZooKeeper mode, then kraft-bridge rollback",
+    ),
+    "not-compared": (
+        "dual write",
+        {"going_back": {"changes_not_in_zookeeper": None}},
+        {},
+        "wait",
+        "Costs 2 restarts",
+        "what ZooKeeper lacks is not known yet",
+    ),
+    "refused-znode": (
+        "dual write",
+        {"poisoned": [{"znode": "/x"}]},
+        {},
+        "bad",
+        "Costs 2 restarts",
+        "znodes that ZooKeeper refuses keep old content",
+    ),
+    "left-out": (
+        "dual write",
+        {"left_out": [{"znode": "/x", "reason": ""}]},
+        {},
+        "wait",
+        "Costs 2 restarts",
+        "1 access control entry is lost",
+    ),
+    "finalising": ("finalising", None, {}, "wait", "Still possible", "migration.enable=true"),
+    "final": ("final", None, {}, "none", "There is no way back", "the migration is final"),
+    "never-begun": ("not migrating", None, {}, "ok", "Nothing to go back from", "no migration"),
+    "refused": ("refused", {}, {"active": False}, "wait", "See below", "does not know"),
+    "follower": ("dual write", {}, {"leader_id": 3001}, "wait", "Ask the leader", "3001 leads"),
+}
+
+
+@pytest.mark.parametrize("state", BACK)
+def test_in_each_phase_a_line_says_what_going_back_costs(
+    status: dict[str, Any], state: str
+) -> None:
+    name, members, others, level, answer, text = BACK[state]
+    phase = {**status["phase"], "name": name, "brokers": 2}
+    shown: dict[str, Any] = {**status, **others, "phase": phase}
+    if members is None:
+        shown["migration"] = None
+    else:
+        back = {**status["migration"]["going_back"], **members.get("going_back", {})}
+        shown = altered(shown, members | {"going_back": back})
+    found = live_page.document(filled(3), shown, None, URL, 0)["back"]
+    assert found["level"] == level
+    assert found["answer"].startswith(answer)
+    assert text in found["text"]
+
+
+def test_the_page_shows_the_point_of_no_return_and_a_check_before_what_it_is_for(
+    status: dict[str, Any],
+) -> None:
+    route = pages(status)["/"]
+    assert not isinstance(route, http.ByQuery)
+    text = route().body.decode()
+    step = text.partition("function nextStep() {")[2].partition("\n}")[0]
+    assert "first.no_way_back" in step
+    assert step.index("check.command") < step.index('make("li", "", ...does)')
+    assert "no way back" in text.partition("function steps() {")[2].partition("\n}")[0]
+
+
+def test_no_two_charts_of_the_page_have_one_title(status: dict[str, Any]) -> None:
+    route = pages(status)["/"]
+    assert not isinstance(route, http.ByQuery)
+    table = route().body.decode().partition("const CHARTS = [")[2].partition("\n];")[0]
+    titles = re.findall(r'^  \["([^"]+)"', table, re.MULTILINE)
+    assert len(titles) == len(set(titles)) == 8
 
 
 @pytest.mark.parametrize(
