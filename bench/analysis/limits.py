@@ -145,6 +145,7 @@ class Figure:
 
     ``subject``: whose, where there are several (a process, a broker). ``share``: of its limit;
     None: not known, and ``why`` says why. ``amount``: the same in its own unit, in words.
+    ``of``: its limit in that unit, in words, where ``amount`` does not say it.
     """
 
     key: Key
@@ -152,6 +153,7 @@ class Figure:
     subject: str = ""
     amount: str = ""
     why: str = ""
+    of: str = ""
 
     @property
     def full(self) -> bool:
@@ -173,6 +175,11 @@ class Figure:
         if self.share is None:
             return f"not known: {self.why or 'nothing measured it'}"
         return self.amount or f"{self.share:.0%}"
+
+    @property
+    def filled(self) -> str:
+        """The same, as a share of its limit in any case."""
+        return f"{self.share:.0%} ({self.amount} of {self.of})" if self.of else self.used
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +288,7 @@ def _nothing(found: Sequence[Figure], run: Run, unknown: Sequence[str]) -> str:
         what = "Nothing: what was due was done in time"
     brief = f"; changes waited {run.blocked_ms:,.0f} ms for ZooKeeper" if run.blocked_ms else ""
     most = max(measured, key=lambda one: (one.share or 0.0) / (_BY_KEY[one.key].full or 1.0))
-    fullest = f"; the fullest was {most.name} with {most.used}"
+    fullest = f"; the fullest was {most.name} with {most.filled}"
     if most.full:
         fullest += ", which takes all that waits at once"
     return f"{what}{brief}{fullest}{_not_known(unknown)}"
@@ -307,7 +314,9 @@ def figures_of(rows: Iterable[Mapping[str, Any]]) -> list[Figure]:
 def _figure(row: Mapping[str, Any]) -> Figure:
     key, value, limit = Key(row["resource"]), row["value"], row["limit"]
     if key is Key.CLIENT:
-        return Figure(key, value / LATE_MS, row["subject"], f"{value:.3g} ms")
+        return Figure(
+            key, value / LATE_MS, row["subject"], f"{value:.3g} ms", of=f"{LATE_MS:g} ms late"
+        )
     if key is Key.PROCESS:
         share = value / limit if limit else None
         return Figure(key, share, row["subject"], f"{value:.2f} cores")

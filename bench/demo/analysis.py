@@ -54,8 +54,7 @@ _REMEDIES: Final = {
     "The logs of the controllers have the reason.",
     3: "Do not finalise. The logs of the controllers and brokers of the time of the kills have "
     "the reason; what clients sent and did not get is to be sent again.",
-    4: "Do not finalise, and keep both stores as they are: `kraft-bridge zk diff` names what "
-    "differs.",
+    4: "Do not finalise. Keep both stores as they are: `kraft-bridge zk diff` names what differs.",
 }
 """By the step of the demonstration."""
 _OF_SPEED: Final = "Run it again on a quiet machine; for safety nothing follows."
@@ -176,6 +175,7 @@ def written(checks: Sequence[Check]) -> list[RunCheck]:
             one.figures,
             not one.of_speed,
             _OF_SPEED if one.of_speed else _REMEDIES.get(one.step, ""),
+            one.wrong,
         )
         for one in checks
     ]

@@ -38,6 +38,8 @@ class Check:
     of_speed: bool = False
     """Whether it is of rate or latency, of the report, or of when something happened, and not of
     safety: it fails no run, and it alone may be not judged."""
+    wrong: tuple[str, ...] = ()
+    """What was found wrong, each in a line."""
 
 
 class Narrator:
@@ -122,9 +124,16 @@ class Narrator:
         with contextlib.suppress(OSError), self.above():
             self.err.print(line, soft_wrap=True)
 
-    def check(self, what: str, held: bool, figures: str = "") -> bool:
-        """Note and print whether something of safety held; returns ``held``."""
-        self._add(Check(self._step, what, held, figures))
+    def check(self, what: str, held: bool, figures: str = "", wrong: Sequence[str] = ()) -> bool:
+        """Note and print whether something of safety held; returns ``held``.
+
+        Args:
+            what: the check.
+            held: whether it did.
+            figures: what was looked at.
+            wrong: what was found, such as each key that differs.
+        """
+        self._add(Check(self._step, what, held, figures, wrong=tuple(wrong)))
         return held
 
     def check_speed(self, what: str, held: bool, figures: str, busy: str | None) -> None:
@@ -149,6 +158,8 @@ class Narrator:
         line.append(check.what, style="default")
         if check.figures:
             line.append(f": {check.figures}", style="default")
+        for each in check.wrong:
+            line.append(f"\n        {each}", style="default")
         try:
             with self.above():
                 self.out.print(line, soft_wrap=True)

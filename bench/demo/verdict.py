@@ -53,7 +53,8 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
     narrator.check(
         "the stores hold what the load asked for",
         not wrong,
-        f"{len(load.topics)} topics as they were left" + _some(wrong),
+        f"{len(load.topics)} topics as they were left",
+        _some(wrong),
     )
     with contextlib.suppress(TimeoutError):  # brokers delete in their own time
         wait_for("the end of its replicas", lambda: not _leftovers(stage), PATIENCE_S)
@@ -61,7 +62,8 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
     narrator.check(
         f"topic {LEAVING} is nowhere",
         LEAVING not in log.topics and LEAVING not in tree.topics and not strays,
-        "neither in a store nor as a partition of a broker" + _some(strays),
+        "neither in a store nor as a partition of a broker",
+        _some(strays),
     )
     stop(stage, narrator)
     _compare_all(stage, narrator)
@@ -147,8 +149,8 @@ def _compare(
         what,
         not found and bool(log.topics),
         f"{len(log.topics)} topics, {partitions} partitions, {len(log.configs)} configured "
-        f"entities, next producer id {log.next_producer_id}; ZooKeeper at offset {tree.offset}"
-        + _some(found),
+        f"entities, next producer id {log.next_producer_id}; ZooKeeper at offset {tree.offset}",
+        _some(found),
     )
 
 
@@ -254,6 +256,7 @@ def _leftovers(stage: Stage) -> list[str]:
     ]
 
 
-def _some(found: list[str]) -> str:
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return "".join(f"\n        {line}" for line in found[:_SHOWN]) + more
+def _some(found: list[str]) -> list[str]:
+    """The first of what was found, and how many more there are."""
+    more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    return [*found[:_SHOWN], *more]

@@ -19,7 +19,7 @@ class RunCheck(msgspec.Struct, frozen=True):
     """One check.
 
     ``held``: None: not judged. ``safety``: False: of speed. ``remedy``: what to do where it did not
-    hold.
+    hold. ``wrong``: what was found, such as each key that differs.
     """
 
     what: str
@@ -27,6 +27,7 @@ class RunCheck(msgspec.Struct, frozen=True):
     figures: str = ""
     safety: bool = True
     remedy: str = ""
+    wrong: tuple[str, ...] = ()
 
 
 class RunEvent(msgspec.Struct, frozen=True):

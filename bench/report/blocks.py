@@ -7,6 +7,7 @@ Every text may come from a trace, so the template escapes all of them; only data
 from __future__ import annotations
 
 import math
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from importlib import resources
 from typing import Any, ClassVar, Final, TypeAlias
 
 import jinja2
+from markupsafe import Markup, escape
 
 from bench.report.findings import Finding
 from emulator.io.printable import printable_lines
@@ -25,6 +27,22 @@ _TEMPLATES: Final = jinja2.Environment(
     autoescape=True,
     undefined=jinja2.StrictUndefined,
 )
+_CODE: Final = re.compile(r"`([^`]+)`")
+
+
+def code(text: str) -> Markup:
+    """A text in which what stands between backticks is shown as code; all of it is escaped.
+
+    >>> print(code("see `zk diff` <b>"))
+    see <code>zk diff</code> &lt;b&gt;
+    """
+    parts = enumerate(_CODE.split(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in parts
+    )
+
+
+_TEMPLATES.filters["code"] = code
 
 
 @dataclass(frozen=True, slots=True)

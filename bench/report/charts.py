@@ -8,13 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from bench.analysis.sweep.conclusions import OURS
 from bench.analysis.sweep.one_run import Run
 from bench.load.figures import interval
 from bench.predict.model import LEAST_S, SHARE
 from bench.report.blocks import Chart
 from bench.report.picture import as_json, short_name
 
-_COLOURS: Final = ("done", "up", "lag", "server", "due")
+_COLOURS: Final = ("done", "due", "lag", "server")
+"""Of what is compared: none is the colour of what is bad."""
+_MISSED: Final = "up"
 _MARKS: Final = ("dot", "cross", "square", "diamond", "up")
 _DASHES: Final = ("whole", "dashed", "dotted")
 
@@ -50,7 +53,9 @@ def by_rate(
         knees: by the name of a sweep: its knee is from here to there (None: or later).
     """
     shown = []
-    for index, (name, values) in enumerate(series.items()):
+    # Ours first, so that it has the same colour and mark on every page.
+    names = sorted(series, key=lambda name: not name.startswith(OURS))
+    for index, (name, values) in enumerate((name, series[name]) for name in names):
         finite = {
             rate: [each for each in found if math.isfinite(each)] for rate, found in values.items()
         }
@@ -89,7 +94,8 @@ def beside_a_diagonal(
         title: what is shown.
         x: of what was predicted, with its unit, s.
         y: the same of what was measured.
-        series: by a name: (predicted, measured); names without any are left out.
+        series: by a name: (predicted, measured); names without any are left out, and all behind
+            the first are of what was not as predicted.
     """
     known = {name: found for name, found in series.items() if found}
     most = max((max(each) for found in known.values() for each in found), default=1.0) or 1.0
@@ -102,6 +108,8 @@ def beside_a_diagonal(
     ]
     del line["mark"]  # its sign is the line
     shown = [line, *(_line(at, name, [], found) for at, (name, found) in enumerate(known.items()))]
+    for one in shown[2:]:
+        one["colour"] = _MISSED
     return _chart(title, x, y, shown, logarithmic=False)
 
 

@@ -260,7 +260,7 @@ def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
         and (row["missing_rows"] or 0) >= 0
     ]
     if lacks and set(lacks) == {_KILLED}:
-        found.append("up to the last second of a killed controller is not in the trace")
+        found.append("the trace lacks up to 1 s before a controller was killed")
     elif lacks:
         found.append("the trace of a controller has gaps")
     if limit is None or limit.zookeeper is None:

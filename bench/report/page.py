@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from bench.analysis.limits import PARTS, Key, table_of
 from bench.analysis.quantiles import ACCURACY, EXACT_SAMPLES
 from bench.report.beside import NOTHING, Beside, RunCheck
@@ -27,7 +29,7 @@ from bench.report.findings import (
     quantile_text,
 )
 from bench.report.picture import EVENTS, as_json, events_of, picture
-from bench.report.verdict import Judged, Verdict, in_share, of_run
+from bench.report.verdict import Judged, Verdict, in_share, of_run, records
 from emulator.config.words import duration
 from emulator.trace.distribution import BEYOND
 
@@ -125,14 +127,14 @@ def _view(
         "Latency by request": _latency(tables),
         "What each kind of work cost": _cost(tables),
         "Lives of the processes": _lives(tables),
-        "When the event loop stood still": _noise(tables),
+        "When the event loop stalled": _noise(tables),
     }
     listed = [ReportSection(title, list(blocks)) for title, blocks in sections.items()]
     return RunView(
         verdict=found,
         about=_about(tables, found),
         failed=[
-            one if one.remedy else RunCheck(one.what, one.held, one.figures, one.safety, _REPAIR)
+            one if one.remedy else msgspec.structs.replace(one, remedy=_REPAIR)
             for one in beside.checks
             if not one.held
         ],
@@ -223,7 +225,8 @@ def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
             "not known" if get["lag_records"] is None else f"{get['lag_records']:,.0f} records",
             ""
             if bound is None
-            else f"{in_share(bound)} of the bound; {duration(get['lag_ms'] or 0.0)} at most",
+            else f"{in_share(bound)} of the bound{records(tables)}; "
+            f"{duration(get['lag_ms'] or 0.0)} at most",
         ),
         KeyFigure(
             "KRaft blocked by ZooKeeper",

@@ -12,6 +12,7 @@ from bench.analysis.quorum import QUORUM
 from bench.report.beside import Beside, RunEvent
 from bench.report.findings import Record, Tables, bounds_of, is_controller
 from emulator.io.printable import printable
+from emulator.trace.distribution import enough
 
 _LETTERS: Final = 60
 EVENTS: Final = 99
@@ -204,7 +205,7 @@ def _syncs(
         for at, process in enumerate(sorted(most))
     ]
     if stalls := kinds.get("stall"):
-        found.append(_series("event loop stood still", stalls, "up", "cross"))
+        found.append(_series("event loop stalled", stalls, "up", "cross"))
     return found
 
 
@@ -215,7 +216,13 @@ def _percentiles(rows: Sequence[Record]) -> list[dict[str, Any]]:
         "controller": ("in the controller", "lag", "dashed"),
     }
     for seen, (name, colour, dash) in looks.items():
-        points = [(_nines(row), row["ms"]) for row in rows if row["seen"] == seen]
+        # The longest, which the table has too, is no percentile; a give-up is shown in any case.
+        points = [
+            (_nines(row), row["ms"])
+            for row in rows
+            if row["seen"] == seen
+            and (not math.isfinite(row["ms"]) or enough(row["samples"], 1 - row["beyond"]))
+        ]
         points = sorted(dict(points).items())
         done = [(at, value) for at, value in points if math.isfinite(value)]
         up = [at for at, value in points if not math.isfinite(value)]

@@ -56,12 +56,15 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
     text = f"{within}: {_up_to(at)}."
     if at.repeats < REPEATS and at.low != at.high:
         few = f"{several(at.repeats, 'repeat')}: it takes {REPEATS}"
-        short = f"Up to which rate ZooKeeper keeps up cannot be said of {few}."
-        text = f"{within} in each repeat {_seen(sweep, found.lag_limit_ms)}"
+        seen = _seen(sweep, found.lag_limit_ms)
+        text = f"{within} in each repeat {seen}"
+        short = f"Seen in {several(at.repeats, 'repeat')}: ZooKeeper kept up with {OURS} {seen}"
         if beside is not None:
-            text += f", with {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
-        text += "."
-        return Answer(question, "Cannot be said", "open", text, short, f"not at all, of {few}")
+            theirs = f", with {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
+            text, short = text + theirs, short + theirs
+        word = f"{seen[:1].upper()}{seen[1:]}, as far as seen"
+        sure = f"none, of {few} for an interval"
+        return Answer(question, word, "open", f"{text}.", f"{short}.", sure)
     short = f"ZooKeeper keeps up with {OURS} {_up_to(at)}"
     if beside is not None and beside.unblocked is not None:
         theirs = _up_to(beside.unblocked)
@@ -137,12 +140,15 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None) -> Answer:
     rate, first = limit
     name = first.by.name if first.by is not None else "something"
     name = f"{name[:1].upper()}{name[1:]}"
-    follows = " so nothing follows for ZooKeeper" if first.zookeeper is False else ""
+    follows = (
+        " so how much more ZooKeeper can take was not measured" if first.zookeeper is False else ""
+    )
     text = f"First at {rate:,.0f} changes/s. {first.text}."
     theirs = None if beside is None else first_limit(beside)
     if beside is not None and theirs is not None:
         text += f" With {whose(beside)} first at {theirs[0]:,.0f}. {theirs[1].text}."
-    short = f"{name} limited it from {rate:,.0f} changes/s on,{follows}"
+    also = "" if theirs is None else f" (with {whose(beside)} from {theirs[0]:,.0f})"
+    short = f"{name} limited it from {rate:,.0f} changes/s on{also},{follows}"
     sure = f"not certain: {not_known}" if not_known else "as measured"
     return Answer(question, name, "full", text, f"{short.rstrip(',')}.", sure)
 
@@ -187,7 +193,7 @@ def _stalled(question: str, cells: Sequence[StallCell]) -> Answer:
     worst = max(waits, key=lambda cell: cell.middle_s)
     only = all(cell.stall_s for cell in waits)
     word = (
-        "Only while it stood still" if only else f"In {len(waits)} of {several(len(cells), 'case')}"
+        "Only while it was stalled" if only else f"In {len(waits)} of {several(len(cells), 'case')}"
     )
     stall = f"a stall of {duration(1e3 * worst.stall_s)}" if worst.stall_s else "no stall"
     text = (
@@ -195,7 +201,7 @@ def _stalled(question: str, cells: Sequence[StallCell]) -> Answer:
         f"{duration(1e3 * worst.middle_s)} ({stall}, {worst.rate:g} changes/s, bound "
         f"{worst.bound:,})."
     )
-    when = "only while it stood still" if only else "also while it ran"
+    when = "only while it was stalled" if only else "also while it ran"
     short = f"It blocked KRaft {when}, for up to {duration(1e3 * worst.middle_s)} in {stall}."
     return Answer(question, word, "full", text, short, sure)
 

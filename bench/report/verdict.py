@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bench.analysis.limits import BLOCKED_SHARE, Figure, Limited
-from bench.report.beside import Beside
+from bench.report.beside import Beside, RunCheck
 from bench.report.blocks import Answer, shown
 from bench.report.findings import (
     AS_SEEN,
@@ -163,16 +163,33 @@ def _safe(beside: Beside) -> Answer:
         return Answer(question, "Not judged", "open", text, "")
     if failed:
         count = f"{len(failed)} of {several(len(safety), 'check')} of safety failed"
-        text = f"{count}; the first: {failed[0].what}."
-        return Answer(question, "No", "bad", text, f"Not safe: {count}.")
+        do = begins_with(failed[0].remedy)
+        text = f"{count}; the first: {_named(failed[0])}."
+        return Answer(question, "No", "bad", text, f"Not safe: {count}.{do}")
     if open_:
         were = "was" if len(open_) == 1 else "were"
         count = f"{len(open_)} of {several(len(safety), 'check')} of safety {were} not judged"
-        text = f"{count}; the first: {open_[0].what}."
-        return Answer(question, "Not known", "open", text, f"Not known to be safe: {count}.")
+        text = f"{count}; the first: {_named(open_[0])}."
+        do = begins_with(open_[0].remedy)
+        return Answer(question, "Not known", "open", text, f"Not known to be safe: {count}.{do}")
     all_ = "The one check" if len(safety) == 1 else f"All {len(safety)} checks"
     text = f"{all_} of safety held."
     return Answer(question, "Yes", "good", text, f"Safe: {text[:1].lower()}{text[1:]}")
+
+
+def _named(one: RunCheck) -> str:
+    """A check, and the first thing that it found wrong."""
+    return f"{one.what}: {one.wrong[0]}" if one.wrong else one.what
+
+
+def begins_with(remedy: str) -> str:
+    """The first sentence of a remedy, behind a space; empty: there is none.
+
+    >>> begins_with("Do not finalise. See the logs."), begins_with("")
+    (' Do not finalise.', '')
+    """
+    first = remedy.partition(". ")[0].rstrip(".")
+    return f" {first}." if first else ""
 
 
 def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
@@ -199,7 +216,11 @@ def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
     else:
         sure = "as measured: nothing else was full"
     name = f"{limit.by.name[:1].upper()}{limit.by.name[1:]}"
-    follows = {False: ", so nothing follows for ZooKeeper", None: ", as far as is known", True: ""}
+    follows = {
+        False: ", so how much ZooKeeper can take was not measured",
+        None: ", as far as is known",
+        True: "",
+    }
     short = f"{name} limited the run{follows[limit.zookeeper]}."
     return Answer(question, name, "full", f"{limit.text}.", short, sure)
 
@@ -215,7 +236,7 @@ def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited |
     doubted = doubts(tables, run_id, limit)
     sure = f"counted; {'; '.join(doubted)}" if doubted else "counted, each wait by itself"
     if not waited:
-        text = f"No operation in the trace waited for ZooKeeper{_headroom(found)}."
+        text = f"No operation in the trace waited for ZooKeeper{_headroom(tables, found)}."
         if doubted:
             short = f"No operation in the trace waited for ZooKeeper, but {doubted[0]}."
             return Answer(question, AS_SEEN, "open", text, short, sure)
@@ -227,11 +248,12 @@ def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited |
     text = (
         f"{waits} waited for ZooKeeper{part}"
         + (f"; {gave_up:,} of them gave up" if gave_up else "")
-        + f"{_headroom(found)}."
+        + f"{_headroom(tables, found)}."
     )
     state = "open" if doubted or share is None else "good"
     state = "bad" if (share or 0.0) >= BLOCKED_SHARE else state
-    short = f"ZooKeeper blocked KRaft for {duration(waited)}{part}."
+    here = "In this run " if limit is not None and limit.zookeeper is False else ""
+    short = f"{here}ZooKeeper blocked KRaft for {duration(waited)}{part}."
     return Answer(question, duration(waited), state, text, short, sure)
 
 
@@ -244,9 +266,17 @@ def in_share(share: float) -> str:
     return f"{share:.2%}" if 0 < share < 0.01 else f"{100 * share:.3g}%"
 
 
-def _headroom(found: Mapping[str, float | None]) -> str:
+def _headroom(tables: Tables, found: Mapping[str, float | None]) -> str:
     of_bound = found["lag_of_bound"]
-    return "" if of_bound is None else f"; its lag reached {in_share(of_bound)} of the bound"
+    if of_bound is None:
+        return ""
+    return f"; its lag reached {in_share(of_bound)} of its bound{records(tables)}"
+
+
+def records(tables: Tables) -> str:
+    """The bound behind that share, in words; empty: it is not one for all."""
+    bounds = {bound_of(tables, row["run_id"], row["process"]) for row in tables["lag_summary"]}
+    return f" of {several(bounds.pop(), 'record')}" if len(bounds) == 1 else ""
 
 
 def measures(tables: Tables, beside: Beside) -> dict[str, float | None]:

@@ -398,7 +398,7 @@ def _back(status: Document) -> tuple[str, str, str]:
     back = migration["going_back"]
     if not back["possible"]:
         return "none", "There is no way back", back["text"]
-    if name in _ENDED or not status["active"] and name not in _NOT_COPIED:
+    if name in _ENDED or (not status["active"] and name not in _NOT_COPIED):
         return "wait", "See below", "this controller does not know it"
     if name in _NOT_COPIED:
         return "ok", "Nothing was copied", f"{_STOP}; no change is lost"

@@ -179,7 +179,8 @@ def figures_of(described: Record, measured: Record) -> Iterable[Figure]:
         late_ms = described.get(name)
         if late_ms is not None:
             amount = f"{late_ms:.3g} ms {words}"
-            yield Figure(Key.CLIENT, late_ms / limits.LATE_MS, amount=amount)
+            of = f"{limits.LATE_MS:g} ms late"
+            yield Figure(Key.CLIENT, late_ms / limits.LATE_MS, amount=amount, of=of)
             break
     waited = measured.get("waited_share")
     if waited is not None:

@@ -111,7 +111,7 @@ def test_a_terminal_gets_short_lines_and_commands_in_one(width: int) -> None:
 def test_the_last_restart_says_that_it_is_final() -> None:
     there = quorum(voter(3000), voter(3001, migration_flag=False))
     found = document("dual write", IN_KRAFT, quorum=there, finalisation=ends("migrating"))
-    assert "cannot be undone" in lines(next_steps(found))[0]
+    assert "cannot be undone" in lines(next_steps(found))[1]
 
 
 @pytest.mark.parametrize(
@@ -936,4 +936,5 @@ def test_the_form_for_programs() -> None:
         "command": "",
         "why": "one at a time; the next one only when every replica is in sync",
         "now": True,
+        "no_way_back": False,
     }

@@ -78,7 +78,13 @@ def test_checks_that_failed_come_before_any_figure_and_say_what_to_do() -> None:
         "threshold held",
         "failed:</b> stores &lt;equal&gt;",
     ]
-    order += ["1 differs", "Do not finalise.", "not judged:", "median of a change", "held well"]
+    order += [
+        "What to do:</b> Do not finalise.",
+        "1 differs",
+        "not judged:",
+        "median of a change",
+        "held well",
+    ]
     places = [html.index(text) for text in order]
     assert places == sorted(places)
     assert "Look at the figures above" in html, "what to do, where nothing else is known"
@@ -123,11 +129,16 @@ def test_every_picture_has_its_place_and_its_rows() -> None:
     ]
     assert [one["name"] for one in drawn["syncs"]] == [
         "log sync, controller-1",
-        "event loop stood still",
+        "event loop stalled",
     ]
     client, up = drawn["percentiles"]
     assert client["v"] == [9.0, 12.0]
     assert (up["v"], up["t"]) == ([6000.0, 6000.0], [2.0, 3.0]), "censored: longer than so"
+    few = {**tables["percentiles"][2], "ms": 900.0, "samples": 500}
+    [client, _] = picture(tables | {"percentiles": [*tables["percentiles"], few]}, beside)[
+        "percentiles"
+    ]
+    assert client["v"] == [9.0, 12.0], "of 500 samples the 5 slowest make no p99"
     html = made(tables, beside)
     for name in ("events", "changes", "rates", "lag", "multis", "syncs", "percentiles"):
         assert f'data-chart="{name}"' in html
