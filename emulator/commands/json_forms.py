@@ -72,6 +72,7 @@ _NEXT: Final = _members("""
     next[].command  str   what to type; may be empty
     next[].why      str   the reason; may be empty
     next[].now      bool  it may be taken now: true of the first alone
+    next[].no_way_back bool it makes the migration final, unless there is a hold
 """)
 
 _FORMS: Final = (
@@ -423,6 +424,7 @@ version, unjudged
             checks[].figures    str   what was measured
             checks[].safety     bool  of safety, not of speed
             checks[].remedy     str   what to do where it did not hold; may be empty
+            checks[].wrong[]    str   what was found, such as each key that differs
             thresholds[].run_id str   whose
             thresholds[].text   str   as it was given
             thresholds[].value  float? null: not known, or given up
