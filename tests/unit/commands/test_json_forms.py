@@ -33,20 +33,20 @@ from wire.frame import RequestHeader, encode_request, encode_response
 from wire.record_serde import encode_record
 
 PINNED = {
-    "preflight/2": "9de21ffd64454ca3",
+    "preflight/2": "38b199651fbaf5c2",
     "plan/1": "f1db40be5e34220d",
-    "rollback/2": "3069854194046f8c",
+    "rollback/2": "6b8cfede8049eef0",
     "zk-dump/1": "fb421238d7183c2d",
     "zk-diff/1": "bbdbe17cd2325021",
     "zk-reconcile/1": "3d5214ac9b088e3f",
-    "finalise/1": "5296ab0299e95829",
+    "finalise/1": "a036adee93ee9faf",
     "log-record/1": "540c70c363f74336",
     "load/1": "3276509bf092a7db",
     "predict/1": "6808f6faf3d9a205",
     "conformance/1": "9a03a5f416ab5fd6",
     "cluster/1": "8f21bdf60fb27195",
     "fleet/1": "ef7dce4187a856a1",
-    "analyze/1": "1d1574a871d25f72",
+    "analyze/1": "21ae01503995df87",
     "wire-table/1": "b2f9b95cc86b723c",
     "wire-pair/1": "0dc8d2267d2a0856",
     "wire-check/1": "2c917c5af33cb031",
@@ -167,7 +167,7 @@ def test_log_dump(properties: Path, tmp_path: Path) -> None:
 
 
 def test_analyze(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    beside = Beside((RunCheck("x", None),))
+    beside = Beside((RunCheck("x", None, wrong=("a differs",)),))
     found = verdict(a_run(), RUN, beside)
     judged = judge([found], [threshold("blocked_share>0.01")])
     html = tmp_path / "report.html"
