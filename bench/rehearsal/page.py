@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.rehearsal.verdict import NOT_SHOWN, Rehearsal, table, text
+from bench.rehearsal.verdict import NOT_SHOWN, Rehearsal, table, verdict
 from bench.report.blocks import Block, Note, ReportSection, ReportTable, TableColumn, render
 from bench.report.findings import Finding
 
@@ -22,7 +22,7 @@ def page(found: Rehearsal) -> str:
         if lines
     ]
     reasons = [Finding(one.kind, one.text, warning=True) for one in found.reasons]
-    return render(f"Rehearsal of {found.dump}", reasons, sections, text(found).splitlines()[0])
+    return render(f"Rehearsal of {found.dump}", reasons, sections, verdict(found))
 
 
 def _whys(found: Rehearsal) -> list[Block]:

@@ -6,9 +6,10 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bench.demo.controllers import IDS
+from bench.eta import Step
 from bench.rehearsal.changes import RehearsalLoad
 from bench.rehearsal.plan import BrokerMode
 from bench.rehearsal.stage import RehearsalStage, StuckError
@@ -59,6 +60,29 @@ class Play:
     lost: list[str]
 
 
+class Takes(NamedTuple):
+    """Seconds that a phase is thought to take, as measured on two cores.
+
+    ``fixed_s``: in any case. ``broker_s``: for each broker. ``thousand_s``: for each 1,000
+    partitions. ``both_s``: for each broker and each 1,000 partitions. ``waited_s``: by the clock,
+    on any machine.
+    """
+
+    fixed_s: float
+    broker_s: float = 0.0
+    thousand_s: float = 0.0
+    both_s: float = 0.0
+    waited_s: float = 0.0
+
+    def step(self, brokers: int, partitions: int) -> Step:
+        """The same of one rehearsal."""
+        thousands = partitions / 1_000
+        each = self.broker_s + self.both_s * thousands
+        return Step(
+            self.fixed_s + brokers * each + self.thousand_s * thousands, waited_s=self.waited_s
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class RehearsedPhase:
     """One row of the table; ``did``: what an operator does in it."""
@@ -66,6 +90,7 @@ class RehearsedPhase:
     name: str
     did: str
     act: Callable[[Play], None]
+    takes: Takes
 
 
 def zookeeper_mode(play: Play) -> None:
@@ -192,18 +217,56 @@ def finalise(play: Play) -> None:
 
 
 PHASES: Final = (
-    RehearsedPhase("ZooKeeper mode", "brokers as they are", zookeeper_mode),
-    RehearsedPhase("wait", "controllers start; brokers restart with the migration on", wait),
-    RehearsedPhase("copy", "the metadata is copied", copy),
-    RehearsedPhase("dual write", "load and changes of ISRs", dual_write),
-    RehearsedPhase("leader killed", "SIGKILL to the leading controller", leader_killed),
-    RehearsedPhase("to KRaft mode", "brokers restart in KRaft mode", to_kraft),
-    RehearsedPhase("and back", "brokers restart in ZooKeeper mode", from_kraft),
-    RehearsedPhase("rollback", "kraft-bridge rollback --yes; brokers as they were", rollback),
-    RehearsedPhase("second attempt", "a new quorum, to dual write", again),
-    RehearsedPhase("roll", "brokers restart in KRaft mode", roll),
-    RehearsedPhase("hold", "controllers restart without the flag", hold),
-    RehearsedPhase("finalise", "kraft-bridge finalise --yes", finalise),
+    RehearsedPhase("ZooKeeper mode", "brokers as they are", zookeeper_mode, Takes(0.5)),
+    RehearsedPhase(
+        "wait",
+        "controllers start; brokers restart with the migration on",
+        wait,
+        Takes(3.0, broker_s=0.2),
+    ),
+    RehearsedPhase("copy", "the metadata is copied", copy, Takes(0.5, thousand_s=0.07)),
+    RehearsedPhase(
+        "dual write", "load and changes of ISRs", dual_write, Takes(0.5, waited_s=LOAD_S)
+    ),
+    RehearsedPhase(
+        "leader killed",
+        "SIGKILL to the leading controller",
+        leader_killed,
+        Takes(4.0, waited_s=AFTER_S),
+    ),
+    RehearsedPhase(
+        "to KRaft mode",
+        "brokers restart in KRaft mode",
+        to_kraft,
+        Takes(0.0, broker_s=1.0, both_s=0.17),
+    ),
+    RehearsedPhase(
+        "and back",
+        "brokers restart in ZooKeeper mode",
+        from_kraft,
+        Takes(0.0, broker_s=0.6, both_s=0.12),
+    ),
+    RehearsedPhase(
+        "rollback",
+        "kraft-bridge rollback --yes; brokers as they were",
+        rollback,
+        Takes(5.0, thousand_s=4.0),
+    ),
+    RehearsedPhase(
+        "second attempt",
+        "a new quorum, to dual write",
+        again,
+        Takes(5.0, broker_s=0.2, thousand_s=2.0),
+    ),
+    RehearsedPhase(
+        "roll", "brokers restart in KRaft mode", roll, Takes(0.0, broker_s=1.0, both_s=0.17)
+    ),
+    RehearsedPhase(
+        "hold", "controllers restart without the flag", hold, Takes(5.0, waited_s=AFTER_S)
+    ),
+    RehearsedPhase(
+        "finalise", "kraft-bridge finalise --yes", finalise, Takes(1.0, waited_s=AFTER_S)
+    ),
 )
 
 

@@ -109,6 +109,10 @@ class _Playing:
         figures.changes, figures.longest_change_s = len(waits), max(waits, default=None)
 
 
+def _unseen(_number: int) -> None:
+    """Nobody is told."""
+
+
 def play(
     stage: RehearsalStage,
     nodes: Sequence[LoadedZnode],
@@ -117,6 +121,7 @@ def play(
     note: Callable[[str], None],
     *,
     phases: Sequence[RehearsedPhase] = PHASES,
+    begins: Callable[[int], None] = _unseen,
 ) -> None:
     """Play all phases; the first that fails leaves those behind it not rehearsed.
 
@@ -127,6 +132,7 @@ def play(
         evidence: takes a row for each change and each phase.
         note: takes lines of progress.
         phases: in their order.
+        begins: takes the number of each phase that begins, from 0 on.
 
     Raises:
         OSError: the evidence cannot be written.
@@ -138,7 +144,7 @@ def play(
     except _FAILURES as error:
         found.phases[0].state, found.phases[0].why = FAILED, why(error)
     else:
-        _played(_Playing(stage, found, evidence, note), found, note, phases)
+        _played(_Playing(stage, found, evidence, note), found, note, phases, begins)
     for one in found.phases:
         evidence.add("phase", **asdict(one))
 
@@ -148,10 +154,11 @@ def _played(
     found: Rehearsal,
     note: Callable[[str], None],
     phases: Sequence[RehearsedPhase],
+    begins: Callable[[int], None],
 ) -> None:
     try:
-        for figures, one in zip(found.phases, phases, strict=True):
-            note(f"{one.name}: {one.did}")
+        for number, (figures, one) in enumerate(zip(found.phases, phases, strict=True)):
+            begins(number)
             if not playing.phase(one, figures):
                 return
             note(f"{one.name}: {figures.seconds:.1f} s")

@@ -176,11 +176,10 @@ def _number(value: float | None, digits: int = 1) -> str:
 
 
 def text(found: Rehearsal) -> str:
-    """The report for people."""
+    """The report for people; the verdict is its last line."""
     rows = table(found.phases)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [_first(found), ""]
-    lines += [_aligned(row, widths) for row in rows]
+    lines = [_aligned(row, widths) for row in rows]
     lines += [f"  {one.phase}: {one.why}" for one in found.phases if one.why]
     lines += _listed("why not", _why_not(found))
     lines += _listed("what going back costs", _back(found.phases))
@@ -189,10 +188,11 @@ def text(found: Rehearsal) -> str:
     lines += _listed("not shown by this", NOT_SHOWN)
     lines += ["", f"logs, report.html and evidence.jsonl: {found.folder}"]
     lines += [f"last hash of the evidence: {found.hash}"] if found.hash else []
-    return "\n".join(lines)
+    return "\n".join([*lines, verdict(found)])
 
 
-def _first(found: Rehearsal) -> str:
+def verdict(found: Rehearsal) -> str:
+    """Go or no-go, in one line."""
     reasons = found.reasons
     size = (
         f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} brokers, "

@@ -6,7 +6,7 @@ import hashlib
 import json
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -374,26 +374,30 @@ def _check(dump: str, survey: Survey, made: Plan) -> None:
 
 def _played(prepared: _Prepared, folder: Path) -> None:
     from bench.rehearsal.evidence import Evidence
+    from bench.rehearsal.phases import PHASES
+    from bench.rehearsal.progress import Progress
     from bench.rehearsal.run import play
     from bench.rehearsal.stage import RehearsalStage
     from bench.verbs.rehearsed_brokers import RehearsedBrokers
 
     log_output.never_wait()
-    note = _noting()
     found = prepared.found
     found.folder = str(folder)
-    note(
-        f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} brokers; "
-        f"{found.load_per_s:g} changes/s; everything of this run lies in {folder}"
-    )
-    for one in found.assumed:
-        note(f"assumed: {one}")
     brokers = RehearsedBrokers(prepared.plan.brokers, prepared.cluster_id)
     more = prepared.controllers
     evidence = Evidence(folder)
     _begun(evidence, prepared)
-    with RehearsalStage(folder, prepared.plan, brokers, prepared.cluster_id, more) as stage:
-        play(stage, prepared.nodes, found, evidence, note)
+    with (
+        Progress(PHASES, len(found.brokers), found.partitions, _line) as progress,
+        RehearsalStage(folder, prepared.plan, brokers, prepared.cluster_id, more) as stage,
+    ):
+        progress.note(
+            f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} "
+            f"brokers; {found.load_per_s:g} changes/s; everything of this run lies in {folder}"
+        )
+        for one in found.assumed:
+            progress.note(f"assumed: {one}")
+        play(stage, prepared.nodes, found, evidence, progress.note, begins=progress.begin)
     _kept(found, folder)
     for reason in found.reasons:
         if reason.kind != "phase":  # those follow from the phases
@@ -431,14 +435,9 @@ def _begun(evidence: Evidence, prepared: _Prepared) -> None:
         evidence.add("warning", text=one)
 
 
-def _noting() -> Callable[[str], None]:
-    """Prints lines with the seconds since now."""
-    began = time.monotonic()
-
-    def note(line: str) -> None:
-        log_output.write(f"{time.monotonic() - began:6.1f} s  {printable(line)}\n")
-
-    return note
+def _line(text: str) -> None:
+    """Write a line of progress."""
+    log_output.write(f"{printable(text)}\n")
 
 
 def _document(found: Rehearsal) -> str:

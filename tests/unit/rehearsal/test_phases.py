@@ -15,7 +15,7 @@ from bench.rehearsal import phases
 from bench.rehearsal.brokers import BrokerRefusedError
 from bench.rehearsal.changes import not_done
 from bench.rehearsal.evidence import Evidence, verified
-from bench.rehearsal.phases import Play, RehearsedPhase
+from bench.rehearsal.phases import Play, RehearsedPhase, Takes
 from bench.rehearsal.plan import BrokerMode
 from bench.rehearsal.run import play
 from bench.rehearsal.stage import StuckError
@@ -23,6 +23,7 @@ from bench.rehearsal.verdict import Rehearsal
 from emulator.servers.process import ProcessError
 
 IDS = [1, 2, 3]
+SHORT = Takes(1.0)
 KINDS = {BrokerMode.MIGRATION: "zookeeper", BrokerMode.KRAFT: "kraft"}
 
 
@@ -165,9 +166,9 @@ def test_what_is_behind_a_phase_that_failed_is_not_rehearsed(
 ) -> None:
     stage, found, evidence = Recorded(), Rehearsal("tree.json", 1, 2, 1.0), Evidence(tmp_path)
     table = [
-        RehearsedPhase("first", "a", lambda one: one.note("played")),
-        RehearsedPhase("second", "b", raising(error)),
-        RehearsedPhase("third", "c", raising(AssertionError("not to be played"))),
+        RehearsedPhase("first", "a", lambda one: one.note("played"), SHORT),
+        RehearsedPhase("second", "b", raising(error), SHORT),
+        RehearsedPhase("third", "c", raising(AssertionError("not to be played")), SHORT),
     ]
     evidence.add("begin", phases=[one.name for one in table])
     lines: list[str] = []
@@ -193,7 +194,7 @@ def test_a_broker_that_ends_by_itself_in_a_phase_is_no_go(tmp_path: Path) -> Non
         stage.gone = "its session is over"
 
     evidence = Evidence(tmp_path)
-    table = [RehearsedPhase("last", "a", ends)]
+    table = [RehearsedPhase("last", "a", ends, SHORT)]
     play(stage, [], found, evidence, str, phases=table)  # type: ignore[arg-type]
     evidence.close()
     assert not found.go
