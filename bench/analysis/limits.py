@@ -28,6 +28,8 @@ DONE: Final = 0.99
 """So much of what was due is done in time where nothing limits."""
 GROWS: Final = 0.01
 """From this share of what is committed on, ZooKeeper takes less than it gets."""
+_NOT_MEASURED: Final = "so how much ZooKeeper can take was not measured"
+"""Where a machine that is full, or a client that is late, limited first."""
 
 
 class Key(StrEnum):
@@ -247,7 +249,7 @@ def limited(figures: Iterable[Figure], run: Run = Run()) -> Limited:
     if full and _BY_KEY[full[0].key].first:
         first = full[0]
         says = f"late itself, by {first.used}" if first.key is Key.CLIENT else _full(first)
-        text = f"{_capital(first.name)}: {says}. So no verdict on ZooKeeper"
+        text = f"{_capital(first.name)}: {says}, {_NOT_MEASURED}"
         return Limited(text, first, False, unknown)
     # Without these two figures a full machine, or a late client, would not have been seen.
     judges = None if any(each.first and each.key not in known for each in RESOURCES) else True

@@ -142,7 +142,7 @@ def sweep_limits(found: Conclusions) -> list[Finding]:
         barred = sum(not run.of_zookeeper for run in sweep.runs)
         text = f"first at {rate:,.0f} changes/s: {first.text}"
         if barred:
-            text += f" ({barred} of {len(sweep.runs)} runs carry none)"
+            text += f" (so in {barred} of {len(sweep.runs)} runs)"
         said.append(Finding(about, text, warning=True))
     return said
 
@@ -217,7 +217,7 @@ def _blocked_runs(found: Conclusions) -> Iterable[Finding]:
     if blocked:
         text += f", at most {shares[worst]:.2%} of the time ({worst})"
     barred = sum(not run.of_zookeeper for run in ours)
-    text += f"; {barred} of them carry no verdict on ZooKeeper" if barred else ""
+    text += f"; {barred} of them do not show how much ZooKeeper can take" if barred else ""
     yield Finding("ZooKeeper blocking KRaft", text)
 
 
@@ -356,8 +356,8 @@ def _cost(found: Conclusions) -> Iterable[Block]:
     if rows:
         yield Note(
             "Busy time of ZooKeeper per slice = a + b records + c multis, by least squares over "
-            "slices of all runs that carry a verdict on ZooKeeper; residuals are those of the same "
-            "slices. Where records and multis are not separable, only their sum means something."
+            "slices of all runs that show how much ZooKeeper can take; residuals are those of the "
+            "same slices. Where records and multis are not separable, only their sum counts."
         )
     yield from table(rows)
 

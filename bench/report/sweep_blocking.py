@@ -70,7 +70,7 @@ def blocking(found: Conclusions) -> Iterable[Block]:
             rows,
         )
     if not all(run.of_zookeeper for sweep in ours for run in sweep.runs):
-        yield Note("A dash: not measured, or by runs that carry no verdict on ZooKeeper.")
+        yield Note("A dash: not measured, or by runs that do not show how much ZooKeeper can take.")
     if single:
         yield Note("The same of scenarios with a single rate and latency:")
         yield from table(single)

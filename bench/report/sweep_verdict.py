@@ -143,11 +143,11 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None) -> Answer:
     follows = (
         " so how much more ZooKeeper can take was not measured" if first.zookeeper is False else ""
     )
-    text = f"First at {rate:,.0f} changes/s. {first.text}."
+    text, also = f"First at {rate:,.0f} changes/s. {first.text}.", ""
     theirs = None if beside is None else first_limit(beside)
     if beside is not None and theirs is not None:
         text += f" With {whose(beside)} first at {theirs[0]:,.0f}. {theirs[1].text}."
-    also = "" if theirs is None else f" (with {whose(beside)} from {theirs[0]:,.0f})"
+        also = f" (with {whose(beside)} from {theirs[0]:,.0f})"
     short = f"{name} limited it from {rate:,.0f} changes/s on{also},{follows}"
     sure = f"not certain: {not_known}" if not_known else "as measured"
     return Answer(question, name, "full", text, f"{short.rstrip(',')}.", sure)
@@ -165,7 +165,11 @@ def _blocked(found: Conclusions) -> Answer:
         return Answer(question, "Not known", "open", text, "")
     blocked = [run for run in told if run.blocked_share]
     barred = sum(not run.of_zookeeper for run in told)
-    sure = f"counted; {barred} of them carry no verdict on ZooKeeper" if barred else "counted"
+    sure = (
+        f"counted; {barred} of them do not show how much ZooKeeper can take"
+        if barred
+        else "counted"
+    )
     if not blocked:
         text = f"In {several(len(told), 'run')} no operation waited for ZooKeeper."
         state = "open" if barred else "good"
@@ -229,8 +233,8 @@ def unknown(found: Conclusions) -> list[str]:
     texts = []
     if barred:
         texts.append(
-            f"{len(barred)} of {several(len(runs), 'run')} carry no verdict on ZooKeeper: the "
-            "machine was full, or the client late"
+            f"{len(barred)} of {several(len(runs), 'run')} do not show how much ZooKeeper can "
+            "take: the machine was full, or the client late"
         )
     if runs and few < REPEATS:
         texts.append(

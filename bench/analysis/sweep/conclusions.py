@@ -261,7 +261,7 @@ def _rate(sweep: SweepOfRates) -> str:
             notes.append(f"its lag can be judged from {from_ms:,.0f} ms on")
     barred = first_limit(sweep, no_verdict=True)
     if barred is not None:
-        notes.append(f"no verdict at {barred[0]:,.0f} changes/s: {barred[1].text}")
+        notes.append(f"not judged at {barred[0]:,.0f} changes/s: {barred[1].text}")
     return f"{text} ({'; '.join(notes)})" if notes else text
 
 
