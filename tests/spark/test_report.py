@@ -105,7 +105,7 @@ def test_report_of_a_trace(made: tuple[Path, Analysis]) -> None:
         for row in pq.read_table(Path(analysis.parquet) / "lag_summary").to_pylist()
     )
     assert [one["name"] for one in drawn["multis"]][1:2] == ["multi refused or lost"]
-    assert "event loop stood still" in [one["name"] for one in drawn["syncs"]]
+    assert "event loop stalled" in [one["name"] for one in drawn["syncs"]]
     assert drawn["blocked"]
     summary = json.loads(analysis.html.with_name(SUMMARY).read_text())
     assert summary["schema"] == SCHEMA
