@@ -61,9 +61,9 @@ def _panel(panel: StallPanel, x: LogAxis, y: LogAxis) -> Panel:
     held = sum(cell.holds for cell in panel.cells)
     said = several(len(panel.cells), "case")
     title = (
-        f"ZooKeeper stands still for {duration(1e3 * panel.stall_s)}"
+        f"ZooKeeper stalled for {duration(1e3 * panel.stall_s)}"
         if panel.stall_s
-        else "ZooKeeper never stands still"
+        else "ZooKeeper never stalled"
     )
     return Panel(
         title,

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 
+from bench.analysis.limits import Key, Limited
 from bench.analysis.sweep.conclusions import (
     KAFKA,
     OURS,
@@ -125,6 +126,11 @@ def _word(at: Knee) -> str:
     return f"{at.low:,.0f} changes/s{' or more' if at.next_rate is None else ''}"
 
 
+def _key(limit: Limited) -> Key | None:
+    """The resource that limited; None: none did, or it is not known."""
+    return None if limit.by is None else limit.by.key
+
+
 def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None) -> Answer:
     question = "What limited it?"
     if sweep is None:
@@ -146,7 +152,9 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None) -> Answer:
     text, also = f"First at {rate:,.0f} changes/s. {first.text}.", ""
     theirs = None if beside is None else first_limit(beside)
     if beside is not None and theirs is not None:
-        text += f" With {whose(beside)} first at {theirs[0]:,.0f}. {theirs[1].text}."
+        text += f" With {whose(beside)} first at {theirs[0]:,.0f} changes/s."
+        if _key(theirs[1]) is not _key(first):
+            text += f" {theirs[1].text}."
         also = f" (with {whose(beside)} from {theirs[0]:,.0f})"
     short = f"{name} limited it from {rate:,.0f} changes/s on{also},{follows}"
     sure = f"not certain: {not_known}" if not_known else "as measured"
@@ -248,7 +256,8 @@ def unknown(found: Conclusions) -> list[str]:
         )
     doubtful = len({one.run_id for one in found.anomalies})
     if doubtful:
-        texts.append(f"{several(doubtful, 'run')} not to be believed at once are named below")
+        are = "is" if doubtful == 1 else "are"
+        texts.append(f"{several(doubtful, 'run')} not to be believed at once {are} named below")
     return texts or ["Nothing that these pages ask is left open by the runs"]
 
 
