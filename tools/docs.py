@@ -26,7 +26,16 @@ from emulator.trace.exposition import STATUS_SCHEMA
 from emulator.trace.log_events import LOG_EVENTS
 from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
-from tools import board, configuration, divergence, examples, picture, predicted, requirements
+from tools import (
+    board,
+    configuration,
+    divergence,
+    examples,
+    picture,
+    predicted,
+    requirements,
+    verbs,
+)
 from wire import messages
 from wire.releases import forwardable
 from wire.schema import spec
@@ -223,6 +232,12 @@ PREFLIGHT_READS = (
 )
 
 
+def verbs_page() -> Iterator[str]:
+    """docs/verbs.md."""
+    yield HEAD.format(source="the help of each verb")
+    yield from verbs.page()
+
+
 def divergence_page() -> Iterator[str]:
     """docs/divergence.md."""
     yield HEAD.format(source="tools/divergence.toml")
@@ -340,6 +355,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/dev/migration-states.md": migration,
     "docs/dev/requirements.md": requirements_page,
     "docs/divergence.md": divergence_page,
+    "docs/verbs.md": verbs_page,
     "docs/preflight.md": preflight,
     "docs/configuration.md": configuration_page,
     "docs/json.md": json_page,

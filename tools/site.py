@@ -47,6 +47,7 @@ NAV: Final[Mapping[str, tuple[str, ...]]] = {
     "Reference": (
         "docs/README.md",
         "docs/command-line.md",
+        "docs/verbs.md",
         "docs/preflight.md",
         "docs/status.md",
         "docs/json.md",

@@ -35,6 +35,7 @@ from wire import records as r
 from wire.errors import ErrorCode
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "status.md"
+KIPS = PAGE.parent / "dev" / "kips.md"
 FIELDS = tomllib.loads((PAGE.parents[1] / "tools" / "status.toml").read_text())["status"]
 TYPES = {
     "int": {int},
@@ -46,9 +47,9 @@ TYPES = {
 }
 
 
-def rows(heading: str) -> dict[str, tuple[str, ...]]:
+def rows(heading: str, page: Path = PAGE) -> dict[str, tuple[str, ...]]:
     """The table under a heading: its first cell without quotes -> the other cells."""
-    part = re.split(r"\n##+ ", PAGE.read_text().partition(f"{heading}\n")[2])[0]
+    part = re.split(r"\n##+ ", page.read_text().partition(f"{heading}\n")[2])[0]
     cells = [re.split(r" *\| *", line.strip("| ")) for line in part.splitlines() if "|" in line]
     return {first.strip("`"): tuple(others) for first, *others in cells[2:]}
 
@@ -253,7 +254,7 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
 
 @pytest.mark.requirement("S07")
 def test_the_drafts_numbers_of_states_are_mapped_to_those_shown() -> None:
-    found = rows("## Numbers in the older draft of KIP-866")
+    found = rows("## Numbers in the older draft of KIP-866", KIPS)
     states = ("MigrationIneligible", "MigratingZkData", "DualWriteMetadata", "MigrationFinalized")
     assert tuple(found) == states
     for number, (name, (in_draft, phases, shown)) in enumerate(found.items(), 1):
@@ -266,7 +267,7 @@ def test_the_drafts_numbers_of_states_are_mapped_to_those_shown() -> None:
 @pytest.mark.requirement("S06")
 def test_what_a_controller_in_zookeeper_mode_reports_is_on_the_page() -> None:
     """In the accepted KIP, in the draft, and in Kafka; none of these numbers is one of ours."""
-    page = " ".join(PAGE.read_text().split())
+    page = " ".join(KIPS.read_text().split())
     told = (
         "A controller in ZooKeeper mode reports no state in the accepted KIP, always "
         "MigrationIneligible in the draft, and 4 (ZK) in Kafka from 3.6 on."
@@ -277,7 +278,7 @@ def test_what_a_controller_in_zookeeper_mode_reports_is_on_the_page() -> None:
 
 @pytest.mark.requirement("N11")
 def test_the_drafts_values_of_readiness_are_on_the_page() -> None:
-    page = " ".join(PAGE.read_text().split())
+    page = " ".join(KIPS.read_text().split())
     assert "is an int8 in the draft (0 not ready, 1 ready, a third value for disabled)" in page
     assert m.BrokerRegistrationRequest(is_migrating_zk_broker=True).is_migrating_zk_broker is True
 

@@ -116,6 +116,6 @@ def test_names_of_the_draft_are_shown_beside_the_accepted_ones_with_equal_values
 def test_the_drafts_counts_of_who_is_ineligible_are_no_metrics_of_their_own() -> None:
     names = {name for each in m.METRICS for name in (each.name, *each.compatible_names)}
     assert not [name for name in names if "ineligible" in name]
-    page = " ".join((Path(__file__).parents[3] / "docs/status.md").read_text().split())
+    page = " ".join((Path(__file__).parents[3] / "docs/dev/kips.md").read_text().split())
     drafts = "The draft's MigrationIneligibleBrokerCount and MigrationIneligibleControllerCount"
     assert f"{drafts} are in no release and are not exported" in page

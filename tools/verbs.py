@@ -1,0 +1,56 @@
+"""The page of verbs: usage, options and exit codes of each, as ``--help`` prints them."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from emulator import cli
+
+
+def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Each verb below a command, with its words, in the order of the help."""
+    for word, below in getattr(command, "commands", {}).items():
+        words = f"{name} {word}".strip()
+        if hasattr(below, "commands"):
+            yield from leaves(below, words)
+        elif not below.hidden:
+            yield words, below
+
+
+def page() -> Iterator[str]:
+    """docs/verbs.md."""
+    yield "# Verbs and their options\n\n"
+    yield "What `--help` of each verb prints, without its examples.\n"
+    yield "Next: [what each exit code means](command-line.md#exit-codes), and\n"
+    yield "[which nodes `status` asks](command-line.md#which-nodes-status-asks).\n"
+    for words, command in leaves(typer.main.get_command(cli.app)):
+        yield from _verb(words, command)
+
+
+def _verb(words: str, command: Any) -> Iterator[str]:
+    context = command.make_context(words, [], resilient_parsing=True)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"\n## {words}\n\n{_text(command.help)}\n\n"
+    yield f"`kraft-bridge {words} {usage}`\n"
+    records = [one.get_help_record(context) for one in command.params]
+    shown = [one for one in records if one and "--help" not in one[0]]
+    if shown:
+        yield "\n| argument, option | meaning |\n|---|---|\n"
+        for option, meaning in shown:
+            shown_as = option if option[0] == "-" else option.partition(" ")[0]
+            yield f"| `{_cell(shown_as)}` | {_cell(_text(meaning))} |\n"
+    epilog = command.epilog or ""
+    if codes := re.findall(r"^ *(\d+) ", epilog.partition("Exit codes")[2], re.MULTILINE):
+        yield f"\nExit codes: {', '.join(codes)}.\n"
+
+
+def _text(text: str | None) -> str:
+    """One line of Markdown, in which nothing counts as HTML."""
+    words = " ".join(re.sub(r"[\b\f]", "", text or "").split())
+    return words.replace("<", "&lt;").replace("*", "\\*")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
