@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = ROOT / "compose"
 FILES = ("migration.yaml", "analysis.yaml")
 DOCKERFILE = (COMPOSE / "Dockerfile").read_text()
+PRODUCT = (ROOT / "packaging" / "Dockerfile").read_text()
 
 
 def services(file):
@@ -40,9 +41,18 @@ def test_every_service_has_a_health_check_of_its_own_name_and_no_root(file):
         assert "privileged" not in block
 
 
-def test_the_image_does_not_run_as_root():
-    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
-    assert users == ["kraft-bridge"]
+def test_the_images_do_not_run_as_root():
+    for text in (DOCKERFILE, PRODUCT):
+        assert re.findall(r"^USER (\S+)", text, re.MULTILINE) == ["kraft-bridge"]
+        assert "useradd --uid 10001 " in text
+
+
+def test_the_image_of_the_wheel_has_no_java_and_no_spark():
+    commands = re.sub(r"^#.*", "", PRODUCT, flags=re.MULTILINE)
+    assert re.findall(r"jdk|jre|java|spark", commands) == []
+    base = re.search(r"^FROM (\S+)$", DOCKERFILE, re.MULTILINE)[1]
+    assert re.findall(r"^FROM (\S+)", commands, re.MULTILINE) == [base, base]
+    assert "!dist/*.whl" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
 @pytest.mark.parametrize("file", FILES)
