@@ -34,6 +34,7 @@ SCENARIOS: Final = (
     "leader-killed",
     "config-churn",
     "knee-bounds",
+    "slow-log",
     "counterfactual",
     "scale",
 )

@@ -39,6 +39,7 @@ def _picture(grid: StallGrid) -> Panels:
     x, y = LogAxis(rates, _WIDE), LogAxis(bounds, _HIGH)
     change = "one partition" if grid.partitions == 1 else f"{grid.partitions:,} partitions"
     far = f", each request to ZooKeeper {grid.latency_ms:g} ms longer" if grid.latency_ms else ""
+    far += f", each sync of its log {grid.sync_ms:g} ms" if grid.sync_ms else ""
     return Panels(
         f"Topics of {change} are created{far}: seconds in which some change waited",
         "changes due a second",

@@ -50,6 +50,7 @@ class BenchRow:
     connections: int = 0
     fault_at_s: float | None = None
     frozen_s: float = 0.0
+    log_sync_ms: float = 0.0
     servers: int = 1
     kill_leader: bool = False
     brokers: int = 3
@@ -152,6 +153,7 @@ class BenchRow:
             connections=case.connections,
             fault_at_s=case.fault_at_s,
             frozen_s=case.freeze_s,
+            log_sync_ms=statistics.median(case.fsync_ms) if case.fsync_ms else 0.0,
             servers=case.servers,
             kill_leader=case.kill_leader,
             brokers=case.brokers,

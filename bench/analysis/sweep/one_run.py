@@ -229,6 +229,7 @@ def _setting(described: Record) -> str:
             ("topics_present", "topics present", 0),
             ("connections", "connections", 0),
             ("frozen_s", "s frozen", 0),
+            ("log_sync_ms", "ms a sync of the log", 0),
             ("servers", "ZooKeeper servers", 1),
         )
         if described.get(name) not in {None, plain}

@@ -40,6 +40,7 @@ COLUMNS: Final[dict[str, str]] = {
     "topics_present": "long",
     "connections": "long",
     "frozen_s": "double",
+    "log_sync_ms": "double",
     "servers": "long",
     "claim_s": "double",
     "dual_write_s": "double",

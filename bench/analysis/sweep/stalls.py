@@ -77,10 +77,14 @@ class StallPanel:
 
 @dataclass(frozen=True, slots=True)
 class StallGrid:
-    """Panels of one kind of change and one distance to ZooKeeper, by the length of the stall."""
+    """Panels of one kind of change and one way to ZooKeeper's disk, by the length of the stall.
+
+    ``sync_ms``: of its log, where it was made slow; else 0.
+    """
 
     partitions: int
     latency_ms: float
+    sync_ms: float
     panels: tuple[StallPanel, ...]
 
     @property
@@ -92,6 +96,7 @@ class StallGrid:
 class _Key(NamedTuple):
     partitions: int
     latency_ms: float
+    sync_ms: float
 
 
 def predictions_of(document: Mapping[str, Any], where: str) -> Predictions:
@@ -113,7 +118,7 @@ def predictions_of(document: Mapping[str, Any], where: str) -> Predictions:
 
 def assumed(described: Iterable[Record]) -> Predictions | None:
     """From what each row measured of ZooKeeper before its load; None if no row did."""
-    found = (row.get("zk_write_p50_ms") or 0.0 for row in described)
+    found = ((row.get("zk_write_p50_ms") or 0.0) - _sync_ms(row) for row in described)
     writes = [each for each in found if 0 < each <= 1e3 * _SLOWEST_S]
     if not writes:
         return None
@@ -132,7 +137,8 @@ def stall_grids(
 ) -> list[StallGrid]:
     """What was measured in rows of creations, and what is predicted of them.
 
-    A grid needs stalls, or several bounds. Rows without a bound (0) can make nothing wait.
+    A grid needs stalls, several bounds or a slow log. Rows without a bound (0) can make nothing
+    wait.
 
     Args:
         described: rows of the bench.
@@ -149,19 +155,27 @@ def stall_grids(
         bound = BOUND_DEFAULT if bound is None else bound
         told = row.get("blocked_union_ms") is not None and not row["void"] and bound > 0
         if told and row["target"] == target and row.get("kind") == KIND and _known(row):
-            key = _Key(row.get("partitions_per_topic") or 1, row.get("latency_ms") or 0.0)
+            far_ms = row.get("latency_ms") or 0.0
+            key = _Key(row.get("partitions_per_topic") or 1, far_ms, _sync_ms(row))
             by[key][row.get("frozen_s") or 0.0, row["rate_per_s"], bound].append(row)
     grids = []
     for key, cells in sorted(by.items()):
-        if any(stall for stall, _, _ in cells) or len({bound for _, _, bound in cells}) > 1:
+        several = len({bound for _, _, bound in cells}) > 1
+        if several or key.sync_ms or any(stall for stall, _, _ in cells):
             grids.append(_grid(key, cells, found))
     return grids
+
+
+def _sync_ms(row: Record) -> float:
+    """What each sync of ZooKeeper's log took in the middle, where it was made slow."""
+    return float(row.get("log_sync_ms") or 0.0)
 
 
 def _known(row: Record) -> bool:
     """Whether its rate, stall and latency are such as a model can play."""
     rate, stall_s = row.get("rate_per_s") or 0.0, row.get("frozen_s") or 0.0
     near = 0 <= (row.get("latency_ms") or 0.0) <= 1e3 * _SLOWEST_S
+    near = near and 0 <= _sync_ms(row) <= 1e3 * _SLOWEST_S
     near = near and (row.get("partitions_per_topic") or 1) <= _PARTITIONS_MAX
     return near and 0 < rate <= _RATE_MAX and stall_s >= 0 and rate * stall_s <= _CHANGES_MAX
 
@@ -171,7 +185,7 @@ def _grid(
 ) -> StallGrid:
     change = model.creation(key.partitions)
     speed = Speed(
-        found.speed.request_s + key.latency_ms / 1e3,
+        found.speed.request_s + (key.latency_ms + key.sync_ms) / 1e3,
         found.speed.operation_s,
         found.speed.commit_s,
         found.speed.append_s,
@@ -190,7 +204,7 @@ def _grid(
                 cells.append(StallCell(stall_s, rate, bound, measured, before))
         border = _border(change, rates, bounds, speed, stall_s)
         panels.append(StallPanel(stall_s, tuple(cells), border))
-    return StallGrid(key.partitions, key.latency_ms, tuple(panels))
+    return StallGrid(*key, tuple(panels))
 
 
 def _predicted_s(change: Change, rate: float, bound: int, speed: Speed, stall_s: float) -> float:

@@ -95,6 +95,7 @@ def test_measured_and_predicted_are_beside_each_other() -> None:
         {"rate_per_s": 1e6, "frozen_s": 1e5},
         {"rate_per_s": 1e6, "frozen_s": 1e-3},
         {"latency_ms": 1e12},
+        {"log_sync_ms": 1e12},
         {"partitions_per_topic": 10**12},
     ],
 )
@@ -124,6 +125,22 @@ def test_without_predictions_the_rows_own_probe_of_zookeeper_counts() -> None:
     assert assumed([{"zk_write_p50_ms": -1.0}, {"zk_write_p50_ms": 1e12}]) is None
     far = grid(stalled(20.0, 5.0, 200, 4.0, latency_ms=100.0))
     assert far.latency_ms == 100.0
+
+
+def test_where_each_sync_of_the_log_is_slow_the_border_is_that_of_the_longer_request() -> None:
+    plain = [stalled(rate, 0.0, 250, 0.0) for rate in (95.0, 119.0)]
+    slow = [row | {"log_sync_ms": 100.0, "zk_write_p50_ms": 103.0} for row in plain]
+    one = grid(*plain, *slow)
+    speed = Speed(FAST.speed.request_s + 0.1, 0.0, FAST.speed.commit_s, 0.0)
+    assert one.sync_ms == 100.0, "they are no rows of a disk as it is"
+    [panel] = one.panels
+    for rate, bound in panel.border:
+        assert rate == pytest.approx(model.border(model.creation(9), round(bound), speed))
+    [picture, _] = stall_panels(concluded(*slow, predictions=FAST))
+    assert "each sync of its log 100 ms: seconds" in picture.title
+    found = assumed(slow)
+    assert found is not None
+    assert found.speed.request_s == pytest.approx(0.003), "the sync comes to it by its own column"
 
 
 def test_the_kept_rows_of_predict_are_what_they_say() -> None:
