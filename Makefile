@@ -106,7 +106,7 @@ mutation: $(ENV) ## N random mutants of the machines (150; SEED=…, REAL=1: sur
 bench: $(ENV) $(JARS) ## speed beside Kafka's; goes on where it ended (QUICK=1: half an hour, SCENARIO=name)
 	$(PY) -m bench $(if $(QUICK),--quick) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(ANY_CODE),--any-code)
 
-predict: $(ENV) $(JARS) ## when ZooKeeper blocks: predicted, then measured in 27 cells (half an hour); goes on where it ended (KEPT=1: from docs/rows)
+predict: $(ENV) $(JARS) ## when ZooKeeper blocks: predicted, then measured in 27 cells; and 12 first copies (half an hour); goes on where it ended (KEPT=1: from docs/rows)
 	$(PY) -m bench.predict $(if $(CELLS),--cells $(CELLS)) $(if $(KEPT),--kept)
 
 matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, every admin tool and ten clients, beside Kafka's

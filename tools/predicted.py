@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from bench.predict.cells import BLOCKS_S, kept
+from bench.predict import copies
+from bench.predict.cells import BLOCKS_S, KEPT, kept
 from bench.predict.model import LEAST_S, SHARE
+from tools import lags
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs/benchmarks.md"
 BEGIN: Final = "<!-- from kept rows: written by make docs -->\n"
@@ -69,7 +71,7 @@ def page() -> Iterator[str]:
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    yield f"{before}{BEGIN}{''.join(table())}{END}{after}"
+    yield lags.filled(f"{before}{BEGIN}{''.join(table())}\n{''.join(of_copies())}{END}{after}")
 
 
 def table() -> Iterator[str]:
@@ -94,6 +96,32 @@ def table() -> Iterator[str]:
         there = {one.bound: one for one in shown if (one.rate, one.stall_s) == (rate, stall_s)}
         texts = " | ".join(_cell(there.get(bound)) for bound in bounds)
         yield f"| {rate:g} | {stall_s:g} | {texts} |\n"
+
+
+def of_copies() -> Iterator[str]:
+    """The first copies that were predicted and measured, a line for each."""
+    if not any(KEPT.glob(f"{copies.NAME}-*.jsonl")):
+        yield "First copies are predicted and measured by the same command. **Not measured yet**.\n"
+        return
+    file, found = kept(name=copies.NAME)
+    held = sum(one["holds"] for one in found.rows)
+    sources = [f"{one['topics']:,} x {one['partitions']}" for one in found.predictions["from"]]
+    yield (
+        f"First copies: predictions `{found.digest[:16]}` of {len(found.predictions['cells'])}, "
+        f"written before the first one from other copies ({' and '.join(sources)} topics x "
+        f"partitions: their rows and traces); {len(found.rows)} are measured: "
+        f"{_taken(found.rows)},\n[rows](rows/{file.name}). Seconds from the claim to dual write: "
+        f"**{held} of {len(found.rows)} within {SHARE:.0%}**; what missed is in bold.\n\n"
+        "| partitions | of one topic | predicted / measured, s |\n|---:|---:|---|\n"
+    )
+    shapes = [
+        (one["row"]["topics_present"] * one["row"]["partitions_per_topic"], one)
+        for one in found.rows
+    ]
+    for partitions, one in sorted(shapes, key=lambda each: (each[0], each[1]["case"])):
+        text = f"{one['predicted']['seconds']:.2f} / {one['measured']['seconds']:.2f}"
+        text = text if one["holds"] else f"**{text}**"
+        yield f"| {partitions:,} | {one['row']['partitions_per_topic']} | {text} |\n"
 
 
 def _taken(found: list[dict[str, Any]]) -> str:

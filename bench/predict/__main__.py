@@ -1,4 +1,4 @@
-"""``python -m bench.predict``: predict, then measure 27 cells; goes on where it ended."""
+"""``python -m bench.predict``: predict, then measure 27 cells and 12 copies; resumable."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import argparse
 import json
 import logging
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from bench.predict import cells, trace
+from bench.predict import cells, copies, trace
 from bench.predict.cells import HOME, StalePredictionsError, UnpublishableError, Waited
-from bench.predict.model import Speed
 from bench.runs import run as runner
 from bench.runs.reading import read
 from bench.runs.row import BenchRow
@@ -47,27 +48,30 @@ def _taken(one: Planned, store: Store, patience_s: float) -> BenchRow | None:
 def play(out: Path, only: int | None, patience_s: float) -> int:
     """Take what is missing; returns the exit code."""
     (one,), plan = _plan("input"), _plan("cells")
+    cases = [each.case for each in plan]
     # Rows of older code are kept: what they cost to take is an hour, and each says its code.
     store = Store(out / "bench", any_code=True)
 
-    def speed() -> Speed:
+    def make() -> dict[str, Any]:
         if _taken(one, store, patience_s) is None:
             raise _NoInputError("the row that the predictions come from was not taken")
-        return trace.read(store.trace, one.run_id).speed
+        return cells.document(cases, trace.read(store.trace, one.run_id).speed)
 
-    digest, before = cells.written(out, [each.case for each in plan], speed)
+    digest, texts = cells.written(out, cases, make)
+    before = {name: Waited(**values) for name, values in texts.items()}
     _print(f"predictions {digest}")
     found: list[tuple[Waited, Waited]] = []
     for cell in plan[:only]:
         name = cell.case.name
         if (there := cells.taken(out, digest, cell)) is not None:
-            found.append(there)
-            _print(f"{cells.line(name, *there)} (is there)")
+            found.append((Waited(**there[0]), Waited(**there[1])))
+            _print(f"{cells.line(name, *found[-1])} (is there)")
             continue
         row = _taken(cell, store, patience_s)
         if row is not None:
             after = cells.measured(row, store.trace)
-            cells.keep(out, digest, row, before[name], after)
+            held = cells.holds(before[name], after)
+            cells.keep(out, digest, row, texts[name], asdict(after), holds=held)
             found.append((before[name], after))
             _print(cells.line(name, before[name], after))
     text, good = cells.verdict(found, len(plan))
@@ -76,9 +80,48 @@ def play(out: Path, only: int | None, patience_s: float) -> int:
     return int(not good)
 
 
+def play_copies(out: Path, patience_s: float) -> int:
+    """Take the copies that are missing; returns the exit code."""
+    inputs, plan = _plan("copies-input"), _plan("copies")
+    cases = [each.case for each in plan]
+    store = Store(out / "bench", any_code=True)
+
+    def make() -> dict[str, Any]:
+        seen = []
+        for one in inputs:
+            row = _taken(one, store, patience_s)
+            copied = None if row is None else trace.copied(store.trace, one.run_id)
+            if row is None or copied is None:
+                raise _NoInputError("a copy that the predictions come from was not taken")
+            seen.append(copies.source(one.case, row, copied))
+        speed = copies.speed_of(seen)
+        found = {each.name: {"seconds": copies.predicted_s(each, speed)} for each in cases}
+        return {"from": [asdict(each) for each in seen], "speed": asdict(speed), "cells": found}
+
+    digest, before = cells.written(out, cases, make)
+    _print(f"predictions of copies {digest}")
+    found = []
+    for cell in plan:
+        name = cell.case.name
+        if (there := cells.taken(out, digest, cell)) is not None:
+            found.append(there)
+            _print(f"{copies.line(name, *there)} (is there)")
+        elif (row := _taken(cell, store, patience_s)) is not None:
+            after = {"seconds": copies.took_s(row)}
+            held = copies.holds(before[name], after)
+            cells.keep(out, digest, row, before[name], after, holds=held)
+            found.append((before[name], after))
+            _print(copies.line(name, before[name], after))
+    text, good = copies.verdict(found, len(plan))
+    _print(text)
+    return int(not good)
+
+
 def _publish(out: Path) -> int:
     try:
-        _print(f"{cells.publish(out)}: now `make docs` writes the table and the picture")
+        for folder, name in ((out, "predict"), (out / copies.NAME, copies.NAME)):
+            if (folder / "predictions.json").exists():
+                _print(f"{cells.publish(folder, name=name)}: now `make docs` shows it")
     except (ValueError, OSError) as error:
         _print(f"{out}: {error}")
         return 1
@@ -90,6 +133,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.predict", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/predict"))
     parser.add_argument("--cells", type=int, help="only so many of the first")
+    parser.add_argument("--copies", action="store_true", help="only the copies, no cells")
     parser.add_argument("--patience", type=float, default=60, help="seconds to wait for quiet")
     parser.add_argument("--kept", action="store_true", help="go on from the rows in docs/rows")
     parser.add_argument("--publish", action="store_true", help="keep what is there in docs/rows")
@@ -100,9 +144,13 @@ def main() -> int:
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections
     try:
         with runner.alone(asked.out):
+            place = asked.out / copies.NAME
             if asked.kept:
                 cells.restore(asked.out)
-            return play(asked.out, asked.cells, asked.patience)
+                if any(cells.KEPT.glob(f"{copies.NAME}-*.jsonl")):
+                    cells.restore(place, name=copies.NAME)
+            code = 0 if asked.copies else play(asked.out, asked.cells, asked.patience)
+            return code | (0 if asked.cells else play_copies(place, asked.patience))
     except (
         StalePredictionsError,
         UnpublishableError,

@@ -52,15 +52,21 @@ def predicted(case: Case, speed: Speed) -> Waited:
     return Waited(found.union_s, found.operations, found.longest_s)
 
 
+def document(cases: Sequence[Case], speed: Speed) -> dict[str, Any]:
+    """The predictions of all cells, as they are written."""
+    cells = {one.name: dataclasses.asdict(predicted(one, speed)) for one in cases}
+    return {"speed": dataclasses.asdict(speed), "cells": cells}
+
+
 def written(
-    folder: Path, cases: Sequence[Case], speed: Callable[[], Speed]
-) -> tuple[str, dict[str, Waited]]:
+    folder: Path, cases: Sequence[Case], make: Callable[[], dict[str, Any]]
+) -> tuple[str, dict[str, dict[str, Any]]]:
     """Write the predictions unless they are there; returns their digest, and each cell's.
 
     Args:
         folder: of the run.
         cases: all cells.
-        speed: what they are predicted from; called only if they are not there.
+        make: what is written; called only if it is not there.
 
     Raises:
         StalePredictionsError: those that are there do not fit, and were tested already.
@@ -73,13 +79,12 @@ def written(
             raise StalePredictionsError(
                 f"{path} is of other cells than these, and rows are there: give another --out"
             )
-        known = speed()
-        cells = {one.name: dataclasses.asdict(predicted(one, known)) for one in cases}
+        made = make()
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"speed": dataclasses.asdict(known), "cells": cells}, indent=1))
+        path.write_text(json.dumps(made, indent=1))
         found = json.loads(path.read_text())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return digest, {name: Waited(**values) for name, values in found["cells"].items()}
+    return digest, dict(found["cells"])
 
 
 def measured(row: BenchRow, folder: Path) -> Waited:
@@ -93,7 +98,15 @@ def holds(before: Waited, after: Waited) -> bool:
     return model.holds(before.union_s, after.union_s)
 
 
-def keep(folder: Path, digest: str, row: BenchRow, before: Waited, after: Waited) -> None:
+def keep(
+    folder: Path,
+    digest: str,
+    row: BenchRow,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    *,
+    holds: bool,
+) -> None:
     """Write a row; the predictions' digest comes first."""
     place = folder / "rows"
     place.mkdir(parents=True, exist_ok=True)
@@ -101,9 +114,9 @@ def keep(folder: Path, digest: str, row: BenchRow, before: Waited, after: Waited
         "predictions": digest,
         "run_id": row.run_id,
         "case": row.case,
-        "holds": holds(before, after),
-        "predicted": dataclasses.asdict(before),
-        "measured": dataclasses.asdict(after),
+        "holds": holds,
+        "predicted": before,
+        "measured": after,
         "row": dataclasses.asdict(row),
     }
     fresh = place / f"_{row.run_id}"
@@ -111,7 +124,7 @@ def keep(folder: Path, digest: str, row: BenchRow, before: Waited, after: Waited
     fresh.replace(place / f"{row.run_id}.json")
 
 
-def taken(folder: Path, digest: str, cell: Planned) -> tuple[Waited, Waited] | None:
+def taken(folder: Path, digest: str, cell: Planned) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """Predicted and measured of a row that is there, of the same predictions and case; or None."""
     path = folder / "rows" / f"{cell.run_id}.json"
     if not path.exists():
@@ -119,7 +132,7 @@ def taken(folder: Path, digest: str, cell: Planned) -> tuple[Waited, Waited] | N
     found = json.loads(path.read_text())
     if found["predictions"] != digest or found["row"]["digest"] != cell.digest:
         return None
-    return Waited(**found["predicted"]), Waited(**found["measured"])
+    return found["predicted"], found["measured"]
 
 
 def line(name: str, before: Waited, after: Waited) -> str:
@@ -166,7 +179,8 @@ class Kept:
         """Raise UnpublishableError unless the rows were taken after these predictions."""
         if not self.rows:
             raise UnpublishableError("there is no row of a cell")
-        ended_ns = self.input["started_wall_ns"] + self.input["drained_ns"] - self.input["begin_ns"]
+        took_ns = (self.input["drained_ns"] or 0) - (self.input["begin_ns"] or 0)
+        ended_ns = self.input["started_wall_ns"] + took_ns
         for one in self.rows:
             name, first = one["case"], next(iter(one))
             if (first, one[first]) != ("predictions", self.digest):
@@ -179,44 +193,45 @@ class Kept:
                 raise UnpublishableError(f"{name}: the predictions come from this row")
 
 
-def publish(folder: Path, place: Path = KEPT) -> Path:
-    """Keep the rows of a run instead of those before; returns the file.
+def publish(folder: Path, place: Path = KEPT, name: str = "predict") -> Path:
+    """Keep the rows of a run instead of those before; returns the file, which has that name.
 
     Raises:
         UnpublishableError: they prove nothing.
         OSError: a file is missing, or cannot be written.
     """
-    source = next((folder / "bench/rows").glob("input.*.json"), None)
-    if source is None:
+    texts = [path.read_text() for path in (folder / "bench/rows").glob("*input.*.json")]
+    if not texts:
         raise UnpublishableError("there is no row of the predictions' input")
+    source = max(map(json.loads, texts), key=lambda row: int(row["started_wall_ns"]))
     found = Kept(
         json.loads((folder / "predictions.json").read_text()),
-        json.loads(source.read_text()),
+        source,
         [json.loads(one.read_text()) for one in sorted((folder / "rows").glob("*.json"))],
     )
     found.check()
-    for old in place.glob("predict-*.jsonl"):
+    for old in place.glob(f"{name}-*.jsonl"):
         old.unlink()
-    file = place / f"predict-{found.input['code'][:8]}.jsonl"
+    file = place / f"{name}-{found.input['code'][:8]}.jsonl"
     lines = [found.predictions, found.input, *found.rows]
     file.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
     return file
 
 
-def kept(place: Path = KEPT) -> tuple[Path, Kept]:
+def kept(place: Path = KEPT, name: str = "predict") -> tuple[Path, Kept]:
     """The published rows, and their file.
 
     Raises:
         UnpublishableError: they prove nothing.
     """
-    (file,) = place.glob("predict-*.jsonl")
+    (file,) = place.glob(f"{name}-*.jsonl")
     predictions, source, *rows = map(json.loads, file.read_text().splitlines())
     found = Kept(predictions, source, rows)
     found.check()
     return file, found
 
 
-def restore(folder: Path, place: Path = KEPT) -> None:
+def restore(folder: Path, place: Path = KEPT, name: str = "predict") -> None:
     """Put the published rows where a run goes on from them, unless predictions are there.
 
     Raises:
@@ -225,7 +240,7 @@ def restore(folder: Path, place: Path = KEPT) -> None:
     """
     if (folder / "predictions.json").exists():
         return
-    _, found = kept(place)
+    _, found = kept(place, name)
     rows, inputs = folder / "rows", folder / "bench/rows"
     for one in (rows, inputs):
         one.mkdir(parents=True, exist_ok=True)

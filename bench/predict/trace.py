@@ -32,6 +32,8 @@ BOUND: Final = 10_000
 _SPREAD: Final = 4.0
 """The slope is measured where requests differ that much in size, else it is the one above."""
 _ROUNDS: Final = 30
+_COPY: Final = 1_000
+"""Records of a copy that is long beside what comes once."""
 _STALL: Final = 10.0
 _STALL_S: Final = 0.1
 """An answer is a stall if it took ten times what its size explains, and 0.1 s more than that."""
@@ -76,6 +78,8 @@ class Seen:
     """Records of which the trace does not say when ZooKeeper had them: it has gaps."""
     left_out: Sequence[str] = ()
     """Other controllers that wrote to ZooKeeper in this run, and less."""
+    copied: Copied | None = None
+    """Its first copy, if that is in the trace and large enough to say what a record takes."""
 
     @property
     def rate(self) -> float:
@@ -91,6 +95,19 @@ class Seen:
             total += max(0.0, end - max(begin, covered))
             covered = max(covered, end)
         return total
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A first copy out of ZooKeeper, in seconds.
+
+    ``read_s``: from the claim until its first records are appended. ``written_s``: from then until
+    ZooKeeper is told that all are in the log.
+    """
+
+    records: int
+    read_s: float
+    written_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +152,16 @@ def read(folder: Path, run_id: str | None = None) -> Seen:
         },
     )
     return dataclasses.replace(found, left_out=others)
+
+
+def copied(folder: Path, run_id: str) -> Copied | None:
+    """The first copy in a trace of one controller; None: it shows none of ``_COPY`` records.
+
+    Raises:
+        UnusableTraceError: a file of it cannot be read.
+    """
+    names = ("multis", "ranges")
+    return _copied(*(_table(folder, name, run_id, _COLUMNS[name]) for name in names))
 
 
 def waits(folder: Path, run_id: str, from_ns: int) -> list[tuple[float, float]]:
@@ -245,7 +272,28 @@ def _seen(folder: Path, run_id: str, process: str, tables: dict[str, list[dict[s
         waits,
         _channel(made, at_s),
         ranges.missing,
+        copied=_copied(multis, tables["ranges"]),
     )
+
+
+def _copied(multis: Sequence[dict[str, Any]], ranges: Sequence[dict[str, Any]]) -> Copied | None:
+    """Between a claim, which covers no record, and the next multi, which covers all copied ones."""
+    multis = sorted(multis, key=lambda row: int(row["sent_ns"]))
+    for claim, whole in itertools.pairwise(multis):
+        if claim["last_offset"] >= claim["first_offset"] or whole["ops"] > CHAIN_OPS:
+            continue
+        appended = [
+            row
+            for row in ranges
+            if row["stage"] == Stage.APPENDED
+            and claim["sent_ns"] <= row["time_ns"] <= whole["sent_ns"]
+        ]
+        records = sum(row["last_offset"] - row["first_offset"] + 1 for row in appended)
+        if records >= _COPY:
+            first_ns = min(row["time_ns"] for row in appended)
+            read_s = (first_ns - claim["sent_ns"]) / 1e9
+            return Copied(records, read_s, (whole["sent_ns"] - first_ns) / 1e9)
+    return None
 
 
 def _appends(row: dict[str, Any]) -> bool:

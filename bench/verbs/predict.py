@@ -20,7 +20,7 @@ from emulator.config.words import duration, install
 if TYPE_CHECKING:
     from bench.predict.model import Blocked, Change, Speed
     from bench.predict.probe import Probed
-    from bench.predict.trace import Seen
+    from bench.predict.trace import Copied, Seen
     from emulator.commands.preflight.inputs import Size
 
 CHANGES_MAX: Final = 2_000_000
@@ -30,12 +30,14 @@ ELECTION_S: Final = 2.4
 """Leader killed, to the next change, of three controllers: docs/benchmarks.md."""
 OWN_TRACE: Final = "yours is in a controller's trace: --trace FOLDER"
 ANOTHER_TRACE: Final = "yours is in a trace with requests of more sizes"
+A_COPY: Final = "yours is in the trace of a controller that made a first copy: --trace FOLDER"
 ELECTION: Final = "of these 2,000 are controller.quorum.fetch.timeout.ms: put yours in"
 NAMES: Final = {
     "commit_ms": ("a commit takes", "ms"),
     "append_ms": ("an append takes", "ms"),
     "operation_us": ("an operation takes", "µs"),
     "election_ms": ("an election takes", "ms"),
+    "copy_record_us": ("a record of a first copy takes", "µs"),
 }
 
 
@@ -155,6 +157,7 @@ def _of_trace(
     if seen.channel_s is not None:
         found["channel_per_s"] = model.channel(*seen.channel_s)
     return found | {
+        "_copied": seen.copied,
         "source": "trace",
         "assumed": assumed,
         "trace": {
@@ -297,14 +300,22 @@ def _copy(size: Size | None, found: dict[str, Any]) -> dict[str, Any]:
     from emulator.commands.preflight import inputs
 
     read_s = found.pop("_read_s", found["request_ms"] / 1e3)
+    copied: Copied | None = found.pop("_copied", None)
     if size is None:
         return {}
     copy_ms, reading_ms = inputs.times(size, read_s * 1e3, found["request_ms"])
-    times = {"election_ms": ELECTION_S * 1e3, "no_controller_ms": ELECTION_S * 1e3 + reading_ms}
-    return {
-        "copy": {**size._asdict(), "copy_ms": copy_ms, **times},
-        "assumed": [*found["assumed"], _assumed("election_ms", times, ELECTION)],
+    if copied is not None:
+        copy_ms = size.records * (copied.read_s + copied.written_s) / copied.records * 1e3
+    times = {
+        "copy_ms": copy_ms,
+        "copy_record_us": copy_ms / max(1, size.records) * 1e3,
+        "election_ms": ELECTION_S * 1e3,
+        "no_controller_ms": ELECTION_S * 1e3 + reading_ms,
     }
+    assumed = [_assumed("election_ms", times, ELECTION)]
+    if copied is None:
+        assumed.insert(0, _assumed("copy_record_us", times, A_COPY))
+    return {"copy": size._asdict() | times, "assumed": [*found["assumed"], *assumed]}
 
 
 def _size(dump: Path) -> Size:

@@ -303,6 +303,7 @@ version, unjudged
             copy.znodes           int-    of the tree
             copy.refused          str-    a znode that prevents it; empty: none
             copy.copy_ms          float-  the first copy
+            copy.copy_record_us   float-  of it, for each record
             copy.election_ms      float-  part of the next
             copy.no_controller_ms float-  after the leader of three is killed
         """),

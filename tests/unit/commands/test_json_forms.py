@@ -42,7 +42,7 @@ PINNED = {
     "finalise/1": "a036adee93ee9faf",
     "log-record/1": "540c70c363f74336",
     "load/1": "3276509bf092a7db",
-    "predict/1": "6808f6faf3d9a205",
+    "predict/1": "768dfdccd67b9b25",
     "conformance/1": "9a03a5f416ab5fd6",
     "cluster/1": "8f21bdf60fb27195",
     "fleet/1": "ef7dce4187a856a1",

@@ -89,8 +89,8 @@ def test_other_cells_need_another_folder_once_a_row_is_there(
     program.play(tmp_path, 1, 0)
     some = [one.case for one in program._plan("cells")][:5]
     with pytest.raises(cells.StalePredictionsError, match="give another --out"):
-        cells.written(tmp_path, some, lambda: SPEED)
-    cells.written(tmp_path / "other", some, lambda: SPEED)
+        cells.written(tmp_path, some, lambda: cells.document(some, SPEED))
+    cells.written(tmp_path / "other", some, lambda: cells.document(some, SPEED))
     assert taken
 
 

@@ -33,6 +33,28 @@ def write(
     file.close()
 
 
+def a_copy(records: int, read_s: float, written_s: float) -> list[Row]:
+    """Rows of a controller from its claim until ZooKeeper holds that all is copied."""
+    first_ns, last_ns = int(read_s * 1e9), int((read_s + written_s) * 1e9)
+    half = records // 2
+    return [
+        MultiRow(0, 10**6, model.CHAIN_OPS, 500, 0, -1),
+        RangeRow(Stage.APPENDED, 13, 12 + half, first_ns),
+        RangeRow(Stage.APPENDED, 13 + half, 12 + records, first_ns + 1),
+        MultiRow(last_ns, last_ns + 10**6, model.CHAIN_OPS, 500, 0, 12 + records),
+    ]
+
+
+def test_the_first_copy_is_between_the_claim_and_the_multi_that_covers_it(tmp_path: Path) -> None:
+    write(tmp_path, a_copy(20_000, read_s=0.2, written_s=0.3))
+    assert trace.copied(tmp_path, "7") == trace.Copied(20_000, 0.2, 0.3)
+    write(tmp_path / "small", a_copy(900, read_s=0.2, written_s=0.3))
+    assert trace.copied(tmp_path / "small", "7") is None
+    data = msgspec.structs.replace(a_copy(9_000, 0.2, 0.3)[3], ops=50)
+    write(tmp_path / "compared", [*a_copy(9_000, 0.2, 0.3)[:3], data])
+    assert trace.copied(tmp_path / "compared", "7") is None, "a comparison writes what differs"
+
+
 def test_a_trace_says_what_zookeeper_takes_and_its_replay_blocks_as_long(tmp_path: Path) -> None:
     rows: list[Row] = []
     stall = Stall(0.5, 1.5)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,11 @@ from emulator.trace.rows import Row
 from tests.kit.json_form import never_shown, problems
 from tests.unit.commands.running import run
 from tests.unit.predict.test_probe import zookeeper
-from tests.unit.predict.test_trace import write
+from tests.unit.predict.test_trace import a_copy, write
 from tests.unit.predict.virtual import measured
 
 SPEED = Speed(0.02, 0.0002)
+TOPIC = '{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":{"0":[0]}}'
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +95,26 @@ def test_a_trace_is_predicted_from(folder: Path, dump: Path) -> None:
         assert bool(again["stalls"][0]["operations"]) is waits  # type: ignore[index]
 
 
+def test_the_copy_of_a_dump_takes_what_a_record_of_the_traces_own_copy_took(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    measured(20, 0, SPEED, 0.5, None, rows)
+    write(tmp_path / "trace", [*a_copy(2_000, read_s=0.5, written_s=1.5), *rows])
+    topics = {f"/brokers/topics/t{at}": {"text": TOPIC} for at in range(3)}
+    topics |= {"/brokers": {"null": True}, "/brokers/topics": {"null": True}}
+    dump = tmp_path / "tree.json"
+    dump.write_text(json.dumps({"nodes": topics}))
+    found: dict[str, Any] = shown("--trace", tmp_path / "trace", "--dump", dump)
+    copy = found["copy"]
+    assert copy["records"]
+    assert copy["copy_record_us"] == pytest.approx(1_000)
+    assert copy["copy_ms"] == pytest.approx(copy["records"])
+    assert [one["member"] for one in found["assumed"]] == ["operation_us", "election_ms"]
+    # A claim without a copy, as after a failover, says nothing of one.
+    write(tmp_path / "later", [*a_copy(200, read_s=0.5, written_s=1.5), *rows])
+    found = shown("--trace", tmp_path / "later", "--dump", dump)
+    assert "copy_record_us" in {one["member"] for one in found["assumed"]}
+
+
 @pytest.mark.usefixtures("fast")
 def test_a_probe_is_predicted_from(dump: Path) -> None:
     with zookeeper("/kafka") as (server, hosts):
@@ -112,6 +134,7 @@ def test_a_probe_is_predicted_from(dump: Path) -> None:
     assert (wrote, removed) == (2 + 400 + 8 * (1 + 3 + 10 + 100 + 400), 402)
     assert never_shown(FORMS["predict"], [found]) >= {"trace.run_id"}
     assumed = {one["member"]: one["value"] for one in found["assumed"]}  # type: ignore[attr-defined]
+    assert assumed.pop("copy_record_us") == found["copy"]["copy_record_us"]  # type: ignore[index]
     assert assumed == {"commit_ms": 4.0, "append_ms": 0.6, "election_ms": 2400.0}
     assert code == 0
     assert f"the probe wrote {wrote:,} znodes below /kraft-bridge-predict, in " in out

@@ -1,0 +1,39 @@
+"""What the page says of a ZooKeeper that is behind is what the kept rows give."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.runs.reading import HOME, read
+from tools import lags
+
+
+def test_a_rollback_from_kafkas_controller_loses_what_its_lag_is() -> None:
+    _, found = lags.rows("once-*.jsonl")
+    row = next(row for row in found if row["run_id"] == "knee.rate200-latency0.kafka.r1")
+    waits_s = row["zk_s"] - row["count"] / row["rate_per_s"]
+    said = "".join(lags.rollback())
+    assert f"| 200, after 20 s | 11 / {row['lag_end_records']:,.0f} | 0.0 / {waits_s:.1f} |" in said
+    assert said.count(" after ") == 6
+
+
+def test_the_slow_log_has_its_border_between_two_rates_a_quarter_apart() -> None:
+    cases = read(HOME / "slow-log.toml").cases
+    border = lags.predicted_border(cases[0])
+    rates = [case.rate or 0.0 for case in cases]
+    below, above = max(r for r in rates if r < border), min(r for r in rates if r > border)
+    assert above / below == pytest.approx(1.25, abs=0.01)
+    assert {case.fsync_ms for case in cases} == {(100.0,)}
+    assert f"from **{border:.0f} changes/s** on" in "".join(lags.slow_log())
+
+
+def test_a_page_keeps_what_is_outside_the_marks() -> None:
+    page = "a\n"
+    for name in lags.TABLES:
+        page += (
+            f"<!-- {name}, from kept rows: written by make docs -->\nold\n<!-- {name} end -->\nb\n"
+        )
+    filled = lags.filled(page)
+    assert "old" not in filled
+    assert filled.count("\nb\n") == len(lags.TABLES)
+    assert lags.filled(filled) == filled

@@ -1,0 +1,120 @@
+"""Tables of docs/benchmarks.md about ZooKeeper that is behind, from kept rows: ``make docs``."""
+
+import json
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench.predict import model
+from bench.predict.cells import kept
+from bench.predict.model import Speed
+from bench.runs.reading import HOME, read
+from bench.runs.scenario import Case
+from emulator.servers.machine import QUIET_CORES
+
+ROWS: Final = Path(__file__).resolve().parents[1] / "docs/rows"
+OURS: Final = "kraft-bridge"
+
+
+def rows(pattern: str) -> tuple[Path, list[dict[str, Any]]]:
+    """The kept rows of the one file of that name, and the file."""
+    (file,) = ROWS.glob(pattern)
+    return file, [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def rollback() -> Iterator[str]:
+    """What is not in ZooKeeper when a load ends, or ZooKeeper goes on: ours and Kafka's."""
+    file, found = rows("once-*.jsonl")
+    of: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in found:
+        if row["scenario"] == "knee" or row["case"] == "s5-unbounded":
+            of.setdefault(f"{row['scenario']}.{row['case']}", {})[row["target"]] = row
+    yield (
+        f"From the [rows](rows/{file.name}) of one round each, ours / Kafka's; topics of 10 "
+        "partitions, 11 records each.\n\n"
+        "| changes/s due | committed, not in ZooKeeper: records | until ZooKeeper has them, s |\n"
+        "|---|---|---|\n"
+    )
+    for pair in sorted(of.values(), key=lambda one: (one[OURS]["frozen_s"], _rate(one[OURS]))):
+        ours, kafka = pair[OURS], pair["kafka"]
+        when = "after 20 s"
+        if ours["frozen_s"]:
+            when = f"after ZooKeeper was stopped for {ours['frozen_s']:g} s, no bound"
+        missing = " / ".join(f"{_missing(one):,.0f}" for one in (ours, kafka))
+        waits = " / ".join(f"{_waits_s(one):.1f}" for one in (ours, kafka))
+        yield f"| {_rate(ours):g}, {when} | {missing} | {waits} |\n"
+
+
+def _rate(row: Mapping[str, Any]) -> float:
+    return float(row["rate_per_s"])
+
+
+def _missing(row: Mapping[str, Any]) -> float:
+    return float(
+        row["lag_end_records"] if row["backlog_records"] is None else row["backlog_records"]
+    )
+
+
+def _waits_s(row: Mapping[str, Any]) -> float:
+    if row["catch_up_s"] is not None:
+        return float(row["catch_up_s"])
+    return max(0.0, float(row["zk_s"]) - float(row["count"]) / _rate(row))
+
+
+def predicted_border(case: Case) -> float:
+    """Changes a second from which on some wait, with the speed of the kept predictions.
+
+    Args:
+        case: of a log that is synced slowly, under a bound.
+    """
+    assert case.bound_records is not None
+    speed = Speed(**kept()[1].predictions["speed"])
+    sync_s = statistics.median(case.fsync_ms) / 1e3
+    slow = Speed(speed.request_s + sync_s, speed.operation_s, speed.commit_s, speed.append_s)
+    return model.border(model.creation(case.partitions), case.bound_records, slow)
+
+
+def slow_log() -> Iterator[str]:
+    """From which rate on changes wait for a ZooKeeper whose log is slow."""
+    case = read(HOME / "slow-log.toml").cases[0]
+    yield (
+        f"Each sync of ZooKeeper's log takes {statistics.median(case.fsync_ms):g} ms, the bound is "
+        f"{case.bound_records:,} records: so ZooKeeper fills before the machine. The model says, "
+        "with the speed of the predictions above and the sync added to a request, that changes "
+        f"wait from **{predicted_border(case):.0f} changes/s** on. "
+        "`kraft-bridge bench run slow-log --repeat 1`. "
+    )
+    if not any(ROWS.glob("slow-log-*.jsonl")):
+        yield "**Not measured yet**.\n"
+        return
+    file, found = rows("slow-log-*.jsonl")
+    loud = sum(row["others_cores"] >= QUIET_CORES for row in found)
+    yield (
+        f"[Rows](rows/{file.name}), one round{f', {loud} of them not quiet' if loud else ''}:\n\n"
+        "| changes/s due | some change waited, of the load's time | records behind, at most | "
+        "commit p50, ms | cores in use | other programs, cores |\n|---:|---:|---:|---:|---:|---:|\n"
+    )
+    for row in sorted(found, key=_rate):
+        yield (
+            f"| {_rate(row):g} | {row['blocked_share']:.1%} | {row['lag_max_records']:,.0f} | "
+            f"{row['commit_p50_ms']:,.1f} | {row['machine_busy']:.0%} | "
+            f"{row['others_cores']:.2f} |\n"
+        )
+
+
+TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
+    "rollback": rollback,
+    "slow log": slow_log,
+}
+
+
+def filled(page: str) -> str:
+    """A page with each table between its marks."""
+    for name, table in TABLES.items():
+        begin = f"<!-- {name}, from kept rows: written by make docs -->\n"
+        end = f"<!-- {name} end -->\n"
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        page = f"{before}{begin}{''.join(table())}{end}{after}"
+    return page
