@@ -21,7 +21,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz chaos mutants mutation bench predict matrix life conformance rehearse look alerts compose requirements package site docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz oracle chaos mutants mutation bench predict matrix life conformance rehearse look alerts compose requirements package site docs uplot jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -87,6 +87,9 @@ endurance: $(ENV) ## HOURS (12) of one simulated cluster in mixed mode, then in 
 
 fuzz: $(ENV) ## FRAMES (1000000) of every API and version at real processes; exit 1 names the frame; goes on where it ended
 	$(PY) -m tools.recorded fuzz $(PY) -m tools.fuzz --frames $(or $(FRAMES),1000000) $(if $(SEED),--seed $(SEED))
+
+oracle: $(ENV) $(JARS) ## OPERATIONS (1000000) of random histories at our controller and Kafka's own; exit 1 shows the difference; goes on where it ended
+	$(PY) -m tools.oracle --operations $(or $(OPERATIONS),1000000) $(if $(SEED),--seed $(SEED))
 
 CHAOS = $(PY) -m bench.chaos --seconds 110
 chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, ZooKeeper, kill -9, SIGSTOP, TCP faults

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.conformance import choosing, differences
+from bench.conformance.oracle.known import KNOWN
 from emulator.broker.api.no_records import REFUSALS
 from emulator.broker.introspection import STATUS_SCHEMA as BROKER_SCHEMA
 from emulator.broker.registry import offered, served
@@ -328,7 +329,7 @@ def json_page() -> Iterator[str]:
 
 def cases() -> Iterator[str]:
     """docs/cases.md."""
-    yield HEAD.format(source="bench/conformance/cases/ and bench/conformance/differences.toml")
+    yield HEAD.format(source="bench/conformance: cases, differences.toml, oracle/known.py")
     yield "# What the judge asks\n\n"
     yield "Next: [how to use it](conformance.md).\n\n## Differences\n\n"
     yield "What servers do otherwise, each looked at in its source. Their other "
@@ -338,6 +339,11 @@ def cases() -> Iterator[str]:
         names = ", ".join(f"`{name}`" for name in one.cases)
         why = f"{one.why} KIP: {one.kip}" if one.kip else one.why
         yield row(one.server, names, one.where, why)
+    yield "\n## Compared controllers\n\n"
+    yield "Where ours differs from Kafka's own, 3.9.2, when `--against` compares them.\n\n"
+    yield table("row", "what is asked", "Kafka", "source", "ours")
+    for known in KNOWN:
+        yield row(f"`{known.id}`", known.subject, known.kafka, known.source, known.ours)
     for group in choosing.GROUPS:
         yield f"\n## {group}\n\n" + table("case", "level", "what is demanded", "source", "rows")
         for each in choosing.chosen([group]):

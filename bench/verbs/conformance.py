@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from bench.verbs.conformance_against import OPERATIONS, Comparison, compared, known
 from emulator.commands.common import fail
 from emulator.commands.configuration import text_of
 from emulator.commands.exits import ExitCode
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "conformance"
 _OPTIONS: Final = {"broker": "--bootstrap-server", "controller": "--bootstrap-controller"}
+_JUDGING: Final = "--bootstrap-server, --release, --only, --clean, --html, --json, --junit"
 Broker = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="A broker's listener; of several one."),
@@ -59,6 +61,21 @@ Disruptive = Annotated[
 Yes = Annotated[
     bool, typer.Option("--yes", help="Do that although there are topics of others, and do not ask.")
 ]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Compare the controller of --bootstrap-controller with this one, which is right.",
+    ),
+]
+Operations = Annotated[int, typer.Option(min=1, help="With --against: so many in all.")]
+Replay = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="With --against: this transcript.")
+]
+Progress = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="With --against: go on from there, and keep it there."),
+]
 Slow = Annotated[bool, typer.Option("--slow", help="Also cases that take long.")]
 
 
@@ -74,6 +91,10 @@ def conformance(  # noqa: PLR0917  # one option each
     html: File = None,
     json: File = None,
     junit: File = None,
+    against: Against = None,
+    operations: Operations = OPERATIONS,
+    replay: Replay = None,
+    progress: Progress = None,
     *,
     list_: List = False,
     allow_disruptive: Disruptive = False,
@@ -87,16 +108,22 @@ def conformance(  # noqa: PLR0917  # one option each
     from bench.conformance import output
     from bench.conformance.runner import UnreachableError
 
+    if against is not None:
+        judging = (bootstrap_server, release, only, clean, html, json, junit)
+        if any(judging):
+            raise fail(f"--against takes none of {_JUDGING}", ExitCode.WRONG)
+        both = (against, bootstrap_controller, command_config)
+        _against(both, operations, seed, (replay, progress), listed=list_, may=allow_disruptive)
+        return
+    if replay or progress:
+        raise fail("--replay and --progress need --against HOST:PORT", ExitCode.WRONG)
     cases = _cases(only or [])
     if list_:
         for line in output.catalogue(cases):
             typer.echo(line)
         return
     levels = _levels(fail_on)
-    if release is not None and release not in RELEASES:
-        raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", ExitCode.WRONG)
-    if clean is not None and not clean.startswith(f"{PREFIX}-"):
-        raise fail(f"--clean {clean}: prefixes of runs begin with {PREFIX}-", ExitCode.WRONG)
+    _check(release, clean)
     for path, option in ((json, "--json"), (junit, "--junit"), (html, "--html")):
         _writable(path, option)
     places = _addresses(bootstrap_server, bootstrap_controller, command_config)
@@ -122,6 +149,40 @@ def conformance(  # noqa: PLR0917  # one option each
         raise typer.Exit(ExitCode.FOUND)
     if report.ended or not any(one.outcome in {"passed", "failed"} for one in report.findings):
         raise typer.Exit(ExitCode.UNREACHABLE)
+
+
+def _check(release: str | None, clean: str | None) -> None:
+    if release is not None and release not in RELEASES:
+        raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", ExitCode.WRONG)
+    if clean is not None and not clean.startswith(f"{PREFIX}-"):
+        raise fail(f"--clean {clean}: prefixes of runs begin with {PREFIX}-", ExitCode.WRONG)
+
+
+def _against(
+    places: tuple[str, str | None, Path | None],
+    operations: int,
+    seed: int | None,
+    files: tuple[Path | None, Path | None],
+    *,
+    listed: bool,
+    may: bool,
+) -> None:
+    from bench.conformance.case import Where
+
+    if listed:
+        for line in known():
+            typer.echo(line)
+        return
+    against, controller, config = places
+    if controller is None:
+        raise fail("--against needs --bootstrap-controller HOST:PORT too", ExitCode.WRONG)
+    if not may:
+        why = "registers, fences and removes brokers, and removes all ACLs, of both controllers"
+        raise fail(f"--against {why}: add --allow-disruptive", ExitCode.WRONG)
+    reference, ours = (
+        _addresses(None, one, config)[Where.CONTROLLER][0] for one in (against, controller)
+    )
+    compared(Comparison(reference, ours, operations, seed, *files))
 
 
 def _cases(words: Iterable[str]) -> list[Case]:
