@@ -25,12 +25,15 @@ def page() -> Iterator[str]:
     yield "What `--help` of each verb prints, without its examples.\n"
     yield "Next: [what each exit code means](command-line.md#exit-codes), and\n"
     yield "[which nodes `status` asks](command-line.md#which-nodes-status-asks).\n"
-    for words, command in leaves(typer.main.get_command(cli.app)):
-        yield from _verb(words, command)
+    top = typer.main.get_command(cli.app)
+    # It has the names of the help option, which a command keeps once it was asked.
+    parent = top.make_context("kraft-bridge", [], resilient_parsing=True)
+    for words, command in leaves(top):
+        yield from _verb(words, command, parent)
 
 
-def _verb(words: str, command: Any) -> Iterator[str]:
-    context = command.make_context(words, [], resilient_parsing=True)
+def _verb(words: str, command: Any, parent: Any) -> Iterator[str]:
+    context = command.make_context(words, [], parent=parent, resilient_parsing=True)
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"\n## {words}\n\n{_text(command.help)}\n\n"
     yield f"`kraft-bridge {words} {usage}`\n"
