@@ -74,7 +74,9 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
     out = stage.options.out / "report"
     write_beside(stage.trace, written(narrator.checks), narrator.events)
     narrator.print_line("PySpark reads the trace of all controllers, in all their lives")
+    began = time.monotonic()
     _run(stage.trace, out)
+    took_s = time.monotonic() - began
     left = json.loads((out / SUMMARY).read_text())
     found = [Finding(**each) for each in left["findings"]]
     analysis = Analysis(Path(left["html"]), left["parquet"], found)
@@ -86,7 +88,7 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
     narrator.check(
         "one self-contained HTML report, and the Parquet behind it",
         bool(found) and _CLOSED in page and not foreign and bool(tables),
-        f"{len(page) / 1000:.0f} kB; {len(tables)} tables; {len(found)} findings"
+        f"{len(page) / 1000:.0f} kB; {len(tables)} tables; {len(found)} findings; in {took_s:.0f} s"
         + (f"; it refers to {foreign}" if foreign else ""),
     )
 
