@@ -92,14 +92,15 @@ def slow_log() -> Iterator[str]:
     loud = sum(row["others_cores"] >= QUIET_CORES for row in found)
     yield (
         f"[Rows](rows/{file.name}), one round{f', {loud} of them not quiet' if loud else ''}:\n\n"
-        "| changes/s due | some change waited, of the load's time | records behind, at most | "
-        "commit p50, ms | cores in use | other programs, cores |\n|---:|---:|---:|---:|---:|---:|\n"
+        "| changes/s due | done, /s | some change waited, of the load's time | "
+        "records behind, at most | commit p50, ms | cores in use | other programs, cores |\n"
+        "|---:|---:|---:|---:|---:|---:|---:|\n"
     )
     for row in sorted(found, key=_rate):
         yield (
-            f"| {_rate(row):g} | {row['blocked_share']:.1%} | {row['lag_max_records']:,.0f} | "
-            f"{row['commit_p50_ms']:,.1f} | {row['machine_busy']:.0%} | "
-            f"{row['others_cores']:.2f} |\n"
+            f"| {_rate(row):g} | {row['achieved_per_s']:,.0f} | {row['blocked_share']:.1%} | "
+            f"{row['lag_max_records']:,.0f} | {row['commit_p50_ms']:,.1f} | "
+            f"{row['machine_busy']:.0%} | {row['others_cores']:.2f} |\n"
         )
 
 

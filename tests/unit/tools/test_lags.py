@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.analysis.limits import BLOCKED_SHARE
 from bench.runs.reading import HOME, read
 from tools import lags
 
@@ -37,3 +38,12 @@ def test_a_page_keeps_what_is_outside_the_marks() -> None:
     assert "old" not in filled
     assert filled.count("\nb\n") == len(lags.TABLES)
     assert lags.filled(filled) == filled
+
+
+def test_the_kept_rows_of_the_slow_log_wait_above_the_border_alone() -> None:
+    _, found = lags.rows("slow-log-*.jsonl")
+    border = lags.predicted_border(read(HOME / "slow-log.toml").cases[0])
+    assert {row["log_sync_ms"] for row in found} == {100.0}
+    assert [row["blocked_share"] >= BLOCKED_SHARE for row in found] == [
+        row["rate_per_s"] > border for row in found
+    ]
