@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from emulator.commands.exits import ExitCode
 from emulator.servers.bridge import Bridge
 from emulator.servers.kafka import KraftController
 from emulator.servers.ports import HOST
@@ -66,7 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         command += ["--against", kafka, "--bootstrap-controller", ours]
         command += ["--operations", str(options.operations), "--seed", str(options.seed)]
         command += ["--progress", str(CACHE / f"{options.seed}.json")]
-        return subprocess.run(command, check=False).returncode
+        try:
+            return subprocess.run(command, check=False).returncode
+        except KeyboardInterrupt:
+            return ExitCode.INTERRUPTED
 
 
 if __name__ == "__main__":
