@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from bench.conformance.case import (
+    Again,
     Ask,
     NotOffered,
-    Pause,
     Program,
     Stage,
     Violation,
     Where,
     code,
     only,
+    printed,
 )
 from wire import messages as m
 from wire.schema import ZERO_UUID
 
-PATIENCE_S: Final = 20.0
-"""How long a change may take to be shown."""
-_LOOK_S: Final = 0.05
 TIMEOUT_MS: Final = 20_000
 
 Creatable = m.CreateTopicsRequest.CreatableTopic
@@ -154,13 +153,13 @@ def eventually(
     Raises:
         Violation: it never is.
     """
-    message = None
-    for _ in range(int(PATIENCE_S / _LOOK_S)):
+    for number in itertools.count():
         message = (yield Ask(request, lowest=lowest, at=at, line=line)).message
         if done(message):
             return message
-        yield Pause(_LOOK_S)
-    raise Violation(what, f"within {PATIENCE_S:g} s", message)
+        if given_s := (yield Again(number)):
+            raise Violation(what, f"within {given_s:g} s", printed(message))
+    raise AssertionError("it counts for ever")
 
 
 def by_name(what: str, results: Sequence[Any], attribute: str = "name") -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Where(enum.StrEnum):
     """Every listener that was named: the case runs on each."""
 
 
+CUT: Final = " characters)"
+"""How the text of a value ends that was cut."""
+
+
 class Violation(Exception):  # noqa: N818 - what a case finds
     """The server does not do what the case asks for."""
 
@@ -93,10 +97,13 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Wait for one frame; the outcome is its bytes, or an :class:`End`."""
+    """Wait for one frame; the outcome is its bytes, or an :class:`End`.
+
+    ``closes``: whether it is to be the end of the connection.
+    """
 
     line: str = "main"
-    within_s: float = 15.0
+    closes: bool = False
 
 
 class End(enum.Enum):
@@ -104,6 +111,7 @@ class End(enum.Enum):
 
     CLOSED = "the connection was closed"
     SILENT = "nothing came"
+    REFUSED = "the connection was refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,19 @@ class Pause:
     seconds: float
 
 
-Effect: TypeAlias = Ask | Send | Receive | HalfClose | Pause
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Wait a moment, as what was asked for is not so yet.
+
+    ``number`` counts such moments, from 0. The outcome is 0, or the seconds that it was given: it
+    is over.
+    """
+
+    number: int
+    every_s: float = 0.05
+
+
+Effect: TypeAlias = Ask | Send | Receive | HalfClose | Pause | Again
 Program: TypeAlias = Generator[Effect, Any, Any]
 
 
@@ -273,7 +293,7 @@ def same(what: str, got: object, expected: object) -> None:
         Violation: they differ.
     """
     if got != expected:
-        raise Violation(what, _shown(expected), _shown(got))
+        raise Violation(what, printed(expected), printed(got))
 
 
 def holds(what: str, truth: object, expected: object, got: object) -> None:
@@ -283,7 +303,7 @@ def holds(what: str, truth: object, expected: object, got: object) -> None:
         Violation: it is not.
     """
     if not truth:
-        raise Violation(what, expected, _shown(got))
+        raise Violation(what, expected, printed(got))
 
 
 def code(what: str, got: int, *expected: int) -> None:
@@ -303,10 +323,11 @@ def only(what: str, got: Any) -> Any:
         Violation: it has none, or more.
     """
     if len(got) != 1:
-        raise Violation(what, "one entry", f"{len(got)}: {_shown(got)}")
+        raise Violation(what, "one entry", f"{len(got)}: {printed(got)}")
     return got[0]
 
 
-def _shown(value: object) -> str:
+def printed(value: object) -> str:
+    """A value as text, cut at 300 characters."""
     text = repr(value)
-    return text if len(text) <= 300 else f"{text[:300]}... ({len(text)} characters)"
+    return text if len(text) <= 300 else f"{text[:300]}... ({len(text)}{CUT}"

@@ -12,10 +12,10 @@ from bench.conformance.cases import quorum
 from bench.conformance.facts import learn, newer, release_of
 from bench.conformance.made import Made
 from bench.conformance.output import Report
+from bench.conformance.patience import Patience
 from bench.conformance.runner import (
     Address,
     Finding,
-    Patience,
     Performer,
     Run,
     UnreachableError,
@@ -144,7 +144,11 @@ def _forwards_nothing(facts: Facts) -> Program:
 
 
 def topics_of_others(addresses: Mapping[Where, Address], facts: Facts, prefix: str) -> list[str]:
-    """Topics on the server that no run made, internal ones left out; empty without a broker."""
+    """Topics on the server that no run made, internal ones left out; empty without a broker.
+
+    Raises:
+        UnreachableError: it does not tell them.
+    """
     if Where.BROKER not in addresses:
         return []
     performer = Performer(addresses, facts, Made(prefix))
@@ -155,9 +159,19 @@ def topics_of_others(addresses: Mapping[Where, Address], facts: Facts, prefix: s
 
     try:
         message = performer.run(program(), Where.BROKER)
+    except (Violation, NotOffered) as error:
+        raise UnreachableError(f"{addresses[Where.BROKER]}: {error}") from error
     finally:
         performer.close()
     return [one.name for one in message.topics if not one.is_internal]
+
+
+def _removed(run: Run) -> list[str]:
+    try:
+        return run.remove()
+    except KeyboardInterrupt as stop:
+        stop.args = (f"what was made with the prefix {run.made.prefix}: stopped again",)
+        raise
 
 
 def judged(
@@ -179,12 +193,12 @@ def judged(
     try:
         findings = run.findings(wish.cases, told)
     except KeyboardInterrupt as stop:
-        stop.args = tuple(run.remove())
+        stop.args = tuple(_removed(run))
         raise
     except BaseException:
         run.remove()
         raise
-    left = run.remove()
+    left = _removed(run)
     late = [str(key) for where in facts.ranges for key in newer(facts, where)]
     return Report(
         findings,
@@ -197,5 +211,6 @@ def judged(
         wish.fail_on,
         sorted(set(late), key=int),
         left,
-        next(iter(run.gone.values()), ""),
+        run.ended,
+        reached=not run.gone,
     )

@@ -36,6 +36,8 @@ class Report:
     """What could not be removed."""
     ended: str = ""
     """Why the server could not be judged to the end; empty: it was."""
+    reached: bool = True
+    """Whether the server was there to the end."""
 
     @property
     def failed(self) -> list[Finding]:
@@ -71,7 +73,7 @@ class Report:
             else several(judged, "case")
         )
         rest = f"{count['not offered']} not offered, {count['not judged']} not judged"
-        if self.ended and self.held:
+        if self.ended and (self.held or not self.reached):
             return f"conformance NOT JUDGED to its end: {self.ended}; {what} before; {rest}"
         return f"conformance {'OK' if self.held else 'FAILED'}: {what}; {rest}"
 

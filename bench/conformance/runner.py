@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bench.conformance.case import (
+    CUT,
+    Again,
     Answer,
     Ask,
     Case,
@@ -30,28 +32,38 @@ from bench.conformance.case import (
     Violation,
     Where,
 )
-from bench.conformance.connection import ANSWER_S, Line
+from bench.conformance.connection import Line
+from bench.conformance.echo import strangers
+from bench.conformance.facts import greeting
 from bench.conformance.made import Made
+from bench.conformance.patience import Patience
 from emulator.config.tls import TlsSettings
-from emulator.net.login import Login
-from wire.errors import EncodeError
+from emulator.net.login import Login, LoginError
+from wire.errors import DecodeError, EncodeError
 from wire.schema import api_name, spec
 
 EXCHANGES_KEPT: Final = 12
 """Of a case, the last ones."""
 BYTES_KEPT: Final = 2_048
-SILENCES: Final = 3
-"""After so many answers that never came, one is waited for ``SHORT_S``."""
-SHORT_S: Final = 3.0
 DEAF: Final = 20
 """After so many in a row, without any answer between them, nothing more is asked."""
 BACK_S: Final = 10.0
-"""A server that refuses a connection may come back within that time; then it is judged on."""
+"""A server that is away may come back within that time; then it is judged on."""
+LAST_S: Final = 2.0
+"""How long answers may take when what was made is removed from a server that has ended."""
 _AGAIN_S: Final = 0.2
 CONNECTIONS_MAX: Final = 20
 CONNECTIONS_DISRUPTIVE: Final = 1_000
+_DESCRIBE_CONFIGS: Final = 32
+_TOKENS: Final = (38, 41)
+"""Keys of APIs whose answers have tokens: one, or a list."""
+_SECRET_PART: Final = 4
+"""Characters: what is shorter is no secret, and a text that was cut may end with so many of one."""
 _SECRET: Final = frozenset({32, 33, 36, 38, 39, 40, 41, 44, 51, 58})
 """Keys of APIs whose bytes may hold a secret: they are not kept."""
+
+
+_AWAY: Final = frozenset(one.value for one in End)
 
 
 class UnreachableError(Exception):
@@ -106,31 +118,6 @@ class Finding:
         return f"{self.case.id}@{self.where.value}" if each else self.case.id
 
 
-@dataclass(slots=True)
-class Patience:
-    """How long answers are waited for: a server that was silent often is not waited for as long."""
-
-    silences: int = 0
-    in_a_row: int = 0
-    most: float | None = None
-    """Seconds for any answer; None: ``ANSWER_S``."""
-
-    @property
-    def seconds(self) -> float:
-        """For the next answer."""
-        most = ANSWER_S if self.most is None else self.most
-        return most if self.silences < SILENCES else min(most, SHORT_S)
-
-    def answered(self) -> None:
-        """An answer came."""
-        self.in_a_row = 0
-
-    def silent(self) -> None:
-        """None came."""
-        self.silences += 1
-        self.in_a_row += 1
-
-
 class Performer:
     """Performs what programs yield: opens lines, sends, receives."""
 
@@ -148,6 +135,7 @@ class Performer:
         self.facts = facts
         self.made = made
         self.exchanges: list[Exchange] = []
+        self.secrets: set[str] = set()
         self._lines: dict[tuple[Where, str], Line] = {}
 
     def run(self, program: Program, here: Where) -> Any:
@@ -182,19 +170,33 @@ class Performer:
             case Send(data, line):
                 self._note(Exchange(line, f"{len(data)} bytes", data[:BYTES_KEPT]))
                 self._line(here, line).send(data)
-            case Receive(line, within_s):
-                got = self._line(here, line).frame(min(within_s, self._patience.seconds))
-                self._patience.silences += got is End.SILENT
-                shown = got if isinstance(got, bytes) else b""
-                text = "" if isinstance(got, bytes) else got.value
-                self._note(Exchange(line, "wait", b"", shown[:BYTES_KEPT], text))
-                return got
+            case Receive():
+                return self._receive(effect, here)
             case HalfClose(line):
                 self._note(Exchange(line, "half close"))
                 self._line(here, line).half_close()
             case Pause(seconds):
                 time.sleep(seconds)
+            case Again(number, every_s):
+                given_s = self._patience.change_s()
+                if number * every_s >= given_s:
+                    self._patience.unchanged += 1
+                    return given_s
+                time.sleep(every_s)
+                return 0.0
         return None
+
+    def _receive(self, wanted: Receive, here: Where) -> bytes | End:
+        patience = self._patience
+        within_s = patience.closed_s() if wanted.closes else patience.answer_s(None)
+        got = self._line(here, wanted.line).frame(within_s)
+        if got is End.SILENT and wanted.closes:
+            patience.unclosed += 1
+        elif got is End.SILENT:
+            patience.was_silent(None)
+        shown, text = (got, "") if isinstance(got, bytes) else (b"", got.value)
+        self._note(Exchange(wanted.line, "wait", b"", shown[:BYTES_KEPT], text))
+        return got
 
     def _ask(self, asked: Ask, at: Where) -> Answer:
         version = asked.version
@@ -210,18 +212,37 @@ class Performer:
         self.made.note(asked.request)
         line = self._line(at, asked.line)
         try:
-            _, answer = line.ask(asked, version, self._patience.seconds)
+            _, answer = line.ask(asked, version, self._patience.answer_s(key))
         except Violation as found:
             if found.got == End.SILENT.value:
-                self._patience.silent()
+                self._patience.was_silent(key)
             raise
         finally:
             if key not in _SECRET:
                 exchange.sent, exchange.got = (one[:BYTES_KEPT] for one in line.last)
-        self._patience.answered()
+        self._patience.in_a_row = 0
+        self._secrets(key, answer.message)
         shown = repr(answer.message)[:BYTES_KEPT]
         exchange.answer = "not shown: it may hold secrets" if key in _SECRET else shown
+        strangers(asked.request, answer.message)
         return answer
+
+    def _secrets(self, key: int, message: Any) -> None:
+        """Keep what no output may have."""
+        if key == _DESCRIBE_CONFIGS:
+            configs = [one for result in message.results for one in result.configs]
+            hidden = [one.value for one in configs if one.is_sensitive or "password" in one.name]
+            self.secrets |= {one for one in hidden if one and len(one) >= _SECRET_PART}
+        elif key in _TOKENS:
+            tokens = [message] if key == _TOKENS[0] else message.tokens
+            self.secrets |= {repr(one.hmac)[2:-1] for one in tokens if one.hmac}
+
+    def told(self, text: str) -> str:
+        """A text of a finding, unless it has a secret."""
+        logins = [one.login.password for one in self.addresses.values() if one.login]
+        whole = not text.endswith(CUT)
+        parts = [one if whole else one[:_SECRET_PART] for one in (*self.secrets, *logins)]
+        return "not shown: it holds a secret" if any(one in text for one in parts) else text
 
     def _note(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
@@ -281,8 +302,15 @@ class Run:
     shared: dict[Where, dict[str, Any]] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=lambda: [0])
     patience: Patience = field(default_factory=Patience)
-    gone: dict[Where, str] = field(default_factory=dict)
-    """Listeners that cannot be reached any more -> since when, and why."""
+    gone: str = ""
+    """Which listener cannot be reached any more, since when, and why."""
+    deaf: str = ""
+    """Which listener does answer, but no request of a case any more."""
+
+    @property
+    def ended(self) -> str:
+        """Why nothing more is judged; empty: it is."""
+        return self.gone or self.deaf
 
     def findings(self, cases: Iterable[Case], told: Callable[[Finding], None]) -> list[Finding]:
         """Run the cases in order, each where it belongs; ``told`` hears each finding at once."""
@@ -318,39 +346,58 @@ class Run:
         finding = Finding(case, where, "passed", plain=None if secured else at)
         began = time.monotonic()
         try:
-            performer.run(case.program(stage), where)
+            self._perform(case.program(stage), performer, finding)
+        finally:
+            with contextlib.suppress(OSError):
+                performer.close()
+        if finding.outcome == "failed" and finding.got in _AWAY:
+            self._look(finding)
+        if self.patience.in_a_row >= DEAF:
+            self.deaf = f"the {where.value} left {DEAF} requests in a row without an answer"
+        finding.expected, finding.got = map(performer.told, (finding.expected, finding.got))
+        finding.seconds = time.monotonic() - began
+        finding.exchanges = performer.exchanges
+        return finding
+
+    def _perform(self, program: Program, performer: Performer, finding: Finding) -> None:
+        """Run a program, and enter what it finds."""
+        try:
+            performer.run(program, finding.where)
         except NotOffered as why:
             finding.outcome, finding.why = "not offered", str(why)
         except Violation as found:
             finding.outcome, finding.why = "failed", found.what
             finding.expected, finding.got = found.expected, found.got
         except UnreachableError as error:
-            finding.outcome, finding.why = "failed", "a new connection"
+            finding.outcome, finding.why = "failed", f"a new connection: {error}"
+            finding.expected, finding.got = "it is accepted", End.REFUSED.value
+        except LoginError as error:
+            finding.outcome, finding.why = "failed", "a login as before"
             finding.expected, finding.got = "it is accepted", str(error)
-            ended = next((one for one in self.addresses if not self._is_back(one)), None)
-            if ended is not None:
-                self.gone[ended] = f"the {ended.value} cannot be reached any more: {error}"
-                finding.outcome, finding.why = "not judged", self.gone[ended]
         except EncodeError as error:
             finding.outcome, finding.why = "not judged", f"a mistake of the case: {error}"
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            # What a program takes for granted, such as a result for each topic that it named.
+        except (LookupError, TypeError, ValueError, AttributeError, DecodeError) as error:
+            # What a program takes for granted, such as a result for each topic that it named, and
+            # records that can be read.
             finding.outcome, finding.why = "failed", "what the answers hold"
             finding.expected, finding.got = "what was asked for", f"{type(error).__name__}: {error}"
-        finally:
-            with contextlib.suppress(OSError):
-                performer.close()
-        if self.patience.in_a_row >= DEAF:
-            self.gone[where] = f"the {where.value} left {DEAF} requests in a row without an answer"
-        finding.seconds = time.monotonic() - began
-        finding.exchanges = performer.exchanges
-        return finding
+
+    def _look(self, finding: Finding) -> None:
+        """Whether the servers are still there, after an answer or a connection that never came."""
+        for where in self.addresses:
+            why = self._away(where)
+            if why:
+                since = f"since {finding.id}"
+                self.gone = f"the {where.value} cannot be reached any more, {since}: {why}"
+                finding.outcome, finding.why = "not judged", self.gone
+                finding.expected = finding.got = ""
+                return
 
     def _not_judged(self, case: Case, where: Where) -> tuple[str, str] | None:
         """The outcome without running it, and why; None: it runs."""
-        if self.gone:
+        if self.ended:
             # Most programs look at the other listener too.
-            return "not judged", next(iter(self.gone.values()))
+            return "not judged", self.ended
         if case.disruptive and not self.disruptive:
             return "not judged", "needs --allow-disruptive"
         if case.slow and not self.slow:
@@ -368,25 +415,31 @@ class Run:
                 return "not offered", f"{name} is not offered"
         return None
 
-    def _is_back(self, where: Where) -> bool:
-        """Whether a listener takes connections, now or soon."""
+    def _away(self, where: Where) -> str:
+        """Why a listener answers nothing, neither now nor soon; empty: it answers."""
         end = time.monotonic() + BACK_S
         while True:
+            line = None
             try:
-                opened(self.addresses[where]).close()
-            except UnreachableError:
+                line = opened(self.addresses[where])
+                line.ask(Ask(greeting()), 0, max(_AGAIN_S, end - time.monotonic()))
+            except (UnreachableError, LoginError, Violation) as error:
                 if time.monotonic() >= end:
-                    return False
+                    return str(error)
                 time.sleep(_AGAIN_S)
             else:
-                return True
+                return ""
+            finally:
+                if line is not None:
+                    line.close()
 
     def remove(self) -> list[str]:
         """Remove what was made; returns what is left."""
-        performer = Performer(self.addresses, self.facts, self.made)
+        patience = Patience(most=LAST_S if self.ended else None)
+        performer = Performer(self.addresses, self.facts, self.made, patience=patience)
         try:
             left: list[str] = performer.run(self.made.removal(self.facts), Where.BROKER)
-        except (Violation, NotOffered, UnreachableError) as error:
+        except (Violation, NotOffered, UnreachableError, LoginError) as error:
             return [f"what was made with the prefix {self.made.prefix}: {error}"]
         else:
             return left

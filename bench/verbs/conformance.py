@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shlex
+import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -145,6 +147,8 @@ def conformance(  # noqa: PLR0917  # one option each
     _write(json, "--json", output.as_json(document))
     _write(junit, "--junit", output.junit(report))
     _write(html, "--html", output.html(report))
+    if not report.reached:
+        raise typer.Exit(ExitCode.UNREACHABLE)
     if not report.held:
         raise typer.Exit(ExitCode.FOUND)
     if report.ended or not any(one.outcome in {"passed", "failed"} for one in report.findings):
@@ -305,7 +309,8 @@ def _run(addresses: Mapping[Where, Address], facts: Facts, wish: Wish) -> Report
 
     typer.echo(f"what is made begins with {wish.prefix}", err=True)
     try:
-        return judged(addresses, facts, wish, told)
+        with _ended_in_order():
+            return judged(addresses, facts, wish, told)
     except KeyboardInterrupt as stop:
         for one in stop.args:
             typer.echo(
@@ -314,6 +319,20 @@ def _run(addresses: Mapping[Where, Address], facts: Facts, wish: Wish) -> Report
         if not stop.args:
             typer.echo("stopped; what was made is removed", err=True)
         raise
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: what was made is removed."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+    mine = {one: was for one, was in before.items() if was not in {None, signal.SIG_IGN}}
+    try:
+        for one in mine:
+            signal.signal(one, signal.default_int_handler)
+        yield
+    finally:
+        for one, was in mine.items():
+            signal.signal(one, was)
 
 
 def _cleaned(addresses: Mapping[Where, Address], facts: Facts, prefix: str) -> None:

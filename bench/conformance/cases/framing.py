@@ -34,7 +34,6 @@ from wire.releases import broker_ranges, controller_ranges, forwardable
 from wire.schema import spec
 
 API_VERSIONS: Final = 18
-CLOSED_S: Final = 15.0
 _READ: Final = "SocketServer.Processor, NetworkReceive"
 _OPTIONAL: Final = {7, 41, 50, 71, 72, 80, 81, 82}
 """Keys that a server may leave out: telemetry, changes of voters, what no controller handles."""
@@ -77,7 +76,7 @@ def answered(number: int, version: int = 0, line: str = "main") -> Program:
 
 def closed(what: str, line: str = "main") -> Program:
     """Demand that the connection is closed without an answer."""
-    got = yield Receive(line, CLOSED_S)
+    got = yield Receive(line, closes=True)
     if got is not End.CLOSED:
         shown = got.value if isinstance(got, End) else f"a frame of {len(got)} bytes"
         raise Violation(what, "the connection is closed without an answer", shown)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any, Final
 
-from bench.conformance.asking import PATIENCE_S, created, shown
+from bench.conformance.asking import created, shown
 from bench.conformance.case import (
+    Again,
     Ask,
     NotOffered,
-    Pause,
     Program,
     Stage,
     Where,
@@ -26,7 +27,6 @@ _ASKS: Final = (m.ProduceRequest, m.FetchRequest, m.ListOffsetsRequest)
 INVALID_REQUEST: Final = 42
 _NOT_YET: Final = {3, 6}
 """UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER."""
-_AGAIN_S: Final = 0.1
 
 
 def batch(*values: bytes) -> bytes:
@@ -56,16 +56,14 @@ def produced(name: str, data: bytes) -> Program:
 
     A broker shows a leader before its log is there: until then it says so, and clients ask again.
     """
-    result = None
-    for _ in range(int(PATIENCE_S / _AGAIN_S)):
+    for number in itertools.count():
         answer = (yield Ask(production(name, data), lowest=3)).message
         result = only("partitions", only("topics", answer.responses).partition_responses)
         if result.error_code == INVALID_REQUEST:
             raise NotOffered("the broker stores no records")
-        if result.error_code not in _NOT_YET:
-            break
-        yield Pause(_AGAIN_S)
-    return result
+        if result.error_code not in _NOT_YET or (yield Again(number)):
+            return result
+    raise AssertionError("it counts for ever")
 
 
 def stored(stage: Stage) -> Program:

@@ -49,20 +49,26 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
+        self._hangs = False
         self._start(self._accept)
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self._listener.getsockname()[1]}"
 
-    def close(self) -> None:
+    def close(self, within_s: float = 10) -> None:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for one in self._open:
             _end(one)
         for thread in self._threads:
-            thread.join(10)
+            if within_s:
+                thread.join(within_s)
+
+    def hang(self) -> None:
+        """Answer nothing more, and take connections all the same."""
+        self._hangs = True
 
     def _start(self, target: Callable[..., None], *arguments: Any) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
@@ -87,6 +93,8 @@ class Proxy:
         held = b""
         with suppress(OSError):
             while data := client.recv(1 << 16):
+                if self._hangs:
+                    continue
                 held += data
                 size = int.from_bytes(held[:4], "big", signed=True)
                 cut = len(held) < 4 or len(held) != 4 + size
@@ -113,6 +121,8 @@ class Proxy:
             changed = self._request(whole, key, version)
             if changed is None:
                 raise OSError
+            if self._hangs:
+                return b""
             asked.append((key, version))
             server.sendall(frame.framed(changed))
         return held

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.conformance import asking, runner
-from bench.conformance.case import Facts, Where
-from bench.conformance.cases import framing
+from bench.conformance import patience
+from bench.conformance.case import Where
 from bench.conformance.choosing import chosen
 from bench.conformance.judge import Wish, judged, known, topics_of_others
-from bench.conformance.made import Made
 from bench.conformance.output import Report
 from bench.conformance.runner import Address
 from emulator.testing import Cluster
@@ -88,8 +86,8 @@ def test_nor_has_one_with_an_authorizer(guarded: Cluster) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What never comes, as a fault is planted, is not waited for as long as on a busy server."""
-    monkeypatch.setattr(asking, "PATIENCE_S", 3.0)
-    monkeypatch.setattr(framing, "CLOSED_S", 3.0)
+    monkeypatch.setattr(patience, "CHANGE_S", (3.0, 3.0))
+    monkeypatch.setattr(patience, "CLOSED_S", (3.0, 3.0))
 
 
 def found(ours: Cluster, case: str, plant: Plant, where: str) -> list[str]:
@@ -135,15 +133,16 @@ def test_a_fault_of_acls_is_found(guarded: Cluster, case: str, plant: Plant, whe
 def test_a_server_that_is_silent_is_not_waited_for_for_ever(
     ours: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patience = runner.Patience()
-    assert patience.seconds == runner.ANSWER_S
-    monkeypatch.setattr(runner, "ANSWER_S", 0.2)
-    monkeypatch.setattr(runner, "SHORT_S", 0.1)
+    mine = patience.Patience()
+    for key, seconds in ((60, 30), (60, 30), (60, 3), (3, 10), (3, 3)):
+        assert mine.answer_s(key) == seconds
+        mine.was_silent(key)
+    assert (mine.in_a_row, mine.closed_s(), mine.change_s()) == (5, 10, 20)
+    mine.unclosed = mine.unchanged = patience.FORGIVEN
+    assert (mine.closed_s(), mine.change_s()) == (3, 5)
+    monkeypatch.setattr(patience, "ANSWER_S", (0.2, 0.1, 0.1))
     plant = Plant(60, request_bytes=lambda *_: (9_999).to_bytes(2, "big"), stays=True)
     assert "metadata.agree" in found(ours, "metadata.agree", plant, "broker")
-    run_ = runner.Run({}, Facts(), Made(""), 1)
-    run_.patience.silences = runner.SILENCES
-    assert run_.patience.seconds == 0.1
 
 
 def test_every_group_has_a_planted_fault() -> None:

@@ -17,8 +17,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench.conformance import judge, runner
-from bench.conformance.case import CASES, Case, Violation, Where
+from bench.conformance import connection, judge, patience, runner
+from bench.conformance.case import CASES, Violation, Where
 from bench.conformance.choosing import GROUPS, chosen
 from bench.conformance.connection import decoded
 from bench.conformance.judge import known
@@ -35,6 +35,8 @@ from tests.unit.conformance.test_conformance import run as run_cases
 from tools import requirements
 from wire import messages as m
 from wire.frame import encode_response
+
+OUTPUTS = ("--json", "--junit", "--html")
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +56,7 @@ def topics(ours: Cluster) -> list[str]:
 
 def test_it_ends_with_0_and_writes_three_files(ours: Cluster, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a.json", "a.xml", "a.html")]
-    options = [
-        str(one)
-        for pair in zip(("--json", "--junit", "--html"), files, strict=True)
-        for one in pair
-    ]
+    options = [f"{option}={file}" for option, file in zip(OUTPUTS, files, strict=True)]
     where = ("--bootstrap-server", broker(ours), "--bootstrap-controller", ours.controllers)
     code, out, err = run("conformance", *where, "--only", "scram,quotas", "--seed", "3", *options)
     assert code == 0, out
@@ -218,8 +216,7 @@ def test_a_server_that_answers_nothing_more_is_not_judged_on(
 ) -> None:
     for module, name, value in (
         (judge, "FIRST_S", 0.2),
-        (runner, "ANSWER_S", 0.2),
-        (runner, "SHORT_S", 0.1),
+        (patience, "ANSWER_S", (0.2, 0.1, 0.1)),
         (runner, "DEAF", 4),
     ):
         monkeypatch.setattr(module, name, value)
@@ -237,32 +234,57 @@ def test_a_server_that_answers_nothing_more_is_not_judged_on(
     assert "the broker left 4 requests in a row without an answer" in out
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("faulty", [False, True])
 def test_a_server_that_ends_is_not_judged_on(
-    ours: Cluster, monkeypatch: pytest.MonkeyPatch
+    ours: Cluster, monkeypatch: pytest.MonkeyPatch, *, hangs: bool, faulty: bool
 ) -> None:
     monkeypatch.setattr(runner, "BACK_S", 0.0)
-    proxy = Proxy(broker(ours), Plant())
-    one = runner.Run.one
+    monkeypatch.setattr(patience, "ANSWER_S", (1.0, 1.0, 1.0))
+    created = 0
 
-    def then_ends(self: runner.Run, case: Case, where: Where) -> runner.Finding:
-        finding = one(self, case, where)
+    def end(whole: bytes, key: int, version: int) -> bytes | None:
+        nonlocal created
+        created += key == 19
+        if created < 2:
+            return whole
+        if not hangs:
+            proxy.close(within_s=0)
+            return None
+        proxy.hang()
+        return b""
+
+    def longer(whole: bytes, key: int, version: int) -> bytes:
+        return whole + b"x" * (faulty and key == 60)
+
+    proxy = Proxy(broker(ours), Plant(request_bytes=end, response_bytes=longer))
+    try:
+        where = ("--bootstrap-server", proxy.address)
+        only = "metadata.agree,topics.ids,topics.many"
+        code, out, err = run("conformance", *where, "--only", only)
+    finally:
         proxy.close()
-        return finding
-
-    monkeypatch.setattr(runner.Run, "one", then_ends)
-    code, out, _ = run("conformance", "--bootstrap-server", proxy.address, "--only", "framing")
-    assert code == 3
+    assert code == 3, "whatever failed before"
     first, *_ = out.splitlines()
     assert first.startswith("conformance NOT JUDGED to its end: the broker cannot be reached any")
-    assert "; 1 case before;" in first
-    assert "FAILED" not in out
+    assert "since topics.many@broker: " in first
+    before = "1 of 2 cases failed (1 must) before;" if faulty else "; 2 cases before;"
+    assert before in first
+    assert ("FAILED must metadata.agree" in out) is faulty
+    assert "Traceback" not in out + err
+    (prefix,) = re.findall(r"left on the server: what .+; remove it with --clean (\S+)", out)
+    code, out, _ = run("conformance", "--bootstrap-server", broker(ours), "--clean", prefix)
+    assert (code, out.strip()) == (0, f"nothing with the prefix {prefix} is left")
+    assert topics(ours) == []
 
 
 @pytest.mark.slow
-def test_ctrl_c_removes_what_was_made(ours: Cluster) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_made_is_removed_when_it_is_stopped(ours: Cluster, number: signal.Signals) -> None:
     command = "from emulator.cli import main; main()"
+    where = ("--bootstrap-server", broker(ours))
     process = subprocess.Popen(
-        [sys.executable, "-c", command, "conformance", "--bootstrap-server", broker(ours)],
+        [*(sys.executable, "-c", command, "conformance"), *where, "--only", "topics"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -272,11 +294,71 @@ def test_ctrl_c_removes_what_was_made(ours: Cluster) -> None:
     for line in process.stderr:
         if line.startswith("topics"):
             break
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "what was made is removed" in err
     assert topics(ours) == []
+
+
+def test_a_second_ctrl_c_says_what_is_left(ours: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    facts = known({Where.BROKER: address(broker(ours))})
+    monkeypatch.setattr(judge, "known", lambda _: facts)
+    monkeypatch.setattr(runner.Run, "one", stop)
+    monkeypatch.setattr(runner.Performer, "run", stop)
+    code, _, err = run("conformance", "--bootstrap-server", broker(ours), "--only", "tokens")
+    assert code == 130
+    assert re.search(r"left: what was made .+: stopped again; remove it with --clean conf", err)
+    assert "is removed" not in err
+
+
+def test_at_most_20_connections_are_open(ours: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    now: set[int] = set()
+    most = 0
+    begin, close = connection.Line.__init__, connection.Line.close
+
+    def counted(self: connection.Line, *more: Any) -> None:
+        nonlocal most
+        begin(self, *more)
+        now.add(id(self))
+        most = max(most, len(now))
+
+    def ended(self: connection.Line) -> None:
+        close(self)
+        now.discard(id(self))
+
+    monkeypatch.setattr(connection.Line, "__init__", counted)
+    monkeypatch.setattr(connection.Line, "close", ended)
+    where = {Where.BROKER: address(broker(ours)), Where.CONTROLLER: address(ours.controllers)}
+    run_cases(where, "framing.connections", "framing.short_header", "topics.ids", "quorum")
+    assert 15 <= most <= runner.CONNECTIONS_MAX
+    assert not now, "each is closed"
+
+
+def test_no_output_has_a_secret(ours: Cluster, tmp_path: Path) -> None:
+    secret = "correct-horse-battery"
+
+    def leaks(message: Any, version: int) -> None:
+        for one in message.results:
+            for config in one.configs[:3]:
+                config.name, config.value, config.is_sensitive = "ssl.key.password", secret, True
+        message.results = [*message.results, *message.results]
+
+    proxy = Proxy(broker(ours), answering(m.DescribeConfigsRequest, leaks))
+    files = [tmp_path / name for name in ("a.json", "a.xml", "a.html")]
+    options = [f"{option}={file}" for option, file in zip(OUTPUTS, files, strict=True)]
+    try:
+        where = ("--bootstrap-server", proxy.address, "--only", "configs,apis.DescribeConfigs")
+        code, out, err = run("conformance", *where, *options)
+    finally:
+        proxy.close()
+    assert code == 1
+    assert "not shown: it holds a secret" in out
+    shown = [out, err, *(one.read_text() for one in files)]
+    assert not [one for one in shown if secret in one or secret.encode().hex(" ")[:30] in one]
 
 
 def test_what_a_killed_run_has_left_is_removed_by_its_prefix(ours: Cluster) -> None:
@@ -305,6 +387,20 @@ def test_other_topics_make_it_ask_twice(ours: Cluster) -> None:
     finally:
         state = m.DeleteTopicsRequest.DeleteTopicState(name="orders")
         ours.request(m.DeleteTopicsRequest(topics=[state], timeout_ms=10_000))
+
+
+def test_topics_that_are_not_told_are_no_leave(ours: Cluster) -> None:
+    def longer(whole: bytes, key: int, version: int) -> bytes:
+        return whole + b"x" * (key == 3)
+
+    proxy = Proxy(broker(ours), Plant(response_bytes=longer))
+    try:
+        where = ("--bootstrap-server", proxy.address, "--only", "tokens", "--allow-disruptive")
+        code, out, err = run("conformance", *where)
+    finally:
+        proxy.close()
+    assert (code, out) == (3, "")
+    assert f"{proxy.address}: the answer to Metadata v" in err
 
 
 def test_without_leave_nothing_disruptive_runs(ours: Cluster) -> None:
