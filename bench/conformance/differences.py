@@ -25,7 +25,6 @@ class Difference:
         where: class and method, or file and function, of the server.
         why: what it does there, in a sentence.
         kip: what a KIP says that the server breaks; needed of Kafka's own for a *must*.
-        sometimes: whether it depends on which broker coordinates a group, so it may also not fail.
     """
 
     server: str
@@ -33,7 +32,6 @@ class Difference:
     where: str
     why: str
     kip: str = ""
-    sometimes: bool = False
 
 
 def read(path: Path = PAGE) -> list[Difference]:
@@ -74,9 +72,7 @@ def unexplained(
         if name in told and one["level"] == "must" and is_kafkas(server) and not told[name].kip
     ]
     return found + [
-        f"{server}: {name} does not fail: its row can go"
-        for name, one in told.items()
-        if name not in failed and not one.sometimes
+        f"{server}: {name} does not fail: its row can go" for name in told if name not in failed
     ]
 
 

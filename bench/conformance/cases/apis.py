@@ -6,6 +6,7 @@ for. Then the same request, with unknown tagged fields in every struct, is answe
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -14,6 +15,7 @@ import msgspec
 
 from bench.conformance import asking
 from bench.conformance.case import (
+    Again,
     Answer,
     Ask,
     Case,
@@ -30,14 +32,13 @@ from bench.conformance.case import (
     same,
 )
 from bench.conformance.connection import canonical
+from bench.conformance.echo import partitions
 from bench.conformance.facts import greeting
 from wire import messages as m
 from wire.releases import forwardable
 from wire.schema import Layout, layout, spec
 
 INVALID_REQUEST: Final = 42
-LOADING_S: Final = 0.25
-LOADING_LOOKS: Final = 40
 Check: TypeAlias = Callable[[Any, int], None]
 Made: TypeAlias = tuple[Any, Check]
 """A request, and what looks at its answer in a version."""
@@ -52,8 +53,6 @@ class Api:
     maker: Maker
     where: tuple[Where, ...] = (Where.BROKER, Where.CONTROLLER)
     stored: bool = False
-    loading: bool = False
-    """Whether a coordinator that loads its groups answers NONE, whatever is asked."""
     disruptive: bool = False
     lowest: int = 0
 
@@ -450,7 +449,9 @@ def _describe_topic_partitions(stage: Stage, version: int) -> Program:
         topic = only("topics", message.topics)
         code("of the topic", topic.error_code, 0)
         same("the topic's name", topic.name, name)
-        same("partitions", [one.partition_index for one in topic.partitions], [0, 1])
+        same("whether it is internal", topic.is_internal, False)
+        found = [(one.partition_index, one.error_code) for one in topic.partitions]
+        same("partitions and their errors", found, [(0, 0), (1, 0)])
         same("the cursor", message.next_cursor, None)
 
     return kind(topics=[kind.TopicRequest(name=name)]), check
@@ -620,12 +621,12 @@ def _init_producer_id(stage: Stage, version: int) -> Program:
     return asked, check
 
 
-plain(
-    m.DescribeLogDirsRequest,
-    lambda _: {"topics": []},
-    lambda message, _: code("its error", message.error_code, 0),
-    where=BROKER,
-)
+def _folders(message: Any, version: int) -> None:
+    code("its error", message.error_code, 0)
+    holds("the folders", message.results, "at least one", message.results)
+
+
+plain(m.DescribeLogDirsRequest, lambda _: {"topics": []}, _folders, where=BROKER)
 
 
 @api(m.AlterReplicaLogDirsRequest, where=BROKER, stored=True)
@@ -640,6 +641,53 @@ def _alter_log_dirs(stage: Stage, version: int) -> Program:
 # ------------------------------------------------------------------ groups and transactions
 _COORDINATION: Final = (14, 15, 16)
 """What a broker answers that is not the coordinator: it stores no topic of offsets, perhaps."""
+
+
+_NOT_COORDINATOR: Final = 16
+_NAMES: Final = 16
+"""So many names are drawn, until one is coordinated where it is to be."""
+_MOMENT_S: Final = 0.05
+"""Between them: a topic of offsets that was just made is empty, and yet read first."""
+
+
+def coordinated(
+    stage: Stage, asked: Callable[[str], Any], *, here: bool = True, loading: bool = False
+) -> Program:
+    """A name that this broker coordinates, or does not; any, if none of those drawn is so.
+
+    Without a topic of offsets, or of transactions, a broker coordinates none.
+
+    Args:
+        stage: of the case.
+        asked: a request about a name, which changes nothing.
+        here: whether it is to be this broker.
+        loading: whether NONE says that a coordinator still loads what it has.
+    """
+    name = stage.name()
+    request = type(asked(name))
+    none = f"{request.__name__}: none is coordinated here: {here}"
+    if none in stage.shared or stage.facts.offers(stage.here, request) is None:
+        return name
+    looks = itertools.count()
+    for _ in range(_NAMES):
+        found = (yield Ask(asked(name))).message.error_code
+        while loading and not found and not (yield Again(next(looks))):
+            found = (yield Ask(asked(name))).message.error_code
+        if (found != _NOT_COORDINATOR) is here:
+            return name
+        yield Pause(_MOMENT_S)
+        name = stage.name()
+    stage.shared[none] = True
+    return name
+
+
+def group(stage: Stage, *, here: bool = True) -> Program:
+    """The id of a group that this broker coordinates, or does not."""
+
+    def asked(name: str) -> Any:
+        return m.HeartbeatRequest(group_id=name, generation_id=1, member_id="m")
+
+    return (yield from coordinated(stage, asked, here=here, loading=True))
 
 
 @api(m.FindCoordinatorRequest, where=BROKER, disruptive=True)
@@ -657,35 +705,30 @@ def _find_coordinator(stage: Stage, version: int) -> Program:
     return m.FindCoordinatorRequest(coordinator_keys=(name,)), check
 
 
-plain(
-    m.HeartbeatRequest,
-    lambda s: {"group_id": s.name(), "generation_id": 1, "member_id": "m"},
-    top(*_COORDINATION, 25),
-    where=BROKER,
-    stored=True,
-    loading=True,
-)
-plain(
-    m.SyncGroupRequest,
-    lambda s: {
-        "group_id": s.name(),
-        "generation_id": 1,
-        "member_id": "m",
-        "protocol_type": "consumer",
-        "protocol_name": "range",
-    },
-    top(*_COORDINATION, 25),
-    where=BROKER,
-    stored=True,
-)
+@api(m.HeartbeatRequest, where=BROKER, stored=True)
+def _heartbeat(stage: Stage, version: int) -> Program:
+    name = yield from group(stage)
+    asked = m.HeartbeatRequest(group_id=name, generation_id=1, member_id="m")
+    return asked, top(*_COORDINATION, 25)
+
+
+@api(m.SyncGroupRequest, where=BROKER, stored=True)
+def _sync_group(stage: Stage, version: int) -> Program:
+    asked = m.SyncGroupRequest(
+        group_id=(yield from group(stage)),
+        generation_id=1,
+        member_id="m",
+        protocol_type="consumer",
+        protocol_name="range",
+    )
+    return asked, top(*_COORDINATION, 25)
 
 
 @api(m.JoinGroupRequest, where=BROKER, stored=True)
 def _join_group(stage: Stage, version: int) -> Program:
-    yield from ()
     kind = m.JoinGroupRequest
     asked = kind(
-        group_id=stage.name(),
+        group_id=(yield from group(stage)),
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
         member_id="none",
@@ -697,12 +740,17 @@ def _join_group(stage: Stage, version: int) -> Program:
 
 @api(m.LeaveGroupRequest, where=BROKER, stored=True)
 def _leave_group(stage: Stage, version: int) -> Program:
-    yield from ()
     kind = m.LeaveGroupRequest
+    name = yield from group(stage)
     if version >= 3:
         one = kind.MemberIdentity(member_id="m")
-        return kind(group_id=stage.name(), members=[one]), top(0, *_COORDINATION, 25)
-    return kind(group_id=stage.name(), member_id="m"), top(*_COORDINATION, 25)
+        return kind(group_id=name, members=[one]), top(0, *_COORDINATION, 25)
+    # Where it is not coordinated the old versions have a layout of their own: KAFKA-15755.
+    elsewhere = kind(group_id=(yield from group(stage, here=False)), member_id="m")
+    found = (yield Ask(elsewhere, version)).message.error_code
+    if found != INVALID_REQUEST:
+        code("LeaveGroup of a group that is coordinated elsewhere", found, *_COORDINATION, 25)
+    return kind(group_id=name, member_id="m"), top(*_COORDINATION, 25)
 
 
 @api(m.DescribeGroupsRequest, where=BROKER, stored=True)
@@ -764,7 +812,12 @@ def _offset_fetch(stage: Stage, version: int) -> Program:
 
         return asked, check
     old = kind.OffsetFetchRequestTopic(name=name, partition_indexes=(0,))
-    return kind(group_id=group, topics=[old]), fits_nothing
+
+    def whole(message: Any, version: int) -> None:
+        if version >= 2:
+            code("its error", message.error_code, 0, *_COORDINATION, 69)
+
+    return kind(group_id=group, topics=[old]), whole
 
 
 @api(m.OffsetDeleteRequest, where=BROKER, stored=True)
@@ -781,20 +834,24 @@ def _in_a_transaction(stage: Stage) -> dict[str, Any]:
 
 
 _NO_TRANSACTION: Final = (*_COORDINATION, 48, 49, 3)
-plain(
-    m.AddOffsetsToTxnRequest,
-    lambda s: {**_in_a_transaction(s), "group_id": s.name()},
-    top(*_NO_TRANSACTION),
-    where=BROKER,
-    stored=True,
-)
-plain(
-    m.EndTxnRequest,
-    lambda s: {**_in_a_transaction(s), "committed": False},
-    top(*_NO_TRANSACTION),
-    where=BROKER,
-    stored=True,
-)
+
+
+def _abortion(name: str) -> Any:
+    return m.EndTxnRequest(transactional_id=name, producer_id=1, producer_epoch=0, committed=False)
+
+
+@api(m.AddOffsetsToTxnRequest, where=BROKER, stored=True)
+def _add_offsets(stage: Stage, version: int) -> Program:
+    name = yield from coordinated(stage, _abortion)
+    asked = m.AddOffsetsToTxnRequest(
+        transactional_id=name, producer_id=1, producer_epoch=0, group_id=stage.name()
+    )
+    return asked, top(*_NO_TRANSACTION)
+
+
+@api(m.EndTxnRequest, where=BROKER, stored=True)
+def _end_txn(stage: Stage, version: int) -> Program:
+    return _abortion((yield from coordinated(stage, _abortion))), top(*_NO_TRANSACTION)
 
 
 @api(m.AddPartitionsToTxnRequest, where=BROKER, stored=True)
@@ -1001,11 +1058,7 @@ def _program(request: type, version: int, *, tags: bool) -> Callable[[Stage], Pr
         if tags:
             asked = tagged(asked, layout(request, version), stage)
         answer: Answer = yield Ask(asked, version)
-        for _ in range(LOADING_LOOKS if how.loading else 0):
-            if answer.message.error_code:
-                break
-            yield Pause(LOADING_S)
-            answer = yield Ask(asked, version)
+        _echoed(asked, answer.message)
         if how.stored and _refused(answer.message):
             raise NotOffered("a valid request is refused with INVALID_REQUEST")
         _throttle(answer.message)
@@ -1015,6 +1068,13 @@ def _program(request: type, version: int, *, tags: bool) -> Callable[[Stage], Pr
             canonical(spec(request).key or 0, version, number, answer.frame, answer.message)
 
     return program
+
+
+def _echoed(asked: Any, message: Any) -> None:
+    """Demand that an answer has the partitions of the request, each once, if it has any."""
+    wanted, found = [*partitions(asked)], [*partitions(message)]
+    if wanted and found:
+        same("partitions of the answer: how many", len(found), len(wanted))
 
 
 def _throttle(message: Any) -> None:
