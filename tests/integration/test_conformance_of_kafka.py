@@ -12,6 +12,8 @@ from bench.conformance.case import Where
 from bench.conformance.output import Report
 from emulator.servers.kafka import KafkaBroker, KraftController
 from emulator.servers.ports import HOST
+from tests.unit.conformance.faulty import Plant, Proxy
+from tests.unit.conformance.plants import WITH_RECORDS
 from tests.unit.conformance.test_conformance import AUTHORIZER, address, run
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -47,12 +49,16 @@ class Kafka:
         for one in self.brokers:
             one.wait_started()
 
-    def judged(self, *words: str) -> Report:
+    def judged(self, *words: str, plant: Plant | None = None) -> Report:
+        proxy = Proxy(self.brokers[0].bootstrap, plant or Plant())
         places = {
-            Where.BROKER: address(self.brokers[0].bootstrap),
+            Where.BROKER: address(proxy.address if plant else self.brokers[0].bootstrap),
             Where.CONTROLLER: address(f"{HOST}:{self.controller.port}"),
         }
-        return run(places, *words)
+        try:
+            return run(places, *words)
+        finally:
+            proxy.close()
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +82,12 @@ def test_kafka_with_an_authorizer_and_one_broker_fails_nothing(tmp_path: Path) -
     with ExitStack() as stack:
         alone = Kafka(tmp_path, stack, 1, **AUTHORIZER)
         report = alone.judged("acls", "records", "apis", "metadata", "topics", "configs")
+        missed = [
+            name
+            for name, case, plant, _ in WITH_RECORDS
+            if [one.case.id for one in alone.judged("records", plant=plant).failed] != [case]
+        ]
     assert failures(report) == []
     assert report.groups["acls"]["passed"] >= 8
     assert report.groups["records"]["passed"] == 2
+    assert missed == [], "faults of records that no case found"

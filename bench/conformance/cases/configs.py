@@ -134,6 +134,8 @@ def describe(stage: Stage) -> Program:
                 "not the topic",
                 found[key].config_source,
             )
+        pairs = [(one.name, one.source) for one in found[key].synonyms]
+        same(f"synonyms of {key}: each once", len(pairs), len({*pairs}))
     first = found["max.message.bytes"].synonyms
     holds("synonyms of max.message.bytes", len(first) >= 2, "its own value and the default", first)
     same(

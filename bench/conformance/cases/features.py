@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from bench.conformance.asking import by_name
 from bench.conformance.case import Ask, NotOffered, Program, Stage, case, code, holds, same
 from bench.conformance.facts import greeting
 from wire import messages as m
@@ -29,6 +30,7 @@ def update(*updates: tuple[str, int, int], validate_only: bool = True) -> Any:
 
 def outcome(message: Any, name: str) -> int:
     """The error of a feature: its own, or that of the whole."""
+    by_name("results", message.results, "feature")
     for one in message.results:
         if one.feature == name and one.error_code:
             return int(one.error_code)

@@ -42,7 +42,9 @@ def described() -> Program:
     """The partition of a DescribeQuorum answer."""
     answer = (yield Ask(description())).message
     code("DescribeQuorum", answer.error_code, 0)
-    partition = only("partitions", only("topics", answer.topics).partitions)
+    topic = only("topics", answer.topics)
+    partition = only("partitions", topic.partitions)
+    same("the partition", (topic.topic_name, partition.partition_index), (LOG, 0))
     code("of the partition", partition.error_code, 0)
     return partition
 
@@ -57,6 +59,8 @@ def describe(stage: Stage) -> Program:
     voters = {one.replica_id for one in first.current_voters}
     holds("the leader", first.leader_id in voters, f"one of {sorted(voters)}", first.leader_id)
     same("voters: each once", len(voters), len(first.current_voters))
+    watching = [one.replica_id for one in first.observers]
+    same("observers: each once, and no voter", len({*watching} - voters), len(watching))
     holds("the leader epoch", first.leader_epoch >= 0, "0 or more", first.leader_epoch)
     ends = {one.replica_id: one.log_end_offset for one in first.current_voters}
     end = ends[first.leader_id]
@@ -85,8 +89,20 @@ def describe(stage: Stage) -> Program:
                         one,
                     )
         if version >= 2:
-            nodes = {one.node_id for one in answer.nodes}
-            holds("the voters' nodes", voters <= nodes, f"{sorted(voters)}", sorted(nodes))
+            nodes = {one.node_id: one for one in answer.nodes}
+            holds("the voters' nodes", voters <= nodes.keys(), f"{sorted(voters)}", sorted(nodes))
+            same("nodes: each once", len(answer.nodes), len(nodes))
+            for one in answer.nodes:
+                holds("a node's listeners", one.listeners, "at least one", one)
+    if stage.here is Where.BROKER and Where.CONTROLLER in stage.facts.ranges:
+        told = (first.leader_id, first.leader_epoch)
+
+        def agree(message: Any) -> bool:
+            part = only("partitions", only("topics", message.topics).partitions)
+            return (part.leader_id, part.leader_epoch) == told
+
+        what = f"the controller tells leader and epoch {told}, as the broker does"
+        yield from eventually(what, description(), agree, at=Where.CONTROLLER)
 
 
 @case(
@@ -173,7 +189,15 @@ def fetched(stage: Stage, version: int, **changes: Any) -> Program:
     """Fetch; returns the result of the partition."""
     answer = (yield Ask(fetch(stage, version, **changes), version)).message
     code("Fetch", answer.error_code, 0)
-    return only("partitions", only("topics", answer.responses).partitions)
+    topic = only("topics", answer.responses)
+    same(
+        "the topic",
+        topic.topic_id if version >= 13 else topic.topic,
+        LOG_ID if version >= 13 else LOG,
+    )
+    partition = only("partitions", topic.partitions)
+    same("the partition", partition.partition_index, 0)
+    return partition
 
 
 def epoch(stage: Stage, version: int) -> Program:
@@ -182,6 +206,22 @@ def epoch(stage: Stage, version: int) -> Program:
     found = result.current_leader
     holds("the leader in the answer", found.leader_epoch >= 0, "an epoch", result)
     return found.leader_epoch
+
+
+def _there(stage: Stage, now: int, told: Any) -> Program:
+    """Demand that the snapshot that Fetch named can be fetched."""
+    kind = m.FetchSnapshotRequest
+    part = kind.PartitionSnapshot(
+        partition=0,
+        current_leader_epoch=now,
+        snapshot_id=kind.SnapshotId(end_offset=told.end_offset, epoch=told.epoch),
+    )
+    topics = [kind.TopicSnapshot(name=LOG, partitions=[part])]
+    asked = kind(cluster_id=stage.facts.cluster_id or None, max_bytes=1 << 20, topics=topics)
+    answer = (yield Ask(asked)).message
+    code("FetchSnapshot of the snapshot that Fetch named", answer.error_code, 0)
+    found = only("partitions", only("topics", answer.topics).partitions)
+    code("FetchSnapshot of the snapshot that Fetch named", found.error_code, 0)
 
 
 @case(
@@ -195,6 +235,7 @@ def observe(stage: Stage) -> Program:
     now = yield from epoch(stage, version)
     result = yield from fetched(stage, version, current_leader_epoch=now)
     if result.snapshot_id.end_offset >= 0:
+        yield from _there(stage, now, result.snapshot_id)
         raise NotOffered("the log's start is in a snapshot")
     offset, last = 0, 0
     for _ in range(_PATIENCE):
@@ -202,6 +243,8 @@ def observe(stage: Stage) -> Program:
             stage, version, current_leader_epoch=now, fetch_offset=offset, last_fetched_epoch=last
         )
         code("Fetch", result.error_code, 0)
+        same("the diverging epoch of a log that agrees", result.diverging_epoch.end_offset, -1)
+        same("the snapshot where the log is whole", result.snapshot_id.end_offset, -1)
         if not result.records:
             break
         try:
@@ -237,12 +280,17 @@ def observe(stage: Stage) -> Program:
 def epochs(stage: Stage) -> Program:
     version = newest(stage)
     now = yield from epoch(stage, version)
+    leader = None
+    if stage.facts.offers(stage.here, m.DescribeQuorumRequest):
+        leader = (yield from described()).leader_id
     for asked, expected in ((now, 0), (now + 1, 75), (now + 1_000, 75), (now - 1, 74)):
         if asked < 0:
             continue
         result = yield from fetched(stage, version, current_leader_epoch=asked)
         code(f"Fetch in epoch {asked} of {now}", result.error_code, expected)
         same("the leader epoch in the answer", result.current_leader.leader_epoch, now)
+        if leader is not None:
+            same("the leader in the answer", result.current_leader.leader_id, leader)
         if expected:
             same("records with an error", result.records, b"")
 

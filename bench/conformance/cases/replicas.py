@@ -219,9 +219,10 @@ def reassignment(stage: Stage) -> Program:
         answer = (yield Ask(one, at=at)).message
         mine = [each for each in answer.topics if each.name == name]
         part = only("partitions", only("topics that move", mine).partitions)
+        same("the partition that moves", part.partition_index, 0)
         same("adding replicas", tuple(part.adding_replicas), (c.id,))
         same("removing replicas", tuple(part.removing_replicas), (a.id,))
-        same("replicas", set(part.replicas), {a.id, b.id, c.id})
+        same("replicas", sorted(part.replicas), sorted((a.id, b.id, c.id)))
     same(
         "results of the end", results((yield Ask(moved({name: {0: None}}))).message), {(name, 0): 0}
     )

@@ -62,11 +62,16 @@ def create(stage: Stage) -> Program:
     # TOPIC_AUTHORIZATION_FAILED: who may create it may not describe it.
     code("of the result's configs", result.topic_config_error_code, 0, 29)
     told = {one.name: one for one in result.configs or []}
+    same("configs of the result: each once", len(result.configs or []), len(told))
     if told:
         holds("configs of the result", "retention.ms" in told, "the config that was set", [*told])
         same("retention.ms of the result", told["retention.ms"].value, "86400001")
         same("source of retention.ms", told["retention.ms"].config_source, 1)
+        secret = [one.name for one in told.values() if one.is_sensitive]
+        same("sensitive configs of a topic", secret, [])
     topic = yield from shown(stage, name, lambda one: len(one.partitions) == partitions)
+    if told:
+        yield from _as_described(stage, name, told)
     if topic is None:
         return
     same("whether it is internal", topic.is_internal, False)
@@ -84,6 +89,24 @@ def create(stage: Stage) -> Program:
         same("the leader is the first replica", one.leader_id, one.replica_nodes[0])
         same("leader epoch of a new partition", one.leader_epoch, 0)
         same("offline replicas", list(one.offline_replicas), [])
+
+
+def _as_described(stage: Stage, name: str, told: dict[str, Any]) -> Program:
+    """Demand that CreateTopics told each config that DescribeConfigs shows, with its value."""
+    if not stage.facts.offers(stage.here, m.DescribeConfigsRequest):
+        return
+    kind = m.DescribeConfigsRequest
+    resource = kind.DescribeConfigsResource(
+        resource_type=2, resource_name=name, configuration_keys=None
+    )
+    message = yield from eventually(
+        f"DescribeConfigs of {name}",
+        kind(resources=[resource]),
+        lambda one: only("results", one.results).error_code == 0,
+    )
+    values = {one.name: one.value for one in message.results[0].configs}
+    got = {key: told[key].value for key in values if key in told}
+    same("configs that CreateTopics tells, of those of the topic", got, values)
 
 
 @case("CreateTopics: each topic has an id of its own", sources="KIP-516", asks=CREATE)

@@ -215,6 +215,26 @@ def match_is_literal(message: Any, version: int) -> None:
         one.pattern_type_filter = 3 if one.pattern_type_filter == 2 else one.pattern_type_filter
 
 
+def fewer_configs(message: Any, version: int) -> None:
+    for one in message.topics:
+        one.configs = (one.configs or [])[:-1]
+
+
+def led_by_9(message: Any, version: int) -> None:
+    for one in results(message, "responses", "partitions"):
+        one.current_leader.leader_id = 9
+
+
+def in_a_snapshot(message: Any, version: int) -> None:
+    for one in results(message, "responses", "partitions"):
+        one.snapshot_id.epoch, one.snapshot_id.end_offset = 0, 0
+
+
+def parted(message: Any, version: int) -> None:
+    for one in results(message, "responses", "partitions"):
+        one.diverging_epoch.epoch, one.diverging_epoch.end_offset = 0, 1
+
+
 B, C = "broker", "controller"
 RESULTS, TOPICS = "results", "topics"
 PLANTS: list[tuple[str, str, Plant, str]] = [
@@ -246,6 +266,27 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
         answering(m.DescribeClusterRequest, setting(throttle_time_ms=-1)),
         B,
     ),
+    (
+        "another topic's offsets",
+        "apis.ListOffsets.1",
+        answering(m.ListOffsetsRequest, each(TOPICS, name="another")),
+        B,
+    ),
+    (
+        "no configs of a new topic",
+        "topics.create",
+        answering(m.CreateTopicsRequest, fewer_configs),
+        C,
+    ),
+    (
+        "two leaders of the log",
+        "quorum.describe",
+        answering(m.DescribeQuorumRequest, each(TOPICS, "partitions", leader_epoch=77)),
+        B,
+    ),
+    ("a stranger leads the log", "quorum.epochs", answering(m.FetchRequest, led_by_9), C),
+    ("logs that part", "quorum.observe", answering(m.FetchRequest, parted), C),
+    ("no such snapshot", "quorum.observe", answering(m.FetchRequest, in_a_snapshot), C),
     ("tags of bodies", "apis.CreateTopics.tags", Plant(19, request_bytes=no_body_tags), C),
     (
         "nobody's controller",
@@ -475,6 +516,37 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
     ("principals", "envelope.principals", answering(m.EnvelopeRequest, errors(97, 42)), C),
 ]
 """In front of the broker or the controller; the rest is as it is."""
+
+
+def last_byte(message: Any, version: int) -> None:
+    for one in results(message, "responses", "partitions"):
+        if one.records:
+            one.records = one.records[:-1] + bytes([one.records[-1] ^ 1])
+
+
+def moved_by_one(message: Any, version: int) -> None:
+    for one in results(message, "responses", "partition_responses"):
+        one.base_offset += one.base_offset > 0
+
+
+WITH_RECORDS: list[tuple[str, str, Plant, str]] = [
+    ("damaged records", "records.round_trip", answering(m.FetchRequest, last_byte), B),
+    ("half the records", "records.round_trip", answering(m.FetchRequest, half_the_records), B),
+    ("another base offset", "records.round_trip", answering(m.ProduceRequest, moved_by_one), B),
+    (
+        "another end",
+        "records.round_trip",
+        answering(m.ListOffsetsRequest, each(TOPICS, "partitions", offset=4)),
+        B,
+    ),
+    (
+        "a checksum is not looked at",
+        "records.damaged",
+        answering(m.ProduceRequest, errors(2, 0, "responses", "partition_responses")),
+        B,
+    ),
+]
+"""They need a broker that stores records: Kafka's."""
 WITH_ACLS: list[tuple[str, str, Plant, str]] = [
     ("patterns", "acls.filters", answering(m.DescribeAclsRequest, prefixed_as_literal), B),
     (
