@@ -5,11 +5,13 @@ With ``--check`` nothing is written, and the exit code is 1 if a page differs fr
 
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from bench.conformance import choosing, differences
+from bench.conformance.case import Case
 from bench.conformance.oracle.known import KNOWN
 from emulator.broker.api.no_records import REFUSALS
 from emulator.broker.introspection import STATUS_SCHEMA as BROKER_SCHEMA
@@ -336,21 +338,71 @@ def cases() -> Iterator[str]:
     yield "cases pass, are not offered, or not judged.\n\n"
     yield table("server", "cases", "where", "what it does")
     for one in differences.read():
-        names = ", ".join(f"`{name}`" for name in one.cases)
         why = f"{one.why} KIP: {one.kip}" if one.kip else one.why
-        yield row(one.server, names, one.where, why)
+        yield row(one.server, _short(one.cases), one.where, why)
     yield "\n## Compared controllers\n\n"
     yield "Where ours differs from Kafka's own, 3.9.2, when `--against` compares them.\n\n"
     yield table("row", "what is asked", "Kafka", "source", "ours")
     for known in KNOWN:
         yield row(f"`{known.id}`", known.subject, known.kafka, known.source, known.ours)
     for group in choosing.GROUPS:
-        yield f"\n## {group}\n\n" + table("case", "level", "what is demanded", "source", "rows")
-        for each in choosing.chosen([group]):
-            marks = [each.level.value, *(["disruptive"] if each.disruptive else [])]
-            marks += [f"from {each.since}"] if each.since else []
-            named = (f"`{each.id}`", ", ".join(marks), each.title, each.sources)
-            yield row(*named, " ".join(each.rows))
+        yield from _apis() if group == "apis" else _group(group)
+
+
+def _group(group: str) -> Iterator[str]:
+    """Its cases, one a line."""
+    yield f"\n## {group}\n\n" + table("case", "level", "what is demanded", "source", "rows")
+    for each in choosing.chosen([group]):
+        marks = [each.level.value, *(["disruptive"] if each.disruptive else [])]
+        marks += [f"from {each.since}"] if each.since else []
+        named = (f"`{each.id}`", ", ".join(marks), each.title, each.sources)
+        yield row(*named, " ".join(each.rows))
+
+
+def _apis() -> Iterator[str]:
+    """Its cases, all of an API in a line."""
+    yield "\n## apis\n\n`apis.Fetch.7`: Fetch v7 is answered as that version. `tags`: unknown "
+    yield "tagged fields in each struct are skipped. `refused`: each version refuses with the "
+    yield "same code. Each is a must; its source is Kafka's schema.\n\n"
+    yield table("API", "cases", "")
+    found: dict[str, list[Case]] = {}
+    for each in choosing.chosen(["apis"]):
+        found.setdefault(each.id.split(".")[1], []).append(each)
+    for name, mine in found.items():
+        since = {one.since: one.id for one in mine if one.since}
+        marks = ["disruptive"] if mine[0].disruptive else []
+        marks += [f"up to `{last}` from {release} on" for release, last in since.items()]
+        ids = _short([one.id for one in mine]).removeprefix(f"`apis.{name}`: ")
+        yield row(name, ids, ", ".join(marks))
+
+
+def _short(ids: Sequence[str]) -> str:
+    """Ids of cases, those of the versions of an API together, without their listener.
+
+    >>> _short(["topics.ids@broker", "apis.Vote.0", "apis.Vote.1", "apis.Vote.tags"])
+    '`topics.ids`, `apis.Vote`: 0 to 1, tags'
+    """
+    found: dict[str, list[str]] = {}
+    for one in ids:
+        name = one.partition("@")[0]
+        api, _, part = name.rpartition(".")
+        if api.count("."):
+            found.setdefault(api, []).append(part)
+        else:
+            found[name] = []
+    return ", ".join(
+        f"`{name}`: {', '.join(_runs(parts))}" if parts else f"`{name}`"
+        for name, parts in found.items()
+    )
+
+
+def _runs(parts: Sequence[str]) -> Iterator[str]:
+    """Versions that follow each other as ``first to last``, then what is no version."""
+    numbers = sorted(int(one) for one in parts if one.isdecimal())
+    for _, each in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in each]
+        yield f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}"
+    yield from (one for one in parts if not one.isdecimal())
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
