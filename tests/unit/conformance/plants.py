@@ -196,8 +196,8 @@ def no_operations(message: Any, version: int) -> None:
     message.cluster_authorized_operations = min(message.cluster_authorized_operations, 0)
 
 
-def earlier(message: Any, version: int) -> None:
-    message.producer_id_start -= 1
+def one_more(message: Any, version: int) -> None:
+    message.producer_id_len += 1
 
 
 def above_zero(message: Any, version: int) -> None:
@@ -454,9 +454,9 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
         B,
     ),
     (
-        "a block begins too early",
+        "a block reaches into the next",
         "producer_ids.blocks",
-        answering(m.AllocateProducerIdsRequest, earlier),
+        answering(m.AllocateProducerIdsRequest, one_more),
         C,
     ),
     (
