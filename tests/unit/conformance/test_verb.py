@@ -400,7 +400,7 @@ def test_topics_that_are_not_told_are_no_leave(ours: Cluster) -> None:
     finally:
         proxy.close()
     assert (code, out) == (3, "")
-    assert f"{proxy.address}: the answer to Metadata v" in err
+    assert f"{where[1]}: the answer to Metadata v" in err
 
 
 def test_without_leave_nothing_disruptive_runs(ours: Cluster) -> None:
