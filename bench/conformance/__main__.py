@@ -104,7 +104,7 @@ def judged_whole(name: str, part: Part) -> Iterator[Row]:
     """Judge one cluster; one that ends under a case is started again for the cases after it."""
     left = chosen(part.groups)
     for number in range(STARTS_MAX):
-        with ExitStack() as stack, tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
             print_progress(f"{name}: {len(left)} cases, start {number + 1}")
             places = part.start(Path(scratch), stack)
             report = judged(places, known(places), _wish(left), lambda _: None)
