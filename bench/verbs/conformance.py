@@ -147,12 +147,7 @@ def conformance(  # noqa: PLR0917  # one option each
     _write(json, "--json", output.as_json(document))
     _write(junit, "--junit", output.junit(report))
     _write(html, "--html", output.html(report))
-    if not report.reached:
-        raise typer.Exit(ExitCode.UNREACHABLE)
-    if not report.held:
-        raise typer.Exit(ExitCode.FOUND)
-    if report.ended or not any(one.outcome in {"passed", "failed"} for one in report.findings):
-        raise typer.Exit(ExitCode.UNREACHABLE)
+    raise typer.Exit(_code(report))
 
 
 def _check(release: str | None, clean: str | None) -> None:
@@ -187,6 +182,13 @@ def _against(
         _addresses(None, one, config)[Where.CONTROLLER][0] for one in (against, controller)
     )
     compared(Comparison(reference, ours, operations, seed, *files))
+
+
+def _code(report: Report) -> ExitCode:
+    if report.reached and not report.held:
+        return ExitCode.FOUND
+    judged = any(one.outcome in {"passed", "failed"} for one in report.findings)
+    return ExitCode.DONE if judged and not report.ended else ExitCode.UNREACHABLE
 
 
 def _cases(words: Iterable[str]) -> list[Case]:
