@@ -157,13 +157,16 @@ class _Patient(io.RawIOBase):
         whole = bytes(data)
         # A line that was cut must not spoil the next one.
         left = b"\n" + whole if self._cut else whole
+        ended = not self._cut
         try:
             while left and self._ready.poll(0):
                 done = os.write(self._fd, left[:_PIECE])
-                self._cut = left[done - 1] != ord("\n")
+                ended = left[done - 1] == ord("\n")
                 left = left[done:]
         except OSError:
             pass
+        # What ends without a newline and is whole, such as the foot of a terminal, was not cut.
+        self._cut = bool(left) and not ended
         if left:
             _Lost.lines += max(1, left.count(b"\n"))
         return len(whole)

@@ -11,6 +11,7 @@ import pytest
 from bench.eta import Course
 from bench.rehearsal.phases import PHASES
 from bench.rehearsal.progress import Progress
+from emulator.io import log_output
 from emulator.servers.waiting import wait_for
 from tests.kit.screen import terminal
 
@@ -32,12 +33,14 @@ def test_a_pipe_gets_the_place_and_the_time_left_with_each_phase() -> None:
     assert lines[-1].endswith("(phase 12 of 12, about 5 s left)")
 
 
-def test_a_terminal_shows_it_in_its_last_line_and_no_frame_is_torn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture(autouse=True)
+def _a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CI", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def test_a_terminal_shows_it_in_its_last_line_and_no_frame_is_torn() -> None:
     with terminal(60) as shown, redirect_stderr(shown.stream):
 
         def foot(begins: str) -> None:
@@ -56,6 +59,25 @@ def test_a_terminal_shows_it_in_its_last_line_and_no_frame_is_torn(
         assert all(
             re.fullmatch(r" +[\d.]+ s  broker \d+ is in KRaft mode x+", one) for one in lines
         )
+
+
+def test_no_frame_is_torn_where_standard_error_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the verb has it; what ends without a newline was taken for cut, and got one."""
+    with terminal(60) as shown, redirect_stderr(shown.stream):
+        monkeypatch.setattr(sys, "__stderr__", shown.stream)
+        log_output.never_wait()
+
+        def lines() -> list[str]:
+            shown.stream.flush()
+            return shown.screen.text
+
+        with Progress(PHASES, 3, 60, write) as progress:
+            wait_for("the foot", lambda: "".join(lines()).startswith("about "))
+            progress.begin(5)
+            progress.note("a line")
+            wait_for("a frame", lambda: "to KRaft mode, 1 s" in "".join(lines()))
+        wait_for("the end of the foot", lambda: len(lines()) == 2)
+        assert [one[10:].partition(":")[0] for one in lines()] == ["to KRaft mode", "a line"]
 
 
 def test_the_time_is_as_it_was_measured() -> None:
