@@ -28,7 +28,7 @@ from emulator.operations.preflight.endpoints import (
     of_controller,
     problems,
 )
-from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
+from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Severity, listed, rule
 from emulator.operations.preflight.kafka_values import why_refused
 from emulator.operations.preflight.node_file import (
     AUTHORIZER,
@@ -46,6 +46,7 @@ from emulator.operations.preflight.survey import Survey
 KNOWN_ROLES: Final = ("broker", "controller")
 HOST: Final = "is no host"
 _B23: Final = FindingOf("B23", "KafkaConfig")
+_STORE: Final = re.compile(r"(^|\.)ssl\.(keystore|truststore)\.location$", re.IGNORECASE)
 _STOPS: Final = "the node does not start"
 
 
@@ -77,6 +78,24 @@ def each_file(survey: Survey) -> Iterator[Outcome]:
         yield from _connect(one)
         yield from _folders(one)
         yield from _super_users(one)
+    yield from _stores(survey)
+
+
+def _stores(survey: Survey) -> Iterator[Outcome]:
+    """Keystores and truststores: no rule opens one."""
+    places: dict[str, list[str]] = {}
+    for one in survey.all_files:
+        for key in sorted(one.values):
+            if _STORE.search(key) and one.get(key) and not one.provides(key):
+                kind = one.get(f"{key.removesuffix('location')}type") or "JKS"
+                places.setdefault(kind.upper(), []).append(one.at(key))
+    for kind, some in sorted(places.items()):
+        yield NotRun(
+            "B23",
+            f"{listed(some)}: {kind} files are not opened, so their passwords, keys and the names "
+            "and ends of their certificates are not known (keytool -list -v; --connect asks "
+            "listeners)",
+        )
 
 
 def _older(one: Properties) -> Iterator[Outcome]:
