@@ -440,9 +440,11 @@ def _refusal(one: dict[str, Any]) -> _Rows:
 
 
 def _repair(one: dict[str, Any]) -> _Rows:
-    """A request that a broker failed: what was done, and what Kafka's controller would do."""
+    """What a broker failed or ZooKeeper refused: what was done, and what Kafka would do."""
     times = "" if one["times"] == 1 else f", {one['times']} times since {one['first_at']}"
     what = f"{one['request']} of broker {one['broker']} failed: {one['error']}"
+    if one["broker"] < 0:
+        what = f"ZooKeeper refused {one['request']}: {one['error']}"
     table = _Rows(f"{what}, at {one['at']}{times}")
     table.add_row("done", one["done"])
     table.add_row("Kafka's controller", one["kafka"])

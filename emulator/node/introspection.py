@@ -6,7 +6,7 @@ Reads the machines' plain numbers and changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -452,20 +452,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             for p in found.poisoned
         ],
         "poisoned_since": advice.iso(found.blocked_since_ms),
-        "repairs": [
-            {
-                "kind": one.kind.name.lower(),
-                "broker": one.broker_id,
-                "request": one.request,
-                "error": one.error,
-                "times": one.times,
-                "first_at": advice.iso(one.first_ms),
-                "at": advice.iso(one.last_ms),
-                "done": one.kind.done,
-                "kafka": one.kind.kafka,
-            }
-            for one in driver.channels.repairs.known
-        ],
+        "repairs": [*_repairs(driver)],
         "left_out": [
             {"znode": path, "reason": why} for path, why in acls.left_out(node.controller.stable)
         ],
@@ -482,6 +469,34 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "requests_too_slow": node.zk.limit.in_time.halved_count,
         },
     }
+
+
+def _repairs(driver: MigrationDriver) -> Iterator[dict[str, Any]]:
+    """What brokers failed, and what ZooKeeper refused of what a comparison repairs."""
+    for one in driver.channels.repairs.known:
+        yield {
+            "kind": one.kind.name.lower(),
+            "broker": one.broker_id,
+            "request": one.request,
+            "error": one.error,
+            "times": one.times,
+            "first_at": advice.iso(one.first_ms),
+            "at": advice.iso(one.last_ms),
+            "done": one.kind.done,
+            "kafka": one.kind.kafka,
+        }
+    for znode in driver.write_behind.poison.repaired:
+        yield {
+            "kind": "znode_compared",
+            "broker": -1,
+            "request": znode.path,
+            "error": znode.error,
+            "times": znode.times,
+            "first_at": advice.iso(znode.first_ms),
+            "at": advice.iso(znode.last_ms),
+            "done": "the whole tree was compared, and what differed was written",
+            "kafka": "takes some such znodes as written, and tries others again without end",
+        }
 
 
 def _waiting(driver: MigrationDriver, zk: ZkClient, found: Status) -> tuple[Waiting, ...]:

@@ -26,6 +26,8 @@ from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 REPAIRABLE: Final = frozenset({ZkCode.NO_NODE, ZkCode.NODE_EXISTS, ZkCode.NOT_EMPTY})
 CHAIN: Final = frozenset({controller.EPOCH_PATH, migration.PATH, own.PATH})
 REPAIRS_MAX: Final = 2
+REPAIRED_MAX: Final = 100
+"""Of so many the oldest are forgotten."""
 RETRY_MS_MIN: Final = 1_000
 RETRY_MS_MAX: Final = 30_000
 _UNANSWERED: Final = {
@@ -58,6 +60,16 @@ class Verdict(Enum):
 
     RECONCILE = auto()
     BLOCK = auto()
+
+
+class Repaired(msgspec.Struct):
+    """Refusals of one znode in one way, each of which made the whole tree be compared."""
+
+    path: str
+    error: str
+    first_ms: int
+    last_ms: int
+    times: int = 1
 
 
 class Poisoned(msgspec.Struct, frozen=True):
@@ -94,6 +106,7 @@ class Poison:
         """The skipped znode that is being tried again."""
         self.skipped_retry_ms: int | None = None
         """When a skipped znode is tried again; None: none is skipped."""
+        self._repaired: dict[tuple[str, str], Repaired] = {}
         self._retries = 0
         self.retry_ms = 0
         self.since_ms: int | None = None
@@ -104,6 +117,11 @@ class Poison:
         """Every znode that is poisoned now."""
         blocked = (one for one in (self._unreadable, self._blocked) if one is not None)
         return (*blocked, *self.skipped)
+
+    @property
+    def repaired(self) -> tuple[Repaired, ...]:
+        """What a comparison repaired, or is about to, in the order in which it was refused last."""
+        return tuple(self._repaired.values())
 
     @property
     def skipped(self) -> tuple[Poisoned, ...]:
@@ -125,6 +143,7 @@ class Poison:
         if refusal.code == ZkCode.NOT_EMPTY:
             self.not_empty.add(path)
         if refusal.code in REPAIRABLE and self._refusals[path] <= REPAIRS_MAX:
+            self._compared(path, code_name(refusal.code), now_ms)
             return Verdict.RECONCILE
         operation = f"{type(refusal.op).__name__}: {code_name(refusal.code)}"
         cause = _UNANSWERED.get(refusal.code, operation)
@@ -148,6 +167,13 @@ class Poison:
         self._blocked = found
         self._back_off(now_ms)
         return Verdict.BLOCK
+
+    def _compared(self, path: str, error: str, now_ms: int) -> None:
+        one = self._repaired.pop((path, error), None) or Repaired(path, error, now_ms, now_ms, 0)
+        one.last_ms, one.times = now_ms, one.times + 1
+        self._repaired[path, error] = one
+        if len(self._repaired) > REPAIRED_MAX:
+            del self._repaired[next(iter(self._repaired))]
 
     def unreadable(self, path: str, cause: str, now_ms: int) -> None:
         """Write nothing more until ``path`` has been read: try again at ``retry_ms``."""

@@ -263,6 +263,15 @@ def test_status_names_what_a_broker_failed_and_what_kafka_would_do(
     assert "would not go on" in out
 
 
+def test_status_names_what_zookeeper_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = dict.fromkeys(("kind", "error", "first_at", "at", "done", "kafka"), "x")
+    found = {**one, "broker": -1, "request": "/config/topics/a", "times": 1}
+    told = STATUS | {"migration": STATUS["migration"] | {"repairs": [found]}}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told))
+    monkeypatch.setenv("COLUMNS", "150")
+    assert "ZooKeeper refused /config/topics/a: x" in " ".join(run("status")[1].split())
+
+
 def test_status_shows_the_voters_and_who_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     found = quorum(
         voter(3000),

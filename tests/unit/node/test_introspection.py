@@ -19,6 +19,7 @@ from emulator.controller.rules.finalisation import Lack
 from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState, record_of
 from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode
+from emulator.migration.dual_write.pipeline import Refused
 from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.phases import OperatorPhase
 from emulator.migration.propagation.replies import RepairKind
@@ -28,6 +29,8 @@ from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.node import advice, introspection
 from emulator.node.machine import Node, SnapshotFailure
 from emulator.znodes import acls
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import Create
 from tests.unit.metadata.build import image_of
 from tests.unit.node.test_machine import World, dual_writing
 from wire import messages as m
@@ -90,6 +93,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
         waiting=(Waiting(Reason(Why.BROKER_NOT_REGISTERED, "2", "broker 2"), 1_500),),
     )
     driver.channels.repairs.note(RepairKind.SENT_AGAIN, 1, "StopReplica", "UNKNOWN", 1_000)
+    driver.write_behind.poison.refused(Refused(ZkCode.NODE_EXISTS, Create("/x", b"")), 1_000)
     out = [("/kafka-acl/Topic/a/b", "contains '/'")]
     monkeypatch.setattr(acls, "left_out", lambda _image: out)
     monkeypatch.setattr(type(driver), "status", lambda _driver, _now_ms: found)
@@ -108,6 +112,12 @@ def test_the_page_lists_every_field_with_its_type(node: Node) -> None:
     assert set(shown) == set(FIELDS) - absent
     wrong = {p: v for p, v in shown.items() if type(v) not in TYPES[FIELDS[p][0]]}
     assert not wrong
+
+
+def test_what_zookeeper_refused_and_was_repaired_is_named(node: Node) -> None:
+    *_, found = introspection.status(node, 1_001_000)["migration"]["repairs"]
+    assert (found["kind"], found["broker"]) == ("znode_compared", -1)
+    assert (found["request"], found["error"], found["times"]) == ("/x", "NODE_EXISTS", 1)
 
 
 def test_the_schema_is_the_one_described(node: Node) -> None:

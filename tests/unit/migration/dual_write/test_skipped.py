@@ -8,6 +8,7 @@ from emulator.metadata.configs import BROKER
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.pipeline import Refused
 from emulator.migration.dual_write.poison import (
+    REPAIRED_MAX,
     REPAIRS_MAX,
     RETRY_MS_MIN,
     SKIPPED_RETRY_MS,
@@ -166,3 +167,21 @@ def test_a_difference_is_repaired_twice_and_blocks_then_until_it_is_healed() -> 
         poison.healed()
         assert (poison.znodes, poison.since_ms) == ((), None)
     assert refused(8_000, ZkCode.NO_AUTH) is Verdict.BLOCK, "no comparison can repair it"
+
+
+def test_what_a_comparison_repaired_is_remembered_with_its_times() -> None:
+    poison = Poison(skip=False)
+    for at_ms in (5_000, 7_000):
+        poison.refused(Refused(ZkCode.NODE_EXISTS, Create("/a", b"")), at_ms)
+    poison.refused(Refused(ZkCode.NO_NODE, SetData("/b", b"", 0)), 9_000)
+    poison.refused(Refused(ZkCode.NO_AUTH, SetData("/c", b"", 0)), 9_500)
+    assert [
+        (one.path, one.error, one.first_ms, one.last_ms, one.times) for one in poison.repaired
+    ] == [
+        ("/a", "NODE_EXISTS", 5_000, 7_000, 2),
+        ("/b", "NO_NODE", 9_000, 9_000, 1),
+    ]
+    for number in range(REPAIRED_MAX):
+        poison.refused(Refused(ZkCode.NO_NODE, SetData(f"/n{number}", b"", 0)), 10_000)
+    assert len(poison.repaired) == REPAIRED_MAX
+    assert poison.repaired[0].path == "/n0", "the oldest are forgotten"
